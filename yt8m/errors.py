@@ -1,0 +1,28 @@
+"""The two ways in which a command ends badly, and how a wrong word is answered."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UsageError(Exception):
+    """The user asked for something that cannot be: exit status 2, before anything is written.
+
+    The text says what was found, what was expected, where, and what to do.
+    """
+
+    exit_code = 2
+
+
+class RunError(Exception):
+    """The work failed while it ran (damaged data, no checkpoint, full disk): exit status 1."""
+
+    exit_code = 1
+
+
+def suggestion(word: str, choices: Iterable[str]) -> str:
+    """`; did you mean X?` where some choice is close to `word`, else the empty string."""
+    folded = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
+    return f"; did you mean {folded[close[0]]}?" if close else ""

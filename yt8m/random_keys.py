@@ -1,0 +1,56 @@
+"""Randomness that a restored run draws again: stateless ops keyed by seed, step, tower and place.
+
+Stateful random ops keep a counter that no checkpoint holds, so a resumed run would draw other numbers.
+The engine opens `scope` for each tower; a model asks `next_seed()` for each random op it makes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import NamedTuple
+
+from yt8m.lazy import tf
+
+
+class _Scope(NamedTuple):
+    seed: int
+    step: tf.Tensor
+    tower: int
+    places: Iterator[int]
+
+
+_current: ContextVar[_Scope | None] = ContextVar("random_keys", default=None)
+
+# Odd constants far apart: seed, tower and place must not meet in one key.
+_SEED, _TOWER = 2_654_435_761, 1_000_003
+
+
+@contextlib.contextmanager
+def scope(seed: int, step: tf.Tensor, tower: int = 0) -> Iterator[None]:
+    """Within it, the n-th `next_seed()` is a function of (seed, step, tower, n) alone.
+
+    Args:
+      seed: the run's seed.
+      step: int64 scalar, the global step read once for the whole step.
+      tower: index of the tower (in a cluster, of the tower in the whole cluster).
+    """
+    token = _current.set(_Scope(seed, step, tower, itertools.count()))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def next_seed() -> tf.Tensor:
+    """int64 [2], the `seed` argument of `tf.random.stateless_*` for one more random op.
+
+    Outside of any scope the step is taken as 0, so that a model called by hand works.
+    """
+    current = _current.get()
+    if current is None:
+        current = _Scope(0, tf.zeros([], tf.int64), 0, itertools.count())
+    place = (current.seed * _SEED + current.tower * _TOWER + next(current.places)) % (1 << 62)
+    return tf.stack([tf.cast(current.step, tf.int64), tf.constant(place, tf.int64)])

@@ -1,0 +1,90 @@
+"""What travels between readers, models and the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import tensorflow.compat.v1 as tf
+
+
+class Batch(NamedTuple):
+    """Examples as they come from a reader; B of them, C classes, T frames at most.
+
+    Attributes:
+      video_ids: string [B].
+      features: one tensor a feature name, kept apart until the tower joins them:
+        uint8 [B, T, size] for frames (float32 where the file holds floats, already dequantised),
+        float32 [B, size] at video level.
+      num_frames: int32 [B], the true number of frames (at most T); 1 at video level.
+      labels: bool [B, C]; float32 [B, C] scores in 0..1 for rated segments.
+      label_weights: float32 [B, C], 1 where the pair was rated; None where every label counts.
+    """
+
+    video_ids: tf.Tensor
+    features: tuple[tf.Tensor, ...]
+    num_frames: tf.Tensor
+    labels: tf.Tensor
+    label_weights: tf.Tensor | None = None
+
+
+class SideOutput(NamedTuple):
+    """A second head whose loss is trained along with the first.
+
+    Attributes:
+      name: names the summary of its loss.
+      logits: float32 [B, C].
+      weight: factor of its loss in the total.
+      target: None for the labels, or float32 [B, C] probabilities of another output.
+    """
+
+    name: str
+    logits: tf.Tensor
+    weight: float = 1.0
+    target: tf.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class ModelOutput:
+    """What a model gives back, and, with its loss, what a modeler gives back.
+
+    Attributes:
+      predictions: float32 [B, C] probabilities.
+      logits: float32 [B, C] with predictions = sigmoid(logits), where the model has them.
+      regularization_loss: scalar, before any penalty factor; None for none.
+      update_ops: run once a training step (moving averages).
+      side_outputs: further heads.
+      loss: scalar, the mean over this share of the batch. A model of this project leaves it to the
+        modeler; it is here for models that bring their own.
+      loss_gradients: pairs (tensor, d loss / d tensor) that stand for the gradient of `loss`, where
+        a modeler knows it in closed form. Together they must carry all of it.
+    """
+
+    predictions: tf.Tensor
+    logits: tf.Tensor | None = None
+    regularization_loss: tf.Tensor | None = None
+    update_ops: tuple[tf.Operation, ...] = ()
+    side_outputs: tuple[SideOutput, ...] = ()
+    loss: tf.Tensor | None = None
+    loss_gradients: tuple[tuple[tf.Tensor, tf.Tensor], ...] = ()
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: ModelOutput | Mapping[str, Any]) -> ModelOutput:
+        """Accepts the plain dict that YouTube-8M models return; unknown keys go to `extras`.
+
+        Raises:
+          ValueError: there are no `predictions`.
+        """
+        if isinstance(given, ModelOutput):
+            return given
+        if "predictions" not in given:
+            raise ValueError(f"a model must return predictions; it returned the keys {sorted(given)}")
+        known = {name for name in cls.__dataclass_fields__ if name != "extras"}
+        values = {key: value for key, value in given.items() if key in known}
+        for name in ("update_ops", "side_outputs", "loss_gradients"):
+            if name in values:
+                values[name] = tuple(values[name] or ())
+        return cls(**values, extras={key: value for key, value in given.items() if key not in known})
