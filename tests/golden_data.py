@@ -1,0 +1,25 @@
+"""Where the golden vectors lie, and a skip that says so where they do not."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+SHARED = pathlib.Path(__file__).resolve().parents[2] / "shared"
+
+
+def golden(name: str) -> pathlib.Path:
+    """The path of one golden file; skips the test where the folder is absent."""
+    path = SHARED / "golden" / name
+    if not path.exists():
+        pytest.skip(f"golden vectors are not here (../shared/golden/{name})")
+    return path
+
+
+def real_data(name: str) -> pathlib.Path:
+    """The path of one file of real data; skips the test where the folder is absent."""
+    path = SHARED / "data" / name
+    if not path.exists():
+        pytest.skip(f"real data is not here (../shared/data/{name})")
+    return path
