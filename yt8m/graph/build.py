@@ -1,0 +1,167 @@
+"""One training step, one evaluation step: the whole of what a graph is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from yt8m import deploy
+from yt8m.config import OptimizerConfig
+from yt8m.graph import collections
+from yt8m.graph.averages import create_averages
+from yt8m.graph.clones import Towers, build_towers, read_shares
+from yt8m.graph.ops import EvalOps, PredictOps, TrainOps
+from yt8m.graph.optimizers import create_optimizer, learning_rate
+from yt8m.graph.protocols import Inputter, Modeler
+from yt8m.graph.summaries import train_summaries
+from yt8m.lazy import tf
+
+
+def build(
+    inputter: Inputter,
+    modeler: Modeler,
+    deployment: deploy.DeploymentConfig,
+    optimizer: OptimizerConfig,
+    *,
+    seed: int = 0,
+    split: bool = True,
+    signature: Mapping[str, Any] | None = None,
+) -> TrainOps:
+    """Builds one training step in the current graph and publishes it to collections.
+
+    Args:
+      inputter: batches; a step reads inputter.batch_size examples for each tower.
+      modeler: the model and its loss.
+      deployment: towers and devices.
+      optimizer: optimizer, learning rate, clipping, regularisation, averages.
+      seed: of everything random in the graph.
+      split: one batch cut over the towers; False: one batch dequeued for each tower.
+      signature: what shaped this graph, stored in it so that a resume can tell whether it still fits.
+
+    Returns:
+      The handles. N towers give the gradients of one tower on the same batch, to rounding
+      (batch-norm statistics excepted).
+    """
+    global_step = tf.train.get_or_create_global_step()
+    # Read once: two reads in a step could see two moments.
+    start = tf.identity(global_step.read_value(), name="step_at_start")
+    batch, shares, input_ops = read_shares(inputter, deployment, split)
+    towers = build_towers(modeler, deployment, shares, mode="train", seed=seed, step=start)
+    rate = learning_rate(optimizer, start, inputter.batch_size * deployment.num_clones)
+    with tf.device(deployment.optimizer_device()):
+        applied = _apply(towers, create_optimizer(optimizer.optimizer, rate), optimizer, global_step)
+    with tf.control_dependencies([applied.train_op]):
+        step = tf.identity(global_step.read_value(), name="step_after_train_op")
+    label_loss = towers.mean("loss")
+    regularization = towers.mean("regularization_loss") + tf.add_n([tf.zeros([]), *towers.shared_terms])
+    variables = [variable for _, variable in applied.gradients]
+    scalars = {"learning_rate": rate, "label_loss": label_loss, "reg_loss": regularization}
+    ops = TrainOps(
+        train_op=applied.train_op,
+        global_step=global_step,
+        step=step,
+        learning_rate=rate,
+        label_loss=label_loss,
+        regularization_loss=regularization,
+        total_loss=label_loss + optimizer.regularization_penalty * regularization,
+        examples=towers.examples(),
+        gradient_norms=applied.norms,
+        gradient_variables=tuple(variable.op.name for variable in variables),
+        predictions=towers.rows("predictions"),
+        reports=towers.reports(),
+        summary_op=train_summaries(applied.gradients, scalars, variables),
+        predict=predict_path(modeler, deployment, batch),
+        input=input_ops,
+        averages=applied.averages,
+    )
+    collections.publish_train(ops, signature or {})
+    return ops
+
+
+def build_eval(
+    inputter: Inputter,
+    modeler: Modeler,
+    deployment: deploy.DeploymentConfig,
+    mode: str = "eval",
+    *,
+    seed: int = 0,
+) -> EvalOps:
+    """Builds one step of evaluation (`mode` eval) or inference (infer) and publishes it.
+
+    Inference has no labels and so no loss. Nothing random happens here unless a model insists; then it
+    is keyed by the seed alone, so that two evaluations agree.
+    """
+    global_step = tf.train.get_or_create_global_step()
+    batch, shares, input_ops = read_shares(inputter, deployment, split=True)
+    zero = tf.zeros([], tf.int64)
+    towers = build_towers(modeler, deployment, shares, mode=mode, seed=seed, step=zero)
+    has_loss = towers.outputs[0].loss is not None
+    ops = EvalOps(
+        global_step=global_step,
+        examples=towers.examples(),
+        predict=predict_path(modeler, deployment, batch),
+        input=input_ops,
+        label_loss=towers.mean("loss") if has_loss else None,
+        reports=towers.reports(),
+    )
+    collections.publish_eval(ops)
+    return ops
+
+
+def predict_path(modeler: Modeler, deployment: deploy.DeploymentConfig, batch: Any) -> PredictOps:
+    """Evaluation-mode predictions beside the towers, with their variables; free unless fetched."""
+    with (
+        tf.device(deployment.clone_device(0)),
+        tf.name_scope("predict"),
+        tf.variable_scope(tf.get_variable_scope(), reuse=True),
+    ):
+        return modeler.predict(batch)
+
+
+class _Applied(NamedTuple):
+    train_op: tf.Operation
+    gradients: Sequence[tuple[Any, Any]]
+    norms: tf.Tensor
+    averages: tuple[tuple[str, str], ...]
+
+
+def _apply(
+    towers: Towers, optimizer: tf.train.Optimizer, config: OptimizerConfig, global_step: tf.Variable
+) -> _Applied:
+    """Combines, clips and applies the gradients, counts the step, moves the averages."""
+    gradients = _gradients(towers, optimizer, config)
+    norms = deploy.gradient_norms([gradient for gradient, _ in gradients])
+    clipped = gradients
+    if config.clip_gradient_norm > 0:
+        clipped = deploy.clip_gradient_norms(gradients, config.clip_gradient_norm, norms=norms)
+    step_op = optimizer.apply_gradients(clipped, global_step=global_step)
+    averages, train_op = create_averages(config.moving_average_decay, global_step, step_op)
+    return _Applied(train_op, gradients, norms, averages)
+
+
+def _gradients(
+    towers: Towers, optimizer: tf.train.Optimizer, config: OptimizerConfig
+) -> list[tuple[Any, Any]]:
+    """(gradient, variable) of the towers together, each weighted by its share (or 1, as published)."""
+    shares, penalty = towers.shares, config.regularization_penalty
+    summed = config.combine_gradients == "sum"
+    weights = [tf.cast(share.rows > 0, tf.float32) if summed else share.weight for share in shares]
+    shared = [term * penalty * (tf.add_n(weights) if summed else 1.0) for term in towers.shared_terms]
+    _, gradients = deploy.optimize_clones(
+        towers.clones,
+        optimizer,
+        regularization_losses=shared,
+        weights=weights,
+        objectives=[_objective(output, penalty) for output in towers.outputs],
+        barrier=towers.outputs[0].update_ops,
+    )
+    return [(gradient, variable) for gradient, variable in gradients if gradient is not None]
+
+
+def _objective(output: Any, penalty: float) -> deploy.Objective:
+    term = output.regularization_loss
+    return deploy.Objective(
+        loss=output.loss,
+        regularization=None if term is None or penalty == 0 else term * penalty,
+        roots=output.loss_gradients,
+    )

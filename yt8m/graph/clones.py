@@ -1,0 +1,110 @@
+"""The modeler on every tower: one call a tower, shared variables, outputs and reports side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from yt8m import deploy, random_keys
+from yt8m.graph.inputs import create_input
+from yt8m.graph.ops import InputOps, Report
+from yt8m.graph.protocols import Inputter, Modeler
+from yt8m.graph.towers import Share, join_batches, reduce_reports, reduce_values, split_batch
+from yt8m.lazy import tf
+from yt8m.types import ModelOutput
+
+
+@dataclass(frozen=True)
+class Towers:
+    """What the towers of a step gave.
+
+    Attributes:
+      clones: in order; `outputs` of each is (ModelOutput, reports).
+      shares: what each was given.
+      shared_terms: regularisation that variables registered in the graph's collection (a model of a
+        user's own, `get_variable(regularizer=)`): once, however many towers.
+    """
+
+    clones: Sequence[deploy.Clone]
+    shares: Sequence[Share]
+    shared_terms: Sequence[tf.Tensor]
+
+    @property
+    def outputs(self) -> list[ModelOutput]:
+        """The modeler's output on each tower."""
+        return [clone.outputs[0] for clone in self.clones]
+
+    def reports(self) -> dict[str, tf.Tensor]:
+        """The towers' reports, reduced as declared."""
+        return reduce_reports([clone.outputs[1] for clone in self.clones], self.shares)
+
+    def rows(self, field: str) -> Any:
+        """One row-wise field of the outputs, in the order of the batch."""
+        values = [getattr(output, field) for output in self.outputs]
+        return reduce_values(values, self.shares, Report(values[0]).reduction)
+
+    def mean(self, field: str) -> tf.Tensor:
+        """One scalar field of the outputs, averaged by examples; a missing one counts as 0."""
+        values = [getattr(output, field) for output in self.outputs]
+        weights = [share.weight for share in self.shares]
+        return tf.add_n(
+            [tf.zeros([])] + [v * w for v, w in zip(values, weights, strict=True) if v is not None]
+        )
+
+    def examples(self) -> tf.Tensor:
+        """int64 scalar: examples of the step."""
+        return tf.add_n([share.rows for share in self.shares])
+
+
+def read_shares(
+    inputter: Inputter, deployment: deploy.DeploymentConfig, split: bool
+) -> tuple[Any, list[Share], InputOps]:
+    """The input of one step: a whole batch (for the predict path), the towers' shares, the handles."""
+    towers = deployment.num_clones
+    with tf.device(deployment.inputs_device()):
+        if not split:
+            iterator, ops = create_input(inputter, inputter.batch_size)
+            batches = [iterator.get_next() for _ in range(towers)]
+            return batches[0], join_batches(batches), ops
+        iterator, ops = create_input(inputter, inputter.batch_size * towers)
+        batch = iterator.get_next()
+        return batch, split_batch(batch, towers), ops
+
+
+def build_towers(
+    modeler: Modeler,
+    deployment: deploy.DeploymentConfig,
+    shares: Sequence[Share],
+    *,
+    mode: str,
+    seed: int,
+    step: tf.Tensor,
+) -> Towers:
+    """Runs `modeler.build` and `modeler.reports` on every tower's share."""
+    todo = iter(enumerate(shares))
+    shared: list[tf.Tensor] = []
+
+    def model_fn() -> tuple[ModelOutput, Mapping[str, Report]]:
+        index, share = next(todo)
+        place = deployment.replica_id * deployment.num_clones + index
+        with random_keys.scope(seed, step, place), _collected() as (terms, updates):
+            output = modeler.build(share.batch, is_training=mode == "train")
+        if index == 0:
+            shared.extend(terms)
+        output = replace(output, update_ops=(*output.update_ops, *updates))
+        return output, modeler.reports(share.batch, output, mode)
+
+    return Towers(deploy.create_clones(deployment, model_fn), shares, shared)
+
+
+@contextmanager
+def _collected() -> Iterator[tuple[list[tf.Tensor], list[tf.Operation]]]:
+    """Catches what a model adds to the graph's own collections, as models written for slim do."""
+    keys = (tf.GraphKeys.REGULARIZATION_LOSSES, tf.GraphKeys.UPDATE_OPS)
+    before = [len(tf.get_collection(key)) for key in keys]
+    caught: tuple[list[tf.Tensor], list[tf.Operation]] = ([], [])
+    yield caught
+    for key, start, found in zip(keys, before, caught, strict=True):
+        found.extend(tf.get_collection(key)[start:])

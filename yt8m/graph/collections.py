@@ -1,0 +1,133 @@
+"""The one place that names graph collections: handles are published here and recovered from a meta-graph.
+
+The published code's names are kept (`global_step`, `loss`, `predictions`, `input_batch_raw`, ...), so that
+its meta-graphs are read and its users' scripts find ours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from yt8m.errors import RunError
+from yt8m.graph.ops import EvalOps, InputOps, PredictOps, TrainOps
+from yt8m.lazy import tf
+
+_PREDICT = {
+    "predictions": "predictions",
+    "input_batch_raw": "input_batch_raw",
+    "input_batch": "input_batch",
+    "num_frames": "num_frames",
+    "labels": "labels",
+    "video_ids": "video_id_batch",
+    "label_weights": "label_weights",
+}
+_TRAIN = {
+    "train_op": "train_op",
+    "global_step": "global_step",
+    "step": "step_after_train_op",
+    "learning_rate": "learning_rate",
+    "label_loss": "loss",
+    "regularization_loss": "regularization_loss",
+    "total_loss": "total_loss",
+    "examples": "examples",
+    "gradient_norms": "gradient_norms",
+    "predictions": "tower_predictions",
+    "summary_op": "summary_op",
+}
+_EVAL = {"global_step": "global_step", "label_loss": "loss", "examples": "examples"}
+_INPUT = {"initializer": "input_initializer", "files": "input_files"}
+
+_INPUT_SAVER = "input_saver"
+_REPORTS = "reports"
+_TEXTS = "run_texts"
+
+
+def publish_train(ops: TrainOps, signature: Mapping[str, Any]) -> None:
+    """Puts every handle of a training graph into collections, and what shaped the graph beside them."""
+    _add(_TRAIN, ops)
+    _publish_common(ops.predict, ops.input, ops.reports)
+    texts = {
+        "gradient_variables": ops.gradient_variables,
+        "averages": ops.averages,
+        "signature": dict(signature),
+        "reports": list(ops.reports),
+    }
+    tf.add_to_collection(_TEXTS, json.dumps(texts).encode())
+
+
+def publish_eval(ops: EvalOps) -> None:
+    """Puts the handles of an evaluation or inference graph into collections."""
+    _add(_EVAL, ops)
+    _publish_common(ops.predict, ops.input, ops.reports)
+    tf.add_to_collection(_TEXTS, json.dumps({"reports": list(ops.reports)}).encode())
+
+
+def publish_predict(ops: PredictOps) -> None:
+    """Puts the feed points and predictions of a graph without an input into collections."""
+    _add(_PREDICT, ops)
+
+
+def recover_train() -> TrainOps:
+    """The handles of the training graph that was imported into the current graph.
+
+    Raises:
+      RunError: the graph was not built by `graph.build` (it may be the published code's).
+    """
+    texts = _texts()
+    if texts is None or "signature" not in texts:
+        raise RunError("this meta-graph holds no training step of this project; rebuild the graph from code")
+    values = {field: tf.get_collection(name)[0] for field, name in _TRAIN.items()}
+    return TrainOps(
+        **values,
+        gradient_variables=tuple(texts["gradient_variables"]),
+        averages=tuple((name, average) for name, average in texts["averages"]),
+        reports=dict(zip(texts["reports"], tf.get_collection(_REPORTS), strict=True)),
+        predict=recover_predict(),
+        input=_recover_input(),
+    )
+
+
+def recover_predict() -> PredictOps:
+    """Predictions and feed points of an imported graph, the published code's (TF 1.x) included.
+
+    Raises:
+      RunError: the graph has no `predictions`.
+    """
+    found = {field: tf.get_collection(name) for field, name in _PREDICT.items()}
+    if not found["predictions"]:
+        raise RunError("this meta-graph has no collection 'predictions': it was not made for inference")
+    return PredictOps(**{field: items[0] for field, items in found.items() if items})
+
+
+def signature_in(meta_graph: tf.MetaGraphDef) -> dict[str, Any] | None:
+    """What shaped the training graph in `meta_graph`; None where it is not one of ours."""
+    items = meta_graph.collection_def[_TEXTS].bytes_list.value if _TEXTS in meta_graph.collection_def else []
+    return json.loads(items[0]).get("signature") if items else None
+
+
+def _publish_common(predict: PredictOps, inputs: InputOps, reports: Mapping[str, tf.Tensor]) -> None:
+    _add(_PREDICT, predict)
+    _add(_INPUT, inputs)
+    tf.add_to_collection(_INPUT_SAVER, inputs.saver_def)
+    for tensor in reports.values():
+        tf.add_to_collection(_REPORTS, tensor)
+
+
+def _recover_input() -> InputOps:
+    values = {field: tf.get_collection(name)[0] for field, name in _INPUT.items()}
+    return InputOps(**values, saver_def=tf.get_collection(_INPUT_SAVER)[0])
+
+
+def _add(names: Mapping[str, str], ops: Any) -> None:
+    for field, name in names.items():
+        value = getattr(ops, field)
+        # A second entry in `global_step` would make tf.train.get_global_step() ambiguous.
+        if value is not None and not (name == "global_step" and tf.get_collection(name)):
+            tf.add_to_collection(name, value)
+
+
+def _texts() -> dict[str, Any] | None:
+    items = tf.get_collection(_TEXTS)
+    return json.loads(items[0]) if items else None

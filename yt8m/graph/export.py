@@ -1,0 +1,86 @@
+"""A SavedModel that takes serialized records and gives ids, classes and scores."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from yt8m.graph.averages import eval_saver
+from yt8m.graph.protocols import Modeler
+from yt8m.lazy import tf
+
+SIGNATURE = "serving_default"
+
+
+class RecordParser(Protocol):
+    """What the export needs of a reader."""
+
+    def prepare_serialized_examples(self, serialized: tf.Tensor) -> Any:
+        """A `Batch` from a vector of records."""
+
+
+def export_saved_model(
+    folder: str,
+    checkpoint: str,
+    reader: RecordParser,
+    modeler: Modeler,
+    *,
+    moving_average_decay: float = 0.0,
+) -> str:
+    """Writes `folder`, a SavedModel of the weights in `checkpoint`; whole or not at all.
+
+    Signature `serving_default`: `example_bytes` string [B] (serialized records, as in the training files)
+    to `video_id` string [B], `class_indexes` int32 [B, k] best first, `predictions` float32 [B, k].
+
+    Returns:
+      `folder`.
+    """
+    with tf.Graph().as_default() as graph:
+        example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")
+        batch = reader.prepare_serialized_examples(example_bytes)
+        output = modeler.build(batch, is_training=False)
+        reports = modeler.reports(batch, output, "infer")
+        saver = eval_saver(moving_average_decay)
+        outputs = {
+            "video_id": tf.identity(reports["video_ids"].tensor, name="video_id"),
+            "class_indexes": tf.identity(reports["classes"].tensor, name="class_indexes"),
+            "predictions": tf.identity(reports["scores"].tensor, name="predictions"),
+        }
+        signature = tf.saved_model.predict_signature_def({"example_bytes": example_bytes}, outputs)
+        with tf.Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0})) as session:
+            saver.restore(session, checkpoint)
+            with replaced_folder(folder) as partial:
+                _save(session, partial, signature)
+    return folder
+
+
+def _save(session: tf.Session, folder: str, signature: Any) -> None:
+    builder = tf.saved_model.Builder(folder)
+    builder.add_meta_graph_and_variables(
+        session, [tf.saved_model.tag_constants.SERVING], {SIGNATURE: signature}, strip_default_attrs=True
+    )
+    builder.save()
+
+
+@contextlib.contextmanager
+def replaced_folder(folder: str) -> Iterator[str]:
+    """A new, not yet existing path to write to; on success it takes the place of `folder` by renaming.
+
+    A reader sees the old folder or the new one whole. What an earlier, killed call left is cleared first.
+    """
+    partial, old = f"{folder}.partial", f"{folder}.old"
+    os.makedirs(os.path.dirname(folder) or ".", exist_ok=True)
+    for left in (partial, old):
+        shutil.rmtree(left, ignore_errors=True)
+    try:
+        yield partial
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    if os.path.isdir(folder):
+        os.rename(folder, old)
+    os.rename(partial, folder)
+    shutil.rmtree(old, ignore_errors=True)

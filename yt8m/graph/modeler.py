@@ -1,0 +1,179 @@
+"""The video workload's modeler: a registered model and a label loss, from a `Batch` to a `ModelOutput`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from yt8m import readers
+from yt8m.eval_util import EvaluationMetrics
+from yt8m.graph.ops import PredictOps, Reduction, Report
+from yt8m.graph.protocols import Modeler
+from yt8m.graph.transforms import transform
+from yt8m.lazy import tf
+from yt8m.types import Batch, ModelOutput
+
+SCOPE = "tower"  # the published code's variable scope; its checkpoints restore by these names
+
+
+class VideoModeler(Modeler):
+    """A model and its label loss on video- or frame-level batches.
+
+    Args:
+      model: an instance with `create_model` (a registered model, or one's own that returns a dict).
+      label_loss: an instance with `calculate_loss`; None where nothing is trained or evaluated.
+      num_classes: C.
+      top_k: columns kept of each video's scores for metrics and predictions (at most C).
+      feature_sizes: width of each feature, in the order of the batch.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        label_loss: Any,
+        num_classes: int,
+        top_k: int = 20,
+        feature_sizes: tuple[int, ...] = (),
+    ) -> None:
+        self.model = model
+        self.label_loss = label_loss
+        self.num_classes = num_classes
+        self.top_k = min(top_k, num_classes)
+        self.feature_sizes = feature_sizes
+
+    def build(self, batch: Batch, is_training: bool) -> ModelOutput:
+        """The model on the dequantised, joined and transformed features, and its label loss."""
+        raw = join_features(batch)
+        output = self._model(self._transformed(raw), batch.num_frames, batch.labels, is_training)
+        if self.label_loss is None or output.loss is not None:
+            return output
+        return _with_loss(output, self.label_loss, batch.labels, batch.label_weights)
+
+    def predict(self, batch: Batch) -> PredictOps:
+        """Predictions with the float feed points that the published graphs have."""
+        raw = tf.identity(join_features(batch), name="input_batch_raw")
+        frames = tf.identity(batch.num_frames, name="num_frames")
+        ready = tf.identity(self._transformed(raw), name="input_batch")
+        output = self._model(ready, frames, None, is_training=False)
+        return PredictOps(
+            predictions=tf.identity(output.predictions, name="predictions"),
+            input_batch_raw=raw,
+            input_batch=ready,
+            num_frames=frames,
+            labels=batch.labels,
+            video_ids=batch.video_ids,
+            label_weights=batch.label_weights,
+        )
+
+    def reports(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
+        """The top columns of the scores and their labels; in inference the ids instead of labels."""
+        scores = tf.stop_gradient(output.predictions)
+        if batch.label_weights is not None and mode != "infer":
+            scores *= batch.label_weights  # pairs that nobody rated are no predictions
+        top = tf.nn.top_k(scores, self.top_k)
+        reports = {"scores": Report(top.values), "classes": Report(top.indices)}
+        if mode == "infer":
+            return {"video_ids": Report(batch.video_ids), **reports}
+        labels = tf.cast(batch.labels, tf.float32)
+        reports["hits"] = Report(tf.gather(labels, top.indices, batch_dims=1))
+        reports["num_labels"] = Report(tf.reduce_sum(labels, axis=1))
+        if mode == "eval":
+            reports["perr"] = Report(equal_recall_precision(scores, labels))
+            reports["label_counts"] = Report(tf.reduce_sum(labels, axis=0), Reduction.SUM)
+        return reports
+
+    def evaluator(self) -> VideoEvaluator:
+        """Hit@1, PERR, GAP and mAP from the reports."""
+        return VideoEvaluator(self.num_classes, self.top_k)
+
+    def _transformed(self, raw: tf.Tensor) -> tf.Tensor:
+        name = getattr(self.model, "input_transform", "l2_normalize")
+        return transform(name, raw, self.feature_sizes)
+
+    def _model(self, ready: tf.Tensor, frames: tf.Tensor, labels: Any, is_training: bool) -> ModelOutput:
+        with tf.variable_scope(SCOPE, auxiliary_name_scope=False):
+            given = self.model.create_model(
+                ready,
+                num_frames=frames,
+                vocab_size=self.num_classes,
+                labels=None if labels is None else tf.cast(labels, tf.float32),
+                is_training=is_training,
+            )
+        return ModelOutput.of(given)
+
+
+class VideoEvaluator:
+    """`EvaluationMetrics` behind the engine's evaluator, with the figures' printed names."""
+
+    def __init__(self, num_classes: int, top_k: int) -> None:
+        self.metrics = EvaluationMetrics(num_classes, top_k)
+
+    def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
+        """Adds one step's columns; returns Hit@1, PERR and (one step alone) GAP."""
+        columns = {name: reports[name] for name in ("scores", "classes", "hits", "num_labels")}
+        counts = reports.get("label_counts")
+        figures = self.metrics.accumulate_top_k(
+            **columns, label_counts=counts, perr=reports.get("perr"), loss=loss
+        )
+        return {"Hit@1": figures["hit_at_one"], "PERR": figures["perr"], "GAP": figures["gap"]}
+
+    def get(self) -> dict[str, Any]:
+        """All figures so far, under the names of `EvaluationMetrics.get`."""
+        return self.metrics.get()
+
+    def clear(self) -> None:
+        """Forgets all steps."""
+        self.metrics.clear()
+
+
+def join_features(batch: Batch) -> tf.Tensor:
+    """float32 [B, D] or [B, T, D]: dequantised, side by side, exactly 0 past num_frames."""
+    parts = [
+        readers.dequantize(feature) if feature.dtype == tf.uint8 else tf.cast(feature, tf.float32)
+        for feature in batch.features
+    ]
+    joined = tf.concat(parts, axis=-1) if len(parts) > 1 else parts[0]
+    if joined.shape.rank == 2:
+        return joined
+    mask = tf.sequence_mask(batch.num_frames, tf.shape(joined)[1])
+    return tf.where_v2(mask[:, :, tf.newaxis], joined, tf.zeros([], joined.dtype))
+
+
+def equal_recall_precision(scores: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """float32 [B]: precision among as many predictions as the row has labels; 0 where it has none.
+
+    Exact for any number of labels; scores of 0 or less are no predictions.
+    """
+    counts = tf.cast(tf.reduce_sum(labels, axis=1), tf.int32)
+    top = tf.nn.top_k(scores, tf.maximum(tf.reduce_max(counts), 1))
+    hits = tf.gather(labels, top.indices, batch_dims=1) * tf.cast(top.values > 0, tf.float32)
+    within = tf.sequence_mask(counts, tf.shape(hits)[1], tf.float32)
+    return tf.div_no_nan(tf.reduce_sum(hits * within, axis=1), tf.cast(counts, tf.float32))
+
+
+def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) -> ModelOutput:
+    """The label loss of the output and of its side outputs, from logits where they exist."""
+    loss, roots = _head_loss(label_loss, output.predictions, output.logits, labels, weights)
+    for side in output.side_outputs:
+        target = labels if side.target is None else side.target
+        value, side_roots = _head_loss(label_loss, tf.sigmoid(side.logits), side.logits, target, weights)
+        loss += side.weight * value
+        roots += tuple((tensor, side.weight * gradient) for tensor, gradient in side_roots)
+    closed = all(side.target is None for side in output.side_outputs) and roots
+    complete = closed and len(roots) == 1 + len(output.side_outputs)
+    return replace(output, loss=loss, loss_gradients=roots if complete else ())
+
+
+def _head_loss(
+    label_loss: Any, predictions: Any, logits: Any, labels: Any, weights: Any
+) -> tuple[tf.Tensor, tuple[tuple[tf.Tensor, tf.Tensor], ...]]:
+    """(loss, its closed-form gradient on the logits where there is one)."""
+    if logits is None or not hasattr(label_loss, "calculate_loss_from_logits"):
+        return label_loss.calculate_loss(predictions, labels, label_weights=weights), ()
+    loss = label_loss.calculate_loss_from_logits(logits, labels, label_weights=weights)
+    if not hasattr(label_loss, "gradient_from_logits"):
+        return loss, ()
+    return loss, ((logits, label_loss.gradient_from_logits(logits, labels, label_weights=weights)),)
