@@ -1,0 +1,71 @@
+"""The storage emulator on a loopback port, as a process of its own; for tests of gs:// paths.
+
+A folder of tests takes the fixtures by importing them in its conftest.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+_START = """
+import sys
+from gcp_storage_emulator.server import create_server
+create_server("127.0.0.1", int(sys.argv[1]), in_memory=True).run()
+"""
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_until_up(url: str, process: subprocess.Popen[bytes]) -> None:
+    while process.poll() is None:
+        with contextlib.suppress(OSError), urllib.request.urlopen(url + "/storage/v1/b?project=p"):
+            return
+        time.sleep(0.05)
+    raise RuntimeError(f"the storage emulator ended with {process.returncode}")
+
+
+@contextlib.contextmanager
+def running_emulator() -> Iterator[str]:
+    """The emulator's address while the block runs; STORAGE_EMULATOR_HOST is the caller's to set."""
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-c", _START, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        _wait_until_up(f"http://127.0.0.1:{port}", process)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.fixture(scope="session")
+def emulator_address() -> Iterator[str]:
+    """One emulator for all tests of this process."""
+    with running_emulator() as address:
+        yield address
+
+
+@pytest.fixture
+def bucket(emulator_address: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """`gs://<a new, empty bucket>`; gs:// means the emulator during the test, subprocesses included."""
+    from google.cloud import storage as gcs
+
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", emulator_address)
+    name = f"bucket-{secrets.token_hex(4)}"
+    gcs.Client.create_anonymous_client().create_bucket(name)
+    return f"gs://{name}"

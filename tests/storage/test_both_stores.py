@@ -1,0 +1,196 @@
+"""What holds for local paths and for gs:// alike, each run against the real thing."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pathlib
+
+import pytest
+
+from yt8m import storage
+from yt8m.errors import RunError, UsageError
+
+
+@pytest.fixture(params=["local", "gs"])
+def root(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> str:
+    return str(tmp_path) if request.param == "local" else request.getfixturevalue("bucket")
+
+
+def put(path: str, content: bytes = b"x") -> None:
+    with storage.write_atomic(path) as file:
+        file.write(content)
+
+
+def test_what_is_written_is_read(root: str) -> None:
+    path = storage.join(root, "a", "b.bin")
+    content = bytes(range(256)) * 50_000
+    put(path, content)
+    assert storage.read_bytes(path) == content
+    assert storage.size(path) == len(content)
+    with storage.open_read(path) as file:
+        file.seek(256 * 40_000 + 3)
+        assert file.read(2) == b"\x03\x04"
+
+
+def test_text(root: str) -> None:
+    path = storage.join(root, "t.csv")
+    with storage.write_atomic(path, "w") as file:
+        file.write("häuser\nzwei\n")
+    assert storage.read_text(path) == "häuser\nzwei\n"
+    assert storage.read_bytes(path) == "häuser\nzwei\n".encode()
+
+
+def test_replaces_what_was_there(root: str) -> None:
+    path = storage.join(root, "f")
+    put(path, b"old and longer")
+    put(path, b"new")
+    assert storage.read_bytes(path) == b"new"
+
+
+def put_half(path: str, raised: type[BaseException]) -> None:
+    with storage.write_atomic(path) as file:
+        file.write(b"half")
+        file.flush()
+        raise raised
+
+
+@pytest.mark.parametrize("raised", [ValueError, KeyboardInterrupt, OSError])
+def test_an_exception_leaves_the_old_content_and_nothing_beside(
+    root: str, raised: type[BaseException]
+) -> None:
+    path = storage.join(root, "f")
+    put(path, b"old")
+    with pytest.raises(raised):
+        put_half(path, raised)
+    assert storage.read_bytes(path) == b"old"
+    assert storage.listdir(root) == ["f"]
+
+
+def test_glob(root: str) -> None:
+    for name in ("d/train0.tfrecord", "d/train1.tfrecord", "d/.train2.tmp", "d/deep/train3.tfrecord", "e/x"):
+        put(storage.join(root, name))
+    shards = [storage.join(root, "d", f"train{i}.tfrecord") for i in range(2)]
+    assert storage.glob(f"{root}/d/train*") == shards
+    assert storage.glob(f"{root}/d/train[1-9].tfrecord") == shards[1:]
+    assert storage.glob(f"{root}/d/train?.tfrecord, {root}/d/train0*,{root}/e/x") == [*shards, f"{root}/e/x"]
+    assert storage.glob(f"{root}/*/x") == [f"{root}/e/x"]
+    assert storage.glob(f"{root}/d/*") == [f"{root}/d/deep", *shards]
+    assert storage.glob(f"{root}/d/**x") == []
+    assert storage.glob(f"{root}/nothing/*") == []
+
+
+def test_an_existing_path_matches_itself(root: str) -> None:
+    path = storage.join(root, "odd[1]*.tfrecord")
+    put(path)
+    assert storage.glob(path) == [path]
+
+
+def test_listing_and_kinds(root: str) -> None:
+    put(storage.join(root, "d/one"))
+    put(storage.join(root, "d/sub/two"))
+    folder = storage.join(root, "d")
+    assert storage.listdir(folder) == ["one", "sub"]
+    assert storage.exists(folder)
+    assert storage.is_dir(folder)
+    assert storage.exists(storage.join(folder, "one"))
+    assert not storage.is_dir(storage.join(folder, "one"))
+    assert not storage.exists(storage.join(folder, "on"))
+
+
+def test_rename_and_remove(root: str) -> None:
+    put(storage.join(root, "a"), b"a")
+    put(storage.join(root, "d/sub/two"), b"two")
+    storage.rename(storage.join(root, "a"), storage.join(root, "b"))
+    storage.rename(storage.join(root, "d"), storage.join(root, "e"))
+    assert storage.listdir(root) == ["b", "e"]
+    assert storage.read_bytes(storage.join(root, "e/sub/two")) == b"two"
+    storage.remove(storage.join(root, "b"))
+    storage.remove_tree(storage.join(root, "e"))
+    assert storage.glob(f"{root}/*") == []
+
+
+@pytest.mark.parametrize("call", ["read_bytes", "size", "remove", "remove_tree", "listdir"])
+def test_a_missing_path_is_named(root: str, call: str) -> None:
+    path = storage.join(root, "missing")
+    with pytest.raises(storage.NotFoundError, match="missing"):
+        getattr(storage, call)(path)
+    with pytest.raises(storage.NotFoundError, match="missing"):
+        storage.rename(path, storage.join(root, "other"))
+
+
+def _try_to_lock(path: str, answer: multiprocessing.Queue[str]) -> None:
+    try:
+        with storage.lock(path):
+            answer.put("")
+    except storage.Locked as error:
+        answer.put(str(error))
+
+
+def _hold(path: str, taken: multiprocessing.Queue[str]) -> None:
+    with storage.lock(path):
+        taken.put("")
+        taken.close()
+        taken.join_thread()
+        os.kill(os.getpid(), 9)
+
+
+def test_a_second_process_is_told_who_holds_the_lock(root: str) -> None:
+    path = storage.join(root, "run.lock")
+    spawn = multiprocessing.get_context("spawn")
+    answer = spawn.Queue()
+    with storage.lock(path):
+        other = spawn.Process(target=_try_to_lock, args=(path, answer))
+        other.start()
+        said = answer.get()
+        other.join()
+    assert path in said
+    assert f"process {os.getpid()} on {os.uname().nodename} since 20" in said
+    assert not storage.exists(path)
+
+
+def test_within_a_process_too_and_free_afterwards(root: str) -> None:
+    path = storage.join(root, "run.lock")
+    with storage.lock(path):
+        with pytest.raises(storage.Locked) as caught, storage.lock(path):
+            pass
+        assert caught.value.holder["pid"] == os.getpid()
+        assert json.loads(storage.read_bytes(path))["host"] == os.uname().nodename
+    with storage.lock(path):
+        pass
+
+
+def test_a_killed_holder_lets_go(root: str) -> None:
+    path = storage.join(root, "run.lock")
+    spawn = multiprocessing.get_context("spawn")
+    taken = spawn.Queue()
+    holder = spawn.Process(target=_hold, args=(path, taken))
+    holder.start()
+    taken.get()
+    holder.join()
+    assert holder.exitcode == -9
+    assert storage.exists(path)
+    with storage.lock(path):
+        assert json.loads(storage.read_bytes(path))["pid"] == os.getpid()
+
+
+def test_an_error_of_the_block_is_not_renamed(root: str) -> None:
+    put(storage.join(root, "f"))
+    with pytest.raises(FileNotFoundError), storage.open_read(storage.join(root, "f")):
+        open("/nonexistent/of/the/caller")  # noqa: SIM115
+    with pytest.raises(RunError), storage.lock(storage.join(root, "l")):
+        raise RunError("its own")
+
+
+def test_paths_that_cannot_be() -> None:
+    for path in ("s3://bucket/x", "hdfs://x", ""):
+        with pytest.raises(UsageError):
+            storage.exists(path)
+    with pytest.raises(UsageError, match="one is local"):
+        storage.rename("/tmp/x", "gs://b/x")
+    with pytest.raises(ValueError, match="mode"), storage.write_atomic("/tmp/x", "a"):
+        pass
+    assert storage.is_remote("gs://b/x")
+    assert not storage.is_remote("b/x")
+    assert storage.join("gs://b/", "/x", "y/") == "gs://b/x/y"

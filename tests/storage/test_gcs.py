@@ -1,0 +1,98 @@
+"""What only buckets have: missing ones, permissions, locks of dead processes elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from yt8m import storage
+from yt8m.errors import RunError, UsageError
+
+
+def test_a_missing_bucket_is_named(bucket: str) -> None:
+    for call in (storage.glob, storage.read_bytes, storage.exists, storage.listdir, storage.size):
+        with pytest.raises(UsageError, match="no bucket no-such-bucket"):
+            call("gs://no-such-bucket/a*")
+    with pytest.raises(UsageError, match="no bucket"), storage.write_atomic("gs://no-such-bucket/a"):
+        pass
+
+
+def test_a_bucket_is_no_file_and_has_no_wildcards(bucket: str) -> None:
+    assert storage.listdir(bucket) == []
+    with pytest.raises(UsageError, match="whole bucket"):
+        storage.read_bytes(bucket)
+    with pytest.raises(UsageError, match="full name"):
+        storage.glob("gs://buck*/x")
+
+
+def test_a_lock_of_another_host_stands(bucket: str) -> None:
+    path = f"{bucket}/run.lock"
+    with storage.write_atomic(path, "w") as file:
+        json.dump({"pid": 1, "host": "elsewhere", "since": "2020-01-01T00:00:00+00:00"}, file)
+    with (
+        pytest.raises(storage.Locked, match="process 1 on elsewhere since 2020-01-01"),
+        storage.lock(path),
+    ):
+        pass
+
+
+def test_a_lock_by_the_same_pid_of_a_former_container_is_taken_over(bucket: str) -> None:
+    path = f"{bucket}/run.lock"
+    with storage.write_atomic(path, "w") as file:
+        json.dump({"pid": os.getpid(), "host": os.uname().nodename, "since": "2020"}, file)
+    with storage.lock(path):
+        assert json.loads(storage.read_bytes(path))["since"] > "2020"
+
+
+@contextlib.contextmanager
+def server_that_answers(*statuses: int) -> Iterator[str]:
+    """A server that gives these statuses in turn, the last one for ever, with an empty listing as body."""
+    left = list(statuses)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status = left.pop(0) if len(left) > 1 else left[0]
+            body = b'{"items": [{"name": "x"}]}' if status == 200 else b"{}"
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_busy_then_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    with server_that_answers(503, 200) as address:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
+        assert storage.listdir("gs://some") == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("status", "raised", "text"),
+    [(403, UsageError, "no permission"), (401, UsageError, "gcloud auth"), (400, RunError, "gs://some/x")],
+)
+def test_refusals_are_named(
+    monkeypatch: pytest.MonkeyPatch, status: int, raised: type[Exception], text: str
+) -> None:
+    with server_that_answers(status) as address:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
+        with pytest.raises(raised, match=text):
+            storage.read_bytes("gs://some/x")

@@ -1,0 +1,123 @@
+"""What only local files have: limits, kills, links, devices."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from yt8m import storage
+from yt8m.errors import RunError
+
+
+def run(code: str, *args: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", textwrap.dedent(code), *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def put(path: pathlib.Path, pieces: list[bytes]) -> None:
+    with storage.write_atomic(path) as file:
+        for piece in pieces:
+            file.write(piece)
+
+
+def test_a_process_killed_while_writing_leaves_nothing_under_the_name(tmp_path: pathlib.Path) -> None:
+    target = tmp_path / "out.csv"
+    ended = run(
+        """
+        import os, sys
+        from yt8m import storage
+        with storage.write_atomic(sys.argv[1]) as file:
+            file.write(b"half" * 100_000)
+            file.flush()
+            os.kill(os.getpid(), 9)
+        """,
+        target,
+    )
+    assert ended.returncode == -signal.SIGKILL
+    assert not target.exists()
+    assert storage.glob(f"{tmp_path}/*") == []  # the orphan is hidden from patterns
+
+
+def test_a_full_disk_is_named_and_cleaned_up(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "f").write_bytes(b"old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        for size in (200_000, 100_001):  # at once, and only when the buffer is flushed
+            with pytest.raises(RunError, match=r"cannot write .*/f"):
+                put(tmp_path / "f", [b"x" * 99_999, b"x" * (size - 99_999)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert storage.listdir(tmp_path) == ["f"]
+    assert storage.read_bytes(tmp_path / "f") == b"old"
+
+
+def test_a_link_stays_and_its_target_is_replaced(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "target").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("target")
+    with storage.write_atomic(tmp_path / "link") as file:
+        file.write(b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"new"
+
+
+def test_standard_output_is_written_through(tmp_path: pathlib.Path) -> None:
+    ended = run(
+        """
+        from yt8m import storage
+        with storage.write_atomic("/dev/stdout", "w") as file:
+            file.write("to the pipe\\n")
+        """
+    )
+    assert (ended.returncode, ended.stdout) == (0, "to the pipe\n")
+
+
+def test_usual_permissions(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "plain").write_bytes(b"")
+    with storage.write_atomic(tmp_path / "atomic"):
+        pass
+    assert os.stat(tmp_path / "atomic").st_mode == os.stat(tmp_path / "plain").st_mode
+
+
+def test_folders_in_the_way(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "f").write_bytes(b"")
+    with pytest.raises(RunError, match="Is a directory"), storage.write_atomic(tmp_path / "d"):
+        pass
+    with (
+        pytest.raises(RunError, match=r"Not a directory|File exists"),
+        storage.write_atomic(tmp_path / "f/x"),
+    ):
+        pass
+    with pytest.raises(RunError, match="Is a directory"):
+        storage.read_bytes(tmp_path / "d")
+    assert sorted(os.listdir(tmp_path)) == ["d", "f"]
+
+
+def test_an_unreadable_lock_file_still_locks(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "l").write_bytes(b"\xff no json")
+    with storage.lock(tmp_path / "l"):  # left behind by nobody who still holds it
+        (tmp_path / "l").write_bytes(b"[1]")
+        with pytest.raises(storage.Locked, match="another process"), storage.lock(tmp_path / "l"):
+            pass
+
+
+def test_local_paths_need_no_cloud_library() -> None:
+    ended = run(
+        """
+        import sys
+        from yt8m import storage
+        storage.glob("/tmp/*")
+        print([name for name in sys.modules if name.startswith(("google", "tensorflow"))])
+        """
+    )
+    assert ended.stdout == "[]\n", ended.stderr

@@ -1,0 +1,183 @@
+"""Files of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import glob
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from typing import IO, Any, BinaryIO
+
+from yt8m.errors import RunError
+from yt8m.storage.failures import Locked, NotFoundError, parse_holder, this_holder
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextlib.contextmanager
+def _named(action: str, path: str) -> Iterator[None]:
+    """Turns the system's errors into ours, with the path and what was being done."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFoundError(f"cannot {action} {path}: there is no {error.filename or path}") from error
+    except OSError as error:
+        raise RunError(f"cannot {action} {path}: {error.strerror or error}") from error
+
+
+class LocalStore:
+    """Paths of the local file systems."""
+
+    def glob(self, pattern: str) -> list[str]:
+        return [pattern] if os.path.lexists(pattern) else glob.glob(pattern)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    @contextlib.contextmanager
+    def open_read(self, path: str) -> Iterator[BinaryIO]:
+        with _named("read", path):
+            file = open(path, "rb")  # noqa: SIM115 - closed below; errors of the caller's block are its own
+        with file:
+            yield file
+
+    @contextlib.contextmanager
+    def write_atomic(self, path: str, mode: str) -> Iterator[IO[Any]]:
+        target = os.path.realpath(path)
+        if _is_special(path):
+            with _named("write", path), _open(path, mode) as file:
+                yield file
+            return
+        folder, name = os.path.split(target)
+        self.makedirs(folder)
+        # The leading dot keeps an orphan of a killed process out of every pattern.
+        beside = os.path.join(folder, f".{name[:100]}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+        with _named("write", path):
+            file = _open(beside, mode.replace("w", "x"))
+        try:
+            yield from _fill(file, path)
+            with _named("write", path):
+                os.replace(beside, target)
+                _sync_folder(folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
+            raise
+
+    def makedirs(self, path: str) -> None:
+        with _named("make the folder", path):
+            os.makedirs(path, exist_ok=True)
+
+    def listdir(self, path: str) -> list[str]:
+        with _named("list", path):
+            return sorted(os.listdir(path))
+
+    def remove(self, path: str) -> None:
+        with _named("remove", path):
+            os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        with _named("remove", path):
+            shutil.rmtree(path)
+
+    def rename(self, source: str, target: str) -> None:
+        with _named("rename", source):
+            os.replace(source, target)
+
+    def size(self, path: str) -> int:
+        with _named("read", path):
+            return os.stat(path).st_size
+
+    @contextlib.contextmanager
+    def lock(self, path: str) -> Iterator[None]:
+        self.makedirs(os.path.dirname(os.path.abspath(path)))
+        with _named("lock", path):
+            descriptor = _take(path)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, this_holder(), 0)
+            yield
+        finally:
+            # Removed while it is still held: whoever opened it meanwhile sees that the name is gone.
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            os.close(descriptor)
+
+
+def _open(path: str, mode: str) -> IO[Any]:
+    if "b" in mode:
+        return open(path, mode)
+    return open(path, mode, encoding="utf-8", newline="\n")
+
+
+def _is_special(path: str) -> bool:
+    """A pipe, terminal or device: nothing to rename onto."""
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path)
+    except OSError:
+        return False
+
+
+def _fill(file: IO[Any], path: str) -> Iterator[IO[Any]]:
+    """Hands `file` to the caller's block, then brings it to the disk and closes it."""
+    try:
+        yield file
+        with _named("write", path):
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise RunError(f"cannot write {path}: {error.strerror}") from error
+        raise
+    finally:
+        with contextlib.suppress(OSError):  # closing flushes again what just failed to be flushed
+            file.close()
+
+
+def _sync_folder(folder: str) -> None:
+    """Makes the rename itself last through a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError:  # some network file systems cannot sync a folder
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def _take(path: str) -> int:
+    """An open descriptor that holds the kernel's lock on the file now called `path`.
+
+    Raises:
+      Locked: another has it.
+    """
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = parse_holder(os.pread(descriptor, 4096, 0))
+            os.close(descriptor)
+            raise Locked(path, holder) from None
+        except OSError:
+            os.close(descriptor)
+            raise
+        if _is_still(descriptor, path):
+            return descriptor
+        os.close(descriptor)  # its last holder removed it between our two calls: try the new one
+
+
+def _is_still(descriptor: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
