@@ -1,11 +1,10 @@
 """One training, evaluation or prediction graph, for any workload."""
 
-from yt8m.graph.averages import eval_saver
 from yt8m.graph.build import build, build_eval, predict_path
 from yt8m.graph.inputs import input_saver
 from yt8m.graph.ops import EvalOps, InputOps, PredictOps, Reduction, Report, TrainOps
 from yt8m.graph.protocols import Evaluator, Inputter, MeanLoss, Modeler
-from yt8m.graph.restore import restore_predict, restore_train, signature_of
+from yt8m.graph.restore import Restorer, restore_predict, restore_train, signature_of
 
 __all__ = [
     "EvalOps",
@@ -17,10 +16,10 @@ __all__ = [
     "PredictOps",
     "Reduction",
     "Report",
+    "Restorer",
     "TrainOps",
     "build",
     "build_eval",
-    "eval_saver",
     "input_saver",
     "predict_path",
     "restore_predict",

@@ -1,4 +1,4 @@
-"""Moving averages of the weights, and the savers that read them back."""
+"""Moving averages of the weights."""
 
 from __future__ import annotations
 
@@ -25,16 +25,13 @@ def create_averages(
     return pairs, moved
 
 
-def eval_saver(decay: float) -> tf.train.Saver:
-    """A saver for evaluation: reads each trainable variable's average under the variable's own place.
+def names_in_checkpoint(decay: float) -> dict[str, tf.Variable]:
+    """Where each variable of the current graph is read from: its own name, or its average's.
 
-    Call it when the graph is complete. With `decay` 0 it reads the variables themselves.
+    With `decay` above 0 trainable variables are read from their averages.
     """
-    if decay <= 0:
-        return tf.train.Saver(max_to_keep=None)
-    average = tf.train.ExponentialMovingAverage(decay)
-    trainable = {v.op.name for v in tf.trainable_variables()}
-    names = {
+    trainable = {v.op.name for v in tf.trainable_variables()} if decay > 0 else set()
+    average = tf.train.ExponentialMovingAverage(decay or 0.5)
+    return {
         (average.average_name(v) if v.op.name in trainable else v.op.name): v for v in tf.global_variables()
     }
-    return tf.train.Saver(names, max_to_keep=None)

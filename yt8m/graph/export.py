@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from yt8m.graph.averages import eval_saver
 from yt8m.graph.protocols import Modeler
+from yt8m.graph.restore import Restorer
 from yt8m.lazy import tf
 
 SIGNATURE = "serving_default"
@@ -43,7 +43,7 @@ def export_saved_model(
         batch = reader.prepare_serialized_examples(example_bytes)
         output = modeler.build(batch, is_training=False)
         reports = modeler.reports(batch, output, "infer")
-        saver = eval_saver(moving_average_decay)
+        restorer = Restorer(moving_average_decay)
         outputs = {
             "video_id": tf.identity(reports["video_ids"].tensor, name="video_id"),
             "class_indexes": tf.identity(reports["classes"].tensor, name="class_indexes"),
@@ -51,7 +51,7 @@ def export_saved_model(
         }
         signature = tf.saved_model.predict_signature_def({"example_bytes": example_bytes}, outputs)
         with tf.Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0})) as session:
-            saver.restore(session, checkpoint)
+            restorer.restore(session, checkpoint)
             with replaced_folder(folder) as partial:
                 _save(session, partial, signature)
     return folder

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from yt8m import storage
+from yt8m.errors import RunError
 from yt8m.graph import collections
+from yt8m.graph.averages import names_in_checkpoint
 from yt8m.graph.ops import PredictOps, TrainOps
 from yt8m.lazy import tf
 
@@ -39,3 +41,54 @@ def restore_predict(meta_path: str) -> tuple[PredictOps, tf.train.Saver]:
     """
     saver = tf.train.import_meta_graph(meta_path, clear_devices=True)
     return collections.recover_predict(), saver
+
+
+class Restorer:
+    """Reads the variables of the current graph from a checkpoint; made before the graph is finalized.
+
+    The step is read apart from the rest, because the published code keeps it as int32.
+
+    Args:
+      moving_average_decay: above 0, trainable variables are read from their averages.
+    """
+
+    def __init__(self, moving_average_decay: float = 0.0) -> None:
+        names = names_in_checkpoint(moving_average_decay)
+        self._step = names.pop("global_step", None)
+        self._names = names
+        self._saver = tf.train.Saver(names, max_to_keep=None, name="restorer") if names else None
+
+    def restore(self, session: tf.Session, checkpoint: str) -> int:
+        """Restores all variables; returns the checkpoint's global step.
+
+        Raises:
+          RunError: the checkpoint is another model's (a variable is missing or has another shape).
+        """
+        reader = tf.train.load_checkpoint(checkpoint)
+        self._check(reader.get_variable_to_shape_map(), checkpoint)
+        if self._saver is not None:
+            self._saver.restore(session, checkpoint)
+        step = int(reader.get_tensor("global_step")) if reader.has_tensor("global_step") else 0
+        if self._step is not None:
+            self._step.load(step, session)
+        return step
+
+    def _check(self, found: dict[str, list[int]], checkpoint: str) -> None:
+        missing = sorted(set(self._names) - set(found))
+        if missing:
+            extra = sorted(set(found) - set(self._names) - {"global_step"})
+            raise RunError(
+                f"{checkpoint} is not of this model: it lacks {_few(missing)}, and holds {_few(extra)} "
+                "that the model does not have. Use the flags that the checkpoint was trained with."
+            )
+        for name, variable in sorted(self._names.items()):
+            if list(found[name]) != variable.shape.as_list():
+                raise RunError(
+                    f"{checkpoint} is not of this model: {name} has shape {list(found[name])}, "
+                    f"the model's has {variable.shape.as_list()}."
+                )
+
+
+def _few(names: list[str]) -> str:
+    shown = ", ".join(names[:3]) or "nothing"
+    return shown + (f" and {len(names) - 3} more" if len(names) > 3 else "")
