@@ -1,0 +1,68 @@
+"""The classes of YouTube-8M: names, how many training videos have them, verticals, segment classes."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import importlib.resources
+import io
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The 3862 classes of the 2018 version, in the order of their index.
+
+    Attributes:
+      names: one a class; `class 123` for the few that have none.
+      counts: int64 [3862], training videos with the class.
+      verticals: the first vertical of each class; `(Unknown)` where there is none.
+    """
+
+    names: tuple[str, ...]
+    counts: NDArray[np.int64]
+    verticals: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def name(self, index: int) -> str:
+        """The name of a class; `class 5000` for one past the vocabulary (another dataset's, say)."""
+        return self.names[index] if 0 <= index < len(self.names) else f"class {index}"
+
+
+def _packaged(name: str) -> bytes:
+    return (importlib.resources.files("yt8m") / "data" / name).read_bytes()
+
+
+@functools.cache
+def load() -> Vocabulary:
+    """The vocabulary that ships with the package."""
+    rows = list(csv.DictReader(io.StringIO(_packaged("vocabulary.csv").decode("utf-8"), newline="")))
+    counts = np.array([int(row["TrainVideoCount"]) for row in rows], np.int64)
+    counts.flags.writeable = False  # one array for all callers
+    return Vocabulary(
+        names=tuple(row["Name"].strip() or f"class {row['Index']}" for row in rows),
+        counts=counts,
+        verticals=tuple(row["Vertical1"] for row in rows),
+    )
+
+
+@functools.cache
+def segment_classes() -> NDArray[np.int64]:
+    """int64 [1000], ascending: the classes that segments were rated for."""
+    lines = _packaged("segment_label_ids.csv").decode("ascii").split()
+    classes = np.sort(np.array(lines[1:], np.int64))
+    classes.flags.writeable = False
+    return classes
+
+
+@functools.cache
+def pca_eigenvalues() -> NDArray[np.float32]:
+    """float32 [2048], largest first: of the PCA behind the frame features, which are its first 1024."""
+    values: NDArray[np.float32] = np.load(io.BytesIO(_packaged("pca_eigenvals.npy"))).ravel()
+    values.flags.writeable = False
+    return values
