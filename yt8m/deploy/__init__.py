@@ -1,0 +1,24 @@
+"""Clones of a model on devices: where they sit, how they share variables, how their gradients become one."""
+
+from __future__ import annotations
+
+from yt8m.deploy.clones import Clone, create_clones
+from yt8m.deploy.config import DeploymentConfig, local
+from yt8m.deploy.deployed_model import DeployedModel, deploy
+from yt8m.deploy.gradients import clip_gradient_norms, combine_gradients, gradient_norms
+from yt8m.deploy.objectives import Objective
+from yt8m.deploy.optimize import optimize_clones
+
+__all__ = [
+    "Clone",
+    "DeployedModel",
+    "DeploymentConfig",
+    "Objective",
+    "clip_gradient_norms",
+    "combine_gradients",
+    "create_clones",
+    "deploy",
+    "gradient_norms",
+    "local",
+    "optimize_clones",
+]

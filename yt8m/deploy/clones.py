@@ -1,0 +1,110 @@
+"""Copies of a model, one a device, with shared variables."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from yt8m.deploy.config import DeploymentConfig
+from yt8m.lazy import tf
+
+
+class Clone(NamedTuple):
+    """One copy of the model.
+
+    Attributes:
+      outputs: what model_fn returned.
+      scope: its name scope with a slash at the end; empty for a lone clone at the top.
+      device: where it computes.
+      added: what model_fn added to the graph's collections, by collection; None where that is not
+        known (a clone made by hand), then collections are searched by `scope`.
+    """
+
+    outputs: Any
+    scope: str
+    device: str
+    added: Mapping[str, tuple[Any, ...]] | None = None
+
+    def collected(self, collection: str) -> list[Any]:
+        """What this clone put into a collection of the graph."""
+        if self.added is not None:
+            return list(self.added.get(collection, ()))
+        return tf.get_collection(collection, self.scope or None)
+
+
+def create_clones(
+    config: DeploymentConfig,
+    model_fn: Callable[..., Any],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+) -> list[Clone]:
+    """Calls `model_fn(*args, **kwargs)` once a clone, on its device, in its name scope.
+
+    The first call makes the variables (in the current variable scope, on config.variables_device()),
+    the others reuse them. May be called several times in one graph.
+
+    Raises:
+      ValueError: a later clone asks for a variable that the first did not make.
+    """
+    with _variables_on(config.variables_device()):
+        return [
+            _create_clone(config, index, lambda: model_fn(*(args or ()), **(kwargs or {})))
+            for index in range(config.num_clones)
+        ]
+
+
+def _create_clone(config: DeploymentConfig, index: int, build: Callable[[], Any]) -> Clone:
+    device = config.clone_device(index)
+    with (
+        _name_scope(config.clone_scope(index)) as scope,
+        tf.device(device),
+        tf.variable_scope(
+            tf.get_variable_scope(),
+            reuse=True if index else None,
+            caching_device=config.caching_device(),
+            auxiliary_name_scope=False,  # the clone's own name scope is enough
+        ),
+    ):
+        before = _sizes()
+        outputs = build()
+        return Clone(outputs, scope, device, _added_since(before))
+
+
+def _sizes() -> dict[str, int]:
+    graph = tf.get_default_graph()
+    return {str(key): len(graph.get_collection_ref(key)) for key in _collections()}
+
+
+def _added_since(before: Mapping[str, int]) -> dict[str, tuple[Any, ...]]:
+    # By position, not by name scope: a lone clone has the whole graph for its scope.
+    return {key: tuple(tf.get_collection(key)[size:]) for key, size in before.items()}
+
+
+def _collections() -> tuple[str, ...]:
+    keys = tf.GraphKeys
+    return keys.LOSSES, keys.REGULARIZATION_LOSSES, keys.UPDATE_OPS, keys.SUMMARIES
+
+
+@contextlib.contextmanager
+def _name_scope(name: str) -> Iterator[str]:
+    """Opens `name` in the current name scope and yields its full name; an empty one opens nothing."""
+    if name:
+        with tf.name_scope(name) as scope:
+            yield scope
+    else:
+        current = tf.get_default_graph().get_name_scope()
+        yield f"{current}/" if current else ""
+
+
+@contextlib.contextmanager
+def _variables_on(device: str | Callable[[Any], str]) -> Iterator[None]:
+    """All variables made within sit on `device`, whatever device their user is on."""
+
+    def create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        # None first: the clone's device must not reach the initial values.
+        with tf.device(None), tf.device(device):
+            return next_creator(**kwargs)
+
+    with tf.variable_creator_scope(create):
+        yield

@@ -1,0 +1,139 @@
+"""Gradients of several clones into one, and clipping each by its own norm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from yt8m.lazy import tf
+
+Gradient = Any  # tf.Tensor, tf.IndexedSlices, or None where the loss does not depend on the variable
+GradientsAndVariables = Sequence[tuple[Gradient, Any]]
+
+
+def combine_gradients(
+    tower_grads: Sequence[GradientsAndVariables],
+    weights: Sequence[Any] | None = None,
+    mode: str = "sum",
+) -> list[tuple[Gradient, Any]]:
+    """One (gradient, variable) list from one a tower; a variable without any gradient is dropped.
+
+    Args:
+      tower_grads: as `optimizer.compute_gradients` returns them, one a tower.
+      weights: factor of each tower, scalars; all 1 by default.
+      mode: "sum" (as YouTube-8M's published trainer), or "mean": divided by the sum of the weights.
+
+    Raises:
+      ValueError: no towers, another mode, weights of another length, or a variable that has a
+        gradient in some towers only.
+    """
+    if mode not in ("sum", "mean"):
+        raise ValueError(f"mode is {mode!r}; expected 'sum' or 'mean'")
+    if not tower_grads:
+        raise ValueError("tower_grads is empty; expected the gradients of at least one tower")
+    if weights is not None and len(weights) != len(tower_grads):
+        raise ValueError(f"weights has {len(weights)} entries; expected one for each of {len(tower_grads)}")
+    factors = _factors(weights, len(tower_grads), mode)
+    per_variable = _by_variable(tower_grads, [f"tower {i}" for i in range(len(tower_grads))])
+    return [(_weighted_sum(gradients, factors), variable) for gradients, variable in per_variable]
+
+
+def check_same_variables(tower_grads: Sequence[GradientsAndVariables], names: Sequence[str]) -> None:
+    """Refuses towers that have gradients for different variables.
+
+    Raises:
+      ValueError: naming the variable, and the towers (`names`) with and without a gradient.
+    """
+    _by_variable(tower_grads, names)
+
+
+def _by_variable(
+    tower_grads: Sequence[GradientsAndVariables], names: Sequence[str]
+) -> list[tuple[list[Gradient], Any]]:
+    """The gradients of all towers for each variable that has any, in the order of appearance."""
+    found: dict[int, tuple[dict[int, Gradient], Any]] = {}
+    for tower, pairs in enumerate(tower_grads):
+        for gradient, variable in pairs:
+            if gradient is not None:
+                found.setdefault(id(variable), ({}, variable))[0][tower] = gradient
+    for gradients, variable in found.values():
+        if len(gradients) < len(tower_grads):
+            having = [name for tower, name in enumerate(names) if tower in gradients]
+            lacking = [name for tower, name in enumerate(names) if tower not in gradients]
+            raise ValueError(
+                f"variable {variable.name} has a gradient in {', '.join(having)} but none in "
+                f"{', '.join(lacking)}; expected the same variables to be used by all"
+            )
+    return [
+        ([gradients[tower] for tower in sorted(gradients)], variable)
+        for gradients, variable in found.values()
+    ]
+
+
+def _factors(weights: Sequence[Any] | None, count: int, mode: str) -> list[Any] | None:
+    """What each tower's gradient is multiplied with; None for nothing to do."""
+    if mode == "sum":
+        return None if weights is None else list(weights)
+    values = [tf.cast(weight, tf.float32) for weight in weights or [1.0] * count]
+    total = tf.add_n(values)
+    return [value / total for value in values]
+
+
+def _weighted_sum(gradients: Sequence[Gradient], factors: Sequence[Any] | None) -> Gradient:
+    if factors is not None:
+        gradients = [scale(gradient, factor) for gradient, factor in zip(gradients, factors, strict=True)]
+    if len(gradients) == 1:
+        return gradients[0]
+    if all(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):
+        return tf.IndexedSlices(
+            tf.concat([gradient.values for gradient in gradients], 0),
+            tf.concat([tf.cast(gradient.indices, tf.int64) for gradient in gradients], 0),
+            gradients[0].dense_shape,
+        )
+    return tf.add_n([tf.convert_to_tensor(gradient) for gradient in gradients])
+
+
+def scale(gradient: Gradient, factor: Any) -> Gradient:
+    """`gradient * factor` of the gradient's own type, dense or sparse."""
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(scale(gradient.values, factor), gradient.indices, gradient.dense_shape)
+    return gradient * tf.cast(factor, gradient.dtype)
+
+
+def gradient_norms(gradients: Sequence[Gradient]) -> tf.Tensor:
+    """float32 [V], the L2 norm of each gradient; of IndexedSlices that of their values; 0 for None."""
+    return tf.stack([_norm(gradient) for gradient in gradients])
+
+
+def _norm(gradient: Gradient) -> tf.Tensor:
+    if gradient is None:
+        return tf.zeros([], tf.float32)
+    values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+    # l2_loss halves the sum of squares, without a copy of the squares.
+    return tf.sqrt(2.0 * tf.nn.l2_loss(tf.cast(values, tf.float32)))
+
+
+def clip_gradient_norms(
+    gradients_to_variables: GradientsAndVariables, max_norm: float, norms: tf.Tensor | None = None
+) -> list[tuple[Gradient, Any]]:
+    """Each gradient scaled down to `max_norm` where its own norm is larger; None stays None.
+
+    Args:
+      gradients_to_variables: V pairs.
+      max_norm: positive.
+      norms: `gradient_norms` of the same gradients, where they are already at hand.
+
+    Raises:
+      ValueError: max_norm is not positive.
+    """
+    if not max_norm > 0:
+        raise ValueError(f"max_norm is {max_norm}; expected a positive number")
+    pairs = list(gradients_to_variables)
+    if norms is None:
+        values = [_norm(gradient) for gradient, _ in pairs]
+    else:
+        values = [norms[index] for index in range(len(pairs))]
+    return [
+        (None if gradient is None else scale(gradient, max_norm / tf.maximum(norm, max_norm)), variable)
+        for (gradient, variable), norm in zip(pairs, values, strict=True)
+    ]
