@@ -1,0 +1,42 @@
+"""Every registered model at a tiny size, with its number of trainable parameters by formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+# Features (rgb and audio), classes, frames and rows of the contract suite.
+SIZES, D, C, T, B = (6, 4), 10, 5, 7, 6
+
+
+def affine(inputs: int, units: int) -> int:
+    """Weights and biases of a dense layer."""
+    return (inputs + 1) * units
+
+
+def moe(inputs: int, classes: int = C, experts: int = 2) -> int:
+    """Gates without biases, one a dummy; experts with."""
+    return inputs * classes * (experts + 1) + affine(inputs, classes * experts)
+
+
+class Case(NamedTuple):
+    """A tiny configuration.
+
+    Attributes:
+      hyper_parameters: of the model.
+      parameters: its trainable values, given nothing.
+      ordered: the order of frames matters.
+      random: training draws frames or dropout masks.
+    """
+
+    hyper_parameters: Mapping[str, Any]
+    parameters: Callable[[], int]
+    ordered: bool = False
+    random: bool = False
+
+
+CASES: dict[str, Case] = {
+    "LogisticModel": Case({}, lambda: affine(D, C)),
+    "MoeModel": Case({"moe_num_mixtures": 3}, lambda: moe(D, experts=3)),
+    "FrameLevelLogisticModel": Case({}, lambda: affine(D, C)),
+}

@@ -1,0 +1,96 @@
+"""What holds for every registered loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from yt8m import losses
+from yt8m.lazy import tf
+
+RNG = np.random.default_rng(11)
+LOGITS = RNG.normal(scale=3.0, size=(9, 6)).astype(np.float32)
+LABELS = RNG.random((9, 6)) < 0.4
+LABELS[0] = False
+WEIGHTS = {
+    "none": None,
+    "pairs": (RNG.random((9, 6)) * (RNG.random((9, 6)) < 0.7)).astype(np.float32),
+    "rows": RNG.integers(0, 2, size=(9, 1)).astype(np.float32),
+}
+
+pytestmark = pytest.mark.parametrize("name", losses.names())
+
+
+def run(function: Any) -> Any:
+    with tf.Graph().as_default(), tf.Session() as session:
+        return session.run(function())
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_hand_gradient_is_the_automatic_one(name: str, weights: str) -> None:
+    def both() -> Any:
+        loss, logits = losses.create(name), tf.constant(LOGITS)
+        value = loss.calculate_loss_from_logits(logits, tf.constant(LABELS), WEIGHTS[weights])
+        by_hand = loss.gradient_from_logits(logits, tf.constant(LABELS), WEIGHTS[weights])
+        return by_hand, tf.gradients(value, logits)[0]
+
+    by_hand, automatic = run(both)
+    np.testing.assert_allclose(by_hand, automatic, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_gradient_is_the_slope(name: str, weights: str) -> None:
+    direction = RNG.normal(size=LOGITS.shape)
+    step = 1e-3
+
+    def three() -> Any:
+        loss = losses.create(name)
+        ends = [
+            loss.calculate_loss_from_logits(tf.constant(LOGITS + s * step * direction, tf.float32), LABELS,
+                                            WEIGHTS[weights])
+            for s in (-1, 1)
+        ]  # fmt: skip
+        return *ends, loss.gradient_from_logits(tf.constant(LOGITS), LABELS, WEIGHTS[weights])
+
+    low, high, gradient = run(three)
+    assert (high - low) / (2 * step) == pytest.approx((gradient * direction).sum(), rel=0.02, abs=3e-3)
+
+
+def test_labels_may_be_bool_or_float(name: str) -> None:
+    def both() -> Any:
+        loss = losses.create(name)
+        kinds = tf.constant(LABELS), tf.constant(LABELS, tf.float32)
+        return [
+            (
+                loss.calculate_loss(tf.sigmoid(LOGITS), y),
+                loss.calculate_loss_from_logits(tf.constant(LOGITS), y),
+            )
+            for y in kinds
+        ]
+
+    as_bool, as_float = run(both)
+    assert as_bool == as_float
+    assert np.isfinite(as_bool).all()
+
+
+def test_weights_are_honoured(name: str) -> None:
+    """Ones change nothing; a row of weight 0 neither costs nor pulls, but is still a row of the batch."""
+
+    def values() -> Any:
+        loss = losses.create(name)
+        rows = np.ones((9, 1), np.float32)
+        rows[3:] = 0
+        terms = loss.calculate_loss_from_logits, loss.calculate_loss
+        inputs = tf.constant(LOGITS), tf.sigmoid(LOGITS)
+        plain = [f(x, LABELS) for f, x in zip(terms, inputs, strict=True)]
+        ones = [f(x, LABELS, tf.ones([9, 6])) for f, x in zip(terms, inputs, strict=True)]
+        none = [f(x, LABELS, tf.zeros([9, 1])) for f, x in zip(terms, inputs, strict=True)]
+        return plain, ones, none, loss.gradient_from_logits(inputs[0], LABELS, rows)
+
+    plain, ones, none, gradient = run(values)
+    np.testing.assert_allclose(ones, plain, rtol=1e-6)
+    assert none == [0.0, 0.0]
+    assert (gradient[3:] == 0).all()
+    assert (gradient[1:3] != 0).any()

@@ -1,0 +1,76 @@
+"""Cross-entropy, hinge and softmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from yt8m.lazy import tf
+from yt8m.losses.base import BaseLoss, weighted
+from yt8m.losses.names import register
+from yt8m.options import option
+
+# Inside the logarithms of the probability form, as published: its loss of a certain error is 11.5.
+EPSILON = 1e-5
+
+
+@register
+@dataclass(frozen=True)
+class CrossEntropyLoss(BaseLoss):
+    """-y log p - (1 - y) log(1 - p), each class a decision of its own."""
+
+    def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """With 1e-5 inside the logarithms."""
+        hits = labels * tf.math.log(predictions + EPSILON)
+        return -hits - (1.0 - labels) * tf.math.log(1.0 - predictions + EPSILON)
+
+    def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """Exact for every logit."""
+        return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+
+    def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+        """sigmoid(z) - y."""
+        return weighted(tf.sigmoid(logits) - labels, weights)
+
+
+@register
+@dataclass(frozen=True)
+class HingeLoss(BaseLoss):
+    """max(0, b - (2y - 1) x), on predictions or on logits."""
+
+    b: float = option(1.0, "margin that a class has to keep from 0 on its side", minimum=0)
+
+    def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The same on predictions as on logits."""
+        return tf.nn.relu(self.b - (2.0 * labels - 1.0) * predictions)
+
+    def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The same on logits as on predictions."""
+        return self.terms(logits, labels)
+
+    def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+        """-(2y - 1) where the margin is not kept."""
+        signs = 2.0 * labels - 1.0
+        return weighted(tf.where(signs * logits < self.b, -signs, tf.zeros_like(signs)), weights)
+
+
+@register
+@dataclass(frozen=True)
+class SoftmaxLoss(BaseLoss):
+    """-t log softmax(x), t the labels divided by their number; a row without labels costs nothing."""
+
+    def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The same on predictions as on logits."""
+        return -_shares(labels) * tf.nn.log_softmax(predictions)
+
+    def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The same on logits as on predictions."""
+        return self.terms(logits, labels)
+
+    def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+        """softmax(z) sum(t) - t, with the weights inside t."""
+        targets = weighted(_shares(labels), weights)
+        return tf.nn.softmax(logits) * tf.reduce_sum(targets, 1, keepdims=True) - targets
+
+
+def _shares(labels: tf.Tensor) -> tf.Tensor:
+    return labels / tf.maximum(tf.reduce_sum(labels, 1, keepdims=True), EPSILON)

@@ -1,0 +1,26 @@
+"""What every frame-level model needs: which frames are real, and their mean."""
+
+from __future__ import annotations
+
+from yt8m.lazy import tf
+
+
+def count(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
+    """int32 [B], the real frames of inputs [B, T, D]: `num_frames` within 0..T; all T where None."""
+    rows, frames = tf.shape(inputs)[0], tf.shape(inputs)[1]
+    if num_frames is None:
+        return tf.fill([rows], frames)
+    return tf.clip_by_value(tf.cast(num_frames, tf.int32), 0, frames)
+
+
+def mask(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
+    """float32 [B, T], 1 at real frames."""
+    return tf.sequence_mask(count(inputs, num_frames), tf.shape(inputs)[1], tf.float32)
+
+
+def mean(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
+    """The mean [B, D] of the real frames of inputs [B, T, D]; zeros where there is none."""
+    real = count(inputs, num_frames)
+    shares = mask(inputs, num_frames) / tf.cast(tf.maximum(real, 1), tf.float32)[:, tf.newaxis]
+    # A product reads the frames once and writes no masked copy of them.
+    return tf.squeeze(tf.matmul(shares[:, tf.newaxis, :], inputs), 1)

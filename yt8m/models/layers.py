@@ -1,0 +1,151 @@
+"""Layers on `tf.nn`, with the variable names and initialisers of slim."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from yt8m import random_keys
+from yt8m.lazy import tf
+from yt8m.types import ModelOutput
+
+BATCH_NORM_EPSILON = 1e-3
+BATCH_NORM_DECAY = 0.999
+
+
+def product(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """[..., F] times [F, U]; every dense product of every model goes through here."""
+    if inputs.shape.rank == 2:
+        return tf.matmul(inputs, weights)
+    rows = tf.matmul(tf.reshape(inputs, [-1, inputs.shape[-1]]), weights)
+    return tf.reshape(rows, tf.concat([tf.shape(inputs)[:-1], [weights.shape[-1]]], 0))
+
+
+class Net:
+    """One build of a model: makes its layers and gathers what they add to a training step.
+
+    Attributes:
+      is_training: batch statistics, dropout and random samples are used only then.
+      penalties: regularisation terms, scalars.
+      update_ops: run once a training step.
+    """
+
+    def __init__(self, is_training: bool) -> None:
+        self.is_training = is_training
+        self.penalties: list[tf.Tensor] = []
+        self.update_ops: list[tf.Operation] = []
+
+    def variable(
+        self,
+        name: str,
+        shape: list[int],
+        initializer: Any,
+        *,
+        l2_penalty: float = 0.0,
+        trainable: bool = True,
+    ) -> tf.Tensor:
+        """A float32 variable, made once and shared by the towers."""
+        made = tf.get_variable(name, shape, tf.float32, initializer, trainable=trainable, use_resource=True)
+        if l2_penalty:
+            self.penalties.append(l2_penalty * tf.nn.l2_loss(made))
+        return made
+
+    def dense(
+        self,
+        inputs: tf.Tensor,
+        units: int,
+        scope: str = "fully_connected",
+        *,
+        bias: bool = True,
+        l2_penalty: float = 0.0,
+    ) -> tf.Tensor:
+        """inputs [..., F] -> [..., units]; Xavier uniform weights (Glorot and Bengio 2010), zero biases."""
+        with tf.variable_scope(scope):
+            shape = [int(inputs.shape[-1]), units]
+            weights = self.variable("weights", shape, tf.glorot_uniform_initializer(), l2_penalty=l2_penalty)
+            outputs = product(inputs, weights)
+            if bias:
+                outputs += self.variable("biases", [units], tf.zeros_initializer())
+        return outputs
+
+    def batch_norm(self, inputs: tf.Tensor, scope: str, mask: tf.Tensor | None = None) -> tf.Tensor:
+        """Batch normalisation over the last axis (Ioffe and Szegedy 2015), with scale and centre.
+
+        Args:
+          inputs: [..., F].
+          mask: bool or float, of the shape of `inputs` without F; rows with 0 take no part in the
+            statistics of training (they are normalised like the others). None: all rows do.
+        """
+        size = [int(inputs.shape[-1])]
+        with tf.variable_scope(scope):
+            beta = self.variable("beta", size, tf.zeros_initializer())
+            gamma = self.variable("gamma", size, tf.ones_initializer())
+            mean = self.variable("moving_mean", size, tf.zeros_initializer(), trainable=False)
+            variance = self.variable("moving_variance", size, tf.ones_initializer(), trainable=False)
+        if not self.is_training:
+            scale = gamma * tf.math.rsqrt(variance + BATCH_NORM_EPSILON)
+            return inputs * scale + (beta - mean * scale)
+        rows = tf.reshape(inputs, [-1, size[0]])
+        outputs, count, batch_mean, batch_variance = _normalise(rows, mask, gamma, beta)
+        # No valid row, no move.
+        rate = tf.where(count > 0.0, 1.0 - BATCH_NORM_DECAY, 0.0)
+        self.update_ops += [
+            mean.assign_sub((mean - batch_mean) * rate).op,
+            variance.assign_sub((variance - batch_variance) * rate).op,
+        ]
+        return tf.reshape(outputs, tf.shape(inputs))
+
+    def dropout(self, inputs: tf.Tensor, rate: float) -> tf.Tensor:
+        """Zeroes a share `rate` of the values in training and scales the others up to match."""
+        if not self.is_training or not rate:
+            return inputs
+        kept = tf.random.stateless_uniform(tf.shape(inputs), random_keys.next_seed()) >= rate
+        return tf.where(kept, inputs / (1.0 - rate), tf.zeros_like(inputs))
+
+    def finish(self, output: ModelOutput) -> ModelOutput:
+        """`output` with what the layers gathered added to what it already has."""
+        given = [] if output.regularization_loss is None else [output.regularization_loss]
+        penalties = given + self.penalties
+        return dataclasses.replace(
+            output,
+            regularization_loss=tf.add_n(penalties) if penalties else None,
+            update_ops=output.update_ops + tuple(self.update_ops),
+        )
+
+
+_Moments = tuple[Any, Any, Any, Any]
+
+
+def _normalise(rows: tf.Tensor, mask: tf.Tensor | None, gamma: tf.Tensor, beta: tf.Tensor) -> _Moments:
+    """rows [N, F] normalised by their statistics: (outputs, rows counted, mean, unbiased variance).
+
+    The fused kernel is three times as fast as the same sums by hand, but knows no mask: it is taken
+    whenever every row is valid.
+    """
+    if mask is None:
+        return _fused(rows, gamma, beta)
+    weights = tf.reshape(tf.cast(mask, tf.float32), [-1])
+    return tf.cond(
+        tf.reduce_all(weights > 0.0),
+        lambda: _fused(rows, gamma, beta),
+        lambda: _masked(rows, weights, gamma, beta),
+    )
+
+
+def _fused(rows: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> _Moments:
+    size = rows.shape[-1]
+    outputs, mean, variance = tf.nn.fused_batch_norm(
+        tf.reshape(rows, [-1, 1, 1, size]), gamma, beta, epsilon=BATCH_NORM_EPSILON, is_training=True
+    )
+    return tf.reshape(outputs, [-1, size]), tf.cast(tf.shape(rows)[0], tf.float32), mean, variance
+
+
+def _masked(rows: tf.Tensor, weights: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> _Moments:
+    count = tf.reduce_sum(weights)
+    shares = (weights / tf.maximum(count, 1.0))[tf.newaxis, :]
+    mean = tf.matmul(shares, rows)[0]
+    centred = rows - mean
+    variance = tf.matmul(shares, tf.square(centred))[0]
+    outputs = centred * (gamma * tf.math.rsqrt(variance + BATCH_NORM_EPSILON)) + beta
+    # The variance that is kept is the unbiased estimate, as the fused kernel gives it.
+    return outputs, count, mean, variance * count / tf.maximum(count - 1.0, 1.0)

@@ -1,0 +1,145 @@
+"""Typed options declared as dataclass fields: default, help and allowed values in one line.
+
+Flags, the saved config and the checks of models and losses are all derived from these declarations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from yt8m.errors import UsageError, suggestion
+from yt8m.registry import Registry
+
+
+class Option(NamedTuple):
+    """One declared option: its type (bool, int, float, str or a tuple of them), default and help."""
+
+    type: Any
+    default: Any
+    help: str
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """A dataclass field with its help and bounds (inclusive), checked by `check`.
+
+    A mapping as default is copied, so that two instances never share one.
+    """
+    metadata = {"help": help, "minimum": minimum, "maximum": maximum, "choices": choices}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def declared(cls: type) -> dict[str, Option]:
+    """The options of a dataclass in order; none for a class that is no dataclass.
+
+    Mappings (the options of a part, such as a classifier) are left out: they have no flag of their own.
+    """
+    if not dataclasses.is_dataclass(cls):
+        return {}
+    hints = typing.get_type_hints(cls)
+    return {
+        field.name: Option(hints[field.name], field.default, field.metadata.get("help", ""))
+        for field in dataclasses.fields(cls)
+        if field.default is not dataclasses.MISSING
+    }
+
+
+def check(instance: Any) -> None:
+    """Refuses values of a wrong type or out of bounds.
+
+    Raises:
+      UsageError: names the class, the field, what was found and what is allowed.
+    """
+    hints = typing.get_type_hints(type(instance))
+    for field in dataclasses.fields(instance):
+        value = getattr(instance, field.name)
+        wrong = _wrong_type(value, hints[field.name]) or _out_of_bounds(value, field.metadata)
+        if wrong:
+            raise UsageError(f"{type(instance).__name__}: {field.name} must be {wrong}; it is {value!r}")
+
+
+class Catalogue(Registry[Any]):
+    """A registry of classes whose constructor arguments are declared options."""
+
+    def hyper_parameters(self, cls: type) -> dict[str, Option]:
+        """{name: (type, default, help)} of one of its classes; empty where it declares none."""
+        return declared(cls)
+
+    def create(self, name: str, hyper_parameters: Mapping[str, Any] | None = None) -> Any:
+        """An instance of the class called `name`, what is not given at its default.
+
+        Lists become tuples (JSON, in which runs are saved, has no tuples).
+
+        Raises:
+          UsageError: no such class or hyper-parameter, with a suggestion; or a value that cannot be.
+        """
+        cls, values = self.get(name), dict(hyper_parameters or {})
+        known = _accepted(cls)
+        if known is not None:
+            self._refuse_unknown(name, values, known)
+        return cls(
+            **{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        )
+
+    def _refuse_unknown(self, name: str, values: Mapping[str, Any], known: list[str]) -> None:
+        for unknown in sorted(values.keys() - known):
+            raise UsageError(
+                f"{self.kind} {name} has no hyper-parameter {unknown!r}{suggestion(unknown, known)}. "
+                f"It has: {', '.join(known) or 'none'}."
+            )
+
+
+def _accepted(cls: type) -> list[str] | None:
+    """Names that the constructor takes; None where it takes any."""
+    if dataclasses.is_dataclass(cls):
+        return [field.name for field in dataclasses.fields(cls) if field.init]
+    parameters = inspect.signature(cls).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_POSITIONAL]
+
+
+def _wrong_type(value: Any, kind: Any) -> str:
+    """What the value should have been, or the empty string."""
+    origin = typing.get_origin(kind)
+    if origin is tuple:
+        item = typing.get_args(kind)[0]
+        fits = isinstance(value, tuple) and not any(_wrong_type(part, item) for part in value)
+        return "" if fits else f"a tuple of {item.__name__}"
+    if origin in (types.UnionType, typing.Union):
+        wrongs = [_wrong_type(value, member) for member in typing.get_args(kind)]
+        return wrongs[0] if all(wrongs) else ""
+    if origin is not None or not isinstance(kind, type):
+        return ""
+    # True is an int for Python; as a number of layers it is a mistake.
+    allowed = (int, float) if kind is float else (kind,)
+    if isinstance(value, allowed) and (kind is bool or not isinstance(value, bool)):
+        return ""
+    return f"{'an' if kind is int else 'a'} {kind.__name__}"
+
+
+def _out_of_bounds(value: Any, metadata: Mapping[str, Any]) -> str:
+    if value is None:  # its type allowed it: not set
+        return ""
+    choices, low, high = (metadata.get(name) for name in ("choices", "minimum", "maximum"))
+    if choices and value not in choices:
+        return f"one of {', '.join(choices)}{suggestion(str(value), choices)}"
+    # Written so that NaN is refused too.
+    if low is not None and not value >= low:
+        return f"at least {low}"
+    if high is not None and not value <= high:
+        return f"at most {high}"
+    return ""
