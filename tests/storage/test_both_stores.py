@@ -194,3 +194,10 @@ def test_paths_that_cannot_be() -> None:
     assert storage.is_remote("gs://b/x")
     assert not storage.is_remote("b/x")
     assert storage.join("gs://b/", "/x", "y/") == "gs://b/x/y"
+
+
+def test_appended_lines_follow_one_another(root: str) -> None:
+    path = storage.join(root, "folder", "metrics.jsonl")
+    for line in ("one", "zwei ä"):
+        storage.append_line(path, line)
+    assert storage.read_text(path) == "one\nzwei ä\n"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Locked",
     "NotFoundError",
+    "append_line",
     "exists",
     "glob",
     "is_dir",
@@ -127,6 +128,18 @@ def write_atomic(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
         raise ValueError(f"mode is 'wb' or 'w', not {mode!r}")
     with _store(os.fspath(path)).write_atomic(os.fspath(path), mode) as file:
         yield file
+
+
+def append_line(path: Path, line: str) -> None:
+    """Adds `line` and a line end to a UTF-8 file, which is made if need be.
+
+    Locally in one write, so that writers side by side never mix their lines. A bucket knows no appending:
+    there the object is written anew, and one writer at a time is allowed.
+
+    Raises:
+      RunError: it cannot be written.
+    """
+    _store(os.fspath(path)).append(os.fspath(path), f"{line}\n".encode())
 
 
 def makedirs(path: Path) -> None:

@@ -94,6 +94,14 @@ class GcsStore:
             with named("write", path):
                 blob.upload_from_file(file, rewind=True, size=length, retry=DEFAULT_RETRY)
 
+    def append(self, path: str, data: bytes) -> None:
+        before = b""
+        if blob_at(path).exists():
+            with self.open_read(path) as file:
+                before = file.read()
+        with self.write_atomic(path, "wb") as file:
+            file.write(before + data)
+
     def makedirs(self, path: str) -> None:
         parse(path)
 

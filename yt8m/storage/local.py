@@ -72,6 +72,16 @@ class LocalStore:
                 os.unlink(beside)
             raise
 
+    def append(self, path: str, data: bytes) -> None:
+        self.makedirs(os.path.dirname(os.path.abspath(path)))
+        with _named("append to", path):
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                if os.write(descriptor, data) < len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            finally:
+                os.close(descriptor)
+
     def makedirs(self, path: str) -> None:
         with _named("make the folder", path):
             os.makedirs(path, exist_ok=True)
