@@ -1,0 +1,193 @@
+"""Model archives (.tgz): packed with the same bytes each time, unpacked without trust."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import secrets
+import shutil
+import tarfile
+import zlib
+from collections.abc import Iterator
+
+from yt8m import storage
+from yt8m.errors import RunError, UsageError
+
+MAX_BYTES = 8 << 30
+MAX_MEMBERS = 10_000
+# What may lie between two members: their headers (long names, attributes) and padding.
+_BETWEEN = 1 << 20
+_CHUNK = 1 << 20
+
+
+class _Metered:
+    """A stream that gives no more than was allowed: nothing a header claims can fill memory or disk."""
+
+    def __init__(self, file: gzip.GzipFile, source: str) -> None:
+        self._file, self._source, self._left = file, source, 0
+
+    def allow(self, count: int) -> None:
+        self._left = count
+
+    def read(self, count: int) -> bytes:
+        data = self._file.read(count)
+        self._left -= len(data)
+        if self._left < 0:
+            raise UsageError(
+                f"{self._source} is refused: more than {_BETWEEN} bytes between two of its files"
+            )
+        return data
+
+
+def safe_extract(
+    tgz_path: str, folder: str, max_bytes: int = MAX_BYTES, max_members: int = MAX_MEMBERS
+) -> list[str]:
+    """Unpacks an archive from anywhere into a new local folder: whole, or not at all.
+
+    Only plain files and folders with names inside the archive are accepted; owners, modes and times are not
+    taken over.
+
+    Args:
+      tgz_path: local or gs://.
+      folder: must not exist, or be empty.
+      max_bytes: of all files together, unpacked.
+      max_members: files and folders.
+
+    Returns:
+      The names of the files, relative to `folder`.
+
+    Raises:
+      UsageError: the archive holds an absolute name, `..`, a link, a device, a sparse or set-user-id file,
+        the same name twice, too much; or `folder` is in use. Nothing is left behind.
+      RunError: the archive is damaged, or there is no room.
+    """
+    _refuse_used_folder(folder)
+    target = os.path.realpath(folder)
+    beside = f"{target}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    storage.makedirs(beside)
+    try:
+        with (
+            _damage_named(tgz_path),
+            storage.open_read(tgz_path) as raw,
+            gzip.GzipFile(fileobj=raw) as stream,
+        ):
+            names = _unpack(_Metered(stream, tgz_path), beside, tgz_path, max_bytes, max_members)
+        storage.rename(beside, target)
+    except BaseException:
+        storage.remove_tree(beside)
+        raise
+    return names
+
+
+def _refuse_used_folder(folder: str) -> None:
+    if storage.is_remote(folder):
+        raise UsageError(f"cannot unpack into {folder}: name a local folder")
+    if storage.exists(folder) and (not storage.is_dir(folder) or storage.listdir(folder)):
+        raise UsageError(f"cannot unpack into {folder}: it is in use; name a new or an empty folder")
+
+
+@contextlib.contextmanager
+def _damage_named(source: str) -> Iterator[None]:
+    try:
+        yield
+    except RecursionError as error:
+        raise UsageError(f"{source} is refused: headers upon headers") from error
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
+        raise RunError(f"{source} is no whole .tgz archive: {error}") from error
+
+
+def _unpack(stream: _Metered, folder: str, source: str, max_bytes: int, max_members: int) -> list[str]:
+    names: dict[str, bool] = {}  # to whether it is a file
+    room = max_bytes
+    stream.allow(_BETWEEN)
+    with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]
+        while (member := archive.next()) is not None:
+            name = _checked_name(member, source)
+            room -= member.size
+            if room < 0 or len(names) == max_members:
+                raise UsageError(
+                    f"{source} is refused: it holds more than {max_bytes} bytes or {max_members} entries"
+                )
+            if name in names:
+                raise UsageError(f"{source} is refused: it holds {name!r} twice")
+            names[name] = member.isreg()
+            stream.allow(member.size + _BETWEEN)
+            _put(archive, member, os.path.join(folder, name))
+            stream.allow(_BETWEEN)
+    while stream.read(_CHUNK):  # on to the end, where the checksum stands
+        pass
+    return [name for name, is_file in names.items() if is_file]
+
+
+def _checked_name(member: tarfile.TarInfo, source: str) -> str:
+    """The member's name, normalised; only plain files and folders below the root have one."""
+    parts = member.name.split("/")
+    fault = ""
+    if member.name.startswith("/") or "\0" in member.name:
+        fault = "has an absolute name"
+    elif ".." in parts:
+        fault = "lies outside of the archive"
+    elif not (member.isreg() or member.isdir()) or member.issparse():
+        fault = "is a link, a device or a sparse file"
+    elif member.isreg() and member.mode & 0o7000:
+        fault = "has a set-user-id, set-group-id or sticky bit"
+    if fault:
+        raise UsageError(f"{source} is refused: {member.name!r} {fault}")
+    return os.path.normpath(member.name)
+
+
+def _put(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+    if member.isdir():
+        storage.makedirs(path)
+        return
+    content = archive.extractfile(member)
+    assert content is not None  # a plain file has content
+    with storage.write_atomic(path) as file:
+        shutil.copyfileobj(content, file, _CHUNK)
+
+
+def make_tgz(folder: str, path: str) -> None:
+    """Packs the files of a local folder; the same files give the same bytes.
+
+    Args:
+      folder: all plain files below it go in, under names relative to it.
+      path: the archive, local or gs://; appears whole or not at all. If it lies in `folder` it is left out.
+
+    Raises:
+      UsageError: there is no such folder, or something in it is no plain file.
+    """
+    if not storage.is_dir(folder):
+        raise UsageError(f"cannot pack {folder}: there is no such folder")
+    names = [name for name in _names_below(folder) if not _is_same(os.path.join(folder, name), path)]
+    with (
+        storage.write_atomic(path) as file,
+        gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name in names:
+            _add(archive, os.path.join(folder, name), name)
+
+
+def _names_below(folder: str, prefix: str = "") -> Iterator[str]:
+    for name in storage.listdir(os.path.join(folder, prefix)):
+        relative = os.path.join(prefix, name)
+        full = os.path.join(folder, relative)
+        if os.path.islink(full) or not (os.path.isfile(full) or os.path.isdir(full)):
+            raise UsageError(f"cannot pack {full}: it is neither a plain file nor a folder")
+        if os.path.isdir(full):
+            yield from _names_below(folder, relative)
+        else:
+            yield relative
+
+
+def _is_same(path: str, other: str) -> bool:
+    return not storage.is_remote(other) and os.path.realpath(path) == os.path.realpath(other)
+
+
+def _add(archive: tarfile.TarFile, path: str, name: str) -> None:
+    """Adds a file under fixed owner, mode and time."""
+    member = tarfile.TarInfo(name)
+    member.size = storage.size(path)
+    with storage.open_read(path) as content:
+        archive.addfile(member, content)
