@@ -50,6 +50,12 @@ class VideoModeler(Modeler):
         output = self._model(self._transformed(raw), batch.num_frames, batch.labels, is_training)
         if self.label_loss is None or output.loss is not None:
             return output
+        if not is_training:
+            # As published, so that evaluation figures compare; training takes the loss from the logits.
+            value = self.label_loss.calculate_loss(
+                output.predictions, batch.labels, label_weights=batch.label_weights
+            )
+            return replace(output, loss=value)
         return _with_loss(output, self.label_loss, batch.labels, batch.label_weights)
 
     def predict(self, batch: Batch) -> PredictOps:
@@ -80,9 +86,8 @@ class VideoModeler(Modeler):
         labels = tf.cast(batch.labels, tf.float32)
         reports["hits"] = Report(tf.gather(labels, top.indices, batch_dims=1))
         reports["num_labels"] = Report(tf.reduce_sum(labels, axis=1))
-        if mode == "eval":
-            reports["perr"] = Report(equal_recall_precision(scores, labels))
-            reports["label_counts"] = Report(tf.reduce_sum(labels, axis=0), Reduction.SUM)
+        reports["label_counts"] = Report(tf.reduce_sum(labels, axis=0), Reduction.SUM)
+        reports["perr"] = Report(equal_recall_precision(scores, labels))
         return reports
 
     def evaluator(self) -> VideoEvaluator:
@@ -113,11 +118,8 @@ class VideoEvaluator:
 
     def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
         """Adds one step's columns; returns Hit@1, PERR and (one step alone) GAP."""
-        columns = {name: reports[name] for name in ("scores", "classes", "hits", "num_labels")}
-        counts = reports.get("label_counts")
-        figures = self.metrics.accumulate_top_k(
-            **columns, label_counts=counts, perr=reports.get("perr"), loss=loss
-        )
+        names = ("scores", "classes", "hits", "num_labels", "label_counts", "perr")
+        figures = self.metrics.accumulate_top_k(**{name: reports[name] for name in names}, loss=loss)
         return {"Hit@1": figures["hit_at_one"], "PERR": figures["perr"], "GAP": figures["gap"]}
 
     def get(self) -> dict[str, Any]:
