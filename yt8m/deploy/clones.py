@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from yt8m.deploy.config import DeploymentConfig
+from yt8m.deploy.config import DeploymentConfig, is_variable_op
 from yt8m.lazy import tf
 
 
@@ -17,8 +17,9 @@ class Clone(NamedTuple):
       outputs: what model_fn returned.
       scope: its name scope with a slash at the end; empty for a lone clone at the top.
       device: where it computes.
-      added: what model_fn added to the graph's collections, by collection; None where that is not
-        known (a clone made by hand), then collections are searched by `scope`.
+      added: what model_fn added to the graph's collections, by collection, and the regularisation
+        terms of the variables that it shares with earlier parts of the graph; None where that is
+        not known (a clone made by hand), then collections are searched by `scope`.
     """
 
     outputs: Any
@@ -56,6 +57,7 @@ def create_clones(
 
 def _create_clone(config: DeploymentConfig, index: int, build: Callable[[], Any]) -> Clone:
     device = config.clone_device(index)
+    used: set[str] = set()
     with (
         _name_scope(config.clone_scope(index)) as scope,
         tf.device(device),
@@ -63,22 +65,53 @@ def _create_clone(config: DeploymentConfig, index: int, build: Callable[[], Any]
             tf.get_variable_scope(),
             reuse=True if index else None,
             caching_device=config.caching_device(),
+            custom_getter=_noting_names(used),
             auxiliary_name_scope=False,  # the clone's own name scope is enough
         ),
     ):
         before = _sizes()
         outputs = build()
-        return Clone(outputs, scope, device, _added_since(before))
+        return Clone(outputs, scope, device, _added_since(before, used))
+
+
+def _noting_names(used: set[str]) -> Callable[..., Any]:
+    """A custom getter that keeps the op names of all variables asked for, made or reused."""
+
+    def get(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        variable = getter(*args, **kwargs)
+        parts = variable if hasattr(variable, "as_tensor") else [variable]  # a partitioned one has parts
+        used.update(part.op.name for part in parts)
+        return variable
+
+    return get
 
 
 def _sizes() -> dict[str, int]:
-    graph = tf.get_default_graph()
-    return {str(key): len(graph.get_collection_ref(key)) for key in _collections()}
+    return {key: len(tf.get_collection_ref(key)) for key in _collections()}
 
 
-def _added_since(before: Mapping[str, int]) -> dict[str, tuple[Any, ...]]:
+def _added_since(before: Mapping[str, int], used: set[str]) -> dict[str, tuple[Any, ...]]:
     # By position, not by name scope: a lone clone has the whole graph for its scope.
-    return {key: tuple(tf.get_collection(key)[size:]) for key, size in before.items()}
+    added = {key: tuple(tf.get_collection(key)[size:]) for key, size in before.items()}
+    terms = tf.GraphKeys.REGULARIZATION_LOSSES
+    # A term is registered where its variable is made, so one that is reused brings an earlier term.
+    earlier = tf.get_collection(terms)[: before[terms]]
+    reused = [term for term in earlier if (found := _variables_of(term)) and found <= used]
+    return added | {terms: (*reused, *added[terms])}
+
+
+def _variables_of(tensor: tf.Tensor) -> set[str]:
+    """Names of the variable ops that `tensor` is computed from."""
+    found, seen, todo = set(), set(), [tensor.op]
+    while todo:
+        op = todo.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        if is_variable_op(op.type):
+            found.add(op.name)
+        todo += [parent.op for parent in op.inputs]
+    return found
 
 
 def _collections() -> tuple[str, ...]:

@@ -175,12 +175,16 @@ class _RoundRobin:
     def choose(self, op: Any) -> str:
         """The device of `op`: its own where it has one, a server's for a variable, else none."""
         kind = op.type if hasattr(op, "type") else op.op  # an Operation, or a NodeDef
-        is_variable = kind == "VarHandleOp" or kind.startswith("Variable")
-        if op.device or not is_variable:
+        if op.device or not is_variable_op(kind):
             return str(op.device)
         task, self._next = self._next, (self._next + 1) % self._num_tasks
         job, _, unit = self._device.partition("/device:")
         return f"{job}/task:{task}/device:{unit}"
+
+
+def is_variable_op(kind: str) -> bool:
+    """Whether ops of this type hold a variable, of either generation."""
+    return kind == "VarHandleOp" or kind.startswith("Variable")
 
 
 def _device_of(op: Any) -> str:

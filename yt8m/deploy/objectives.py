@@ -74,7 +74,7 @@ class Share(NamedTuple):
             found = [(tensor, self._weighted(gradient)) for tensor, gradient in closed_form]
             scalars = [regularization] if closed_form else [loss, regularization]
             found += [(scalar, _like(self.weight, scalar)) for scalar in scalars if scalar is not None]
-            found += [] if self.once is None else [(self.once, tf.ones_like(self.once))]
+            found += [] if self.once is None else [(self.once, tf.ones([], self.once.dtype))]
             return [(tensor, tf.identity(seed)) for tensor, seed in found]
 
     def _weighted(self, gradient: tf.Tensor) -> tf.Tensor:
@@ -96,7 +96,7 @@ def clone_gradients(
     """
     if loss is not None and _computes_its_own(optimizer):
         with tf.control_dependencies(share.barrier):
-            seed = tf.ones_like(loss)
+            seed = tf.ones([], loss.dtype)
         return optimizer.compute_gradients(loss, var_list=list(variables), grad_loss=seed, **options)
     roots = share.roots()
     if not roots:

@@ -99,20 +99,32 @@ def _shares(
 
 
 def _regularization_of(clones: Sequence[Clone]) -> list[tf.Tensor]:
-    return [term for clone in clones for term in clone.collected(tf.GraphKeys.REGULARIZATION_LOSSES)]
+    """The terms of the first clone: the others share its variables, and would count them again."""
+    if clones[0].added is None:
+        return tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+    return clones[0].collected(tf.GraphKeys.REGULARIZATION_LOSSES)
 
 
 def _unless_empty(weight: Any, pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Zeros in place of the gradients of a clone that turns out to have weight 0."""
-    if not tf.is_tensor(weight):
+    """Zeros in place of the gradients of a clone that turns out to have weight 0.
+
+    A branch passes gradients through untouched; a product would go over them once more and keep a NaN.
+    """
+    dense = [_values(gradient) for gradient, _ in pairs if gradient is not None]
+    if not dense or (not tf.is_tensor(weight) and weight):
         return list(pairs)
-    return [(None if gradient is None else _kept(weight, gradient), variable) for gradient, variable in pairs]
+    kept = tf.cond(tf.not_equal(weight, 0), lambda: dense, lambda: [tf.zeros_like(part) for part in dense])
+    for before, after in zip(dense, kept := tf.nest.flatten(kept), strict=True):
+        after.set_shape(before.shape)
+    left = iter(kept)
+    return [(None if old is None else _with_values(old, next(left)), variable) for old, variable in pairs]
 
 
-def _kept(weight: tf.Tensor, gradient: Any) -> Any:
-    # A branch passes the gradient through untouched; a product would pass over it once more, and keep a NaN.
+def _values(gradient: Any) -> tf.Tensor:
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
+def _with_values(gradient: Any, values: tf.Tensor) -> Any:
     if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(_kept(weight, gradient.values), gradient.indices, gradient.dense_shape)
-    kept = tf.cond(tf.not_equal(weight, 0), lambda: gradient, lambda: tf.zeros_like(gradient))
-    kept.set_shape(gradient.shape)
-    return kept
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return values
