@@ -60,8 +60,13 @@ class VideoModeler(Modeler):
 
     def predict(self, batch: Batch) -> PredictOps:
         """Predictions with the float feed points that the published graphs have."""
-        raw = tf.identity(join_features(batch), name="input_batch_raw")
-        frames = tf.identity(batch.num_frames, name="num_frames")
+        ops = self.predict_raw(join_features(batch), batch.num_frames)
+        return replace(ops, labels=batch.labels, video_ids=batch.video_ids, label_weights=batch.label_weights)
+
+    def predict_raw(self, raw: tf.Tensor, num_frames: tf.Tensor) -> PredictOps:
+        """Predictions of dequantised features `raw`, float32 [B, D] or [B, T, D], zero past `num_frames`."""
+        raw = tf.identity(raw, name="input_batch_raw")
+        frames = tf.identity(num_frames, name="num_frames")
         ready = tf.identity(self._transformed(raw), name="input_batch")
         output = self._model(ready, frames, None, is_training=False)
         return PredictOps(
@@ -69,9 +74,6 @@ class VideoModeler(Modeler):
             input_batch_raw=raw,
             input_batch=ready,
             num_frames=frames,
-            labels=batch.labels,
-            video_ids=batch.video_ids,
-            label_weights=batch.label_weights,
         )
 
     def reports(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
