@@ -43,7 +43,7 @@ def positive_mask(actuals: npt.ArrayLike, shape: tuple[int, ...], name: str = "a
 
 def refuse_nan(scores: npt.NDArray[np.floating[Any]]) -> None:
     """Raises ValueError where a score is NaN: it has no rank."""
-    if np.isnan(scores).any():
+    if np.isnan(scores.max(initial=-np.inf)):  # the maximum passes NaN on
         raise ValueError("predictions hold NaN; a NaN cannot be ranked (has the model diverged?)")
 
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from yt8m.eval_util.arrays import Bools, Floats32, Ints64, Keys
 
-_SIGN = np.uint32(0x8000_0000)
 _CLASS_SHIFT = 33
 _WITHIN_CLASS = np.uint64((1 << _CLASS_SHIFT) - 1)
 
@@ -19,19 +18,19 @@ _WITHIN_CLASS = np.uint64((1 << _CLASS_SHIFT) - 1)
 def best_first(scores: Floats32) -> npt.NDArray[np.uint32]:
     """Integers whose ascending order is the descending order of `scores`; equal where scores are equal.
 
-    IEEE 754 floats compare as their bits do once the sign is turned over and negative numbers inverted.
+    The bits of an IEEE 754 float, read as an integer, grow with its magnitude: turned round for
+    positive numbers and kept for negative ones (whose sign bit puts them last), they fall with the score.
     """
-    bits = (scores + np.float32(0)).view(np.uint32)  # the sum makes -0.0 and 0.0 one
-    ascending = bits ^ np.where(bits & _SIGN, np.uint32(0xFFFF_FFFF), _SIGN)
-    return np.asarray(~ascending, np.uint32)
+    bits = (scores + np.float32(0)).view(np.int32)  # the sum makes -0.0 and 0.0 one
+    negative = bits >> 31  # all bits set, or none
+    return np.asarray(bits ^ (~negative & 0x7FFF_FFFF)).view(np.uint32)
 
 
 def pack(classes: npt.NDArray[np.integer], scores: Floats32, hits: Bools) -> Keys:
     """One uint64 an entry, ordered by class, then score from the best. All arrays have one shape."""
     upper = classes.astype(np.uint64) << np.uint64(_CLASS_SHIFT)
     lower = best_first(scores).astype(np.uint64) << np.uint64(1)
-    keys: Keys = upper | lower | hits.astype(np.uint64)
-    return keys
+    return np.asarray(upper | lower | hits.astype(np.uint64), np.uint64)
 
 
 def without_class(keys: Keys) -> Keys:

@@ -1,0 +1,123 @@
+"""Average precision: recorded figures, scikit-learn, and brute force over all orders of tied items."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from golden_data import golden
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score
+
+from yt8m.eval_util import AveragePrecisionCalculator
+
+ap, ap_at_n = AveragePrecisionCalculator.ap, AveragePrecisionCalculator.ap_at_n
+ITEMS = st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=6)
+
+
+def by_hand(hits: list[bool], n: int | None, total: int) -> float:
+    ranks = [rank for rank, hit in enumerate(hits[:n], 1) if hit]
+    total = total if n is None else min(total, n)
+    return sum(count / rank for count, rank in enumerate(ranks, 1)) / total if total else 0.0
+
+
+@pytest.fixture
+def recorded() -> dict[str, np.ndarray]:
+    with np.load(golden("metrics.npz")) as arrays:
+        return {key[3:]: arrays[key] for key in arrays.files if key.startswith("ap/")}
+
+
+def test_recorded_lists(recorded: dict[str, np.ndarray]) -> None:
+    items = recorded["predictions"], recorded["actuals"]
+    assert ap(*items) == pytest.approx(recorded["ap"], rel=1e-6)
+    for row, n in enumerate(recorded["n"]):
+        assert ap_at_n(*items, n=int(n)) == pytest.approx(recorded["ap_at_n"][row], rel=1e-6)
+        for column, total in enumerate(recorded["total_num_positives"]):
+            found = ap_at_n(*items, n=int(n), total_num_positives=int(total))
+            assert found == pytest.approx(recorded["ap_at_n_total"][row, column], rel=1e-6)
+            found = ap_at_n(*items, n=None, total_num_positives=int(total))
+            assert found == pytest.approx(recorded["ap_total"][column], rel=1e-6)
+    assert ap(items[0], np.zeros(300)) == recorded["empty_actuals"]
+    assert ap(recorded["tied_predictions"], items[1]) == pytest.approx(recorded["tied_ap"], abs=0.01)
+
+
+@pytest.mark.parametrize("extra", [0, 2])
+def test_recorded_parts(recorded: dict[str, np.ndarray], extra: int) -> None:
+    name = "heap_ap_extra_positives" if extra else "heap_ap"
+    for top_n, expected in zip(recorded["heap_top_n"], recorded[name], strict=True):
+        calculator = AveragePrecisionCalculator(int(top_n))
+        for part in map(slice, recorded["parts"][:-1], recorded["parts"][1:]):
+            actuals = recorded["actuals"][part]
+            calculator.accumulate(
+                recorded["predictions"][part], actuals, actuals.sum() + extra if extra else None
+            )
+        assert calculator.peek_ap_at_n() == pytest.approx(expected, rel=1e-6)
+        assert calculator.heap_size == min(top_n, 300)
+        parts = len(recorded["parts"]) - 1
+        assert calculator.num_accumulated_positives == recorded["actuals"].sum() + extra * parts
+
+
+@settings(deadline=None)
+@given(st.lists(st.booleans(), min_size=1, max_size=40), st.randoms(use_true_random=False))
+def test_equals_scikit_learn_without_ties(hits: list[bool], random: object) -> None:
+    scores = np.random.default_rng(len(hits)).permutation(len(hits)).astype(float)
+    expected = average_precision_score(hits, scores) if any(hits) else 0.0
+    assert ap(scores, hits) == pytest.approx(expected)
+
+
+@settings(deadline=None, max_examples=60)
+@given(ITEMS, st.one_of(st.none(), st.integers(1, 7)), st.integers(0, 2))
+def test_ties_are_the_mean_over_all_orders(items: list, n: int | None, missing: int) -> None:
+    scores, hits = [score for score, _ in items], [hit for _, hit in items]
+    total = sum(hits) + missing
+    # A stable sort of every order of arrival gives every order of the tied items equally often.
+    orders = [sorted(order, key=lambda item: -item[0]) for order in itertools.permutations(items)]
+    expected = np.mean([by_hand([hit for _, hit in order], n, total) for order in orders])
+    assert ap_at_n(scores, hits, n, total) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_long_list_in_parts_keeps_little() -> None:
+    draw = np.random.default_rng(2)
+    scores, hits = draw.integers(0, 5000, 50_000) / 7, draw.random(50_000) < 0.3
+    calculator = AveragePrecisionCalculator(top_n=30)
+    for part in np.array_split(np.arange(50_000), 101):
+        calculator.accumulate(scores[part], hits[part])
+    assert calculator.peek_ap_at_n() == pytest.approx(ap_at_n(scores, hits, 30))
+    assert calculator.heap_size == 30
+    assert sum(len(part[0]) for part in calculator._items._parts) < 10_000
+
+
+def test_double_precision_is_kept() -> None:
+    assert ap([1.0, 1.0 + 1e-12], [1, 0]) == 0.5
+
+
+def test_refusals() -> None:
+    for wrong in (0, -1, 2.5):
+        with pytest.raises(ValueError, match="positive integer"):
+            AveragePrecisionCalculator(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="positive integer"):
+        ap_at_n([1.0], [1], n=0)
+    with pytest.raises(ValueError, match="shape"):
+        ap([1.0, 2.0], [1])
+    with pytest.raises(ValueError, match="one list"):
+        ap([[1.0]], [[1]])
+    with pytest.raises(ValueError, match="NaN"):
+        ap([1.0, np.nan], [1, 0])
+    with pytest.raises(ValueError, match="num_positives"):
+        AveragePrecisionCalculator().accumulate([1.0], [1], num_positives=-1)
+
+
+def test_clear_and_never_fed() -> None:
+    calculator = AveragePrecisionCalculator()
+    assert calculator.peek_ap_at_n() == 0
+    calculator.accumulate([0.2, 0.1], [0, 1])
+    assert (calculator.heap_size, calculator.num_accumulated_positives) == (2, 1)
+    assert calculator.peek_ap_at_n() == 0.5
+    calculator.clear()
+    assert (calculator.heap_size, calculator.num_accumulated_positives, calculator.peek_ap_at_n()) == (
+        0,
+        0,
+        0,
+    )

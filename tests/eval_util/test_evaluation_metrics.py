@@ -1,0 +1,97 @@
+"""EvaluationMetrics against definitions written out with loops, ties and ratings included."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from eval_util import brute_force
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from yt8m.eval_util import EvaluationMetrics, calculate_gap
+from yt8m.eval_util.columns import take_columns
+
+
+@st.composite
+def batches(draw: st.DrawFn, levels: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    """Scores with many ties and labels, [B, C]."""
+    shape = draw(st.integers(0, 7)), draw(st.integers(1, 6))
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    scores = (random.integers(-1, levels, shape) / levels).astype(np.float32)
+    return scores, random.random(shape) < draw(st.sampled_from([0.0, 0.2, 0.6, 1.0]))
+
+
+def check(total: dict, scores: np.ndarray, labels: np.ndarray, k: int, n: int | None) -> None:
+    hits, perr = brute_force.hit_at_one(scores, labels), brute_force.perr(scores, labels)
+    examples = int(((scores > -np.inf).any(axis=1) | labels.any(axis=1)).sum())
+    assert total["num_examples"] == examples
+    assert total["avg_hit_at_one"] == pytest.approx(sum(hits) / max(examples, 1))
+    assert total["avg_perr"] == pytest.approx(sum(perr) / max(examples, 1))
+    assert total["gap"] == pytest.approx(brute_force.gap(scores, labels, k))
+    aps = brute_force.class_ap(scores, labels, k, n)
+    assert total["aps_class"].tolist() == list(aps)
+    np.testing.assert_allclose(total["aps"], list(aps.values()), atol=1e-12)
+    assert total["map"] == pytest.approx(np.mean(list(aps.values())) if aps else np.nan, nan_ok=True)
+
+
+@settings(deadline=None)
+@given(batches(), st.integers(1, 8), st.one_of(st.none(), st.integers(1, 4)))
+def test_equals_the_definitions(batch: tuple, k: int, n: int | None) -> None:
+    scores, labels = batch
+    metrics = EvaluationMetrics(scores.shape[1], k, n)
+    metrics.accumulate(scores, labels, 1.0)
+    check(metrics.get(), scores, labels, k, n)
+    assert calculate_gap(scores, labels, k) == pytest.approx(brute_force.gap(scores, labels, k))
+
+
+@settings(deadline=None)
+@given(batches(), st.integers(1, 8), st.integers(0, 2**32))
+def test_pairs_not_rated_are_left_out(batch: tuple, k: int, seed: int) -> None:
+    scores, labels = batch
+    rated = np.random.default_rng(seed).random(scores.shape) < 0.5
+    metrics = EvaluationMetrics(scores.shape[1], k)
+    metrics.accumulate(scores, labels, 1.0, label_weights=rated.astype(np.float32))
+    check(metrics.get(), np.where(rated, scores, -np.inf), labels & rated, k, None)
+
+
+@settings(deadline=None)
+@given(batches(), st.integers(1, 6), st.integers(0, 3))
+def test_columns_give_what_dense_scores_give(batch: tuple, k: int, more: int) -> None:
+    scores, labels = batch
+    dense, columns = (EvaluationMetrics(scores.shape[1], k) for _ in range(2))
+    expected = dense.accumulate(scores, labels, 0.5)
+    taken = take_columns(scores, labels, k + more)
+    perr = brute_force.perr(scores, labels)
+    found = columns.accumulate_top_k(*taken, perr=perr, loss=0.5)
+    assert found == pytest.approx(expected, nan_ok=True)
+    assert_same(columns.get(), dense.get())
+    if labels.sum(axis=1).max(initial=0) <= taken.scores.shape[1]:
+        assert columns.accumulate_top_k(*taken)["perr"] == pytest.approx(np.mean(perr) if len(perr) else 0)
+
+
+def assert_same(found: dict, expected: dict) -> None:
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        np.testing.assert_allclose(found[key], value, rtol=1e-12, atol=1e-12, err_msg=key)
+
+
+def test_real_size_with_many_labels() -> None:
+    draw = np.random.default_rng(5)
+    scores = draw.random((60, 3862), dtype=np.float32)
+    labels = draw.random(scores.shape) < draw.choice([0.0005, 0.01, 0.5], (60, 1))
+    metrics = EvaluationMetrics(3862)
+    metrics.accumulate(scores, labels, 0.0)
+    check(metrics.get(), scores, labels, 20, None)
+
+
+def test_losses() -> None:
+    scores, labels = np.eye(3, dtype=np.float32), np.eye(3, dtype=bool)
+    metrics = EvaluationMetrics(3)
+    assert metrics.accumulate(scores, labels, [1.0, 2.0, 6.0])["loss"] == 3.0
+    assert metrics.accumulate(scores[:1], labels[:1], 7.0)["loss"] == 7.0
+    assert math.isnan(metrics.accumulate(scores, labels)["loss"])
+    assert metrics.get()["avg_loss"] == 4.0
+    rated = np.array([[1, 1, 1], [0, 0, 0], [1, 0, 0]])
+    assert metrics.accumulate(scores, labels, [1.0, 50.0, 2.0], label_weights=rated)["loss"] == 1.5

@@ -1,0 +1,122 @@
+"""Cutting, ordering and merging change nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from yt8m.eval_util import EvaluationMetrics
+from yt8m.eval_util.entries import Entries
+
+CLASSES = 5
+
+
+def part(seed: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """One batch with many ties."""
+    draw = np.random.default_rng(seed)
+    rows = int(draw.integers(0, 6))
+    scores = (draw.integers(0, 4, (rows, CLASSES)) / 4).astype(np.float32)
+    return scores, draw.random(scores.shape) < 0.4, float(draw.random())
+
+
+def fed(*seeds: int) -> EvaluationMetrics:
+    metrics = EvaluationMetrics(CLASSES, top_k=3, top_n=4)
+    for seed in seeds:
+        metrics.accumulate(*part(seed))
+    return metrics
+
+
+def merged(*parts: EvaluationMetrics) -> EvaluationMetrics:
+    first = fed()
+    for each in parts:
+        first.merge(each)
+    return first
+
+
+def assert_same(found: EvaluationMetrics, expected: EvaluationMetrics) -> None:
+    ours, theirs = found.get(), expected.get()
+    assert ours.keys() == theirs.keys()
+    for key, value in theirs.items():
+        if key in ("avg_perr", "avg_loss"):  # sums of floats, which round by order
+            assert ours[key] == pytest.approx(value, rel=1e-12, nan_ok=True)
+        else:
+            np.testing.assert_array_equal(ours[key], value, err_msg=key)
+
+
+SEEDS = st.lists(st.integers(0, 10_000), max_size=4)
+
+
+@settings(deadline=None)
+@given(SEEDS, SEEDS, SEEDS)
+def test_merging_is_associative_and_commutative(a: list[int], b: list[int], c: list[int]) -> None:
+    together = fed(*a, *b, *c)
+    assert_same(merged(fed(*a), merged(fed(*b), fed(*c))), together)
+    assert_same(merged(merged(fed(*a), fed(*b)), fed(*c)), together)
+    assert_same(merged(fed(*c), fed(*a), fed(*b)), together)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10_000), st.randoms(use_true_random=False))
+def test_batches_can_be_cut_and_ordered_in_any_way(seed: int, random: Any) -> None:
+    scores, labels, loss = part(seed)
+    rows = list(range(len(scores)))
+    random.shuffle(rows)
+    one_by_one = fed()
+    for row in rows:
+        one_by_one.accumulate(scores[[row]], labels[[row]], loss)
+    assert_same(one_by_one, fed(seed))
+
+
+def test_the_other_stays_as_it_is() -> None:
+    one, other = fed(1, 2), fed(3)
+    before = other.get()["gap"]
+    one.merge(other)
+    one.accumulate(*part(4))
+    assert_same(one, fed(1, 2, 3, 4))
+    assert other.get()["gap"] == before
+    assert_same(other, fed(3))
+
+
+def test_merging_with_itself_counts_twice() -> None:
+    metrics = fed(1, 2)
+    metrics.merge(metrics)
+    assert_same(metrics, fed(1, 2, 1, 2))
+
+
+def test_clear() -> None:
+    metrics = fed(1, 2)
+    metrics.clear()
+    assert_same(metrics, fed())
+    metrics.accumulate(*part(3))
+    assert_same(metrics, fed(3))
+
+
+def test_only_equals_merge() -> None:
+    for other in (
+        EvaluationMetrics(4, 3, 4),
+        EvaluationMetrics(CLASSES, 2, 4),
+        EvaluationMetrics(CLASSES, 3),
+    ):
+        with pytest.raises(ValueError, match="cannot merge"):
+            fed().merge(other)
+
+
+def test_memory_is_eight_bytes_an_entry() -> None:
+    scores, labels = np.random.default_rng(6).random((1000, 50), dtype=np.float32), np.zeros((1000, 50), bool)
+    metrics = EvaluationMetrics(50, top_k=7)
+    for row in range(1000):
+        metrics.accumulate(scores[[row]], labels[[row]], 0.0)
+    held = metrics._entries
+    assert sum(part.nbytes for part in held._chunks + held._recent) == 1000 * 7 * 8
+    assert len(held._chunks) + len(held._recent) < 300
+
+
+def test_entries_survive_many_parts() -> None:
+    entries = Entries()
+    for number in range(1000):
+        entries.append(np.array([number], np.uint64))
+    np.testing.assert_array_equal(np.sort(entries.all()), np.arange(1000))
