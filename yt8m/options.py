@@ -87,6 +87,8 @@ class Catalogue(Registry[Any]):
           UsageError: no such class or hyper-parameter, with a suggestion; or a value that cannot be.
         """
         cls, values = self.get(name), dict(hyper_parameters or {})
+        if hasattr(cls, "arrange"):  # some hyper-parameters are those of a part of it
+            values = cls.arrange(values)
         known = _accepted(cls)
         if known is not None:
             self._refuse_unknown(name, values, known)

@@ -35,8 +35,18 @@ class Case(NamedTuple):
     random: bool = False
 
 
+def norm(units: int) -> int:
+    """Scale and centre of a batch normalisation."""
+    return 2 * units
+
+
 CASES: dict[str, Case] = {
     "LogisticModel": Case({}, lambda: affine(D, C)),
     "MoeModel": Case({"moe_num_mixtures": 3}, lambda: moe(D, experts=3)),
     "FrameLevelLogisticModel": Case({}, lambda: affine(D, C)),
+    "DbofModel": Case(
+        {"iterations": 4, "dbof_cluster_size": 8, "dbof_hidden_size": 6, "moe_num_mixtures": 3},
+        lambda: norm(D) + D * 8 + norm(8) + 8 * 6 + norm(6) + moe(6, experts=3),
+        random=True,
+    ),
 }
