@@ -1,4 +1,8 @@
-"""Everything a run was asked for, as frozen dataclasses: made from flags once, saved as config.json."""
+"""Everything a run was asked for, as frozen dataclasses; the flags are derived from these fields.
+
+A field's default, help and bounds stand here once. Each class refuses values out of bounds with a
+`UsageError` when it is made, whether from flags, from config.json or by hand.
+"""
 
 from __future__ import annotations
 
@@ -6,82 +10,182 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from yt8m import options
+from yt8m.errors import UsageError
+from yt8m.options import option
+
+# What the published records hold, and how wide it is.
+KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
+
+
+class _Checked:
+    """Checks the fields against their declared types and bounds."""
+
+    def __post_init__(self) -> None:
+        options.check(self)
+
 
 @dataclass(frozen=True)
-class DataConfig:
+class DataConfig(_Checked):
     """What is read and how. Sizes are per feature name, in the same order."""
 
-    data_pattern: str = ""
-    feature_names: tuple[str, ...] = ("mean_rgb", "mean_audio")
-    feature_sizes: tuple[int, ...] = (1024, 128)
-    frame_features: bool = False
-    segment_labels: bool = False
-    segment_size: int = 5
-    num_classes: int = 3862
-    max_frames: int = 300
-    batch_size: int = 1024  # examples per tower and step
-    num_readers: int = 8
-    num_epochs: int | None = 5
-    shuffle_buffer: int | None = None  # examples; None: chosen by the level
-    seed: int = 0
-    exact_resume: bool = False
+    data_pattern: str = option("", "TFRecord files: a glob, or several with commas between, local or gs://")
+    feature_names: tuple[str, ...] = option(("mean_rgb", "mean_audio"), "features to read, commas between")
+    feature_sizes: tuple[int, ...] = option((1024, 128), "length of each feature, in the same order")
+    frame_features: bool = option(False, "the records hold one feature vector a frame, not one a video")
+    segment_labels: bool = option(False, "learn from the rated 5-second segments of frame records")
+    segment_size: int = option(5, "frames of a segment", minimum=1)
+    num_classes: int = option(3862, "number of classes", minimum=1)
+    max_frames: int = option(300, "frames of a video that are read, from its start", minimum=1)
+    batch_size: int = option(1024, "examples per tower and step", minimum=1)
+    num_readers: int = option(8, "files that are read side by side", minimum=1)
+    num_epochs: int | None = option(5, "passes over the data", minimum=1)
+    shuffle_buffer: int | None = option(None, "examples that are shuffled among each other", minimum=1)
+    seed: int = option(0, "seed of the order of examples", minimum=0, maximum=2**31 - 1)
+    exact_resume: bool = option(
+        False, "save the position in the data too, so that a resumed run misses nothing"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_features(self.feature_names, self.feature_sizes)
+        if self.segment_labels and not self.frame_features:
+            raise UsageError(
+                "--segment_labels needs --frame_features: segments are parts of frame records. "
+                "Give both, or neither."
+            )
 
 
 @dataclass(frozen=True)
-class ModelConfig:
-    """Which model and label loss, and the hyper-parameters that were set (defaults are the model's own)."""
+class ModelConfig(_Checked):
+    """Which model and label loss, and the model's hyper-parameters by name."""
 
-    model: str = "LogisticModel"
+    model: str = option("LogisticModel", "the model: one of those listed below, or package.module:Class")
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
-    label_loss: str = "CrossEntropyLoss"
+    label_loss: str = option("CrossEntropyLoss", "the loss on the labels, by name or as package.module:Class")
 
 
 @dataclass(frozen=True)
-class OptimizerConfig:
+class OptimizerConfig(_Checked):
     """How gradients become steps. The decay counts examples (all towers of a step)."""
 
-    optimizer: str = "AdamOptimizer"
-    base_learning_rate: float = 0.01
-    learning_rate_decay: float = 0.95
-    learning_rate_decay_examples: float = 4_000_000
-    clip_gradient_norm: float = 1.0  # per variable; 0: no clipping
-    regularization_penalty: float = 1.0
-    combine_gradients: str = "mean"  # or "sum", as published
-    moving_average_decay: float = 0.0  # 0: none
+    optimizer: str = option("AdamOptimizer", "class name of a TensorFlow 1 optimizer")
+    base_learning_rate: float = option(0.01, "learning rate of the first step", minimum=1e-12, maximum=1e6)
+    learning_rate_decay: float = option(
+        0.95, "factor of the learning rate, once every learning_rate_decay_examples", minimum=1e-6, maximum=1
+    )
+    learning_rate_decay_examples: float = option(4_000_000, "examples between two decays", minimum=1)
+    clip_gradient_norm: float = option(
+        1.0, "largest norm of each variable's gradient; 0: no clipping", minimum=0
+    )
+    regularization_penalty: float = option(1.0, "weight of the regularization loss in the total", minimum=0)
+    combine_gradients: str = option(
+        "mean",
+        "how the gradients of towers become one; the published code takes the sum",
+        choices=("mean", "sum"),
+    )
+    moving_average_decay: float = option(
+        0.0,
+        "decay of the weights' moving averages, which eval and export use; 0: none",
+        minimum=0,
+        maximum=0.999999,
+    )
 
 
 @dataclass(frozen=True)
-class DeviceConfig:
+class DeviceConfig(_Checked):
     """Towers and precision."""
 
-    num_gpu: int = 1
-    precision: str = "float32"
-    log_device_placement: bool = False
+    num_gpu: int = option(1, "towers: one on each GPU, or on the CPU where there is none", minimum=1)
+    precision: str = option("float32", "what the towers compute in", choices=("float32", "bfloat16"))
+    log_device_placement: bool = option(False, "log which device each op runs on")
 
 
 @dataclass(frozen=True)
-class CheckpointConfig:
+class CheckpointConfig(_Checked):
     """When a run is saved and what is kept."""
 
-    save_checkpoint_steps: int | None = None
-    save_checkpoint_minutes: float = 15.0
-    keep_checkpoints: int = 5
-    export_model_steps: int = 1000
-    start_new_model: bool = False
+    save_checkpoint_steps: int | None = option(
+        None, "steps between checkpoints, beside the minutes", minimum=1
+    )
+    save_checkpoint_minutes: float = option(15.0, "minutes between checkpoints", minimum=0.001)
+    keep_checkpoints: int = option(5, "newest checkpoints kept, beside one a quarter of an hour", minimum=1)
+    export_model_steps: int = option(1000, "steps between exported models", minimum=1)
+    start_new_model: bool = option(False, "move what a former run left in train_dir aside and start afresh")
 
 
 @dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(_Checked):
     """A whole training run."""
 
-    train_dir: str = ""
+    train_dir: str = option("", "folder of the run; a new one under runs/ where none is given")
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     devices: DeviceConfig = field(default_factory=DeviceConfig)
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
-    callbacks: tuple[str, ...] = ()
-    max_steps: int | None = None
-    log_every_n_steps: int = 10
-    save_summary_steps: int = 100
-    seed: int = 0
+    callbacks: tuple[str, ...] = option((), "callbacks in place of the usual ones, by name, commas between")
+    max_steps: int | None = option(None, "last step of the run, steps of earlier starts included", minimum=1)
+    log_every_n_steps: int = option(10, "steps between two lines in the log", minimum=1)
+    save_summary_steps: int = option(100, "steps between summaries for TensorBoard", minimum=1)
+    seed: int = option(0, "seed of weights, sampling and the order of examples", minimum=0, maximum=2**31 - 1)
+
+
+@dataclass(frozen=True)
+class EvalConfig(_Checked):
+    """One evaluation, or one after each new checkpoint. The model is the one that the run saved."""
+
+    train_dir: str = option("", "folder of the run; the newest under runs/ where none is given")
+    eval_data_pattern: str = option("", DataConfig.__dataclass_fields__["data_pattern"].metadata["help"])
+    segment_labels: bool = option(False, "evaluate on the rated segments of frame records")
+    num_classes: int | None = option(None, "number of classes, where the run does not say", minimum=1)
+    max_frames: int | None = option(None, "frames of a video that are read; as in training", minimum=1)
+    batch_size: int = option(1024, "examples per tower and step", minimum=1)
+    num_readers: int = option(8, "files that are read side by side", minimum=1)
+    num_gpu: int = option(1, "towers: one on each GPU, or on the CPU where there is none", minimum=1)
+    run_once: bool = option(False, "evaluate the newest checkpoint and end, rather than wait for the next")
+    top_k: int = option(20, "best predictions of each video that count", minimum=1)
+    keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP")
+    callbacks: tuple[str, ...] = option((), "callbacks in place of the usual ones, by name, commas between")
+    log_every_n_steps: int = option(10, "steps between two lines in the log", minimum=1)
+    hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class InferenceConfig(_Checked):
+    """Predictions for files, by a run or by a model packed into a .tgz."""
+
+    train_dir: str = option("", "folder of the run; the newest under runs/ where none is given")
+    input_data_pattern: str = option("", DataConfig.__dataclass_fields__["data_pattern"].metadata["help"])
+    output_file: str = option("", "where the predictions go (CSV)")
+    output_model_tgz: str = option("", "pack the model into this .tgz too")
+    input_model_tgz: str = option("", "predict by the model in this .tgz rather than by a run")
+    untar_model_dir: str = option("/tmp/yt8m-model", "folder that input_model_tgz is unpacked into")
+    segment_labels: bool = option(False, "predict for each 5-second segment of frame records")
+    segment_max_pred: int = option(100_000, "segments listed per class at most", minimum=1)
+    segment_label_ids_file: str = option("", "CSV of the classes that segments may have; the published 1000")
+    num_classes: int | None = option(None, "number of classes, where the model does not say", minimum=1)
+    max_frames: int | None = option(None, "frames of a video that are read; as in training", minimum=1)
+    top_k: int = option(20, "predictions listed per video; at most one a class", minimum=1)
+    batch_size: int = option(512, "examples per step", minimum=1)
+    num_readers: int = option(1, "files that are read side by side", minimum=1)
+    callbacks: tuple[str, ...] = option((), "callbacks in place of the usual ones, by name, commas between")
+    log_every_n_steps: int = option(10, "steps between two lines in the log", minimum=1)
+    hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.train_dir and self.input_model_tgz:
+            raise UsageError("--train_dir and --input_model_tgz both name a model; give one of them.")
+
+
+def _check_features(names: tuple[str, ...], sizes: tuple[int, ...]) -> None:
+    if not names or len(names) != len(sizes):
+        raise UsageError(
+            f"--feature_names has {len(names)} entries ({','.join(names)}) and --feature_sizes {len(sizes)} "
+            f"({','.join(map(str, sizes))}); give one size for each name, in the same order."
+        )
+    if len(set(names)) != len(names):
+        raise UsageError(f"--feature_names={','.join(names)}: a name stands twice; name each feature once.")
+    if min(sizes) < 1:
+        raise UsageError(f"--feature_sizes={','.join(map(str, sizes))}: each size must be at least 1.")

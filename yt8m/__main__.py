@@ -1,0 +1,7 @@
+"""`python -m yt8m` is the command `yt8m`."""
+
+import sys
+
+from yt8m.cli import main
+
+sys.exit(main())

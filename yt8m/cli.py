@@ -1,0 +1,99 @@
+"""The `yt8m` command, and the one way in which every program ends."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from yt8m.errors import RunError, UsageError, suggestion
+
+Program = Callable[[list[str]], int]
+
+
+class Command(NamedTuple):
+    """A module with `main(argv) -> int`, imported when its command is given, and what it does."""
+
+    module: str
+    purpose: str
+
+
+COMMANDS = {
+    "train": Command("yt8m.train", "train a model on TFRecord files"),
+    "eval": Command("yt8m.eval", "evaluate the checkpoints of a run: Hit@1, PERR, MAP, GAP"),
+    "inference": Command("yt8m.inference", "write the predictions for TFRecord files as CSV"),
+    "sample-data": Command("yt8m.tools.sample_data", "write small data in the formats of YouTube-8M"),
+}
+
+_EXAMPLES = """\
+examples:
+  yt8m sample-data --out_dir=data
+  yt8m train --train_data_pattern='data/video/train/*.tfrecord' --train_dir=runs/first
+  yt8m eval --train_dir=runs/first --eval_data_pattern='data/video/validate/*.tfrecord' --run_once
+  yt8m inference --train_dir=runs/first --input_data_pattern='data/video/test/*.tfrecord' \\
+    --output_file=predictions.csv
+
+`yt8m COMMAND --help` lists the flags of a command.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs `yt8m COMMAND ...`; alone it shows what can be done. Returns the exit status."""
+    return run_main("yt8m", _dispatch, argv)
+
+
+def run_main(program: str, run: Program, argv: Sequence[str] | None = None) -> int:
+    """Runs a program and turns what it raises into one line on stderr and an exit status.
+
+    Args:
+      program: the name in front of the error line.
+      run: takes the words behind the program's name, returns the exit status.
+      argv: those words; by default of this process.
+
+    Returns:
+      What `run` returned; 2 for `UsageError`, 1 for `RunError` (with YT8M_DEBUG=1 their traceback is
+      printed too), 130 after Ctrl-C. Other exceptions are faults of the program and pass.
+    """
+    try:
+        status = run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+        return status
+    except (UsageError, RunError) as error:
+        if os.environ.get("YT8M_DEBUG") == "1":
+            traceback.print_exc()
+        print(f"{program}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print(f"{program}: stopped by Ctrl-C", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`); Python would complain again when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("--help", "-h", "help"):
+        print(overview(), end="")
+        return 0
+    name, rest = words[0], words[1:]
+    if name == "--version":
+        print(importlib.import_module("yt8m").__version__)
+        return 0
+    if name not in COMMANDS:
+        known = ", ".join(COMMANDS)
+        raise UsageError(f"unknown command {name!r}{suggestion(name, COMMANDS)} (known: {known})")
+    return run_main(f"yt8m {name}", importlib.import_module(COMMANDS[name].module).main, rest)
+
+
+def overview() -> str:
+    """What `yt8m` alone prints."""
+    lines = [f"  {name:<14}{command.purpose}" for name, command in COMMANDS.items()]
+    return "\n".join(["usage: yt8m COMMAND [--flag=value ...]", "", "commands:", *lines, "", _EXAMPLES])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

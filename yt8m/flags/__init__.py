@@ -1,0 +1,129 @@
+"""Command lines: absl's flags are read here and nowhere else, and become frozen dataclasses.
+
+Nothing here imports TensorFlow, so that help and refusals come at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from yt8m.config import (
+    KNOWN_SIZES,
+    CheckpointConfig,
+    DataConfig,
+    DeviceConfig,
+    EvalConfig,
+    InferenceConfig,
+    ModelConfig,
+    OptimizerConfig,
+    TrainConfig,
+)
+from yt8m.errors import UsageError
+from yt8m.flags import checks, declared
+from yt8m.flags.checks import check_level, with_hyper_parameters
+from yt8m.flags.parsing import HelpAsked, find_word, parse
+from yt8m.flags.usage import usage
+
+__all__ = ["check_level", "eval_config", "inference_config", "train_config", "with_hyper_parameters"]
+
+C = TypeVar("C")
+
+
+def train_config(words: Sequence[str]) -> TrainConfig:
+    """What `train.py WORDS` asks for.
+
+    Raises:
+      UsageError: it cannot be; nothing was written.
+      SystemExit: with status 0, after `--help` was printed.
+    """
+    given = _given("train.py", "Trains a model on TFRecord files.", declared.train, words)
+    config = TrainConfig(
+        data=_data(given),
+        model=_section(ModelConfig, given),
+        optimizer=_section(OptimizerConfig, given),
+        devices=_section(DeviceConfig, given),
+        checkpoints=_section(CheckpointConfig, given),
+    )
+    config = _section(TrainConfig, given, config)
+    checks.check_names(config.model, config.optimizer.optimizer)
+    model = with_hyper_parameters(config.model, _hyper_parameters(given, declared.train()))
+    checks.check_data(config.data, model, "train_data_pattern")
+    return dataclasses.replace(config, model=model)
+
+
+def eval_config(words: Sequence[str]) -> EvalConfig:
+    """What `eval.py WORDS` asks for; raises as `train_config`.
+
+    Hyper-parameters are for runs that did not save them; whether the run's model has them is checked
+    by `with_hyper_parameters` once the run is read.
+    """
+    given = _given("eval.py", "Evaluates the checkpoints of a run.", declared.evaluation, words)
+    config = _section(EvalConfig, given)
+    checks.check_files("eval_data_pattern", config.eval_data_pattern)
+    return dataclasses.replace(config, hyper_parameters=_hyper_parameters(given, declared.evaluation()))
+
+
+def inference_config(words: Sequence[str]) -> InferenceConfig:
+    """What `inference.py WORDS` asks for; raises as `train_config`, hyper-parameters as `eval_config`."""
+    given = _given("inference.py", "Writes predictions for TFRecord files.", declared.inference, words)
+    config = _section(InferenceConfig, given)
+    checks.check_files("input_data_pattern", config.input_data_pattern)
+    return dataclasses.replace(config, hyper_parameters=_hyper_parameters(given, declared.inference()))
+
+
+def _given(
+    program: str, purpose: str, known: Callable[[], list[declared.Flag]], words: Sequence[str]
+) -> dict[str, Any]:
+    """The flags that were given; prints the help and exits where that is asked for."""
+    flags = known()
+    flags += declared.hyper_parameters(flags, chosen=find_word("model", words))
+    try:
+        return parse(flags, words)
+    except HelpAsked:
+        print(usage(program, purpose, flags), end="")
+        raise SystemExit(0) from None
+
+
+def _hyper_parameters(given: dict[str, Any], own: Sequence[declared.Flag]) -> dict[str, Any]:
+    names = {flag.name for flag in own}
+    return {name: value for name, value in given.items() if name not in names}
+
+
+def _section(cls: type[C], given: dict[str, Any], base: C | None = None) -> C:
+    """`base` (by default all at defaults) with the given values of its fields."""
+    # Nested sections have no help: the flag --model is a field of ModelConfig, not TrainConfig.model.
+    names = {field.name for field in dataclasses.fields(cls) if "help" in field.metadata}  # type: ignore[arg-type]
+    values = {name: value for name, value in given.items() if name in names}
+    try:
+        return dataclasses.replace(base, **values) if base else cls(**values)  # type: ignore[type-var]
+    except UsageError as error:
+        raise UsageError(checks.as_flag(error)) from error
+
+
+def _data(given: dict[str, Any]) -> DataConfig:
+    """The data flags; features that are not named follow from the rest."""
+    values = dict(given)
+    values["data_pattern"] = given.get("train_data_pattern", "")
+    if "feature_names" not in given and "feature_sizes" not in given:
+        values["feature_names"] = _usual_names(given)
+    if "feature_sizes" not in given:
+        values["feature_sizes"] = _sizes(values["feature_names"])
+    return _section(DataConfig, values)
+
+
+def _usual_names(given: dict[str, Any]) -> tuple[str, ...]:
+    """As published the picture features alone; of the sample data, all."""
+    names = ("rgb", "audio") if given.get("frame_features") else ("mean_rgb", "mean_audio")
+    return names[:1] if given.get("train_data_pattern") else names
+
+
+def _sizes(names: Sequence[str]) -> tuple[int, ...]:
+    unknown = [name for name in names if name not in KNOWN_SIZES]
+    if unknown:
+        raise UsageError(
+            f"--feature_names={','.join(names)}: the size of {unknown[0]} is not known; "
+            "add --feature_sizes with one size for each name."
+        )
+    return tuple(KNOWN_SIZES[name] for name in names)

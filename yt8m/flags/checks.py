@@ -1,0 +1,100 @@
+"""What flags must agree on with one another and with the models, losses, optimizers and files."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from yt8m import losses, models, storage
+from yt8m.config import DataConfig, ModelConfig
+from yt8m.errors import UsageError, suggestion
+from yt8m.flags.declared import owners_of_hyper_parameters
+from yt8m.flags.optimizers import OPTIMIZERS
+
+
+def as_flag(error: UsageError) -> str:
+    """What a class says of its field, said of the flag that the user knows."""
+    return re.sub(r"^\w+: (?=\w+ must )", "--", str(error))
+
+
+def check_names(model: ModelConfig, optimizer: str) -> None:
+    """Refuses a model, loss or optimizer that there is not, with the flag's name."""
+    for flag, get, name in (("model", models.get, model.model), ("label_loss", losses.get, model.label_loss)):
+        try:
+            get(name)
+        except UsageError as error:
+            raise UsageError(f"--{flag}={name}: {error}") from error
+    if optimizer not in OPTIMIZERS:
+        raise UsageError(
+            f"--optimizer={optimizer}: unknown optimizer{suggestion(optimizer, OPTIMIZERS)} "
+            f"(known: {', '.join(OPTIMIZERS)})"
+        )
+
+
+def check_level(model: str, frame_features: bool) -> None:
+    """Refuses a video-level model on frames and the reverse; models that do not say are let through."""
+    level = getattr(models.get(model), "level", None)
+    if level == "video" and frame_features:
+        raise UsageError(
+            f"--model={model} takes one vector a video, but --frame_features is given. "
+            f"Leave that out, or choose a frame-level model: {_of_level('frame')}."
+        )
+    if level == "frame" and not frame_features:
+        raise UsageError(
+            f"--model={model} takes frames: add --frame_features (with frame records), "
+            f"or choose a video-level model: {_of_level('video')}."
+        )
+
+
+def check_files(flag: str, pattern: str) -> None:
+    """Refuses a pattern that no file matches; an empty one stands for the sample data."""
+    if pattern and not storage.glob(pattern):
+        raise UsageError(f"--{flag}={pattern}: no file matches. Check the path, and quote the pattern.")
+
+
+def with_hyper_parameters(model: ModelConfig, given: Mapping[str, Any]) -> ModelConfig:
+    """`model` with the given flags put over its hyper-parameters, the rest at their defaults.
+
+    What the model does not have goes to its video-level classifier, where it has one.
+
+    Raises:
+      UsageError: neither has a flag that is given, or a value cannot be.
+    """
+    cls = models.get(model.model)
+    if not dataclasses.is_dataclass(cls):  # of the user's own, without declared hyper-parameters
+        _refuse_foreign(model.model, given)
+        return model
+    arranged = cls.arrange(given) if hasattr(cls, "arrange") else given
+    _refuse_foreign(model.model, {n: v for n, v in given.items() if n in arranged.keys() - _fields(cls)})
+    try:
+        made = models.create(model.model, {**model.hyper_parameters, **given})
+    except UsageError as error:
+        raise UsageError(as_flag(error)) from error
+    values = {name: getattr(made, name) for name in _fields(cls)}
+    return dataclasses.replace(model, hyper_parameters=values)
+
+
+def check_data(data: DataConfig, model: ModelConfig, flag: str) -> None:
+    """All that can be known of the data before a file is opened."""
+    check_level(model.model, data.frame_features)
+    check_files(flag, data.data_pattern)
+
+
+def _fields(cls: Any) -> list[str]:
+    return [field.name for field in dataclasses.fields(cls) if field.init]
+
+
+def _refuse_foreign(model: str, foreign: Mapping[str, Any]) -> None:
+    """Refuses hyper-parameters that the model does not have, naming the models that have them."""
+    for name, value in foreign.items():
+        owners = [owner for owner, _ in owners_of_hyper_parameters(model).get(name, [])]
+        raise UsageError(
+            f"--{name}={value}: {model} has no such hyper-parameter; {', '.join(owners) or 'no model'} has. "
+            f"Leave the flag out or choose another --model."
+        )
+
+
+def _of_level(level: str) -> str:
+    return ", ".join(name for name in models.names() if models.get(name).level == level)

@@ -1,0 +1,15 @@
+"""The optimizers that a learning rate is enough for, known without importing TensorFlow."""
+
+from __future__ import annotations
+
+OPTIMIZERS = (
+    "AdadeltaOptimizer",
+    "AdagradOptimizer",
+    "AdamOptimizer",
+    "FtrlOptimizer",
+    "GradientDescentOptimizer",
+    "MomentumOptimizer",
+    "ProximalAdagradOptimizer",
+    "ProximalGradientDescentOptimizer",
+    "RMSPropOptimizer",
+)

@@ -1,0 +1,166 @@
+"""Strict reading of a command line: absl's syntax, without the slips that absl lets through.
+
+absl takes the last of a repeated flag, reads `--frame_features False` as true with a word left over, and
+ignores left-over words. Here each of them is refused before anything starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from absl import flags
+
+from yt8m.errors import UsageError, suggestion
+from yt8m.flags.declared import Flag
+
+HELP = frozenset({"help", "h", "?", "helpfull", "helpshort"})
+_EXPECTED = {int: "a whole number", float: "a number", bool: "true or false"}
+
+
+class HelpAsked(Exception):  # noqa: N818 - the user asked for it, nothing went wrong
+    """`--help` is among the words."""
+
+
+class _Given(NamedTuple):
+    """One flag as it was written; `text` is None for a bare `--flag` or `--noflag`."""
+
+    name: str
+    text: str | None
+    written: str
+
+
+def parse(known: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
+    """The values of the flags that were given, and of no others.
+
+    A flag stands once on the command line, where it wins over a `--flagfile`, and once in all flagfiles.
+
+    Args:
+      known: the flags of the program.
+      words: the command line without the program's name.
+
+    Raises:
+      HelpAsked: `--help` was given.
+      UsageError: anything that is not exactly one well-formed value for one known flag.
+    """
+    by_name = {flag.name: flag for flag in known}
+    typed, files = _split_flagfiles(words)
+    given = {**_once(files, by_name, " in the flagfiles"), **_once(typed, by_name, "")}
+    values = _define(known)
+    return {name: _value(by_name[name], one, values) for name, one in given.items()}
+
+
+def find_word(name: str, words: Sequence[str]) -> str:
+    """The text given for one string flag, before the flags are known; empty where it is not given."""
+    try:
+        typed, files = _split_flagfiles(words)
+    except UsageError:
+        return ""
+    for group in (typed, files):
+        for place, word in enumerate(group):
+            flag, equals, text = word.lstrip("-").partition("=")
+            if word.startswith("-") and flag == name:
+                return text if equals else "".join(group[place + 1 : place + 2])
+    return ""
+
+
+def _define(known: Sequence[Flag]) -> flags.FlagValues:
+    """absl's parsers for our flags, in a set of their own."""
+    makers = {bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float}
+    values = flags.FlagValues()
+    for flag in known:
+        makers.get(flag.kind, flags.DEFINE_string)(flag.name, None, flag.help, flag_values=values)
+    return values
+
+
+def _split_flagfiles(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words typed, and those of the files that `--flagfile` names."""
+    typed, files, rest = [], [], iter(words)
+    for word in rest:
+        if word.lstrip("-").partition("=")[0] != "flagfile" or not word.startswith("-"):
+            typed.append(word)
+            continue
+        path = word.partition("=")[2] or next(rest, "")
+        try:
+            files += flags.FlagValues().read_flags_from_files([f"--flagfile={path}"])
+        except flags.Error as error:
+            reason = str(error).rpartition(":: ")[2]
+            raise UsageError(f"--flagfile={path}: {reason}. Name a file with one flag a line.") from error
+    return typed, files
+
+
+def _once(words: Sequence[str], known: Mapping[str, Flag], where: str) -> dict[str, _Given]:
+    found: dict[str, _Given] = {}
+    for one in _read(words, known):
+        if one.name in found:
+            raise UsageError(
+                f"--{one.name} is given twice{where}: {found[one.name].written} and {one.written}."
+            )
+        found[one.name] = one
+    return found
+
+
+def _read(words: Sequence[str], known: Mapping[str, Flag]) -> Iterator[_Given]:
+    """Cuts the words into flags with their values."""
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, text = word.lstrip("-").partition("=")
+        if not word.startswith("-") or not name:
+            raise UsageError(f"stray argument {word!r}; every value is given as --name=value.")
+        if name in HELP:
+            raise HelpAsked
+        flag = known.get(name) or _negated(name, equals, known)
+        if flag is None:
+            raise UsageError(_unknown(name, known))
+        if equals:
+            yield _Given(flag.name, text, word)
+        elif flag.kind is bool:
+            _refuse_word_after_switch(flag.name, rest)
+            yield _Given(flag.name, None, word)
+        elif not rest or rest[0].startswith("--"):
+            raise UsageError(f"--{name} has no value; write --{name}=...")
+        else:
+            yield _Given(flag.name, rest[0], f"{word} {rest.pop(0)}")
+
+
+def _negated(name: str, equals: str, known: Mapping[str, Flag]) -> Flag | None:
+    flag = known.get(name[2:]) if name.startswith("no") and not equals else None
+    return flag if flag and flag.kind is bool else None
+
+
+def _unknown(name: str, known: Mapping[str, Flag]) -> str:
+    close = suggestion(f"--{name}", [f"--{other}" for other in known])
+    return f"unknown flag --{name}{close or '; --help lists all flags'}"
+
+
+def _refuse_word_after_switch(name: str, rest: Sequence[str]) -> None:
+    if rest and not rest[0].startswith("-"):
+        raise UsageError(
+            f"--{name} {rest[0]}: a flag that is on or off takes no word after a blank; "
+            f"write --{name}={rest[0]}, --{name} or --no{name}."
+        )
+
+
+def _value(flag: Flag, given: _Given, values: flags.FlagValues) -> Any:
+    """What was written, as the flag's type."""
+    if given.text is None:
+        return not given.written.lstrip("-").startswith("no") or given.written.lstrip("-") == flag.name
+    if not given.text:
+        raise UsageError(f"--{flag.name}= is empty; give a value, or leave the flag out for its default.")
+    try:
+        values[flag.name].parse(given.text)
+        value = values[flag.name].value
+        if flag.kind is float and not abs(value) < float("inf"):
+            raise ValueError(given.text)
+        return _list(flag.kind, given.text) if flag.kind not in (bool, int, float, str) else value
+    except (flags.Error, ValueError) as error:
+        expected = _EXPECTED.get(flag.kind, "whole numbers with commas between, as 1024,128")
+        raise UsageError(f"--{flag.name}={given.text}: expected {expected} ({flag.help}).") from error
+
+
+def _list(kind: Any, text: str) -> tuple[Any, ...]:
+    """A list with commas between, as tuple[str, ...] or tuple[int, ...]."""
+    item = kind.__args__[0]
+    parts = [part.strip() for part in text.split(",")]
+    return tuple(item(part) for part in parts if part or item is not str)

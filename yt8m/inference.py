@@ -1,0 +1,31 @@
+"""The program inference.py: from a command line to predictions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from yt8m import flags, log
+from yt8m.cli import run_main
+from yt8m.config import InferenceConfig
+from yt8m.errors import RunError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the program on `argv`, by default this process' own; returns the exit status."""
+    return run_main("inference.py", _run, argv)
+
+
+def infer(config: InferenceConfig) -> int:
+    """Predicts as `config` says. Returns the exit status."""
+    raise RunError("this part is not wired up yet")
+
+
+def _run(words: list[str]) -> int:
+    config = flags.inference_config(words)
+    log.set_up()
+    return infer(config)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""The log: one format, each line once, on the error stream. Lines are written with `absl.logging`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from absl import logging as absl_logging
+
+FORMAT = "%(asctime)s %(levelname)s %(message)s"
+
+
+class _Handler(logging.StreamHandler):  # type: ignore[type-arg]
+    """Ours, told from the handlers of others."""
+
+
+def set_up() -> None:
+    """Shows absl's lines from INFO on, and those of libraries from WARNING on.
+
+    One handler at the root is enough for all. TensorFlow gives its logger a second one where the root
+    had none yet, and each of its lines would appear twice. Calling this again changes nothing but
+    the stream, which is the error stream of the moment.
+    """
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if isinstance(handler, _Handler)]:
+        root.removeHandler(handler)
+    handler = _Handler(sys.stderr)
+    handler.setFormatter(logging.Formatter(FORMAT, "%Y-%m-%d %H:%M:%S"))
+    root.addHandler(handler)
+    root.removeHandler(absl_logging.get_absl_handler())
+    absl_logging.set_verbosity(absl_logging.INFO)
+    logging.getLogger("tensorflow").handlers.clear()
