@@ -1,0 +1,189 @@
+"""Files of records as a stream of batches: shuffled, repeated and parsed in bulk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from yt8m import storage
+from yt8m.config import DataConfig
+from yt8m.errors import UsageError
+from yt8m.lazy import tf
+from yt8m.readers.base import at_least_one
+from yt8m.readers.factory import reader_for
+from yt8m.types import Batch
+
+# Records held for shuffling, serialised. A video record has 5 KB, a frame record 250 to 350 KB.
+VIDEO_SHUFFLE_BUFFER = 4096
+FRAME_SHUFFLE_BUFFER = 256
+
+# Frame records parsed at once where their segments are the examples.
+_RECORDS_PER_PARSE = 64
+
+
+class RecordParser(Protocol):
+    """What the queue asks of a reader."""
+
+    def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
+        """Parses a vector of records."""
+
+
+class BatchQueue:
+    """The inputter of the video workload: reader, files, shuffling, batching.
+
+    Without `shuffle` files and records keep their order; with it, every epoch visits the files in another
+    order, interleaves `num_readers` of them and draws records from a buffer. Either way the stream is a
+    function of files, seed and settings alone, nothing is dropped (the last batch is what remains), and an
+    epoch ends before the next begins.
+
+    Attributes:
+      reader: parses the records.
+      batch_size: examples per tower and step.
+    """
+
+    def __init__(
+        self,
+        reader: RecordParser,
+        pattern: str | Sequence[str],
+        batch_size: int = 1024,
+        num_epochs: int | None = 1,
+        shuffle: bool = False,
+        shuffle_buffer: int | None = None,
+        num_readers: int = 1,
+        seed: int = 0,
+        list_files: Callable[[str], list[str]] = storage.glob,
+    ) -> None:
+        """Only keeps what it is given; no file is looked for yet.
+
+        Args:
+          reader: parses the records.
+          pattern: file patterns, local or gs://, separated by commas or in a list.
+          batch_size: examples per tower and step.
+          num_epochs: passes over the files; None for no end.
+          shuffle: whether files and records are drawn at random.
+          shuffle_buffer: records to draw from; None chooses by the kind of reader.
+          num_readers: files read side by side where shuffled.
+          seed: of the shuffling.
+          list_files: from one pattern to the paths that match.
+
+        Raises:
+          UsageError: a number is below 1.
+        """
+        self.reader = reader
+        self.batch_size = at_least_one("batch_size", batch_size)
+        self._patterns = [pattern] if isinstance(pattern, str) else list(pattern)
+        self._num_epochs = None if num_epochs is None else at_least_one("num_epochs", num_epochs)
+        self._shuffle = shuffle
+        self._shuffle_buffer = at_least_one("shuffle_buffer", shuffle_buffer or self._default_buffer())
+        self._num_readers = at_least_one("num_readers", num_readers)
+        self._seed = seed
+        self._list_files = list_files
+
+    @classmethod
+    def for_config(cls, data: DataConfig, mode: str) -> BatchQueue:
+        """The queue of a run: shuffled epochs for `train`, one pass in order for `eval` and `infer`.
+
+        Raises:
+          UsageError: settings that do not fit each other.
+        """
+        if mode not in ("train", "eval", "infer"):
+            raise ValueError(f"mode is {mode!r}; expected train, eval or infer")
+        training = mode == "train"
+        return cls(
+            reader_for(data),
+            data.data_pattern,
+            batch_size=data.batch_size,
+            num_epochs=data.num_epochs if training else 1,
+            shuffle=training,
+            shuffle_buffer=data.shuffle_buffer,
+            num_readers=data.num_readers,
+            seed=data.seed,
+        )
+
+    def files(self) -> list[str]:
+        """The paths that match, sorted, each once.
+
+        Raises:
+          UsageError: a pattern matches nothing.
+        """
+        return sorted({path for pattern in self._patterns for path in self._matches(pattern)})
+
+    def _matches(self, pattern: str) -> list[str]:
+        whole = self._list_files(pattern) if pattern else []
+        if whole == [pattern]:  # a path of its own, though it may hold a comma
+            return whole
+        found = []
+        for piece in (part.strip() for part in pattern.split(",")):
+            paths = self._list_files(piece) if piece else []
+            if not paths:
+                raise UsageError(
+                    f"no file matches {piece!r}; give the shards to read, such as '/data/train*.tfrecord' "
+                    "or 'gs://bucket/train*.tfrecord' (quoted, so that the shell leaves the * alone)."
+                )
+            found += paths
+        return found
+
+    def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
+        """Batches of `batch_size` examples, the last one smaller.
+
+        Args:
+          files: string [F]; no file at all fails when the iterator is initialised.
+          batch_size: examples in a batch.
+        """
+        records = self._records(_some(files)).repeat(self._num_epochs)
+        parse = tf.autograph.experimental.do_not_convert(self.reader.prepare_serialized_examples)
+        if getattr(self.reader, "segment_labels", False):
+            batches = records.batch(_RECORDS_PER_PARSE).map(parse, _parse_calls(), deterministic=True)
+            batches = batches.filter(lambda batch: tf.size(batch.video_ids) > 0).rebatch(batch_size)
+        else:
+            batches = records.batch(batch_size).map(parse, _parse_calls(), deterministic=True)
+        return batches.prefetch(1).with_options(_options())
+
+    def _records(self, files: tf.Tensor) -> tf.data.Dataset:
+        """One epoch of serialised records."""
+        if not self._shuffle:
+            return tf.data.TFRecordDataset(files)
+        paths = tf.data.Dataset.from_tensor_slices(files)
+        paths = paths.shuffle(tf.size(files, out_type=tf.int64), seed=2 * self._seed)
+        records = paths.interleave(
+            tf.data.TFRecordDataset,
+            cycle_length=self._num_readers,
+            block_length=1,
+            num_parallel_calls=self._read_calls(),
+            deterministic=True,
+        )
+        return records.shuffle(self._shuffle_buffer, seed=2 * self._seed + 1)
+
+    def _read_calls(self) -> int:
+        """Threads that read: what comes over the network waits, what is local costs a core."""
+        if any("gs://" in pattern for pattern in self._patterns):
+            return self._num_readers
+        return min(self._num_readers, max(2, _cores() // 2))
+
+    def _default_buffer(self) -> int:
+        return FRAME_SHUFFLE_BUFFER if hasattr(self.reader, "max_frames") else VIDEO_SHUFFLE_BUFFER
+
+
+def _some(files: tf.Tensor) -> tf.Tensor:
+    """`files`, which must not be empty: `repeat` would look for the first record for ever."""
+    there = tf.debugging.Assert(tf.size(files) > 0, ["the list of input files is empty"])
+    with tf.control_dependencies([there]):
+        return tf.identity(files)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _parse_calls() -> int:
+    """Batches parsed side by side; each is held in memory, so there are few."""
+    return min(4, max(1, _cores() // 2))
+
+
+def _options() -> Any:
+    """All numbers are set, so the tuner's thread would only cost time."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.deterministic = True
+    return options

@@ -1,0 +1,109 @@
+"""Frame-level records: one vector a feature and second; and the rated segments inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from yt8m.lazy import tf
+from yt8m.readers import frames, segments
+from yt8m.readers.arrays import join_frames, resize_axis
+from yt8m.readers.base import Reader, at_least_one
+from yt8m.readers.records import dense_labels, id_features, video_ids
+from yt8m.types import Batch
+
+
+class YT8MFrameFeatureReader(Reader):
+    """Reads tf.train.SequenceExample records.
+
+    Context: `id` or `video_id`, `labels` (may be missing). Feature lists: one for each of
+    `feature_names`, one entry a frame, either bytes (uint8 values) or, where the name ends in `/floats`
+    as MediaPipe writes it (`RGB/feature/floats`), floats.
+
+    With `segment_labels`, an example is one rated segment: `segment_size` frames from its start, labels
+    and label weights from the context lists `segment_start_times`, `segment_labels`, `segment_scores`.
+
+    Attributes:
+      max_frames: later frames of a video are left out (segments are taken wherever they lie).
+      segment_labels: whether segments are read in place of videos.
+      segment_size: frames of a segment.
+    """
+
+    def __init__(
+        self,
+        num_classes: int = 3862,
+        feature_sizes: Sequence[int] = (1024, 128),
+        feature_names: Sequence[str] = ("rgb", "audio"),
+        max_frames: int = 300,
+        segment_labels: bool = False,
+        segment_size: int = 5,
+    ) -> None:
+        super().__init__(num_classes, feature_sizes, feature_names)
+        self.max_frames = at_least_one("max_frames", max_frames)
+        self.segment_labels = segment_labels
+        self.segment_size = at_least_one("segment_size", segment_size)
+
+    def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
+        """Parses a vector of records in bulk.
+
+        Args:
+          serialized: string [N].
+
+        Returns:
+          A `Batch` of B = N videos, or of all rated segments of the N videos (B may be 0). Features are
+          uint8 (float32 for floats) [B, T, size], 0 past num_frames, where T is the longest of the batch,
+          at least 1 and at most max_frames; for segments it is segment_size. Running it raises
+          InvalidArgumentError, with the video's id, on a feature that is missing or of another size or
+          type, on features with unequal numbers of frames, on labels outside of 0..C-1 and on
+          segment lists of unequal length.
+        """
+        context, _, _ = tf.io.parse_sequence_example(serialized, id_features(), {})
+        ids = video_ids(context)
+        context, lists, _ = tf.io.parse_sequence_example(
+            serialized, self._context_features(), frames.list_features(self.feature_names), example_names=ids
+        )
+        parts = [
+            frames.flat_frames(lists[name], name, size, ids)
+            for name, size in zip(self.feature_names, self.feature_sizes, strict=True)
+        ]
+        lengths = frames.equal_lengths(parts, self.feature_names, ids, serialized)
+        if self.segment_labels:
+            return self._segments(context, parts, lengths, ids)
+        return self._videos(context, parts, lengths, ids)
+
+    def _context_features(self) -> dict[str, Any]:
+        names = segments.CONTEXT if self.segment_labels else {"labels": "int64"}
+        return {
+            name: tf.io.RaggedFeature(tf.as_dtype(dtype), row_splits_dtype=tf.int64)
+            for name, dtype in names.items()
+        }
+
+    def _videos(
+        self, context: Mapping[str, Any], parts: list[frames.Frames], lengths: tf.Tensor, ids: tf.Tensor
+    ) -> Batch:
+        num_frames = tf.minimum(lengths, self.max_frames)
+        longest = tf.maximum(tf.reduce_max(tf.concat([num_frames, [1]], axis=0)), 1)
+        return Batch(
+            video_ids=ids,
+            features=tuple(part.padded(lengths, longest) for part in parts),
+            num_frames=tf.cast(num_frames, tf.int32),
+            labels=dense_labels(context["labels"], ids, self.num_classes),
+        )
+
+    def _segments(
+        self, context: Mapping[str, Any], parts: list[frames.Frames], lengths: tf.Tensor, ids: tf.Tensor
+    ) -> Batch:
+        found = segments.find(context, ids, self.num_classes)
+        at, valid = segments.frame_indices(found, lengths, self.segment_size)
+        return Batch(
+            video_ids=tf.gather(ids, found.rows),
+            features=tuple(part.gathered(at, valid, self.segment_size) for part in parts),
+            num_frames=tf.reduce_sum(tf.cast(valid, tf.int32), axis=1),
+            labels=found.labels,
+            label_weights=found.label_weights,
+        )
+
+    def video_matrix(self, batch: Batch) -> tf.Tensor:
+        """float32 [B, max_frames, D] ([B, segment_size, D] for segments): dequantised, 0 past num_frames."""
+        size = self.segment_size if self.segment_labels else self.max_frames
+        return resize_axis(join_frames(batch.features, batch.num_frames), 1, size)

@@ -1,0 +1,66 @@
+"""What video records and frame records have in common: the id, the labels, features of a given size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from yt8m.lazy import tf
+from yt8m.readers.checks import gate, require
+
+
+def id_features() -> dict[str, Any]:
+    """How the id is parsed: the files of 2017 and of AudioSet call it `video_id`, later ones `id`."""
+    return {name: tf.io.FixedLenFeature([], tf.string, default_value="") for name in ("id", "video_id")}
+
+
+def video_ids(parsed: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """string [B]: `id`, or `video_id` where that is missing; fails where both are."""
+    ids = tf.where_v2(tf.equal(parsed["id"], ""), parsed["video_id"], parsed["id"])
+    named = require(
+        tf.not_equal(ids, ""),
+        lambda row: tf.strings.format(
+            "record {} of the batch has no id: neither 'id' nor 'video_id' is there", row
+        ),
+    )
+    return gate(ids, [named])
+
+
+def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:
+    """bool [B, C] from int64 lists in any order; none gives a row of False, a repeated one counts once.
+
+    A label outside of 0..C-1 fails and names the label, C and the video.
+    """
+    known = labels_in_range(labels, ids, num_classes)
+    indices = tf.stack([labels.value_rowids(), gate(labels.values, [known])], axis=1)
+    shape = tf.stack([tf.size(ids, out_type=tf.int64), num_classes])
+    found = tf.SparseTensor(indices, tf.ones_like(labels.values, tf.bool), shape)
+    # Without the validation repeated and unsorted labels are fine, and it is the quickest way there is.
+    dense = tf.sparse.to_dense(found, default_value=False, validate_indices=False)
+    return tf.ensure_shape(dense, [None, num_classes])
+
+
+def labels_in_range(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:
+    """A check that every label is in 0..num_classes-1."""
+    return require(
+        tf.logical_and(labels.values >= 0, labels.values < num_classes),
+        lambda at: tf.strings.format(
+            f"label {{}} of video {{}} is outside of 0..{num_classes - 1} "
+            f"(num_classes={num_classes}); check --num_classes and the file",
+            (labels.values[at], tf.gather(ids, labels.value_rowids()[at])),
+        ),
+    )
+
+
+def of_size(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> tf.Tensor:
+    """[B, size] from lists of values; a list of another length fails and names feature, sizes and video."""
+    lengths = feature.row_lengths()
+    right = require(
+        tf.equal(lengths, size),
+        lambda row: tf.strings.format(
+            f"feature {name} of video {{}} has {{}} values, expected {size} (0: it is missing); "
+            "check --feature_names and --feature_sizes",
+            (ids[row], lengths[row]),
+        ),
+    )
+    return tf.reshape(gate(feature.values, [right]), [-1, size])
