@@ -41,8 +41,9 @@ def check(total: dict, scores: np.ndarray, labels: np.ndarray, k: int, n: int | 
 def test_equals_the_definitions(batch: tuple, k: int, n: int | None) -> None:
     scores, labels = batch
     metrics = EvaluationMetrics(scores.shape[1], k, n)
-    metrics.accumulate(scores, labels, 1.0)
+    batch_gap = metrics.accumulate(scores, labels, 1.0)["gap"]
     check(metrics.get(), scores, labels, k, n)
+    assert batch_gap == metrics.get()["gap"]
     assert calculate_gap(scores, labels, k) == pytest.approx(brute_force.gap(scores, labels, k))
 
 

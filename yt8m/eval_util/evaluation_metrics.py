@@ -71,7 +71,7 @@ class EvaluationMetrics:
 
         Returns:
           `hit_at_one`, `perr` and `loss` of this batch (means over its examples; an example without
-          labels has 0; loss is nan where it is None).
+          labels has 0; loss is nan where it is None), and its `gap`.
 
         Raises:
           ValueError: shapes differ from [B, num_class], or a score is NaN.
@@ -131,9 +131,10 @@ class EvaluationMetrics:
             perr=float(perr.sum()),
         ) + _loss_sums(loss, counted)
         self._sums += batch
-        self._entries.append(entries_of(columns, self.top_k))
+        entries = entries_of(columns, self.top_k)
+        self._entries.append(entries)
         self._label_counts = self._label_counts + columns.label_counts
-        return batch.means()
+        return batch.means() | {"gap": global_average_precision(entries, int(columns.num_labels.sum()))}
 
     def merge(self, other: EvaluationMetrics) -> None:
         """Adds all batches of `other`, which stays as it is.
