@@ -1,0 +1,55 @@
+"""Runs a workload: training, evaluation and inference through one session loop with callbacks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from yt8m.graph import Inputter, Modeler
+from yt8m.registry import Registry
+from yt8m.runner.config import CallbackConfig, Outcome, RunnerConfig, Status
+from yt8m.runner.context import Context
+from yt8m.runner.lines import StepValues
+from yt8m.runner.runner import Runner
+
+__all__ = [
+    "Callback",
+    "CallbackConfig",
+    "Context",
+    "Outcome",
+    "Runner",
+    "RunnerConfig",
+    "Status",
+    "StepValues",
+    "build",
+    "runners",
+]
+
+runners: Registry[Callable[..., Runner]] = Registry("runner")
+runners.register(Runner, "local_runner")
+runners.register(Runner, "parameter_server_runner")
+
+
+def build(
+    config: RunnerConfig,
+    inputter: Inputter,
+    modeler: Modeler,
+    callbacks: CallbackConfig | Sequence[str] = (),
+) -> Runner:
+    """The runner called `config.name`; where that is empty, by the number of towers.
+
+    Raises:
+      UsageError: there is no such runner.
+    """
+    name = config.name or ("local_runner" if config.towers == 1 else "parameter_server_runner")
+    return runners.get(name)(dataclasses.replace(config, name=name), inputter, modeler, callbacks)
+
+
+def __getattr__(name: str) -> Any:
+    # Callback subclasses a class of TensorFlow's: whoever only builds a config does not pay for it.
+    if name != "Callback":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from yt8m.runner.callbacks.base import Callback
+
+    return Callback

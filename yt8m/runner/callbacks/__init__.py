@@ -1,0 +1,94 @@
+"""Auxiliary jobs around the steps, each a SessionRunHook, chosen by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from yt8m.errors import UsageError
+from yt8m.registry import Registry
+from yt8m.runner.config import CallbackConfig
+from yt8m.runner.context import Context
+
+# As paths: each module subclasses a class of TensorFlow's and is imported when it is used.
+callbacks: Registry[Any] = Registry("callback")
+for _name, _class in {
+    "train_basic": "TrainBasic",
+    "train_guard": "TrainGuard",
+    "train_loss": "TrainLoss",
+    "train_speed": "TrainSpeed",
+    "train_accuracy": "TrainAccuracy",
+    "train_summary": "TrainSummary",
+    "train_export": "TrainExport",
+    "eval_basic": "EvalBasic",
+    "eval_metrics": "EvalMetrics",
+    "eval_speed": "EvalSpeed",
+    "infer_basic": "InferBasic",
+    "infer_writer": "InferWriter",
+}.items():
+    callbacks.register(f"{__name__}.{_name}:{_class}", _name)
+
+DEFAULTS: dict[str, tuple[str, ...]] = {
+    "train": ("train_basic", "train_guard", "train_loss", "train_speed", "train_accuracy", "train_summary"),
+    "eval": ("eval_basic", "eval_metrics", "eval_speed"),
+    "infer": ("infer_basic",),
+}
+
+
+def names_for(mode: str, names: Sequence[str]) -> list[str]:
+    """The callbacks of a run in order.
+
+    The mode's `_basic` is always the first: a run that asks for fewer lines in its log still wants its
+    checkpoints. Where only callbacks of a user's own are named, they come after the mode's usual ones.
+
+    Raises:
+      UsageError: a callback is of another mode, or stands twice.
+    """
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise UsageError(f"the callback {name!r} stands twice; name it once")
+        other = name.partition("_")[0]
+        if ":" not in name and other in DEFAULTS and other != mode:
+            raise UsageError(f"the callback {name!r} is for {other}, and this run is for {mode}")
+    if all(":" in name for name in names):
+        return [*DEFAULTS[mode], *names]
+    basic = f"{mode}_basic"
+    return [basic, *(name for name in names if name != basic)]
+
+
+def build(config: CallbackConfig, context: Context) -> list[Any]:
+    """The hooks of a run.
+
+    A class of a user's own is called with the context, or without anything where it takes nothing. An
+    option for a callback that the run does not have adds that callback.
+
+    Raises:
+      UsageError: there is no such callback, or it does not take the options given.
+    """
+    names = names_for(context.config.mode, config.names)
+    names += [name for name in config.options if name not in names]
+    return [_make(name, context, dict(config.options.get(name, {}))) for name in names]
+
+
+def check(mode: str, names: Sequence[str]) -> None:
+    """Refuses unknown callbacks before anything is built; loads those of a user's own.
+
+    Raises:
+      UsageError: there is no such callback, it is of another mode, or it stands twice.
+    """
+    for name in names_for(mode, names):
+        callbacks.get(name)
+
+
+def _make(name: str, context: Context, options: dict[str, Any]) -> Any:
+    found = callbacks.get(name)
+    if isinstance(found, str):
+        found = callbacks.get(found)
+    try:
+        parameters = inspect.signature(found).parameters
+        arguments = [context] if parameters else []
+        inspect.signature(found).bind(*arguments, **options)
+    except TypeError as error:
+        raise UsageError(f"the callback {name!r} cannot be made: {error}") from error
+    return found(*arguments, **options)

@@ -1,0 +1,44 @@
+"""Checkpoints, and the end at max_steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yt8m.lazy import tf
+from yt8m.runner.callbacks.base import Callback
+from yt8m.runner.context import Context
+from yt8m.runner.every import Every
+
+
+class TrainBasic(Callback):
+    """Saves the first step, every so many steps or minutes, and the last step always."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        wanted = context.config.checkpoints
+        self._every = Every(wanted.save_checkpoint_steps, wanted.save_checkpoint_minutes * 60)
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """Saves a fresh start; a run that is at its end already asks to stop."""
+        if not self.context.is_resumed:
+            self.context.saver.save(session, self.context.step)
+        self._every.fired(self.context.step)
+        if self._is_over():
+            coord.request_stop()
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Saves when it is due; asks to stop when the steps are done."""
+        step = self.context.step
+        if self._every.due(step):
+            self.context.saver.save(run_context.session, step)
+            self._every.fired(step)
+        if self._is_over():
+            run_context.request_stop()
+
+    def end(self, session: tf.Session) -> None:
+        """Saves the last step, whatever ended the run well: the data, max_steps, a signal."""
+        self.context.saver.save(session, self.context.step)
+
+    def _is_over(self) -> bool:
+        limit = self.context.config.max_steps
+        return limit is not None and self.context.step >= limit

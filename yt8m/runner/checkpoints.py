@@ -1,0 +1,162 @@
+"""The checkpoints of a folder: which there are, which can be read, which are kept."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from absl import logging
+
+from yt8m import storage
+from yt8m.errors import RunError
+from yt8m.lazy import tf
+
+NAME, INPUT_NAME, STATE = "model.ckpt", "input", "checkpoint"
+KEEP_EVERY_SECONDS = 0.25 * 3600  # beside the newest, one of each quarter of an hour is kept
+_FILE = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-(\d+)\.(index|meta|json|data-\d+-of-\d+)")
+
+
+def path_of(model_dir: str, step: int, name: str = NAME) -> str:
+    """`model_dir/model.ckpt-N`."""
+    return storage.join(model_dir, f"{name}-{step}")
+
+
+def step_of(checkpoint: str) -> int:
+    """The number at the end of a checkpoint's path; -1 where there is none."""
+    tail = checkpoint.rpartition("-")[2]
+    return int(tail) if tail.isdigit() else -1
+
+
+def files_of(model_dir: str) -> dict[int, list[str]]:
+    """All files of checkpoints and positions, by step."""
+    found: dict[int, list[str]] = {}
+    names = storage.listdir(model_dir) if storage.is_dir(model_dir) else []
+    for name in names:
+        if match := _FILE.fullmatch(name):
+            found.setdefault(int(match[2]), []).append(name)
+    return found
+
+
+def steps_in(model_dir: str) -> list[int]:
+    """Steps of which some file of a checkpoint is there, newest first; whole or not."""
+    named = {
+        step for step, names in files_of(model_dir).items() if any(name.startswith(NAME) for name in names)
+    }
+    return sorted(named, reverse=True)
+
+
+def newest_readable(model_dir: str) -> str | None:
+    """The newest checkpoint of which every tensor can be read; None where no run has left one.
+
+    A damaged one is left out with a loud warning.
+
+    Raises:
+      RunError: there are checkpoints and none can be read: to start afresh over them would lose a run.
+    """
+    damaged: list[str] = []
+    for step in steps_in(model_dir):
+        path = path_of(model_dir, step)
+        problem = problem_of(path)
+        if not problem:
+            if damaged:
+                logging.warning("GOING ON FROM THE OLDER CHECKPOINT %s", path)
+            return path
+        damaged.append(f"{path} ({problem})")
+        logging.error("DAMAGED CHECKPOINT: %s cannot be used: %s", path, problem)
+    _refuse_a_fresh_start(model_dir, damaged)
+    return None
+
+
+def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
+    """Raises where a run was here; a first save that was cut short does not count as one."""
+    was_saved = storage.exists(storage.join(model_dir, STATE)) or any(
+        name.startswith(NAME) and name.endswith((".index", ".meta"))
+        for names in files_of(model_dir).values()
+        for name in names
+    )
+    if was_saved:
+        what = "; ".join(damaged) or f"the file {STATE!r} names some, but they are gone"
+        raise RunError(
+            f"{model_dir} holds checkpoints of a run and none can be read: {what}. "
+            "Restore one of them, or start anew in another folder or with --start_new_model."
+        )
+
+
+def problem_of(checkpoint: str) -> str:
+    """Why the checkpoint cannot be read, or the empty string; reads (and checks the sums of) every tensor."""
+    folder, name = os.path.split(checkpoint)
+    names = set(files_of(folder).get(step_of(name), ()))
+    if f"{name}.index" not in names and not storage.exists(f"{checkpoint}.index"):
+        return "its .index is missing"
+    try:
+        reader = tf.train.load_checkpoint(checkpoint)
+        for tensor in reader.get_variable_to_shape_map():
+            reader.get_tensor(tensor)
+    except (tf.errors.OpError, ValueError, RuntimeError, OSError, MemoryError) as error:
+        return (str(error).splitlines() or [type(error).__name__])[0]
+    return ""
+
+
+def to_delete(times: Mapping[int, float], keep: int, last_preserved: float) -> tuple[list[int], float]:
+    """Which steps go when only the newest `keep` stay, and one of each quarter of an hour before them.
+
+    Args:
+      times: when each step was saved, in seconds.
+      keep: at least so many of the newest stay; 0 for all.
+      last_preserved: when the last of the quarter-hourly ones was saved.
+
+    Returns:
+      The steps to delete, and the new `last_preserved`.
+    """
+    doomed = []
+    for step in sorted(times)[:-keep] if keep else ():
+        if times[step] >= last_preserved + KEEP_EVERY_SECONDS:
+            last_preserved = times[step]
+        elif times[step] > last_preserved:
+            doomed.append(step)
+    return doomed, last_preserved
+
+
+def write_state(model_dir: str, step: int, keep: int) -> None:
+    """Points the file `checkpoint` to `step`, then deletes what is no longer kept.
+
+    Only checkpoints up to `step` count: a newer one is a damaged one that was left behind.
+    """
+    files = files_of(model_dir)
+    times = {}
+    for found, names in files.items():
+        if found <= step and f"{NAME}-{found}.index" in names:
+            times[found] = tf.gfile.Stat(f"{path_of(model_dir, found)}.index").mtime_nsec / 1e9
+    doomed, preserved = to_delete(times, keep, _last_preserved(model_dir, times))
+    kept = sorted(set(times) - set(doomed))
+    state = tf.train.generate_checkpoint_state_proto(
+        ".",  # names without folder: a run that is moved stays whole
+        f"{NAME}-{step}",
+        [f"{NAME}-{found}" for found in kept],
+        [times[found] for found in kept],
+        preserved,
+    )
+    with storage.write_atomic(storage.join(model_dir, STATE), "w") as file:
+        file.write(str(state))
+    for found in doomed:
+        _delete(model_dir, files[found])
+
+
+def _last_preserved(model_dir: str, times: Mapping[int, float]) -> float:
+    """From the state file; a run's first checkpoint starts the clock and is not itself preserved."""
+    state = (
+        tf.train.get_checkpoint_state(model_dir) if storage.exists(storage.join(model_dir, STATE)) else None
+    )
+    if state is not None and state.last_preserved_timestamp > 0:
+        return float(state.last_preserved_timestamp)
+    return min(times.values()) - 1e-3
+
+
+def _delete(model_dir: str, names: Sequence[str]) -> None:
+    # The index first: what is left if we are killed here does not look like a checkpoint.
+    for name in sorted(names, key=lambda name: not name.endswith(".index")):
+        try:
+            storage.remove(storage.join(model_dir, name))
+        except RunError as error:
+            logging.warning("an old checkpoint stays: %s", error)

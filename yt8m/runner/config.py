@@ -1,0 +1,133 @@
+"""What a run was asked for, and how it ended."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from yt8m.config import CheckpointConfig, OptimizerConfig
+from yt8m.errors import UsageError
+from yt8m.runner.lines import StepValues
+
+MODES = ("train", "eval", "infer")
+
+
+@dataclass(frozen=True)
+class RunnerConfig:
+    """One run of one mode.
+
+    Attributes:
+      mode: train, eval or infer.
+      model_dir: where checkpoints, event files and metrics.jsonl are, or will be.
+      name: local_runner (one tower, its variables beside it) or parameter_server_runner (several towers,
+        the variables on the CPU); empty: by the number of towers.
+      batch_size_per_gpu: examples per tower and step.
+      gpu_count: towers. Inference always takes one.
+      summary_names: patterns (`*` as in a shell) of the summaries that are written; empty for all.
+      log_every_n_iter: a line in the log and in metrics.jsonl every so many steps.
+      save_summary_steps: the graph's summaries every so many steps; 0 for never.
+      max_steps: training stops when the global step is there; None for no limit.
+      seed: of everything random in the graph.
+      optimizer, checkpoints: training only, except for `optimizer.moving_average_decay`: evaluation reads
+        the averages of the weights where it is not 0.
+      exact_resume: the position in the data is saved beside each checkpoint.
+      split_batch: one batch a step, cut over the towers; False: one batch dequeued for each tower.
+      signature: what else shapes the graph (model, features, ...), as JSON has it. A checkpoint with
+        another signature is restored into a graph rebuilt from code.
+      input_signature: what else shapes the stream of examples (epochs, shuffling, ...); a saved position
+        of another stream is not taken.
+      checkpoint: for evaluation and inference, which one; empty for the newest in `model_dir`.
+      stop_grace_seconds: after SIGTERM or ctrl-C, how long a step may take to end by itself.
+      format_line: makes the line of the log; None for the published one of the mode.
+    """
+
+    mode: str = "train"
+    model_dir: str = ""
+    name: str = ""
+    batch_size_per_gpu: int = 1024
+    gpu_count: int = 1
+    summary_names: tuple[str, ...] = ()
+    log_every_n_iter: int = 10
+    save_summary_steps: int = 100
+    max_steps: int | None = None
+    seed: int = 0
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
+    exact_resume: bool = False
+    split_batch: bool = True
+    signature: Mapping[str, Any] = field(default_factory=dict)
+    input_signature: Mapping[str, Any] = field(default_factory=dict)
+    checkpoint: str = ""
+    log_device_placement: bool = False
+    stop_grace_seconds: float = 20.0
+    format_line: Callable[[StepValues], str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise UsageError(f"mode must be one of {', '.join(MODES)}; it is {self.mode!r}")
+        for name in ("batch_size_per_gpu", "gpu_count", "log_every_n_iter"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 1; it is {getattr(self, name)}")
+        if not self.model_dir and not (self.mode != "train" and self.checkpoint):
+            raise UsageError("model_dir must name a folder; it is empty")
+
+    @property
+    def towers(self) -> int:
+        """How many towers this mode drives."""
+        return 1 if self.mode == "infer" else self.gpu_count
+
+
+@dataclass(frozen=True)
+class CallbackConfig:
+    """Which callbacks, by name or as `package.module:Class`.
+
+    Attributes:
+      names: empty for the mode's own list; callbacks of a user's own alone are added to that list.
+      options: keyword arguments for the constructors, by the callback's name.
+    """
+
+    names: tuple[str, ...] = ()
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+class Status(str, Enum):
+    """How a run ended."""
+
+    FINISHED = "finished"
+    OUT_OF_DATA = "out_of_data"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a run.
+
+    Attributes:
+      status: finished (a callback asked for the end, such as max_steps), out_of_data, stopped (by a
+        signal) or failed.
+      global_step: of the last completed training step; of the checkpoint in evaluation and inference.
+      message: one sentence for a person.
+      signal: the signal that stopped the run.
+      results: what callbacks left (the figures of an evaluation).
+      error: what made the run fail.
+    """
+
+    status: Status
+    global_step: int
+    message: str
+    signal: int | None = None
+    results: Mapping[str, Any] = field(default_factory=dict)
+    error: Exception | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0 for a good end, 143 after SIGTERM, 130 after ctrl-C, else the error's own or 1."""
+        if self.status is Status.STOPPED:
+            return 128 + (self.signal or signal.SIGTERM)
+        if self.status is Status.FAILED:
+            return int(getattr(self.error, "exit_code", 1))
+        return 0

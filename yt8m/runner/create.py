@@ -1,0 +1,185 @@
+"""A graph from its checkpoint's meta-graph, or built by code and filled from the checkpoint."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from absl import logging
+
+from yt8m import deploy, graph, storage
+from yt8m.config import OptimizerConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.graph import EvalOps, Inputter, Modeler, TrainOps
+from yt8m.lazy import tf
+from yt8m.runner import checkpoints
+from yt8m.runner.config import RunnerConfig
+
+
+@dataclass(frozen=True)
+class CreatedGraph:
+    """A graph that a session can be opened on.
+
+    Attributes:
+      ops: its handles.
+      saver: of its variables; None in evaluation and inference, which save nothing.
+      checkpoint: what to restore; None for a fresh start.
+      restorer: reads a checkpoint into a graph built by code; None where `saver` does that.
+    """
+
+    ops: TrainOps | EvalOps
+    saver: tf.train.Saver | None
+    checkpoint: str | None
+    restorer: graph.Restorer | None
+
+
+def full_signature(config: RunnerConfig) -> dict[str, Any]:
+    """All that shapes the graph, as it reads back from JSON."""
+    given = {
+        "batch_size": config.batch_size_per_gpu,
+        "towers": config.towers,
+        "split_batch": config.split_batch,
+        "seed": config.seed,
+        **{f"optimizer.{key}": value for key, value in dataclasses.asdict(config.optimizer).items()},
+        **config.input_signature,
+        **config.signature,
+    }
+    return json.loads(json.dumps(given, default=str))
+
+
+def input_shape(config: RunnerConfig) -> dict[str, Any]:
+    """What decides, beside the files, which examples come in which order."""
+    return {
+        "batch_size": config.batch_size_per_gpu * (config.towers if config.split_batch else 1),
+        "seed": config.seed,
+        **config.input_signature,
+    }
+
+
+def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.DeploymentConfig:
+    """Towers on GPUs where there are enough of them, else on the CPU, which is said in the log.
+
+    Raises:
+      UsageError: the local runner was asked for several towers.
+    """
+    if config.name == "local_runner" and config.towers > 1:
+        raise UsageError(
+            f"local_runner drives one tower, but gpu_count is {config.towers}: "
+            "use parameter_server_runner, which keeps the variables on the CPU"
+        )
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    deployment, note = deploy.local(config.towers, gpus)
+    if note and not quiet:
+        logging.info(note)
+    if config.name == "parameter_server_runner":
+        deployment = dataclasses.replace(deployment, variables_on_clone=False)
+    return deployment
+
+
+def replicate(
+    config: RunnerConfig, inputter: Inputter, modeler: Modeler, deployment: deploy.DeploymentConfig
+) -> TrainOps | EvalOps:
+    """Builds the mode's graph with code: the batch cut over the towers, what they give reduced."""
+    tf.set_random_seed(config.seed)
+    if config.mode != "train":
+        return graph.build_eval(inputter, modeler, deployment, config.mode, seed=config.seed)
+    return graph.build(
+        inputter,
+        modeler,
+        deployment,
+        config.optimizer,
+        seed=config.seed,
+        split=config.split_batch,
+        signature=full_signature(config),
+    )
+
+
+def create(
+    config: RunnerConfig, inputter: Inputter, modeler: Modeler, deployment: deploy.DeploymentConfig
+) -> CreatedGraph:
+    """The graph of `config.mode` in the current, empty graph, and the checkpoint that goes with it.
+
+    Training goes on from the newest readable checkpoint: in its own meta-graph where that has the same
+    signature, else in a graph rebuilt from code, and the log says why.
+
+    Raises:
+      RunError: no checkpoint for evaluation or inference; checkpoints of which none can be read.
+    """
+    if config.mode != "train":
+        chosen = choose(config)
+        ops = replicate(config, inputter, modeler, deployment)
+        return CreatedGraph(ops, None, chosen, graph.Restorer(_decay_in(chosen, config.optimizer)))
+    checkpoint = checkpoints.newest_readable(config.model_dir)
+    if checkpoint is not None:
+        reason = why_rebuild(checkpoint, full_signature(config))
+        if not reason:
+            return _from_meta_graph(checkpoint)
+        logging.info("the graph is rebuilt and filled from %s: %s", checkpoint, reason)
+    ops = replicate(config, inputter, modeler, deployment)
+    restorer = graph.Restorer() if checkpoint is not None else None
+    return CreatedGraph(ops, tf.train.Saver(max_to_keep=None), checkpoint, restorer)
+
+
+def choose(config: RunnerConfig) -> str:
+    """The checkpoint for evaluation or inference.
+
+    Raises:
+      RunError: there is none.
+    """
+    if config.checkpoint:
+        return config.checkpoint
+    # The pointer first: what is newer than that may be a checkpoint that is being written just now.
+    checkpoint: str | None = tf.train.latest_checkpoint(config.model_dir)
+    if checkpoint is None or checkpoints.problem_of(checkpoint):
+        checkpoint = checkpoints.newest_readable(config.model_dir)
+    if checkpoint is None:
+        raise RunError(f"no checkpoint in {config.model_dir}: train there first, or name another folder")
+    return checkpoint
+
+
+def why_rebuild(checkpoint: str, signature: Mapping[str, Any]) -> str:
+    """Why the meta-graph of `checkpoint` does not serve a run of this signature; empty where it does."""
+    meta = f"{checkpoint}.meta"
+    if not storage.exists(meta):
+        return "it has no .meta"
+    try:
+        stored = graph.signature_of(meta)
+    except (RunError, ValueError, _decode_error()) as error:
+        return f"its .meta cannot be read ({error})"
+    if stored is None:
+        return "its .meta was not written by this project"
+    return "; ".join(
+        f"{key} was {stored.get(key)!r} and is {signature.get(key)!r}"
+        for key in sorted({*stored, *signature})
+        if stored.get(key) != signature.get(key)
+    )
+
+
+def _decode_error() -> type[Exception]:
+    from google.protobuf.message import DecodeError
+
+    return DecodeError
+
+
+def _from_meta_graph(checkpoint: str) -> CreatedGraph:
+    logging.info("going on from %s in its own graph", checkpoint)
+    meta = f"{checkpoint}.meta"
+    ops = graph.restore_train(meta)
+    # The saver that the file describes: another one would add its ops at each resume.
+    saver_def = tf.MetaGraphDef.FromString(storage.read_bytes(meta)).saver_def
+    saver_def.max_to_keep = 0
+    return CreatedGraph(ops, tf.train.Saver(saver_def=saver_def), checkpoint, None)
+
+
+def _decay_in(checkpoint: str, optimizer: OptimizerConfig) -> float:
+    """The decay of the averages to read; 0 where the checkpoint has none."""
+    if optimizer.moving_average_decay <= 0:
+        return 0.0
+    try:
+        names = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
+    except (tf.errors.OpError, ValueError):
+        return optimizer.moving_average_decay
+    return optimizer.moving_average_decay if any("ExponentialMovingAverage" in n for n in names) else 0.0

@@ -1,0 +1,105 @@
+"""The line of a step: callbacks put their parts into it, it is given out once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from yt8m.runner.every import Every
+
+
+@dataclass
+class StepValues:
+    """What one line says; None and empty where no callback gave it.
+
+    Attributes:
+      step: the global step in training, else the number of batches done.
+      global_step: of the checkpoint, in evaluation and inference.
+      figures: by the names under which they are printed (Hit@1, PERR, GAP).
+      examples: examples so far, in evaluation and inference.
+      elapsed_seconds: since the first step.
+    """
+
+    step: int = 0
+    global_step: int = 0
+    loss: float | None = None
+    examples_per_second: float | None = None
+    figures: dict[str, float] = field(default_factory=dict)
+    examples: int | None = None
+    elapsed_seconds: float | None = None
+
+    def is_empty(self) -> bool:
+        """Whether no callback has put anything in."""
+        given = (self.loss, self.examples_per_second, self.examples)
+        return not self.figures and all(value is None for value in given)
+
+
+class StepLine:
+    """Collects the parts of one step's line and hands the whole to its sinks, once.
+
+    A callback asks `due` before the step, fetches what its part needs only then, and fills `values`
+    after it; the engine's own last hook calls `give_out`.
+    """
+
+    def __init__(self, steps: int) -> None:
+        self._every = Every(steps=steps)
+        self._sinks: list[Callable[[StepValues], None]] = []
+        self.values = StepValues()
+
+    def start(self, step: int) -> None:
+        """Counts from `step`."""
+        self._every.fired(step)
+
+    def listen(self, sink: Callable[[StepValues], None]) -> None:
+        """`sink` gets the values of each line."""
+        self._sinks.append(sink)
+
+    def due(self, step: int) -> bool:
+        """Whether step number `step` gets a line."""
+        return self._every.due(step)
+
+    def give_out(self, step: int, global_step: int) -> None:
+        """Hands the values on where there are any, and starts the next line empty."""
+        if self.values.is_empty():
+            return
+        values, self.values = self.values, StepValues()
+        values.step, values.global_step = step, global_step
+        self._every.fired(step)
+        for sink in self._sinks:
+            sink(values)
+
+
+def training_line(values: StepValues) -> str:
+    """`training step N | Loss: L Examples/sec: X | Hit@1: ... PERR: ... GAP: ...`, of the parts given."""
+    middle = []
+    if values.loss is not None:
+        middle.append(f"Loss: {values.loss:.2f}")
+    if values.examples_per_second is not None:
+        middle.append(f"Examples/sec: {values.examples_per_second:.2f}")
+    figures = " ".join(f"{name}: {value:.2f}" for name, value in values.figures.items())
+    return " | ".join(filter(None, [f"training step {values.step}", " ".join(middle), figures]))
+
+
+def evaluation_line(values: StepValues) -> str:
+    """`examples_processed: N | global_step S | Batch Hit@1: ... | Batch Loss: ... | Examples_per_sec: X`."""
+    parts = [f"examples_processed: {values.examples or 0}", f"global_step {values.global_step}"]
+    parts += [f"Batch {name}: {value:.3f}" for name, value in values.figures.items()]
+    if values.loss is not None:
+        parts.append(f"Batch Loss: {values.loss:.3f}")
+    if values.examples_per_second is not None:
+        parts.append(f"Examples_per_sec: {values.examples_per_second:.3f}")
+    return " | ".join(parts)
+
+
+def inference_line(values: StepValues) -> str:
+    """`num examples processed: N elapsed seconds: S`."""
+    return (
+        f"num examples processed: {values.examples or 0} elapsed seconds: {values.elapsed_seconds or 0:.2f}"
+    )
+
+
+FORMATS: Mapping[str, Callable[[StepValues], str]] = {
+    "train": training_line,
+    "eval": evaluation_line,
+    "infer": inference_line,
+}

@@ -1,0 +1,54 @@
+"""How the variables of a new session get their values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from absl import logging
+
+from yt8m import storage
+from yt8m.graph import Restorer
+from yt8m.lazy import tf
+from yt8m.runner.config import RunnerConfig
+from yt8m.runner.create import CreatedGraph, choose
+
+
+def initializers(created: CreatedGraph) -> list[tf.Operation]:
+    """What has to run before the restore; only what is needed, for each op stays in the saved graph."""
+    ops = [] if created.checkpoint else [tf.global_variables_initializer()]
+    if tf.local_variables():
+        ops.append(tf.local_variables_initializer())
+    if tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS):
+        ops.append(tf.tables_initializer())
+    return ops
+
+
+def start(
+    session: tf.Session, created: CreatedGraph, first: Sequence[tf.Operation], config: RunnerConfig
+) -> None:
+    """Runs `first`, then restores the checkpoint if there is one.
+
+    Raises:
+      RunError: the checkpoint is another model's.
+    """
+    session.run(list(first))
+    if created.checkpoint is None:
+        return
+    if created.restorer is not None:
+        _restore(session, created.restorer, created.checkpoint, config)
+    elif created.saver is not None:
+        created.saver.restore(session, created.checkpoint)
+
+
+def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: RunnerConfig) -> None:
+    """Restores; where a training run has just deleted the checkpoint, the next one."""
+    while True:
+        try:
+            restorer.restore(session, checkpoint)
+            return
+        except (tf.errors.OpError, ValueError, RuntimeError):
+            is_gone = not storage.exists(f"{checkpoint}.index")
+            if not is_gone or config.checkpoint or config.mode == "train":
+                raise
+        logging.warning("%s was deleted meanwhile: taking the next", checkpoint)
+        checkpoint = choose(config)

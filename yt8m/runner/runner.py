@@ -1,0 +1,161 @@
+"""Creates or restores the graph, opens the session, runs steps until told to stop, says how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from absl import logging
+
+from yt8m import deploy, storage
+from yt8m.errors import UsageError
+from yt8m.graph import EvalOps, Inputter, Modeler, TrainOps
+from yt8m.lazy import tf
+from yt8m.runner import checkpoints, opening
+from yt8m.runner.config import CallbackConfig, Outcome, RunnerConfig, Status
+from yt8m.runner.context import Context
+from yt8m.runner.create import CreatedGraph, create, deployment_for, input_shape, replicate
+from yt8m.runner.failures import explain
+from yt8m.runner.lines import FORMATS, StepLine
+from yt8m.runner.metrics_file import MetricsFile
+from yt8m.runner.saver import Position, RunSaver
+from yt8m.runner.session import close_all, run_steps
+from yt8m.runner.signals import StopSignals
+
+
+class Runner:
+    """One run: training, evaluation or inference of one workload.
+
+    Args:
+      config: the run's.
+      inputter: files and how they become batches.
+      modeler: the model and its loss.
+      callbacks: which callbacks, by name.
+    """
+
+    def __init__(
+        self,
+        config: RunnerConfig,
+        inputter: Inputter,
+        modeler: Modeler,
+        callbacks: CallbackConfig | Sequence[str] = (),
+    ) -> None:
+        self.config, self.inputter, self.modeler = config, inputter, modeler
+        if not isinstance(callbacks, CallbackConfig):
+            callbacks = CallbackConfig(tuple(callbacks))
+        self.callbacks = callbacks
+        self._step = 0
+
+    def run(self) -> Outcome:
+        """Runs to the end, whatever that is; while it runs, SIGTERM and ctrl-C end it well.
+
+        Raises:
+          UsageError: what was asked for cannot be.
+        """
+        with StopSignals(self.config.stop_grace_seconds) as signals:
+            try:
+                with tf.Graph().as_default():
+                    return self._run(signals)
+            except UsageError:
+                raise
+            except tf.errors.CancelledError as error:
+                if signals.requested:
+                    return Outcome(
+                        Status.STOPPED, self._step, "stopped in the middle of a step", signals.signal
+                    )
+                return self._failed(error)
+            except Exception as error:
+                return self._failed(error)
+
+    def create_graph(self) -> CreatedGraph:
+        """The graph in the current, empty default graph: restored or built, see `create.create`."""
+        return create(self.config, self.inputter, self.modeler, deployment_for(self.config))
+
+    def replicate_graph(self, deployment: deploy.DeploymentConfig | None = None) -> TrainOps | EvalOps:
+        """The graph built by code over the towers of `deployment`, by default the config's."""
+        deployment = deployment or deployment_for(self.config)
+        return replicate(self.config, self.inputter, self.modeler, deployment)
+
+    def _run(self, signals: StopSignals) -> Outcome:
+        files = list(self.inputter.files())  # what is wrong there is said before anything is built
+        created = self.create_graph()
+        context, position = self._context(created, files)
+        hooks: list[tf.train.SessionRunHook] = []
+        try:
+            hooks += self._hooks(context, files, position)
+            for hook in hooks:
+                hook.begin()
+            start = opening.initializers(created)
+            tf.get_default_graph().finalize()
+            with tf.Session(config=self._session_config()) as session:
+                signals.guard(session)
+                opening.start(session, created, start, self.config)
+                return self._drive(session, context, hooks, signals)
+        finally:
+            self._step = context.global_step
+            close_all(hooks)
+
+    def _drive(
+        self,
+        session: tf.Session,
+        context: Context,
+        hooks: Sequence[tf.train.SessionRunHook],
+        signals: StopSignals,
+    ) -> Outcome:
+        coordinator = tf.train.Coordinator()
+        for hook in hooks:
+            hook.after_create_session(session, coordinator)
+        ops = context.ops
+        fetch = ops.train_op if isinstance(ops, TrainOps) else ops.examples
+        is_end = run_steps(session, fetch, hooks, coordinator, signals)
+        signals.noticed()
+        for hook in hooks:
+            hook.end(session)
+        status, message = Status.FINISHED, "finished"
+        if signals.requested:
+            status, message = Status.STOPPED, "stopped by a signal"
+        elif is_end:
+            status, message = Status.OUT_OF_DATA, "all data were read"
+        return Outcome(status, context.global_step, message, signals.signal, context.results)
+
+    def _context(self, created: CreatedGraph, files: Sequence[str]) -> tuple[Context, Position | None]:
+        """What the callbacks share, and the position in the data where it is kept."""
+        config = self.config
+        format_line = config.format_line or FORMATS[config.mode]
+        line = StepLine(config.log_every_n_iter)
+        line.listen(lambda values: logging.info("%s", format_line(values)))
+        is_resumed = created.checkpoint is not None
+        context = Context(config, created.ops, self.modeler, line, is_resumed=is_resumed)
+        if created.saver is None:
+            return context, None
+        line.listen(MetricsFile(storage.join(config.model_dir, "metrics.jsonl")).add)
+        position = None
+        if config.exact_resume:
+            position = Position(created.ops.input, files, input_shape(config))
+        keep = config.checkpoints.keep_checkpoints
+        saved = checkpoints.step_of(created.checkpoint) if created.checkpoint else None
+        context.saver = RunSaver(config.model_dir, created.saver, keep, saved, position)
+        return context, position
+
+    def _hooks(
+        self, context: Context, files: Sequence[str], position: Position | None
+    ) -> list[tf.train.SessionRunHook]:
+        # Here, since these modules subclass a class of TensorFlow's, which costs its import.
+        from yt8m.runner import callbacks, hooks
+
+        return [
+            hooks.InputHook(context, files, position),
+            hooks.StepHook(context),
+            *callbacks.build(self.callbacks, context),
+            hooks.LineHook(context),
+        ]
+
+    def _session_config(self) -> Any:
+        config = deployment_for(self.config, quiet=True).session_config()
+        config.log_device_placement = self.config.log_device_placement
+        return config
+
+    def _failed(self, error: Exception) -> Outcome:
+        message = explain(error)
+        logging.error("%s", message)
+        return Outcome(Status.FAILED, self._step, message, error=error)

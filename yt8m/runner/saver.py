@@ -1,0 +1,157 @@
+"""Saving a run: the position in the data, then the variables, then the pointer to them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from yt8m import graph, storage
+from yt8m.errors import RunError
+from yt8m.graph import InputOps
+from yt8m.lazy import tf
+from yt8m.runner import checkpoints
+
+
+class RunSaver:
+    """Saves checkpoints of a training run into its folder.
+
+    Args:
+      model_dir: the folder.
+      saver: of the variables.
+      keep: how many of the newest stay.
+      saved_step: the step that is saved already; None for none.
+      position: saves the position in the data too, where it is given.
+    """
+
+    def __init__(
+        self,
+        model_dir: str,
+        saver: tf.train.Saver,
+        keep: int,
+        saved_step: int | None = None,
+        position: Position | None = None,
+    ) -> None:
+        self._model_dir, self._saver, self._keep = model_dir, saver, keep
+        self._saved_step, self._position = saved_step, position
+        self._listeners: list[Callable[[int], None]] = []
+
+    def listen(self, listener: Callable[[int], None]) -> None:
+        """`listener` is told the step of each checkpoint."""
+        self._listeners.append(listener)
+
+    def save(self, session: tf.Session, step: int) -> str:
+        """Saves `step`, unless that is done; returns the checkpoint's path.
+
+        Raises:
+          RunError: a variable is not finite, or the files cannot be written; older ones stay as they are.
+        """
+        path = checkpoints.path_of(self._model_dir, step)
+        if step == self._saved_step:
+            return path
+        _check_finite(session)
+        try:
+            self._write(session, step)
+        except (tf.errors.OpError, RunError, OSError) as error:
+            self._remove(step)
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise RunError(
+                f"cannot save the checkpoint {path}: {reason}. The one before it, if any, is intact; "
+                "make room or name another folder, and start again to go on from it."
+            ) from error
+        self._saved_step = step
+        for listener in self._listeners:
+            listener(step)
+        return path
+
+    def _write(self, session: tf.Session, step: int) -> None:
+        storage.makedirs(self._model_dir)
+        if self._position is not None:
+            self._position.save(session, self._model_dir, step)
+        with session.graph.as_default():
+            name = storage.join(self._model_dir, checkpoints.NAME)
+            self._saver.save(session, name, global_step=step, write_state=False)
+        checkpoints.write_state(self._model_dir, step, self._keep)
+        logging.info("saved %s", checkpoints.path_of(self._model_dir, step))
+
+    def _remove(self, step: int) -> None:
+        """Removes what was written of a checkpoint that failed."""
+        stems = (f"{checkpoints.NAME}-{step}.", f"{checkpoints.INPUT_NAME}-{step}.")
+        names = storage.listdir(self._model_dir) if storage.is_dir(self._model_dir) else []
+        for name in names:
+            if name.startswith(stems):
+                try:
+                    storage.remove(storage.join(self._model_dir, name))
+                except RunError as error:
+                    logging.warning("a part of a checkpoint stays: %s", error)
+
+
+class Position:
+    """The position in the data: saved beside a checkpoint, taken up again where it still means the same.
+
+    Args:
+      ops: the graph's input side.
+      files: what is read now.
+      shape: what else decides which examples come (batch size, seed, ...).
+    """
+
+    def __init__(self, ops: InputOps, files: Sequence[str], shape: Mapping[str, Any]) -> None:
+        self._ops, self._files = ops, list(files)
+        self._saver = graph.input_saver(ops)
+        text = json.dumps([self._files, dict(shape)], sort_keys=True, default=str)
+        self._digest = hashlib.sha256(text.encode()).hexdigest()
+
+    def save(self, session: tf.Session, model_dir: str, step: int) -> None:
+        """Writes `input-N`, and beside it what data it is a position in."""
+        path = checkpoints.path_of(model_dir, step, checkpoints.INPUT_NAME)
+        with storage.write_atomic(f"{path}.json", "w") as file:
+            json.dump({"data": self._digest}, file)
+        self._saver.save(session, path, write_meta_graph=False, write_state=False)
+
+    def restore(self, session: tf.Session, model_dir: str, step: int) -> None:
+        """Takes up `input-N` in a session whose iterator has been started.
+
+        Where it is not there, or does not fit the data, a warning says so and the pass starts anew.
+        """
+        problem = self._try(session, checkpoints.path_of(model_dir, step, checkpoints.INPUT_NAME))
+        if problem:
+            logging.warning(
+                "the position in the data of step %d is not taken up (%s): the pass starts anew",
+                step,
+                problem,
+            )
+            # A restore that fails can leave the iterator anywhere.
+            session.run(self._ops.initializer, {self._ops.files: self._files})
+
+    def _try(self, session: tf.Session, path: str) -> str:
+        if not storage.exists(f"{path}.json") or not storage.exists(f"{path}.index"):
+            return f"there is no {path}"
+        try:
+            if json.loads(storage.read_text(f"{path}.json"))["data"] != self._digest:
+                return "the files, the batch size or the shuffling have changed"
+            self._saver.restore(session, path)
+        except (tf.errors.OpError, RunError, ValueError, KeyError, TypeError) as error:
+            return (str(error).splitlines() or [type(error).__name__])[0]
+        return ""
+
+
+def _check_finite(session: tf.Session) -> None:
+    """Raises where a variable holds NaN or infinity: such a checkpoint would replace a good one.
+
+    One variable at a time, to hold only one copy; by reading, to add no op to a graph that is saved.
+    """
+    with session.graph.as_default():
+        variables = tf.global_variables()
+    for variable in variables:
+        if variable.dtype.base_dtype.is_floating:
+            value = session.run(variable)
+            # bfloat16 is no NumPy type of its own
+            if not np.isfinite(np.asarray(value, np.float32)).all():
+                raise RunError(
+                    f"the variable {variable.op.name} is not finite, so no checkpoint was saved; "
+                    "the one before it, if any, is intact. Lower the learning rate, or look into the data."
+                )

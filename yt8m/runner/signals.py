@@ -1,0 +1,113 @@
+"""SIGTERM and ctrl-C: the step in hand is ended and saved; what hangs is not waited for without end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from typing import Any
+
+from absl import logging
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_QUIT, _RENEW = b"\x00", b"\xff"  # no signal has these numbers
+_AFTER_CLOSE_SECONDS = 2.0
+
+
+class StopSignals:
+    """Within it the two signals set `requested`; a second one ends the process at once.
+
+    A Python handler does not run while the main thread sits in the runtime, so the handlers do nothing
+    and a thread reads the signals' numbers from the wake-up descriptor. Where the main thread does not
+    leave its step within the grace, the thread closes the session (which frees a blocked dequeue), and
+    two seconds later ends the process. Outside of the main thread, where Python takes no handlers, it
+    does nothing.
+    """
+
+    def __init__(self, grace_seconds: float) -> None:
+        self._grace = grace_seconds
+        self._session: Any = None
+        self._deadline: float | None = None
+        self._closed = False
+        self.signal: int | None = None
+
+    @property
+    def requested(self) -> bool:
+        """Whether a signal has come."""
+        return self.signal is not None
+
+    def guard(self, session: Any) -> None:
+        """The session to close when the grace is over."""
+        self._session = session
+
+    def noticed(self) -> None:
+        """The main thread has left its step: what it does now to end well has a grace of its own."""
+        if self.requested and self._active:
+            self._writer.send(_RENEW)
+
+    def __enter__(self) -> StopSignals:
+        self._active = threading.current_thread() is threading.main_thread()
+        if self._active:
+            self._reader, self._writer = socket.socketpair()
+            self._writer.setblocking(False)
+            self._handlers = {number: signal.signal(number, _do_nothing) for number in _SIGNALS}
+            self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+            self._thread = threading.Thread(target=self._watch, name="stop-signals", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        if not self._active:
+            return
+        signal.set_wakeup_fd(self._wakeup)
+        for number, handler in self._handlers.items():
+            # None: the handler was not Python's own and cannot be put back.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self._writer.send(_QUIT)
+        self._thread.join()
+        self._reader.close()
+        self._writer.close()
+
+    def _watch(self) -> None:
+        while True:
+            self._reader.settimeout(self._remaining())
+            try:
+                message = self._reader.recv(1)
+            except TimeoutError:
+                self._overdue()
+                continue
+            if message == _QUIT:
+                return
+            if message == _RENEW:
+                self._deadline, self._closed = time.monotonic() + self._grace, True
+            elif message[0] in _SIGNALS:
+                self._take(message[0])
+
+    def _remaining(self) -> float | None:
+        return None if self._deadline is None else max(0.001, self._deadline - time.monotonic())
+
+    def _take(self, number: int) -> None:
+        name = signal.Signals(number).name
+        if self.requested:
+            logging.warning("%s again: ending at once", name)
+            os._exit(128 + number)
+        self._deadline = time.monotonic() + self._grace
+        self.signal = number
+        logging.warning("%s: stopping after this step; send it again to end at once", name)
+
+    def _overdue(self) -> None:
+        """First the session is closed, once; then the process is ended."""
+        if self._closed or self._session is None:
+            logging.error("the run did not end within its grace: ending the process")
+            os._exit(128 + (self.signal or signal.SIGTERM))
+        self._closed = True
+        self._deadline = time.monotonic() + _AFTER_CLOSE_SECONDS
+        logging.error("the step did not end within %g s: closing the session", self._grace)
+        # close() itself can hang, and this thread has to go on.
+        threading.Thread(target=self._session.close, name="close-session", daemon=True).start()
+
+
+def _do_nothing(number: int, frame: object) -> None:
+    """Stands in for Python's default, so that the number goes to the wake-up descriptor."""
