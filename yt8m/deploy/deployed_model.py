@@ -54,7 +54,7 @@ def deploy(
             summaries += _gradient_summaries(gradients) if summarize_gradients else []
             train_op = _train_op(config, optimizer, total_loss, gradients, update_ops)
         if total_loss is not None:
-            summaries.append(tf.summary.scalar("total_loss", total_loss))
+            summaries.append(tf.summary.scalar("Losses/total_loss", total_loss))
         summary_op = tf.summary.merge(summaries, name="summary_op") if summaries else None
     return DeployedModel(train_op, summary_op, total_loss, clones)
 
