@@ -106,8 +106,7 @@ def _data(given: dict[str, Any]) -> DataConfig:
     """The data flags; features that are not named follow from the rest."""
     values = dict(given)
     values["data_pattern"] = given.get("train_data_pattern", "")
-    if "feature_names" not in given and "feature_sizes" not in given:
-        values["feature_names"] = _usual_names(given)
+    values.setdefault("feature_names", _usual_names(given))
     if "feature_sizes" not in given:
         values["feature_sizes"] = _sizes(values["feature_names"])
     return _section(DataConfig, values)

@@ -130,7 +130,7 @@ def _negated(name: str, equals: str, known: Mapping[str, Flag]) -> Flag | None:
 
 
 def _unknown(name: str, known: Mapping[str, Flag]) -> str:
-    close = suggestion(f"--{name}", [f"--{other}" for other in known])
+    close = suggestion(name, known).replace("mean ", "mean --")
     return f"unknown flag --{name}{close or '; --help lists all flags'}"
 
 
