@@ -40,6 +40,11 @@ def norm(units: int) -> int:
     return 2 * units
 
 
+def lstm(inputs: int, cells: int) -> int:
+    """Four gates on input, state and a bias."""
+    return 4 * affine(inputs + cells, cells)
+
+
 CASES: dict[str, Case] = {
     "LogisticModel": Case({}, lambda: affine(D, C)),
     "MoeModel": Case({"moe_num_mixtures": 3}, lambda: moe(D, experts=3)),
@@ -49,4 +54,13 @@ CASES: dict[str, Case] = {
         lambda: norm(D) + D * 8 + norm(8) + 8 * 6 + norm(6) + moe(6, experts=3),
         random=True,
     ),
+    "LstmModel": Case(
+        {"lstm_cells": 5, "lstm_layers": 2}, lambda: lstm(D, 5) + lstm(5, 5) + moe(5), ordered=True
+    ),
+    "GruModel": Case(
+        {"gru_cells": 5, "gru_layers": 2, "all_layers": True},
+        lambda: 3 * affine(D + 5, 5) + 3 * affine(5 + 5, 5) + moe(10),
+        ordered=True,
+    ),
+    "BiLstmModel": Case({"lstm_cells": 5, "lstm_layers": 1}, lambda: 2 * lstm(D, 5) + moe(10), ordered=True),
 }

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ def test_hyper_parameters_reach_the_classifier() -> None:
 
 def test_a_saved_configuration_gives_the_same_model() -> None:
     model = models.create("DbofModel", {"video_level_classifier_model": "LogisticModel", "l2_penalty": 1e-3})
-    saved = {name: getattr(model, name) for name in model.__dataclass_fields__}
+    saved = dataclasses.asdict(model)
     assert models.create("DbofModel", saved) == model
 
 

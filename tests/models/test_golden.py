@@ -13,11 +13,12 @@ from yt8m.models.layers import Net
 
 DBOF = {"dbof_cluster_size": 16, "dbof_hidden_size": 12, "iterations": 6}
 IN_ORDER = {**DBOF, "iterations": 12, "sample_random_frames": False}
+LOGISTIC = {"video_level_classifier_model": "LogisticModel"}
 PLAIN = {
     "dbof_pooling_method": "average",
     "dbof_activation": "relu6",
     "dbof_add_batch_norm": False,
-    "video_level_classifier_model": "LogisticModel",
+    **LOGISTIC,
 }
 
 CASES = {
@@ -25,6 +26,8 @@ CASES = {
     "moe": ("MoeModel", {"moe_num_mixtures": 2}),
     "moe_mix4_l2": ("MoeModel", {"moe_num_mixtures": 4, "l2_penalty": 1e-3}),
     "framelogistic": ("FrameLevelLogisticModel", {}),
+    "lstm": ("LstmModel", {"lstm_cells": 8, "lstm_layers": 2}),
+    "lstm1_logistic": ("LstmModel", {"lstm_cells": 8, "lstm_layers": 1, **LOGISTIC}),
     "dbof_const": ("DbofModel", DBOF),
     "dbof_sequence": ("DbofModel", IN_ORDER),
     "dbof_avg_relu6_nobn": ("DbofModel", {**IN_ORDER, **PLAIN}),

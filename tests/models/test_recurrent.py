@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from models.forward import D, T, Variables, check, moe, sigmoid
+
+from yt8m.lazy import tf
+from yt8m.models import recurrent
+from yt8m.models.layers import Net
+
+CELL = "multi_rnn_cell/cell_"
+
+
+def lstm(frames: np.ndarray, v: Variables, scope: str) -> np.ndarray:
+    """All outputs of one LSTM layer on one video."""
+    kernel, bias = v[f"{scope}/basic_lstm_cell/kernel"], v[f"{scope}/basic_lstm_cell/bias"]
+    c = h = np.zeros(kernel.shape[1] // 4)
+    outputs = [h]
+    for frame in frames:
+        i, j, f, o = np.split(np.concatenate([frame, h]) @ kernel + bias, 4)
+        c = sigmoid(f + 1) * c + sigmoid(i) * np.tanh(j)
+        h = sigmoid(o) * np.tanh(c)
+        outputs.append(h)
+    return np.array(outputs)
+
+
+def gru(frames: np.ndarray, v: Variables, scope: str) -> np.ndarray:
+    gates, candidate = (
+        [v[f"{scope}/gru_cell/{part}/{kind}"] for kind in ("kernel", "bias")]
+        for part in ("gates", "candidate")
+    )
+    h = np.zeros(candidate[0].shape[1])
+    outputs = [h]
+    for frame in frames:
+        r, u = np.split(sigmoid(np.concatenate([frame, h]) @ gates[0] + gates[1]), 2)
+        fresh = np.tanh(np.concatenate([frame, r * h]) @ candidate[0] + candidate[1])
+        h = u * h + (1 - u) * fresh
+        outputs.append(h)
+    return np.array(outputs)
+
+
+def test_gru_model() -> None:
+    def forward(frames: np.ndarray, v: Variables) -> np.ndarray:
+        first = gru(frames, v, f"rnn/{CELL}0")
+        second = gru(first[1:], v, f"rnn/{CELL}1")
+        return moe(np.concatenate([first[-1], second[-1]]), v)
+
+    check("GruModel", {"gru_cells": 4, "gru_layers": 2, "all_layers": True}, forward)
+
+
+def test_bilstm_model() -> None:
+    def forward(frames: np.ndarray, v: Variables) -> np.ndarray:
+        ways = []
+        for way, order in (("fw", frames), ("bw", frames[::-1])):
+            first = lstm(order, v, f"bidirectional_rnn/{way}/{CELL}0")
+            ways.append(lstm(first[1:], v, f"bidirectional_rnn/{way}/{CELL}1")[-1])
+        return moe(np.concatenate(ways), v)
+
+    check("BiLstmModel", {"lstm_cells": 4, "lstm_layers": 2}, forward)
+
+
+def test_outputs_of_both_ways_meet_at_their_frame() -> None:
+    x = np.random.default_rng(0).normal(size=(2, T, D)).astype(np.float32)
+    mask = (np.arange(T) < np.array([[T], [3]])).astype(np.float32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        inputs = tf.constant(x), tf.constant(mask)
+        outputs = recurrent.both_ways(recurrent.lstm, Net(False), *inputs, 4, 1, "s")[0]
+        session.run(tf.global_variables_initializer())
+        v = {u.name[:-2]: u.eval(session) for u in tf.global_variables()}
+        got = session.run(outputs)
+    for row, n in enumerate((T, 3)):
+        forth = lstm(x[row, :n], v, f"s/fw/{CELL}0")[1:]
+        back = lstm(x[row, :n][::-1], v, f"s/bw/{CELL}0")[1:][::-1]
+        np.testing.assert_allclose(got[row, :n], np.concatenate([forth, back], 1), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("layer", [recurrent.lstm, recurrent.gru])
+def test_gradient_is_the_slope_of_the_outputs(layer) -> None:
+    """For input, kernels and biases, through the outputs and the final state, in one random direction."""
+    rng = np.random.default_rng(2)
+    mask = (np.arange(T)[:, None] < np.array([6, 3, 0])).astype(np.float32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.get_variable("x", initializer=rng.normal(size=(T, 3, D)).astype(np.float32))
+        outputs, final = layer(Net(True), x, tf.constant(mask), 4, "s")
+        weight = rng.normal(size=(T, 3, 4)).astype(np.float32) * mask[:, :, None]
+        loss = tf.reduce_sum(outputs * weight) + tf.reduce_sum(tf.sin(3.0 * final))
+        variables = tf.trainable_variables()
+        gradients = tf.gradients(loss, variables)
+        session.run(tf.global_variables_initializer())
+        start = session.run(variables)
+        slopes = session.run(gradients)
+        for variable, value, slope in zip(variables, start, slopes, strict=True):
+            direction = rng.normal(size=value.shape).astype(np.float32)
+            ends = []
+            for sign in (1, -1):
+                variable.load(value + sign * 1e-3 * direction, session)
+                ends.append(session.run(loss))
+            variable.load(value, session)
+            assert (ends[0] - ends[1]) / 2e-3 == pytest.approx((slope * direction).sum(), rel=5e-3, abs=3e-3)

@@ -1,0 +1,177 @@
+"""Recurrent layers whose costly products are taken once for all time steps.
+
+The input product is one before the loop, the gradient of the recurrent weights one after it: inside,
+only the state is multiplied. A step past a video's last frame hands the state on unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from yt8m.lazy import tf
+from yt8m.models.layers import product
+
+if TYPE_CHECKING:
+    from yt8m.models.layers import Net
+
+# drive(k, operand) -> the k-th input of this step + operand times the k-th recurrent weights.
+Drive = Callable[[int, Any], Any]
+States = tuple[Any, ...]
+Step = Callable[[Drive, States], States]
+
+
+def lstm(net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str) -> tuple[tf.Tensor, tf.Tensor]:
+    """Long short-term memory (Hochreiter and Schmidhuber 1997; forget bias 1, Gers et al. 2000).
+
+    Args:
+      inputs: float32 [T, B, D], time first.
+      mask: float32 [T, B], 1 at real frames.
+
+    Returns:
+      (h at every step [T, B, cells], h after the last real frame [B, cells]).
+    """
+    with tf.variable_scope(f"{scope}/basic_lstm_cell"):
+        driven, weights = _driven(net, inputs, cells, 4 * cells, tf.zeros_initializer())
+
+    def step(drive: Drive, states: States) -> States:
+        memory, hidden = states
+        write, fresh, keep, show = tf.split(drive(0, hidden), 4, 1)
+        memory = tf.sigmoid(keep + 1.0) * memory + tf.sigmoid(write) * tf.tanh(fresh)
+        return memory, tf.sigmoid(show) * tf.tanh(memory)
+
+    return _recur(step, [driven], [weights], mask, cells, states=2)
+
+
+def gru(net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str) -> tuple[tf.Tensor, tf.Tensor]:
+    """Gated recurrent unit (Cho et al. 2014, gate biases start at 1); as `lstm`."""
+    with tf.variable_scope(f"{scope}/gru_cell"):
+        with tf.variable_scope("gates"):
+            gates, gate_weights = _driven(net, inputs, cells, 2 * cells, tf.ones_initializer())
+        with tf.variable_scope("candidate"):
+            candidate, candidate_weights = _driven(net, inputs, cells, cells, tf.zeros_initializer())
+
+    def step(drive: Drive, states: States) -> States:
+        (hidden,) = states
+        reset, keep = tf.split(tf.sigmoid(drive(0, hidden)), 2, 1)
+        fresh = tf.tanh(drive(1, reset * hidden))
+        return (keep * hidden + (1.0 - keep) * fresh,)
+
+    return _recur(step, [gates, candidate], [gate_weights, candidate_weights], mask, cells, states=1)
+
+
+Layer = Callable[..., tuple[Any, Any]]
+
+
+def stack(
+    layer: Layer, net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, layers: int, scope: str = "rnn"
+) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    """`layers` layers of `cells` on inputs [B, T, D] with mask [B, T].
+
+    Returns:
+      (outputs of the last layer [B, T, cells], the final h [B, cells] of each layer).
+    """
+    outputs, times = tf.transpose(inputs, [1, 0, 2]), tf.transpose(mask)
+    finals = []
+    for index in range(layers):
+        outputs, final = layer(net, outputs, times, cells, f"{scope}/multi_rnn_cell/cell_{index}")
+        finals.append(final)
+    return tf.transpose(outputs, [1, 0, 2]), finals
+
+
+def both_ways(
+    layer: Layer, net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, layers: int, scope: str
+) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    """One stack forwards and one backwards, side by side (Schuster and Paliwal 1997).
+
+    Returns:
+      (outputs [B, T, 2 * cells], the final h [B, 2 * cells] of each layer).
+    """
+    real = tf.cast(tf.reduce_sum(mask, 1), tf.int32)
+    forth, forth_finals = stack(layer, net, inputs, mask, cells, layers, f"{scope}/fw")
+    turned = tf.reverse_sequence(inputs, real, seq_axis=1, batch_axis=0)
+    back, back_finals = stack(layer, net, turned, mask, cells, layers, f"{scope}/bw")
+    back = tf.reverse_sequence(back, real, seq_axis=1, batch_axis=0)
+    finals = [tf.concat(pair, 1) for pair in zip(forth_finals, back_finals, strict=True)]
+    return tf.concat([forth, back], 2), finals
+
+
+def _driven(
+    net: Net, inputs: tf.Tensor, cells: int, units: int, bias_initializer: Any
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The input product with bias [T, B, units], and the part of the kernel for the state."""
+    features = int(inputs.shape[-1])
+    kernel = net.variable("kernel", [features + cells, units], tf.glorot_uniform_initializer())
+    bias = net.variable("bias", [units], bias_initializer)
+    return product(inputs, kernel[:features]) + bias, kernel[features:]
+
+
+def _recur(
+    step: Step,
+    inputs: Sequence[tf.Tensor],
+    weights: Sequence[tf.Tensor],
+    mask: tf.Tensor,
+    cells: int,
+    states: int,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Runs `step` over time; the last state is what is put out.
+
+    The gradient goes through the loop with the weights held constant. What it finds for the inputs is
+    that of the products too, so that of the weights follows as operands^T gradient, in one product.
+    """
+    count = len(inputs)
+
+    def run(*arguments: tf.Tensor) -> Any:
+        given, fixed = arguments[:count], arguments[count:]
+        outputs, final, operands = _loop(step, given, fixed, mask, cells, states)
+
+        def gradient(*slopes: tf.Tensor) -> list[tf.Tensor]:
+            of_inputs = tf.gradients([outputs, final], given, slopes)
+            return of_inputs + [
+                tf.matmul(_rows(operand), _rows(slope), transpose_a=True)
+                for operand, slope in zip(operands, of_inputs, strict=True)
+            ]
+
+        return (outputs, final), gradient
+
+    return tf.custom_gradient(run)(*inputs, *weights)
+
+
+def _rows(values: tf.Tensor) -> tf.Tensor:
+    return tf.reshape(values, [-1, values.shape[-1]])
+
+
+def _loop(
+    step: Step,
+    inputs: Sequence[tf.Tensor],
+    weights: Sequence[tf.Tensor],
+    mask: tf.Tensor,
+    cells: int,
+    states: int,
+) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
+    """(outputs [T, B, H], final [B, H], operands of each product [T, B, .])."""
+    times, rows = tf.shape(mask)[0], tf.shape(mask)[1]
+    reads = [
+        tf.TensorArray(tf.float32, times).unstack(values) for values in (*inputs, mask[:, :, tf.newaxis])
+    ]
+    constant = [tf.stop_gradient(values) for values in weights]
+
+    def body(time: tf.Tensor, states: States, written: States) -> Any:
+        operands: list[tf.Tensor] = []
+
+        def drive(index: int, operand: tf.Tensor) -> tf.Tensor:
+            operands.append(operand)
+            return reads[index].read(time) + tf.matmul(operand, constant[index])
+
+        real = reads[-1].read(time)
+        moved = [
+            real * new + (1.0 - real) * old for new, old in zip(step(drive, states), states, strict=True)
+        ]
+        values = (moved[-1], *operands)
+        return time + 1, tuple(moved), tuple(a.write(time, v) for a, v in zip(written, values, strict=True))
+
+    start = tuple(tf.zeros([rows, cells]) for _ in range(states))
+    empty = tuple(tf.TensorArray(tf.float32, times) for _ in range(1 + len(weights)))
+    _, final, written = tf.while_loop(lambda time, *_: time < times, body, (0, start, empty))
+    outputs, *operands = [tf.reshape(array.stack(), [times, rows, cells]) for array in written]
+    return outputs, final[-1], operands
