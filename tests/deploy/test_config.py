@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yt8m.deploy import DeploymentConfig, local
@@ -74,6 +74,7 @@ def test_scopes():
     assert [DeploymentConfig(2).clone_scope(i) for i in range(2)] == ["clone_0", "clone_1"]
 
 
+@settings(max_examples=25, deadline=None)
 @given(tasks=st.integers(1, 5), variables=st.integers(0, 12))
 def test_variables_go_round_the_parameter_servers(tasks, variables):
     config = DeploymentConfig(num_ps_tasks=tasks)

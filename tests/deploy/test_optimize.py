@@ -182,23 +182,6 @@ def test_embeddings_stay_sparse_and_equal_one_clone():
     np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
 
 
-class Doubling(tf.train.GradientDescentOptimizer):
-    """Scales the loss and so has a way of its own to compute gradients."""
-
-    def compute_gradients(self, loss, *args, **kwargs):
-        return super().compute_gradients(2.0 * loss, *args, **kwargs)
-
-
-@pytest.mark.parametrize("closed_form", [False, True])
-def test_an_optimizer_that_scales_the_loss_is_given_the_loss(closed_form):
-    config, _, pairs = optimized(7, 3, Doubling(1.0), closed_form=closed_form)
-    moved = next(variable for variable in tf.global_variables() if variable.op.name == "moved")
-    with tf.Session(config=config.session_config()) as session:
-        session.run(tf.global_variables_initializer())
-        np.testing.assert_allclose(session.run(pairs[0][0]), 2 * reference(7)[1], atol=2e-6)
-        assert session.run(moved) == 1.0
-
-
 def test_options_of_compute_gradients_are_taken():
     config, _ = local(1, 0)
     clones = create_clones(config, one_loss)
