@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from yt8m import flags, log
 from yt8m.cli import run_main
-from yt8m.config import EvalConfig
-from yt8m.errors import RunError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -16,14 +14,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_main("eval.py", _run, argv)
 
 
-def evaluate(config: EvalConfig) -> int:
-    """Evaluates as `config` says. Returns the exit status."""
-    raise RunError("this part is not wired up yet")
-
-
 def _run(words: list[str]) -> int:
     config = flags.eval_config(words)
     log.set_up()
+    # Here, so that flag errors and --help come before the graph code is loaded.
+    from yt8m.jobs.evaluation import evaluate
+
     return evaluate(config)
 
 

@@ -6,18 +6,45 @@ model classes (for their hyper-parameters) but never touch `tf`, and so never pa
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import sys
 import types
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+
+@contextlib.contextmanager
+def quiet_native_stderr() -> Iterator[None]:
+    """Drops what the runtime's C++ code prints on file descriptor 2 (CPU features, missing CUDA).
+
+    At import and at the first look for devices it does so twice over, before its log level is read, and
+    hides the lines that matter.
+    With TF_CPP_MIN_LOG_LEVEL=0 in the environment nothing is dropped.
+    """
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0":
+        yield
+        return
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 class _LazyModule(types.ModuleType):
     """Stands for a module until one of its attributes is asked for."""
 
     def __getattr__(self, name: str) -> Any:
-        # The runtime's own chatter (CPU features, missing CUDA) hides our lines; a set variable wins.
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        if self.__name__ not in sys.modules:
+            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+            with quiet_native_stderr():
+                importlib.import_module(self.__name__)
         value = getattr(importlib.import_module(self.__name__), name)
         self.__dict__[name] = value
         return value
@@ -28,4 +55,4 @@ if TYPE_CHECKING:
 else:
     tf = _LazyModule("tensorflow.compat.v1")
 
-__all__ = ["tf"]
+__all__ = ["quiet_native_stderr", "tf"]

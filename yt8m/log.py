@@ -29,4 +29,11 @@ def set_up() -> None:
     root.addHandler(handler)
     root.removeHandler(absl_logging.get_absl_handler())
     absl_logging.set_verbosity(absl_logging.INFO)
-    logging.getLogger("tensorflow").handlers.clear()
+    tensorflow = logging.getLogger("tensorflow")
+    tensorflow.handlers.clear()
+    tensorflow.addFilter(_no_deprecation_notice)
+
+
+def _no_deprecation_notice(record: logging.LogRecord) -> bool:
+    """Graph mode is the ground we build on: that TensorFlow would rather have us leave it helps no user."""
+    return "is deprecated and will be removed" not in str(record.msg)

@@ -107,6 +107,22 @@ def signature_in(meta_graph: tf.MetaGraphDef) -> dict[str, Any] | None:
     return json.loads(items[0]).get("signature") if items else None
 
 
+def predict_names_in(meta_graph: tf.MetaGraphDef) -> dict[str, str]:
+    """{field of PredictOps: tensor name} in `meta_graph`, before it is imported.
+
+    Raises:
+      RunError: it has no `predictions`.
+    """
+    found = {
+        field: meta_graph.collection_def[name].node_list.value[0]
+        for field, name in _PREDICT.items()
+        if name in meta_graph.collection_def and meta_graph.collection_def[name].node_list.value
+    }
+    if "predictions" not in found:
+        raise RunError("this meta-graph has no collection 'predictions': it was not made for inference")
+    return found
+
+
 def _publish_common(predict: PredictOps, inputs: InputOps, reports: Mapping[str, tf.Tensor]) -> None:
     _add(_PREDICT, predict)
     _add(_INPUT, inputs)

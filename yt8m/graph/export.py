@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from yt8m.graph.protocols import Modeler
@@ -49,12 +49,24 @@ def export_saved_model(
             "class_indexes": tf.identity(reports["classes"].tensor, name="class_indexes"),
             "predictions": tf.identity(reports["scores"].tensor, name="predictions"),
         }
-        signature = tf.saved_model.predict_signature_def({"example_bytes": example_bytes}, outputs)
+        signature = _signature({"example_bytes": example_bytes}, outputs)
         with tf.Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0})) as session:
             restorer.restore(session, checkpoint)
             with replaced_folder(folder) as partial:
                 _save(session, partial, signature)
     return folder
+
+
+def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]) -> Any:
+    """A SignatureDef, filled by hand: TensorFlow's own helpers are deprecated and say so in the log."""
+    signature = tf.MetaGraphDef().signature_def[SIGNATURE]
+    signature.method_name = tf.saved_model.signature_constants.PREDICT_METHOD_NAME
+    for infos, tensors in ((signature.inputs, inputs), (signature.outputs, outputs)):
+        for name, tensor in tensors.items():
+            infos[name].name = tensor.name
+            infos[name].dtype = tensor.dtype.as_datatype_enum
+            infos[name].tensor_shape.CopyFrom(tensor.shape.as_proto())
+    return signature
 
 
 def _save(session: tf.Session, folder: str, signature: Any) -> None:

@@ -46,17 +46,9 @@ class VideoModeler(Modeler):
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """The model on the dequantised, joined and transformed features, and its label loss."""
-        raw = join_features(batch)
-        output = self._model(self._transformed(raw), batch.num_frames, batch.labels, is_training)
-        if self.label_loss is None or output.loss is not None:
-            return output
-        if not is_training:
-            # As published, so that evaluation figures compare; training takes the loss from the logits.
-            value = self.label_loss.calculate_loss(
-                output.predictions, batch.labels, label_weights=batch.label_weights
-            )
-            return replace(output, loss=value)
-        return _with_loss(output, self.label_loss, batch.labels, batch.label_weights)
+        ready = self._transformed(join_features(batch))
+        output = self._model(ready, batch.num_frames, batch.labels, is_training)
+        return self._with_label_loss(output, batch, is_training)
 
     def predict(self, batch: Batch) -> PredictOps:
         """Predictions with the float feed points that the published graphs have."""
@@ -79,22 +71,35 @@ class VideoModeler(Modeler):
     def reports(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
         """The top columns of the scores and their labels; in inference the ids instead of labels."""
         scores = tf.stop_gradient(output.predictions)
-        if batch.label_weights is not None and mode != "infer":
-            scores *= batch.label_weights  # pairs that nobody rated are no predictions
-        top = tf.nn.top_k(scores, self.top_k)
-        reports = {"scores": Report(top.values), "classes": Report(top.indices)}
         if mode == "infer":
-            return {"video_ids": Report(batch.video_ids), **reports}
-        labels = tf.cast(batch.labels, tf.float32)
-        reports["hits"] = Report(tf.gather(labels, top.indices, batch_dims=1))
-        reports["num_labels"] = Report(tf.reduce_sum(labels, axis=1))
-        reports["label_counts"] = Report(tf.reduce_sum(labels, axis=0), Reduction.SUM)
-        reports["perr"] = Report(equal_recall_precision(scores, labels))
-        return reports
+            top = tf.nn.top_k(scores, self.top_k)
+            return {
+                "video_ids": Report(batch.video_ids),
+                "scores": Report(top.values),
+                "classes": Report(top.indices),
+            }
+        positives = batch.labels > 0 if batch.labels.dtype != tf.bool else batch.labels
+        if batch.label_weights is not None:
+            # Pairs that nobody rated are neither right nor wrong: they are not ranked at all.
+            rated = batch.label_weights > 0
+            scores = tf.where_v2(rated, scores, tf.fill([], float("-inf")))
+            positives &= rated
+        return _scored(scores, tf.cast(positives, tf.float32), self.top_k)
 
     def evaluator(self) -> VideoEvaluator:
         """Hit@1, PERR, GAP and mAP from the reports."""
         return VideoEvaluator(self.num_classes, self.top_k)
+
+    def _with_label_loss(self, output: ModelOutput, batch: Batch, is_training: bool) -> ModelOutput:
+        if self.label_loss is None or output.loss is not None:
+            return output
+        if is_training:
+            return _with_loss(output, self.label_loss, batch.labels, batch.label_weights)
+        # In the probability form, as published, so that evaluation figures compare.
+        loss = self.label_loss.calculate_loss(
+            output.predictions, batch.labels, label_weights=batch.label_weights
+        )
+        return replace(output, loss=loss)
 
     def _transformed(self, raw: tf.Tensor) -> tf.Tensor:
         name = getattr(self.model, "input_transform", "l2_normalize")
@@ -131,6 +136,19 @@ class VideoEvaluator:
     def clear(self) -> None:
         """Forgets all steps."""
         self.metrics.clear()
+
+
+def _scored(scores: tf.Tensor, labels: tf.Tensor, top_k: int) -> dict[str, Report]:
+    """The best columns with their labels, and what no column shows: counts, and exact PERR."""
+    top = tf.nn.top_k(scores, top_k)
+    return {
+        "scores": Report(top.values),
+        "classes": Report(top.indices),
+        "hits": Report(tf.gather(labels, top.indices, batch_dims=1)),
+        "num_labels": Report(tf.reduce_sum(labels, axis=1)),
+        "label_counts": Report(tf.reduce_sum(labels, axis=0), Reduction.SUM),
+        "perr": Report(equal_recall_precision(scores, labels)),
+    }
 
 
 def join_features(batch: Batch) -> tf.Tensor:

@@ -90,3 +90,6 @@ class Modeler(abc.ABC):
     def predict(self, batch: Any) -> PredictOps:
         """Evaluation-mode predictions of a whole batch, with the feed points that the workload has."""
         return PredictOps(predictions=self.build(batch, is_training=False).predictions)
+
+    def restore(self, session: tf.Session) -> None:  # noqa: B027 - most have nothing to add
+        """Called once the checkpoint has been restored, for a modeler that brings weights of its own."""

@@ -70,7 +70,8 @@ class Restorer:
             self._saver.restore(session, checkpoint)
         step = int(reader.get_tensor("global_step")) if reader.has_tensor("global_step") else 0
         if self._step is not None:
-            self._step.load(step, session)
+            # Fed through the variable's own initializer: the graph may be finalized already.
+            session.run(self._step.initializer, {self._step.initializer.inputs[1]: step})
         return step
 
     def _check(self, found: dict[str, list[int]], checkpoint: str) -> None:

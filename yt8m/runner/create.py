@@ -14,7 +14,7 @@ from yt8m import deploy, graph, storage
 from yt8m.config import OptimizerConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.graph import EvalOps, Inputter, Modeler, TrainOps
-from yt8m.lazy import tf
+from yt8m.lazy import quiet_native_stderr, tf
 from yt8m.runner import checkpoints
 from yt8m.runner.config import RunnerConfig
 
@@ -70,7 +70,8 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
             f"local_runner drives one tower, but gpu_count is {config.towers}: "
             "use parameter_server_runner, which keeps the variables on the CPU"
         )
-    gpus = len(tf.config.list_physical_devices("GPU"))
+    with quiet_native_stderr():  # no GPU is no error
+        gpus = len(tf.config.list_physical_devices("GPU"))
     deployment, note = deploy.local(config.towers, gpus)
     if note and not quiet:
         logging.info(note)

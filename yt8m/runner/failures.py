@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from absl import logging
 
 from yt8m.errors import RunError
@@ -25,5 +27,12 @@ def explain(error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
+    """The line that says what is wrong, without the frame that the runtime puts around it."""
     text = error.message if isinstance(error, tf.errors.OpError) else str(error)
-    return next(iter(text.splitlines()), "no message")
+    lines = (_FRAME.sub("", line).strip() for line in text.splitlines())
+    return next((line for line in lines if line and not line.startswith(_AROUND)), "no message")
+
+
+# "Error in user-defined function passed to ... transformation with iterator: Iterator::Root::...: "
+_FRAME = re.compile(r"^Error in user-defined function passed to .*? with iterator: \S+: ")
+_AROUND = ("Graph execution error", "Detected at node", "File ", "[[{{node", "[[")

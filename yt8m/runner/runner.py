@@ -90,6 +90,7 @@ class Runner:
             with tf.Session(config=self._session_config()) as session:
                 signals.guard(session)
                 opening.start(session, created, start, self.config)
+                self.modeler.restore(session)
                 return self._drive(session, context, hooks, signals)
         finally:
             self._step = context.global_step

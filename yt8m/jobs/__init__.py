@@ -1,0 +1,1 @@
+"""The jobs behind the programs: a config in, an exit status out."""

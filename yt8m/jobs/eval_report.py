@@ -1,0 +1,101 @@
+"""What an evaluation tells: a line in the log, a table, eval/report.json and summaries for TensorBoard."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from absl import logging
+from rich.console import Console
+from rich.table import Table
+
+from yt8m import config_file, storage, vocabulary
+from yt8m.config import TrainConfig
+from yt8m.lazy import tf
+
+if TYPE_CHECKING:
+    from yt8m.jobs.evaluation import Evaluated
+
+FOLDER = "eval"
+_SHOWN = 5  # best and worst classes in the table
+
+
+def write(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
+    """Gives out the figures of one checkpoint, in every form."""
+    logging.info("%s", summary_line(done.step, done.figures))
+    print_table(done)
+    folder = storage.join(train_dir, FOLDER)
+    with storage.write_atomic(storage.join(folder, "report.json"), "w") as file:
+        json.dump(report(done, run), file, indent=2, ensure_ascii=False, allow_nan=False)
+    _write_summaries(folder, done)
+
+
+def summary_line(step: int, figures: dict[str, Any]) -> str:
+    """The published line; `num_classes` counts the classes that have a positive in these data."""
+    return (
+        f"epoch/eval number {step} | Avg_Hit@1: {figures['avg_hit_at_one']:.3f} "
+        f"| Avg_PERR: {figures['avg_perr']:.3f} | MAP: {figures['map']:.3f} | GAP: {figures['gap']:.3f} "
+        f"| Avg_Loss: {figures['avg_loss']:.6f} | num_classes: {len(figures['aps'])}"
+    )
+
+
+def report(done: Evaluated, run: TrainConfig) -> dict[str, Any]:
+    """All figures as JSON has them; a figure that is not defined on these data is null."""
+    figures = done.figures
+    return {
+        "checkpoint": done.checkpoint,
+        "global_step": done.step,
+        "model": run.model.model,
+        "num_examples": done.num_examples,
+        "num_classes_with_positives": len(figures["aps"]),
+        **{name: _number(figures[key]) for name, key in _FIGURES},
+        "classes": [
+            {"class": index, "name": name, "average_precision": ap} for index, name, ap in _classes(figures)
+        ],
+        "versions": config_file.versions(),
+    }
+
+
+_FIGURES = (
+    ("hit_at_one", "avg_hit_at_one"),
+    ("perr", "avg_perr"),
+    ("gap", "gap"),
+    ("map", "map"),
+    ("loss", "avg_loss"),
+)
+
+
+def print_table(done: Evaluated) -> None:
+    """The figures and the best and worst classes, on standard output."""
+    table = Table(title=f"step {done.step}, {done.num_examples} examples")
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    for title, key in zip(("Hit@1", "PERR", "GAP", "mAP", "loss"), [key for _, key in _FIGURES], strict=True):
+        table.add_row(title, f"{float(done.figures[key]):.4f}")
+    ranked = sorted(_classes(done.figures), key=lambda row: (-row[2], row[0]))
+    for title, rows in (("best", ranked[:_SHOWN]), ("worst", ranked[_SHOWN:][-_SHOWN:])):
+        table.add_section()
+        for index, name, ap in rows:
+            table.add_row(f"{title}: {name} ({index})", f"{ap:.4f}")
+    Console(soft_wrap=True).print(table)
+
+
+def _classes(figures: dict[str, Any]) -> list[tuple[int, str, float]]:
+    names = vocabulary.load()
+    pairs = zip(figures["aps_class"], figures["aps"], strict=True)
+    return [(int(index), names.name(int(index)), float(ap)) for index, ap in pairs]
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _write_summaries(folder: str, done: Evaluated) -> None:
+    """The published tags, at the step of the checkpoint."""
+    tags = zip(("Avg_Hit@1", "Avg_PERR", "GAP", "MAP", "Avg_Loss"), [key for _, key in _FIGURES], strict=True)
+    values = [
+        tf.Summary.Value(tag=f"Epoch/Eval_{tag}", simple_value=float(done.figures[key])) for tag, key in tags
+    ]
+    with tf.Graph().as_default(), tf.summary.FileWriter(folder) as writer:
+        writer.add_summary(tf.Summary(value=values), done.step)

@@ -1,0 +1,123 @@
+"""Evaluation of a run's checkpoints: once, or each new one as it comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from absl import logging
+
+from yt8m import runner
+from yt8m.config import DataConfig, EvalConfig, TrainConfig
+from yt8m.errors import RunError
+from yt8m.graph.inference_model import write_inference_model
+from yt8m.jobs import eval_report, sample, saved_run, workload
+from yt8m.jobs.best import keep_best
+from yt8m.runner import checkpoints
+from yt8m.storage import join
+
+POLL_SECONDS = 5.0
+
+
+class Evaluated(NamedTuple):
+    """One checkpoint's figures."""
+
+    checkpoint: str
+    step: int
+    figures: dict[str, Any]
+    num_examples: int
+
+
+def evaluate(config: EvalConfig) -> int:
+    """Evaluates as `config` says; returns the exit status.
+
+    Raises:
+      UsageError: no such run, no data.
+      RunError: the folder holds no checkpoint, or one that cannot be evaluated.
+    """
+    train_dir = saved_run.find(config.train_dir)
+    run = saved_run.load(train_dir, config.num_classes, config.hyper_parameters)
+    parts = workload.create(_data(config, run), run.model, "eval", config.top_k)
+    parts.inputter.files()
+    for checkpoint in _checkpoints(train_dir, config.run_once):
+        outcome = _run(config, run, train_dir, checkpoint, parts)
+        if outcome.exit_code:
+            return outcome.exit_code
+        done = Evaluated(checkpoint, outcome.global_step, *_figures(outcome.results))
+        eval_report.write(train_dir, done, run)
+        _keep(config, run, train_dir, done, parts)
+    return 0
+
+
+def _data(config: EvalConfig, run: TrainConfig) -> DataConfig:
+    segments = config.segment_labels or run.data.segment_labels
+    data = saved_run.data_for(
+        run.data,
+        config.eval_data_pattern,
+        batch_size=config.batch_size,
+        num_readers=config.num_readers,
+        max_frames=config.max_frames,
+        segment_labels=segments,
+    )
+    return data if config.eval_data_pattern else sample.instead(data, "validate")
+
+
+def _checkpoints(train_dir: str, run_once: bool) -> Iterator[str]:
+    """The newest checkpoint; unless `run_once`, then each newer one.
+
+    Raises:
+      RunError: there is none to begin with.
+    """
+    last = None
+    while True:
+        newest = checkpoints.newest_readable(train_dir)
+        if newest is None and last is None:
+            raise RunError(f"no checkpoint in {train_dir}: train first, or name another --train_dir.")
+        if newest is not None and newest != last:
+            yield newest
+            last = newest
+        elif not run_once:
+            time.sleep(POLL_SECONDS)
+        if run_once:
+            return
+
+
+def _run(
+    config: EvalConfig, run: TrainConfig, train_dir: str, checkpoint: str, parts: workload.Workload
+) -> runner.Outcome:
+    settings = runner.RunnerConfig(
+        mode="eval",
+        model_dir=train_dir,
+        checkpoint=checkpoint,
+        batch_size_per_gpu=config.batch_size,
+        gpu_count=config.num_gpu,
+        log_every_n_iter=config.log_every_n_steps,
+        seed=run.seed,
+        optimizer=run.optimizer,
+    )
+    return runner.build(
+        settings, parts.inputter, parts.modeler, runner.CallbackConfig(config.callbacks)
+    ).run()
+
+
+def _figures(results: Any) -> tuple[dict[str, Any], int]:
+    if not results.get("examples"):
+        raise RunError("the evaluation data hold no example: nothing was evaluated.")
+    return results["figures"], results["examples"]
+
+
+def _keep(
+    config: EvalConfig, run: TrainConfig, train_dir: str, done: Evaluated, parts: workload.Workload
+) -> None:
+    """What an evaluation leaves beside its report."""
+    prefix = write_inference_model(
+        join(train_dir, "inference_model"),
+        done.checkpoint,
+        parts.modeler,
+        frame_features=run.data.frame_features,
+        moving_average_decay=run.optimizer.moving_average_decay,
+    )
+    logging.info("the inference model of step %d is %s", done.step, prefix)
+    if config.keep_best:
+        keep_best(train_dir, done.checkpoint, done.step, float(done.figures["gap"]))

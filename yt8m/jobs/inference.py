@@ -1,0 +1,158 @@
+"""Predictions for files, by a run's newest checkpoint or by a packed model without its code."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from absl import logging
+
+from yt8m import archive, readers, run_dir, runner, storage
+from yt8m.config import DataConfig, InferenceConfig, TrainConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.graph.inference_model import NAME, write_inference_model
+from yt8m.graph.meta_modeler import MetaGraphModeler, class_count, read_meta_graph
+from yt8m.graph.modeler import VideoModeler
+from yt8m.jobs import sample, saved_run, workload
+from yt8m.jobs.prediction_file import PredictionWriter
+from yt8m.runner import checkpoints
+
+INFERENCE_MODEL = "inference_model"
+
+
+class Source(NamedTuple):
+    """A model to predict with.
+
+    Attributes:
+      run: how it was trained.
+      folder: the run's, or where the archive was unpacked.
+      checkpoint: what is restored.
+      meta_prefix: of an inference model that is used without its code; empty where the code builds the graph.
+    """
+
+    run: TrainConfig
+    folder: str
+    checkpoint: str
+    meta_prefix: str = ""
+
+
+def infer(config: InferenceConfig) -> int:
+    """Predicts as `config` says; returns the exit status.
+
+    Raises:
+      UsageError: no output named, no such model, no data.
+      RunError: the model cannot be read.
+    """
+    if not config.output_file and not config.output_model_tgz:
+        raise UsageError("--output_file is missing: name the CSV file to write (or --output_model_tgz).")
+    source = _unpacked(config) if config.input_model_tgz else _from_run(config)
+    data = _data(config, source.run)
+    modeler = _modeler(source, data, config.top_k)
+    if config.output_model_tgz:
+        _pack(config.output_model_tgz, source, modeler)
+    return _predict(config, source, data, modeler) if config.output_file else 0
+
+
+def _from_run(config: InferenceConfig) -> Source:
+    folder = saved_run.find(config.train_dir)
+    run = saved_run.load(folder, config.num_classes, config.hyper_parameters)
+    newest = checkpoints.newest_readable(folder)
+    prefix = storage.join(folder, INFERENCE_MODEL, NAME)
+    if newest is None and not storage.exists(f"{prefix}.meta"):
+        raise RunError(f"no checkpoint in {folder}: train first, or name another --train_dir.")
+    if newest is None:
+        return Source(run, folder, prefix, prefix)
+    return Source(run, folder, newest)
+
+
+def _unpacked(config: InferenceConfig) -> Source:
+    """The archive's model. A meta-graph is a program, so the log says where this one came from."""
+    folder = config.untar_model_dir
+    archive.safe_extract(config.input_model_tgz, folder)
+    logging.warning(
+        "%s was unpacked to %s; its graph is a program and runs here: use only archives you trust",
+        config.input_model_tgz,
+        folder,
+    )
+    prefix = _find_meta_graph(folder)
+    classes = class_count(read_meta_graph(f"{prefix}.meta"))
+    run = saved_run.load(_described(folder, prefix), classes, {})
+    return Source(run, folder, prefix, prefix)
+
+
+def _described(folder: str, prefix: str) -> str:
+    """Where the archive says what it holds: beside the model, or above it as published archives do."""
+    inner = os.path.dirname(prefix)
+    return inner if run_dir.read(inner) else folder
+
+
+def _find_meta_graph(folder: str) -> str:
+    """The prefix of the inference model, in the folder or one below, as published archives have it."""
+    for path in (folder, *storage.glob(f"{folder}/*")):
+        if os.path.exists(os.path.join(path, f"{NAME}.meta")):
+            return os.path.join(path, NAME)
+    raise RunError(f"{folder} holds no {NAME}.meta: the archive was not made by --output_model_tgz.")
+
+
+def _data(config: InferenceConfig, run: TrainConfig) -> DataConfig:
+    data = saved_run.data_for(
+        run.data,
+        config.input_data_pattern,
+        batch_size=config.batch_size,
+        num_readers=config.num_readers,
+        max_frames=config.max_frames,
+        segment_labels=config.segment_labels,
+    )
+    return data if config.input_data_pattern else sample.instead(data, "test")
+
+
+def _modeler(source: Source, data: DataConfig, top_k: int) -> VideoModeler:
+    if source.meta_prefix:
+        return MetaGraphModeler(source.meta_prefix, top_k)
+    return workload.create(data, source.run.model, "infer", top_k).modeler
+
+
+def _predict(config: InferenceConfig, source: Source, data: DataConfig, modeler: VideoModeler) -> int:
+    """Writes the CSV beside and renames it once it is whole."""
+    inputter = readers.BatchQueue.for_config(data, "infer")
+    inputter.files()
+    settings = runner.RunnerConfig(
+        mode="infer",
+        model_dir=source.folder,
+        checkpoint=source.checkpoint,
+        batch_size_per_gpu=config.batch_size,
+        log_every_n_iter=config.log_every_n_steps,
+        optimizer=source.run.optimizer,
+    )
+    with storage.write_atomic(config.output_file, "w") as file:
+        writer = PredictionWriter(file, config.top_k)
+        callbacks = runner.CallbackConfig(config.callbacks, options={"infer_writer": {"consumer": writer}})
+        outcome = runner.build(settings, inputter, modeler, callbacks).run()
+        if outcome.exit_code:
+            raise _UnfinishedError(outcome)
+    logging.info("%d predictions are in %s", writer.count, config.output_file)
+    return 0
+
+
+class _UnfinishedError(RunError):
+    """Leaves the output unwritten with the run's own exit status."""
+
+    def __init__(self, outcome: runner.Outcome) -> None:
+        super().__init__(outcome.message)
+        self.exit_code = outcome.exit_code
+
+
+def _pack(path: str, source: Source, modeler: VideoModeler) -> None:
+    """Packs the inference model and what it needs to know into one archive."""
+    folder = os.path.join(source.folder, INFERENCE_MODEL)
+    if not source.meta_prefix:
+        write_inference_model(
+            folder,
+            source.checkpoint,
+            modeler,
+            frame_features=source.run.data.frame_features,
+            moving_average_decay=source.run.optimizer.moving_average_decay,
+        )
+        run_dir.write(folder, source.run)
+    archive.make_tgz(folder, path)
+    logging.info("the model is packed in %s", path)

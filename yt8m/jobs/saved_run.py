@@ -1,0 +1,98 @@
+"""The run that evaluation and inference work on: found, read, and completed by flags."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from absl import logging
+
+from yt8m import run_dir, storage
+from yt8m.config import DataConfig, TrainConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.flags import with_hyper_parameters
+from yt8m.runner import checkpoints
+
+RUNS = "runs"
+
+
+def find(train_dir: str) -> str:
+    """`train_dir`, or the newest run under runs/ where none is named.
+
+    Raises:
+      UsageError: there is no such run.
+    """
+    if train_dir:
+        if not storage.is_dir(train_dir):
+            raise UsageError(f"--train_dir={train_dir}: there is no such folder.")
+        return train_dir
+    found = [os.path.join(RUNS, name) for name in (os.listdir(RUNS) if os.path.isdir(RUNS) else [])]
+    found = [path for path in found if os.path.exists(os.path.join(path, run_dir.CONFIG))]
+    if not found:
+        raise UsageError(
+            "no --train_dir is given and there is no run under runs/; train one first "
+            "(python train.py --model=LogisticModel) or name its folder."
+        )
+    newest = max(found, key=lambda path: os.path.getmtime(os.path.join(path, run_dir.CONFIG)))
+    logging.info("no --train_dir was named: taking the newest run, %s", newest)
+    return newest
+
+
+def load(train_dir: str, num_classes: int | None, hyper_parameters: Mapping[str, Any]) -> TrainConfig:
+    """How the run in `train_dir` was trained.
+
+    A run of the published code has only model_flags.json: its hyper-parameters come from flags, its class
+    count from `num_classes` or else from a meta-graph in the folder.
+
+    Raises:
+      RunError: the folder holds no run, or its files cannot be read.
+      UsageError: the model has no such hyper-parameter.
+    """
+    saved = run_dir.read(train_dir)
+    if saved is None:
+        raise RunError(
+            f"{train_dir} holds neither {run_dir.CONFIG} nor {run_dir.MODEL_FLAGS}: "
+            "it is not the folder of a run."
+        )
+    config = dataclasses.replace(
+        saved.config, model=with_hyper_parameters(saved.config.model, hyper_parameters)
+    )
+    if saved.published and num_classes is None:
+        num_classes = _classes_in_meta_graph(train_dir)
+    if num_classes is not None:
+        config = dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=num_classes))
+    return config
+
+
+def data_for(
+    data: DataConfig,
+    pattern: str,
+    *,
+    batch_size: int,
+    num_readers: int,
+    max_frames: int | None,
+    segment_labels: bool,
+) -> DataConfig:
+    """The data of a later program: the run's features and classes, other files and sizes."""
+    return dataclasses.replace(
+        data,
+        data_pattern=pattern,
+        batch_size=batch_size,
+        num_readers=num_readers,
+        max_frames=max_frames or data.max_frames,
+        segment_labels=segment_labels,
+    )
+
+
+def _classes_in_meta_graph(train_dir: str) -> int | None:
+    from yt8m.graph.meta_modeler import class_count, read_meta_graph
+
+    for step in checkpoints.steps_in(train_dir):
+        meta = f"{checkpoints.path_of(train_dir, step)}.meta"
+        if storage.exists(meta):
+            count = class_count(read_meta_graph(meta))
+            logging.info("the class count, %d, comes from %s", count, meta)
+            return count
+    return None

@@ -1,0 +1,107 @@
+"""One training run: its folder, its parts, the runner, and how it ended."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from absl import logging
+
+from yt8m import run_dir, runner, storage
+from yt8m.config import TrainConfig
+from yt8m.jobs import sample, workload
+from yt8m.jobs.exporting import Exporter
+
+
+def train(config: TrainConfig) -> int:
+    """Trains as `config` says; returns the exit status.
+
+    Raises:
+      UsageError: before anything is written: another model's run is in the folder, nothing to read.
+      RunError: another trainer holds the folder, or none of its checkpoints can be read.
+    """
+    config = _complete(config)
+    parts = workload.create(config.data, config.model, "train")
+    parts.inputter.files()
+    storage.makedirs(config.train_dir)
+    with run_dir.lock(config.train_dir):
+        _prepare_folder(config)
+        exporter = Exporter(config, parts)
+        callbacks = runner.CallbackConfig(config.callbacks, options={"train_export": {"exporter": exporter}})
+        outcome = runner.build(runner_config(config), parts.inputter, parts.modeler, callbacks).run()
+    logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.message, config.train_dir)
+    return outcome.exit_code
+
+
+def runner_config(config: TrainConfig) -> runner.RunnerConfig:
+    """The engine's view of a training config."""
+    data = config.data
+    return runner.RunnerConfig(
+        mode="train",
+        model_dir=config.train_dir,
+        batch_size_per_gpu=data.batch_size,
+        gpu_count=config.devices.num_gpu,
+        log_every_n_iter=config.log_every_n_steps,
+        save_summary_steps=config.save_summary_steps,
+        max_steps=config.max_steps,
+        seed=config.seed,
+        optimizer=config.optimizer,
+        checkpoints=config.checkpoints,
+        exact_resume=data.exact_resume,
+        signature=_signature(config),
+        input_signature=_stream(config),
+        log_device_placement=config.devices.log_device_placement,
+    )
+
+
+def _complete(config: TrainConfig) -> TrainConfig:
+    """Fills in the data and the folder where none were named."""
+    data = dataclasses.replace(config.data, seed=config.seed)
+    if not data.data_pattern:
+        data = sample.instead(data, "train")
+    folder = config.train_dir or f"runs/{config.model.model}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    return dataclasses.replace(config, data=data, train_dir=folder)
+
+
+def _prepare_folder(config: TrainConfig) -> None:
+    """Moves an old run aside where asked, refuses another model's, and writes what this start was given."""
+    if config.checkpoints.start_new_model:
+        moved = run_dir.start_new_model(config.train_dir)
+        if moved:
+            logging.info("--start_new_model: the former run is in %s", moved)
+    saved = run_dir.read(config.train_dir)
+    if saved is not None:
+        found = run_dir.differences(saved, config)
+        run_dir.refuse_other_model(config.train_dir, found)
+        changes = [str(change) for change in (*found.graph, *found.beside)]
+        if changes:
+            logging.info("this start differs from the last one of the run: %s", "; ".join(changes))
+    run_dir.write(config.train_dir, config)
+
+
+def _signature(config: TrainConfig) -> Mapping[str, Any]:
+    """What shapes the graph beside what the runner itself knows."""
+    data = config.data
+    return {
+        "model": config.model.model,
+        "hyper_parameters": dict(config.model.hyper_parameters),
+        "label_loss": config.model.label_loss,
+        "precision": config.devices.precision,
+        "feature_names": data.feature_names,
+        "feature_sizes": data.feature_sizes,
+        "num_classes": data.num_classes,
+        "max_frames": data.max_frames,
+        "segment_labels": data.segment_labels,
+    }
+
+
+def _stream(config: TrainConfig) -> Mapping[str, Any]:
+    """What shapes the order of the examples."""
+    data = config.data
+    return {
+        "num_epochs": data.num_epochs,
+        "num_readers": data.num_readers,
+        "shuffle_buffer": data.shuffle_buffer,
+    }
