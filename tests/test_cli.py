@@ -138,6 +138,20 @@ def test_help_and_refusals_do_not_import_tensorflow():
     assert done.returncode == 0, done.stderr
 
 
+def test_a_model_in_the_current_folder_is_found_and_brings_its_flags(tmp_path):
+    (tmp_path / "my_models.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from yt8m.models import BaseModel\n"
+        "from yt8m.options import option\n"
+        "@dataclass(frozen=True)\n"
+        "class Mine(BaseModel):\n"
+        "    hidden: int = option(512, 'units of the hidden layer', minimum=1)\n"
+    )
+    refused = python(ROOT / "train.py", "--model=my_models:Mine", "--hidden=0", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--hidden must be at least 1; it is 0" in refused.stderr
+
+
 def test_a_reader_that_leaves_early_is_no_fault():
     command = f"{sys.executable} -m yt8m.train --help | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=ROOT)

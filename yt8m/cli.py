@@ -57,6 +57,7 @@ def run_main(program: str, run: Program, argv: Sequence[str] | None = None) -> i
       What `run` returned; 2 for `UsageError`, 1 for `RunError` (with YT8M_DEBUG=1 their traceback is
       printed too), 130 after Ctrl-C. Other exceptions are faults of the program and pass.
     """
+    _find_models_in_this_folder()
     try:
         status = run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
@@ -73,6 +74,12 @@ def run_main(program: str, run: Program, argv: Sequence[str] | None = None) -> i
         # The reader of our output went away (`| head`); Python would complain again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _find_models_in_this_folder() -> None:
+    """Lets `--model=my_models:Mine` mean ./my_models.py, behind everything that is installed."""
+    if not getattr(sys.flags, "safe_path", False) and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 def _dispatch(words: list[str]) -> int:

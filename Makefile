@@ -1,0 +1,64 @@
+# make demo: sample data, training, evaluation, predictions. make test: every check. make help lists the rest.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+PYTEST_ARGS ?=
+
+# Any Python 3.10 to 3.13 that can make a virtual environment; `make venv PYTHON=...` takes another.
+FITS := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
+PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3.10 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
+
+.PHONY: help venv demo test lint format bench clean
+
+help:
+	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
+	@echo 'make demo    sample data, a model trained on two towers, its figures and predictions, in demo/'
+	@echo 'make test    format, lint, types, layers, tests'
+	@echo 'make lint    all of that but the tests'
+	@echo 'make format  put the code into format'
+	@echo 'make bench   speeds, as ratios to a bare matmul timed in the same run'
+	@echo 'make clean   remove what the other targets made, except $(VENV)'
+
+venv: $(INSTALLED)
+
+$(BIN)/python:
+	@[ -n "$(PYTHON)" ] || { echo 'make: no Python 3.10 to 3.13 with venv was found; name one: make venv PYTHON=/path/to/python3.12'; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,reports]'
+	@touch $@
+
+demo: $(INSTALLED)
+	rm -rf demo
+	$(BIN)/yt8m sample-data --out_dir=demo/data --level=video
+	$(BIN)/python train.py --model=LogisticModel --num_gpu=2 --train_dir=demo/run \
+	  --train_data_pattern='demo/data/video/train/*.tfrecord' \
+	  --feature_names=mean_rgb,mean_audio --feature_sizes=1024,128
+	$(BIN)/python eval.py --train_dir=demo/run --run_once \
+	  --eval_data_pattern='demo/data/video/validate/*.tfrecord'
+	$(BIN)/python inference.py --train_dir=demo/run --output_file=demo/predictions.csv \
+	  --input_data_pattern='demo/data/video/test/*.tfrecord'
+	@head -n 3 demo/predictions.csv | cut -c 1-100
+
+lint: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest -n 2 $(PYTEST_ARGS)
+
+format: $(INSTALLED)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(INSTALLED)
+	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean:
+	rm -rf build dist demo *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,117 @@
+"""The project as a whole: sizes, nothing of one machine in it, and a wheel that works elsewhere."""
+
+from __future__ import annotations
+
+import ast
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def tracked():
+    """The files that git knows; the test is skipped in a copy without git."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return [path for name in listed.stdout.splitlines() if (path := ROOT / name).is_file()]
+
+
+def python_files():
+    return [path for path in tracked() if path.suffix == ".py"]
+
+
+def lines_of(function):
+    """Lines of a function without its docstring."""
+    docstring = ast.get_docstring(function, clean=False)
+    told = function.body[0].end_lineno - function.body[0].lineno + 1 if docstring is not None else 0
+    return function.end_lineno - function.lineno + 1 - told
+
+
+def test_files_stay_under_250_lines():
+    sizes = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in python_files()}
+    assert {name: size for name, size in sizes.items() if size > 250} == {}
+
+
+def test_functions_stay_under_50_lines():
+    found = {
+        f"{path.relative_to(ROOT)}:{node.name}": lines_of(node)
+        for path in python_files()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and lines_of(node) > 50
+    }
+    assert found == {}
+
+
+def test_public_names_have_docstrings():
+    missing = [
+        f"{path.relative_to(ROOT)}:{node.name}"
+        for path in python_files()
+        if path.is_relative_to(ROOT / "yt8m")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and not node.name.startswith("_")
+        and not ast.get_docstring(node)
+    ]
+    assert missing == []
+
+
+def test_absl_flags_are_read_in_one_package():
+    readers = re.compile(
+        r"^\s*(from absl import .*\bflags\b|from absl\.flags|import absl\.flags)", re.MULTILINE
+    )
+    found = {path.parent for path in python_files() if readers.search(path.read_text())}
+    assert found == {ROOT / "yt8m" / "flags"}
+
+
+def test_no_file_names_this_machine_or_its_package_index():
+    settings = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True)
+    hosts = re.findall(r"https?://(?:[^/@\s]*@)?([\w.-]+)", settings.stdout)
+    words = [f"{ROOT}/", f"{pathlib.Path.home()}/.", *(host for host in hosts if host != "localhost")]
+    found = [
+        (str(path.relative_to(ROOT)), word)
+        for path in tracked()
+        for word in words
+        if word.encode() in path.read_bytes()
+    ]
+    assert found == []
+
+
+def test_every_dependency_is_pinned_and_has_its_reason():
+    toml = pytest.importorskip("tomllib", reason="Python 3.10 has no TOML parser")
+    project = toml.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    names = {re.split(r"[\[<>=]", needed)[0] for group in groups for needed in group}
+    pinned = re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert names - set(pinned) == set()
+    reasons = (ROOT / "CONTRIBUTING.md").read_text()
+    assert [name for name in sorted(names) if f"| {name} |" not in reasons] == []
+
+
+@pytest.mark.long
+def test_a_wheel_works_away_from_the_checkout(tmp_path):
+    def run(*words, **more):
+        done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, **more)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT]
+    run(*build)
+    (wheel,) = tmp_path.glob("yt8m-*.whl")
+    site = tmp_path / "site"
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, wheel)
+    environment = {**os.environ, "PYTHONPATH": str(site), "PYTHONSAFEPATH": "1"}
+    told = run(
+        *(sys.executable, "-c"),
+        "import yt8m.vocabulary; print(yt8m.__file__, len(yt8m.vocabulary.segment_classes()))",
+        env=environment,
+    )
+    assert told.split() == [str(site / "yt8m" / "__init__.py"), "1000"]
+    assert "yt8m train" in run(sys.executable, site / "bin" / "yt8m", env=environment)
+    assert "usage: train.py" in run(sys.executable, "-m", "yt8m.train", "--help", env=environment)
+    assert not (site / "tests").exists()
