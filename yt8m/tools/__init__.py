@@ -1,0 +1,1 @@
+"""Programs beside training, evaluation and inference; each module has `main(argv) -> int`."""

@@ -1,0 +1,8 @@
+"""`python -m yt8m.tools.sample_data`."""
+
+import sys
+
+from yt8m.cli import run_main
+from yt8m.tools.sample_data import main
+
+sys.exit(run_main("yt8m sample-data", main))
