@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from yt8m.deploy import clip_gradient_norms, combine_gradients, gradient_norms
+from yt8m.deploy import average_gradients, clip_gradient_norms, combine_gradients, gradient_norms
 from yt8m.lazy import tf
 
 
@@ -143,3 +143,14 @@ def test_refusals():
             combine_gradients([[(one, variable)]], [1.0, 2.0])
         with pytest.raises(ValueError, match="tower_grads is empty"):
             combine_gradients([])
+
+
+def test_average_gradients_is_the_mean_of_the_towers(session):
+    towers = np.random.default_rng(3).normal(size=(4, 2, 3)).astype(np.float32)
+    variables = ["first", "second"]
+    averaged = average_gradients(
+        [list(zip(map(tf.constant, tower), variables, strict=True)) for tower in towers]
+    )
+    assert [name for _, name in averaged] == variables
+    for found, expected in zip(session.run([g for g, _ in averaged]), towers.mean(0), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from yt8m.deploy.clones import Clone, create_clones
 from yt8m.deploy.config import DeploymentConfig, local
 from yt8m.deploy.deployed_model import DeployedModel, deploy
-from yt8m.deploy.gradients import clip_gradient_norms, combine_gradients, gradient_norms
+from yt8m.deploy.gradients import (
+    average_gradients,
+    clip_gradient_norms,
+    combine_gradients,
+    gradient_norms,
+)
 from yt8m.deploy.objectives import Objective
 from yt8m.deploy.optimize import optimize_clones
 
@@ -14,6 +19,7 @@ __all__ = [
     "DeployedModel",
     "DeploymentConfig",
     "Objective",
+    "average_gradients",
     "clip_gradient_norms",
     "combine_gradients",
     "create_clones",

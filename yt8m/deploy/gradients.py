@@ -38,6 +38,11 @@ def combine_gradients(
     return [(_weighted_sum(gradients, factors), variable) for gradients, variable in per_variable]
 
 
+def average_gradients(tower_grads: Sequence[GradientsAndVariables]) -> list[tuple[Gradient, Any]]:
+    """The mean over the towers of each variable's gradient; `combine_gradients` with mode "mean"."""
+    return combine_gradients(tower_grads, mode="mean")
+
+
 def check_same_variables(tower_grads: Sequence[GradientsAndVariables], names: Sequence[str]) -> None:
     """Refuses towers that have gradients for different variables.
 

@@ -55,7 +55,9 @@ def build(
     label_loss = towers.mean("loss")
     regularization = towers.mean("regularization_loss") + tf.add_n([tf.zeros([]), *towers.shared_terms])
     variables = [variable for _, variable in applied.gradients]
-    scalars = {"learning_rate": rate, "label_loss": label_loss, "reg_loss": regularization}
+    total_loss = label_loss + optimizer.regularization_penalty * regularization
+    losses = {"label_loss": label_loss, "reg_loss": regularization, "total_loss": total_loss}
+    scalars = {**towers.single_losses(), "learning_rate": rate, **losses}
     ops = TrainOps(
         train_op=applied.train_op,
         global_step=global_step,
@@ -63,7 +65,7 @@ def build(
         learning_rate=rate,
         label_loss=label_loss,
         regularization_loss=regularization,
-        total_loss=label_loss + optimizer.regularization_penalty * regularization,
+        total_loss=total_loss,
         examples=towers.examples(),
         gradient_norms=applied.norms,
         gradient_variables=tuple(variable.op.name for variable in variables),

@@ -9,7 +9,7 @@ from typing import Any
 
 from yt8m import deploy, random_keys
 from yt8m.graph.inputs import create_input
-from yt8m.graph.ops import InputOps, Report
+from yt8m.graph.ops import InputOps, Reduction, Report
 from yt8m.graph.protocols import Inputter, Modeler
 from yt8m.graph.towers import Share, join_batches, reduce_reports, reduce_values, split_batch
 from yt8m.lazy import tf
@@ -53,6 +53,21 @@ class Towers:
             [tf.zeros([])] + [v * w for v, w in zip(values, weights, strict=True) if v is not None]
         )
 
+    def single_losses(self) -> dict[str, tf.Tensor]:
+        """What the modeler put into tf.GraphKeys.LOSSES, averaged by examples.
+
+        The names are the ops', without the tower's prefix.
+        """
+        named = [
+            {loss.op.name.removeprefix(clone.scope): loss for loss in clone.collected(tf.GraphKeys.LOSSES)}
+            for clone in self.clones
+        ]
+        return {
+            name: reduce_values([losses[name] for losses in named], self.shares, Reduction.MEAN)
+            for name in named[0]
+            if all(name in losses for losses in named)
+        }
+
     def examples(self) -> tf.Tensor:
         """int64 scalar: examples of the step."""
         return tf.add_n([share.rows for share in self.shares])
@@ -66,11 +81,20 @@ def read_shares(
     with tf.device(deployment.inputs_device()):
         if not split:
             iterator, ops = create_input(inputter, inputter.batch_size)
-            batches = [iterator.get_next() for _ in range(towers)]
+            batches = _dequeue(iterator, towers)
             return batches[0], join_batches(batches), ops
         iterator, ops = create_input(inputter, inputter.batch_size * towers)
         batch = iterator.get_next()
         return batch, split_batch(batch, towers), ops
+
+
+def _dequeue(iterator: Any, count: int) -> list[Any]:
+    """So many batches, one after the other: the i-th is the same tower's in each run."""
+    batches: list[Any] = []
+    for _ in range(count):
+        with tf.control_dependencies([leaf for leaf in tf.nest.flatten(batches[-1:]) if leaf is not None]):
+            batches.append(iterator.get_next())
+    return batches
 
 
 def build_towers(

@@ -13,12 +13,13 @@ def train_summaries(
 ) -> tf.Tensor:
     """One merged summary: scalars, and histograms of each gradient and each weight.
 
-    Nothing goes into the SUMMARIES collection: what is not fetched with the step must not run.
+    Nothing goes into the SUMMARIES collection: what is not fetched with the step must not run. The tags
+    are the names given, where `tf.summary` would add a number to one that some op has already.
     """
-    merged = [tf.summary.scalar(name, value, collections=[]) for name, value in scalars.items()]
+    merged = [tf.raw_ops.ScalarSummary(tags=name, values=value) for name, value in scalars.items()]
     for gradient, variable in gradients:
         values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-        merged.append(tf.summary.histogram(f"{variable.op.name}/gradient", values, collections=[]))
+        merged.append(tf.raw_ops.HistogramSummary(tag=f"{variable.op.name}/gradient", values=values))
     for variable in weights:
-        merged.append(tf.summary.histogram(variable.op.name, variable.read_value(), collections=[]))
+        merged.append(tf.raw_ops.HistogramSummary(tag=variable.op.name, values=variable.read_value()))
     return tf.summary.merge(merged, collections=[])

@@ -1,0 +1,67 @@
+"""What a training step writes for TensorBoard, and which batch each tower takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_toy import Linear, Rows, Session, initial_weights, rows
+
+from yt8m import deploy, graph
+from yt8m.config import OptimizerConfig
+from yt8m.graph import Report
+from yt8m.lazy import tf
+from yt8m.types import ModelOutput
+
+SGD = OptimizerConfig(optimizer="GradientDescentOptimizer", base_learning_rate=0.1, clip_gradient_norm=0)
+
+
+class Collecting(Linear):
+    """Puts its single losses where TensorFlow's own loss functions put theirs."""
+
+    def build(self, batch: Any, is_training: bool) -> ModelOutput:
+        output = super().build(batch, is_training)
+        with tf.name_scope("parts"):
+            tf.add_to_collection(tf.GraphKeys.LOSSES, tf.identity(output.loss, name="cross_entropy"))
+        return output
+
+
+@pytest.mark.parametrize("towers", [1, 3])
+def test_the_tags_are_the_names_of_losses_gradients_and_weights(towers: int) -> None:
+    with Session(Collecting(), rows(7), towers, SGD) as run:
+        fetched = run.run([run.ops.summary_op, run.ops.label_loss, run.ops.total_loss, run.ops.train_op])
+    values = {value.tag: value for value in tf.Summary.FromString(fetched[0]).value}
+    assert set(values) == {
+        "parts/cross_entropy",
+        "label_loss",
+        "reg_loss",
+        "total_loss",
+        "learning_rate",
+        "weights",
+        "weights/gradient",
+    }
+    assert values["parts/cross_entropy"].simple_value == pytest.approx(fetched[1], rel=1e-6)
+    assert values["label_loss"].simple_value == pytest.approx(fetched[1], rel=1e-6)
+    assert values["total_loss"].simple_value == pytest.approx(fetched[2], rel=1e-6)
+    assert values["weights"].histo.num == initial_weights().size
+
+
+class Ordered(Linear):
+    """Reports the rows of each tower."""
+
+    def reports(self, batch: Any, output: ModelOutput, mode: str) -> dict[str, Report]:
+        return {"labels": Report(batch[1])}
+
+
+def test_each_tower_takes_the_batches_in_order() -> None:
+    labels = np.repeat(np.arange(12), 2).astype(np.int32) % 4
+    with tf.Graph().as_default():
+        deployment = deploy.DeploymentConfig(num_clones=3, spread_on_cpu=True)
+        inputter = Rows(rows(24)[0], labels, batch_size=2)
+        ops = graph.build(inputter, Ordered(), deployment, SGD, split=False)
+        with tf.Session(config=deployment.session_config()) as session:
+            session.run(tf.global_variables_initializer())
+            session.run(ops.input.initializer, {ops.input.files: ["rows"]})
+            got = [session.run([ops.reports["labels"], ops.train_op])[0].tolist() for _ in range(4)]
+    assert got == [[0, 0, 1, 1, 2, 2], [3, 3, 0, 0, 1, 1], [2, 2, 3, 3, 0, 0], [1, 1, 2, 2, 3, 3]]
