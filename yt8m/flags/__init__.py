@@ -6,9 +6,10 @@ Nothing here imports TensorFlow, so that help and refusals come at once.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from yt8m import losses, models
 from yt8m.config import (
     KNOWN_SIZES,
     CheckpointConfig,
@@ -23,10 +24,11 @@ from yt8m.config import (
 from yt8m.errors import UsageError
 from yt8m.flags import checks, declared
 from yt8m.flags.checks import check_level, with_hyper_parameters
+from yt8m.flags.optimizers import OPTIMIZERS
 from yt8m.flags.parsing import HelpAsked, find_word, parse
 from yt8m.flags.usage import usage
 
-__all__ = ["check_level", "eval_config", "inference_config", "train_config", "with_hyper_parameters"]
+__all__ = ["check_level", "eval_config", "inference_config", "read", "train_config", "with_hyper_parameters"]
 
 C = TypeVar("C")
 
@@ -73,16 +75,44 @@ def inference_config(words: Sequence[str]) -> InferenceConfig:
     return dataclasses.replace(config, hyper_parameters=_hyper_parameters(given, declared.inference()))
 
 
+def read(cls: type[C], program: str, purpose: str, words: Sequence[str]) -> C:
+    """The config of a workload of one's own: every option of the dataclass `cls` is a flag.
+
+    Args:
+      cls: a dataclass of `yt8m.options.option` fields that checks itself when it is made.
+      program: its name, as `--help` shows it.
+      purpose: one sentence.
+      words: the command line without the program's name.
+
+    Raises:
+      UsageError: it cannot be.
+      SystemExit: with status 0, after `--help` was printed.
+    """
+    return _section(cls, _parsed(program, purpose, declared.of(cls, "Flags"), words, {}))
+
+
 def _given(
     program: str, purpose: str, known: Callable[[], list[declared.Flag]], words: Sequence[str]
 ) -> dict[str, Any]:
-    """The flags that were given; prints the help and exits where that is asked for."""
+    """The flags that were given, those of the models among them."""
     flags = known()
     flags += declared.hyper_parameters(flags, chosen=find_word("model", words))
+    names = {"models": models.names(), "losses": losses.names(), "optimizers": OPTIMIZERS}
+    return _parsed(program, purpose, flags, words, names)
+
+
+def _parsed(
+    program: str,
+    purpose: str,
+    known: Sequence[declared.Flag],
+    words: Sequence[str],
+    names: Mapping[str, Sequence[str]],
+) -> dict[str, Any]:
+    """The flags that were given; prints the help and exits where that is asked for."""
     try:
-        return parse(flags, words)
+        return parse(known, words)
     except HelpAsked:
-        print(usage(program, purpose, flags), end="")
+        print(usage(program, purpose, known, names), end="")
         raise SystemExit(0) from None
 
 

@@ -32,12 +32,12 @@ class Flag(NamedTuple):
 def train() -> list[Flag]:
     """The flags of train.py, without the models' own."""
     return [
-        *_of(config.TrainConfig, "Run"),
-        *map(_data_flag, _of(config.DataConfig, "Data", leave_out=("segment_size", "seed"))),
-        *_of(config.ModelConfig, "Model"),
-        *_of(config.OptimizerConfig, "Optimizer"),
-        *_of(config.DeviceConfig, "Devices"),
-        *_of(config.CheckpointConfig, "Checkpoints"),
+        *of(config.TrainConfig, "Run"),
+        *map(_data_flag, of(config.DataConfig, "Data", leave_out=("segment_size", "seed"))),
+        *of(config.ModelConfig, "Model"),
+        *of(config.OptimizerConfig, "Optimizer"),
+        *of(config.DeviceConfig, "Devices"),
+        *of(config.CheckpointConfig, "Checkpoints"),
     ]
 
 
@@ -54,12 +54,12 @@ def _data_flag(flag: Flag) -> Flag:
 
 def evaluation() -> list[Flag]:
     """The flags of eval.py, without the models' own."""
-    return _of(config.EvalConfig, "Evaluation")
+    return of(config.EvalConfig, "Evaluation")
 
 
 def inference() -> list[Flag]:
     """The flags of inference.py, without the models' own."""
-    return _of(config.InferenceConfig, "Inference")
+    return of(config.InferenceConfig, "Inference")
 
 
 def hyper_parameters(taken: Iterable[Flag], chosen: str = "") -> list[Flag]:
@@ -95,7 +95,7 @@ def _loadable(model: str) -> Sequence[str]:
         return []
 
 
-def _of(cls: type, group: str, leave_out: Sequence[str] = ()) -> list[Flag]:
+def of(cls: type, group: str, leave_out: Sequence[str] = ()) -> list[Flag]:
     """Flags of the declared fields of one config class."""
     declared = {field.name for field in dataclasses.fields(cls) if "help" in field.metadata}
     return [

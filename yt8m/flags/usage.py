@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from yt8m import losses, models
 from yt8m.flags.declared import Flag, shown
-from yt8m.flags.optimizers import OPTIMIZERS
 
 
-def usage(program: str, purpose: str, known: Sequence[Flag]) -> str:
-    """All flags under their headings, with defaults."""
+def usage(program: str, purpose: str, known: Sequence[Flag], names: Mapping[str, Sequence[str]]) -> str:
+    """All flags under their headings, with defaults; `names` are those that may be chosen, by kind."""
     lines = [f"usage: {program} [--flag=value ...]", "", *_wrapped(purpose, 0)]
-    for group, members in itertools.groupby(known, key=lambda flag: flag.group):
+    for group, flags in itertools.groupby(known, key=lambda flag: flag.group):
         lines += ["", f"{group}:"]
-        for flag in members:
+        for flag in flags:
             lines += _entry(flag)
-    lines += ["", "Names:"]
-    for kind, names in (("models", models.names()), ("losses", losses.names()), ("optimizers", OPTIMIZERS)):
-        lines += _wrapped(f"{kind}: {', '.join(names)}", 2)
+    lines += ["", "Names:"] if names else []
+    for kind, members in names.items():
+        lines += _wrapped(f"{kind}: {', '.join(members)}", 2)
     return "\n".join([*lines, "", *_wrapped("--flagfile=FILE reads flags from a file, one a line.", 0), ""])
 
 
