@@ -106,6 +106,6 @@ def test_logistic_regression_learns_it(count: int, num_classes: int, batch: int)
     features, labels = _matrices(0, count, num_classes)
     weights = _logistic_regression(features, labels, batch, 5)
     held_out, actual = _matrices(1, 1000, num_classes)
-    assert eval_util.calculate_gap(held_out @ weights, actual) > 0.55
+    assert eval_util.calculate_gap(held_out @ weights, actual) > 0.5
     untrained = np.random.default_rng(1).standard_normal(weights.shape, dtype=np.float32)
     assert eval_util.calculate_gap(held_out @ untrained, actual) < 0.05
