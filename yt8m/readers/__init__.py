@@ -1,6 +1,6 @@
 """From files of records to batches."""
 
-from yt8m.readers.arrays import dequantize, join_frames, resize_axis
+from yt8m.readers.arrays import dequantize, join_features, resize_axis
 from yt8m.readers.base import Reader
 from yt8m.readers.batch_queue import BatchQueue
 from yt8m.readers.factory import reader_for
@@ -13,7 +13,7 @@ __all__ = [
     "YT8MAggregatedFeatureReader",
     "YT8MFrameFeatureReader",
     "dequantize",
-    "join_frames",
+    "join_features",
     "reader_for",
     "resize_axis",
 ]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from yt8m.lazy import tf
+from yt8m.types import Batch
 
 
 def dequantize(
@@ -45,17 +44,16 @@ def resize_axis(tensor: tf.Tensor, axis: int, new_size: int, fill_value: float =
     return tf.ensure_shape(resized, shape)
 
 
-def join_frames(features: Sequence[tf.Tensor], num_frames: tf.Tensor) -> tf.Tensor:
-    """The frames of all features side by side, as floats.
-
-    Args:
-      features: [B, T, size] each; uint8 is dequantised, floats are taken as they are.
-      num_frames: int [B].
+def join_features(batch: Batch) -> tf.Tensor:
+    """The features of a batch side by side, as floats.
 
     Returns:
-      float32 [B, T, sum of sizes], exactly 0 past num_frames (the byte 0 would be -1.99).
+      float32 [B, D] at video level; [B, T, D] for frames: uint8 is dequantised, floats are taken as they
+      are, and what lies past num_frames is exactly 0 (the byte 0 would be -1.99).
     """
-    floats = [dequantize(one) if one.dtype == tf.uint8 else one for one in features]
+    floats = [dequantize(one) if one.dtype == tf.uint8 else one for one in batch.features]
     joined = tf.concat(floats, axis=-1)
-    valid = tf.sequence_mask(num_frames, tf.shape(joined)[1])
+    if joined.shape.rank == 2:
+        return joined
+    valid = tf.sequence_mask(batch.num_frames, tf.shape(joined)[1])
     return tf.where_v2(valid[:, :, tf.newaxis], joined, 0.0)

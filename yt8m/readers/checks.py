@@ -27,6 +27,17 @@ def require(good: tf.Tensor, describe: Callable[[tf.Tensor], tf.Tensor]) -> tf.T
     return tf.cond(tf.reduce_all(good), lambda: tf.constant(True), fail)
 
 
+def say(*parts: str | tf.Tensor) -> tf.Tensor:
+    """A string scalar of words and scalar tensors (strings, whole numbers, floats)."""
+    words = [
+        part
+        if isinstance(part, str) or part.dtype == tf.string
+        else tf.as_string(part, shortest=part.dtype.is_floating)
+        for part in parts
+    ]
+    return tf.strings.join(words)
+
+
 def gate(value: tf.Tensor, checks: Sequence[tf.Tensor]) -> tf.Tensor:
     """`value`, only once all `checks` have passed."""
     with tf.control_dependencies(checks):

@@ -7,9 +7,9 @@ from typing import Any
 
 from yt8m.lazy import tf
 from yt8m.readers import frames, segments
-from yt8m.readers.arrays import join_frames, resize_axis
+from yt8m.readers.arrays import join_features, resize_axis
 from yt8m.readers.base import Reader, at_least_one
-from yt8m.readers.records import dense_labels, id_features, video_ids
+from yt8m.readers.records import dense_labels, example_names, parse_ids
 from yt8m.types import Batch
 
 
@@ -57,10 +57,12 @@ class YT8MFrameFeatureReader(Reader):
           type, on features with unequal numbers of frames, on labels outside of 0..C-1 and on
           segment lists of unequal length.
         """
-        context, _, _ = tf.io.parse_sequence_example(serialized, id_features(), {})
-        ids = video_ids(context)
+        ids = parse_ids(serialized)
         context, lists, _ = tf.io.parse_sequence_example(
-            serialized, self._context_features(), frames.list_features(self.feature_names), example_names=ids
+            serialized,
+            self._context_features(),
+            frames.list_features(self.feature_names),
+            example_names=example_names(ids),
         )
         parts = [
             frames.flat_frames(lists[name], name, size, ids)
@@ -106,4 +108,4 @@ class YT8MFrameFeatureReader(Reader):
     def video_matrix(self, batch: Batch) -> tf.Tensor:
         """float32 [B, max_frames, D] ([B, segment_size, D] for segments): dequantised, 0 past num_frames."""
         size = self.segment_size if self.segment_labels else self.max_frames
-        return resize_axis(join_frames(batch.features, batch.num_frames), 1, size)
+        return resize_axis(join_features(batch), 1, size)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from yt8m.lazy import tf
-from yt8m.readers.checks import gate, require
+from yt8m.readers.checks import gate, require, say
+from yt8m.readers.records import example_names
 
 
 def holds_floats(name: str) -> bool:
@@ -78,10 +79,10 @@ def flat_frames(ragged: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -
     def checked(values: tf.Tensor, counts: tf.Tensor, expected: int, what: str) -> tf.Tensor:
         def describe(at: tf.Tensor) -> tf.Tensor:
             row = ragged.value_rowids()[at]
-            return tf.strings.format(
-                f"feature {name} of video {{}}, frame {{}}, has {{}} {what}, expected {expected}; "
-                "check --feature_names and --feature_sizes",
-                (ids[row], at - ragged.row_splits[row], counts[at]),
+            frame = at - ragged.row_splits[row]
+            return say(
+                *("video ", ids[row], f": feature {name}, frame ", frame, ", has ", counts[at]),
+                f" {what}, expected {expected}; check --feature_names and --feature_sizes",
             )
 
         return gate(values, [require(tf.equal(counts, expected), describe)])
@@ -121,10 +122,17 @@ def equal_lengths(
 def _same(first: tf.Tensor, other: tf.Tensor, first_name: str, name: str, ids: tf.Tensor) -> tf.Tensor:
     return require(
         tf.equal(first, other),
-        lambda row: tf.strings.format(
-            f"video {{}} has {{}} frames of {first_name} and {{}} of {name}; they must be as many "
-            "(0: the feature is missing or empty)",
-            (ids[row], first[row], other[row]),
+        lambda row: say(
+            *(
+                "video ",
+                ids[row],
+                ": ",
+                first[row],
+                f" frames of {first_name} and ",
+                other[row],
+                f" of {name}",
+            ),
+            "; they must be as many (0: the feature is missing or empty)",
         ),
     )
 
@@ -138,5 +146,7 @@ def _all_present(
         else tf.io.FixedLenSequenceFeature([], tf.string)
         for name, part in zip(names, parts, strict=True)
     }
-    _, lists, _ = tf.io.parse_sequence_example(serialized, {}, strict, example_names=ids)
-    return gate(tf.constant(True), list(lists.values()))
+    _, _, lengths = tf.io.parse_sequence_example(serialized, {}, strict, example_names=example_names(ids))
+    # The parser itself complains; a result that nothing looks at would be optimised away with it.
+    seen = tf.concat(list(lengths.values()), axis=0)
+    return require(seen >= 0, lambda row: say("a feature list has ", seen[row], " frames"))

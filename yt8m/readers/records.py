@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from yt8m.lazy import tf
-from yt8m.readers.checks import gate, require
+from yt8m.readers.checks import gate, require, say
 
 
-def id_features() -> dict[str, Any]:
-    """How the id is parsed: the files of 2017 and of AudioSet call it `video_id`, later ones `id`."""
-    return {name: tf.io.FixedLenFeature([], tf.string, default_value="") for name in ("id", "video_id")}
+def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
+    """string [B] from Examples or SequenceExamples: `id`, or `video_id` as in the files of 2017 and AudioSet.
 
-
-def video_ids(parsed: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """string [B]: `id`, or `video_id` where that is missing; fails where both are."""
+    Fails on a record that has neither, and on bytes that are no such proto.
+    """
+    # An Example is, on the wire, a SequenceExample with a context alone. This parser names what is wrong;
+    # the other one quotes the damaged bytes, which Python then fails to decode.
+    fields = {name: tf.io.FixedLenFeature([], tf.string, default_value="") for name in ("id", "video_id")}
+    parsed, _, _ = tf.io.parse_sequence_example(serialized, fields, {})
     ids = tf.where_v2(tf.equal(parsed["id"], ""), parsed["video_id"], parsed["id"])
     named = require(
         tf.not_equal(ids, ""),
-        lambda row: tf.strings.format(
-            "record {} of the batch has no id: neither 'id' nor 'video_id' is there", row
-        ),
+        lambda row: say("record ", row, " of the batch has no id: neither 'id' nor 'video_id' is there"),
     )
     return gate(ids, [named])
+
+
+def example_names(ids: tf.Tensor) -> tf.Tensor:
+    """string [B]: the ids as the parsers may quote them; Python cannot decode a message with other bytes."""
+    return tf.strings.unicode_transcode(ids, "UTF-8", "UTF-8", errors="replace")
 
 
 def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:
@@ -44,10 +46,9 @@ def labels_in_range(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -
     """A check that every label is in 0..num_classes-1."""
     return require(
         tf.logical_and(labels.values >= 0, labels.values < num_classes),
-        lambda at: tf.strings.format(
-            f"label {{}} of video {{}} is outside of 0..{num_classes - 1} "
-            f"(num_classes={num_classes}); check --num_classes and the file",
-            (labels.values[at], tf.gather(ids, labels.value_rowids()[at])),
+        lambda at: say(
+            *("video ", tf.gather(ids, labels.value_rowids()[at]), ": label ", labels.values[at]),
+            f" is outside of 0..{num_classes - 1} (num_classes={num_classes}); check --num_classes",
         ),
     )
 
@@ -57,10 +58,9 @@ def of_size(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> t
     lengths = feature.row_lengths()
     right = require(
         tf.equal(lengths, size),
-        lambda row: tf.strings.format(
-            f"feature {name} of video {{}} has {{}} values, expected {size} (0: it is missing); "
-            "check --feature_names and --feature_sizes",
-            (ids[row], lengths[row]),
+        lambda row: say(
+            *("video ", ids[row], f": feature {name} has ", lengths[row], f" values, expected {size}"),
+            " (0: it is missing); check --feature_names and --feature_sizes",
         ),
     )
     return tf.reshape(gate(feature.values, [right]), [-1, size])

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from yt8m.lazy import tf
-from yt8m.readers.checks import gate, require
+from yt8m.readers.checks import gate, require, say
 from yt8m.readers.records import labels_in_range
 
 # Lists of equal length in the context of a record, one entry a rating.
@@ -84,11 +84,12 @@ def _wide(dense: tf.Tensor, num_classes: int) -> tf.Tensor:
 
 
 def _as_many(times: tf.RaggedTensor, other: tf.RaggedTensor, name: str, ids: tf.Tensor) -> tf.Tensor:
+    first, second = times.row_lengths(), other.row_lengths()
     return require(
-        tf.equal(times.row_lengths(), other.row_lengths()),
-        lambda row: tf.strings.format(
-            f"video {{}} has {{}} segment_start_times and {{}} {name}; they must be as many",
-            (ids[row], times.row_lengths()[row], other.row_lengths()[row]),
+        tf.equal(first, second),
+        lambda row: say(
+            *("video ", ids[row], ": ", first[row], " segment_start_times and ", second[row]),
+            f" {name}; they must be as many",
         ),
     )
 
@@ -96,9 +97,9 @@ def _as_many(times: tf.RaggedTensor, other: tf.RaggedTensor, name: str, ids: tf.
 def _from_zero(times: tf.RaggedTensor, ids: tf.Tensor) -> tf.Tensor:
     return require(
         tf.logical_and(times.values >= 0, times.values < _LATEST),
-        lambda at: tf.strings.format(
-            "a segment of video {} starts at {}; expected a second from 0",
-            (tf.gather(ids, times.value_rowids()[at]), times.values[at]),
+        lambda at: say(
+            *("video ", tf.gather(ids, times.value_rowids()[at])),
+            *(": a segment starts at ", times.values[at], "; expected a second from 0"),
         ),
     )
 
@@ -106,8 +107,8 @@ def _from_zero(times: tf.RaggedTensor, ids: tf.Tensor) -> tf.Tensor:
 def _in_unit_range(scores: tf.RaggedTensor, ids: tf.Tensor) -> tf.Tensor:
     return require(
         tf.logical_and(scores.values >= 0, scores.values <= 1),
-        lambda at: tf.strings.format(
-            "a segment score of video {} is {}; expected 0 to 1",
-            (tf.gather(ids, scores.value_rowids()[at]), scores.values[at]),
+        lambda at: say(
+            *("video ", tf.gather(ids, scores.value_rowids()[at])),
+            *(": a segment score is ", scores.values[at], "; expected 0 to 1"),
         ),
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from yt8m.lazy import tf
+from yt8m.readers.arrays import join_features
 from yt8m.readers.base import Reader
-from yt8m.readers.records import dense_labels, id_features, of_size, video_ids
+from yt8m.readers.records import dense_labels, example_names, of_size, parse_ids
 from yt8m.types import Batch
 
 
@@ -37,12 +38,12 @@ class YT8MAggregatedFeatureReader(Reader):
           type, and on a label outside of 0..C-1.
         """
         # The ids come first, so that the parser can name the record in what it complains about.
-        ids = video_ids(tf.io.parse_example(serialized, id_features()))
+        ids = parse_ids(serialized)
         floats = {
             name: tf.io.RaggedFeature(tf.float32, row_splits_dtype=tf.int64) for name in self.feature_names
         }
         labels = {"labels": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)}
-        parsed = tf.io.parse_example(serialized, {**floats, **labels}, example_names=ids)
+        parsed = tf.io.parse_example(serialized, {**floats, **labels}, example_names=example_names(ids))
         named_sizes = zip(self.feature_names, self.feature_sizes, strict=True)
         return Batch(
             video_ids=ids,
@@ -53,4 +54,4 @@ class YT8MAggregatedFeatureReader(Reader):
 
     def video_matrix(self, batch: Batch) -> tf.Tensor:
         """float32 [B, D]: the features side by side, not normalised."""
-        return tf.concat(batch.features, axis=1)
+        return join_features(batch)
