@@ -35,7 +35,7 @@ $(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
 demo: $(INSTALLED)
 	rm -rf demo
 	$(BIN)/yt8m sample-data --out_dir=demo/data --level=video
-	$(BIN)/python train.py --model=LogisticModel --num_gpu=2 --train_dir=demo/run \
+	$(BIN)/python train.py --model=LogisticModel --num_gpu=2 --batch_size=128 --train_dir=demo/run \
 	  --train_data_pattern='demo/data/video/train/*.tfrecord' \
 	  --feature_names=mean_rgb,mean_audio --feature_sizes=1024,128
 	$(BIN)/python eval.py --train_dir=demo/run --run_once \
