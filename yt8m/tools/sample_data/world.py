@@ -23,8 +23,8 @@ RGB, AUDIO = 1024, 128
 SIZE = RGB + AUDIO
 SEGMENT = 5  # frames
 
-# Standard deviations of a feature's parts. LogisticModel then gets well above 0.5 GAP in some hundred steps,
-# and about the real quarter of the quantised values lies near the ends of the range.
+# Standard deviations of a feature's parts: together 0.8, so that few values fall outside of -2..2, and with
+# enough signal that LogisticModel gets well above a GAP of 0.5 in some hundred steps.
 _COMMON, _OFFSET, _PROTOTYPE, _NOISE = 0.25, 0.25, 0.35, 0.4
 _MORE_LABELS = 2.05  # 1 + Poisson of it, less those drawn twice: 3.0 labels a video
 _BLOCK = 256  # videos that share a stream for their labels
@@ -172,7 +172,7 @@ def _in_time(made: Floats, label: int, amplitude: np.float32, stream: np.random.
     looks, _ = prototypes()
     half = len(made) // 2
     if label % 4 < 2:
-        first, second = looks[label], looks[min(label ^ 1, len(looks) - 1)]
+        first, second = looks[label], looks[label ^ 1]
         made[:half] += amplitude * first
         made[half:] += amplitude * second
     else:
