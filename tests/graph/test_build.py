@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from graph_toy import CLASSES, FEATURES, Linear, Session, initial_weights, rows
+
 from yt8m.config import OptimizerConfig
 from yt8m.lazy import tf
 
@@ -24,7 +24,7 @@ def softmax_step(inputs: np.ndarray, labels: np.ndarray, weights: np.ndarray) ->
 
 @pytest.mark.parametrize("by_hand", [False, True])
 @pytest.mark.parametrize(("count", "towers"), [(7, 1), (7, 2), (7, 3), (1, 2), (1, 3), (2, 3), (16, 2)])
-def test_any_number_of_towers_takes_the_step_of_the_whole_batch(count: int, towers: int, by_hand: bool) -> None:
+def test_any_number_of_towers_steps_as_one(count: int, towers: int, by_hand: bool) -> None:
     inputs, labels = rows(count)
     loss, gradient = softmax_step(inputs, labels, initial_weights())
     with Session(Linear(by_hand=by_hand), (inputs, labels), towers, SGD) as run:

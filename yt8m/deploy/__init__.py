@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from yt8m.deploy.clones import Clone, create_clones
-from yt8m.deploy.config import DeploymentConfig, local
+from yt8m.deploy.config import DeploymentConfig, count_gpus, local
 from yt8m.deploy.deployed_model import DeployedModel, deploy
 from yt8m.deploy.gradients import (
     average_gradients,
@@ -22,6 +22,7 @@ __all__ = [
     "average_gradients",
     "clip_gradient_norms",
     "combine_gradients",
+    "count_gpus",
     "create_clones",
     "deploy",
     "gradient_norms",

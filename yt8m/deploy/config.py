@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from yt8m.lazy import tf
+from yt8m.lazy import quiet_native_stderr, tf
 
 _COUNTS = {"num_clones": 1, "replica_id": 0, "num_replicas": 1, "num_ps_tasks": 0}
 _SWITCHES = ("clone_on_cpu", "spread_on_cpu", "variables_on_clone")
@@ -144,6 +144,12 @@ class DeploymentConfig:
     def _check_clone(self, clone_index: int) -> None:
         if not 0 <= clone_index < self.num_clones:
             raise ValueError(f"clone_index is {clone_index}; expected 0 to {self.num_clones - 1}")
+
+
+def count_gpus() -> int:
+    """How many GPUs TensorFlow sees; its complaints where there is none are dropped."""
+    with quiet_native_stderr():
+        return len(tf.config.list_physical_devices("GPU"))
 
 
 def local(num_towers: int, gpus: int) -> tuple[DeploymentConfig, str | None]:

@@ -1,7 +1,9 @@
 """One training, evaluation or prediction graph, for any workload."""
 
 from yt8m.graph.build import build, build_eval, predict_path
+from yt8m.graph.build_graph import build_graph
 from yt8m.graph.inputs import input_saver
+from yt8m.graph.modeler import VideoModeler
 from yt8m.graph.ops import EvalOps, InputOps, PredictOps, Reduction, Report, TrainOps
 from yt8m.graph.protocols import Evaluator, Inputter, MeanLoss, Modeler
 from yt8m.graph.restore import Restorer, restore_predict, restore_train, signature_of
@@ -18,8 +20,10 @@ __all__ = [
     "Report",
     "Restorer",
     "TrainOps",
+    "VideoModeler",
     "build",
     "build_eval",
+    "build_graph",
     "input_saver",
     "predict_path",
     "restore_predict",

@@ -14,6 +14,7 @@ from yt8m.graph.ops import EvalOps, PredictOps, TrainOps
 from yt8m.graph.optimizers import create_optimizer, learning_rate
 from yt8m.graph.protocols import Inputter, Modeler
 from yt8m.graph.summaries import train_summaries
+from yt8m.graph.towers import Share
 from yt8m.lazy import tf
 
 
@@ -146,9 +147,8 @@ def _gradients(
 ) -> list[tuple[Any, Any]]:
     """(gradient, variable) of the towers together, each weighted by its share (or 1, as published)."""
     shares, penalty = towers.shares, config.regularization_penalty
-    summed = config.combine_gradients == "sum"
-    weights = [tf.cast(share.rows > 0, tf.float32) if summed else share.weight for share in shares]
-    shared = [term * penalty * (tf.add_n(weights) if summed else 1.0) for term in towers.shared_terms]
+    weights, repeats = _weights(shares, config.combine_gradients)
+    shared = [term * penalty * repeats for term in towers.shared_terms]
     _, gradients = deploy.optimize_clones(
         towers.clones,
         optimizer,
@@ -158,6 +158,16 @@ def _gradients(
         barrier=towers.outputs[0].update_ops,
     )
     return [(gradient, variable) for gradient, variable in gradients if gradient is not None]
+
+
+def _weights(shares: Sequence[Share], combine: str) -> tuple[list[Any], Any]:
+    """What each tower's gradient counts, and how often the towers together count a shared term."""
+    if len(shares) == 1:
+        return [1.0], 1.0  # a number, so that a closed-form gradient is used as it is
+    if combine == "mean":
+        return [share.weight for share in shares], 1.0
+    there = [tf.cast(share.rows > 0, tf.float32) for share in shares]
+    return there, tf.add_n(there)
 
 
 def _objective(output: Any, penalty: float) -> deploy.Objective:

@@ -33,7 +33,8 @@ class MetaGraphModeler(VideoModeler):
         self._names = collections.predict_names_in(self._meta_graph)
         self._saver: Any = None  # these two come with `build`
         self._ops: Any = None
-        super().__init__(None, label_loss, class_count(self._meta_graph), top_k)
+        self._kinds = _kinds(self._meta_graph)
+        super().__init__(None, label_loss, int(self._kinds["predictions"].shape[-1]), top_k)
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """Imports the graph behind the batch; there is nothing to train.
@@ -60,10 +61,10 @@ class MetaGraphModeler(VideoModeler):
         self._saver.restore(session, self._prefix)
 
     def _import(self, raw: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
-        inputs = {"input_batch_raw": _fitted(raw, self._shape("input_batch_raw"))}
+        inputs = {"input_batch_raw": _fitted(raw, self._kinds["input_batch_raw"].shape)}
         if "num_frames" in self._names:
             # TF 1.15's video-level graphs have it as float32.
-            inputs["num_frames"] = tf.cast(num_frames, self._dtype("num_frames"))
+            inputs["num_frames"] = tf.cast(num_frames, self._kinds["num_frames"].dtype)
         with tf.name_scope(None):
             self._saver = tf.train.import_meta_graph(
                 self._meta_graph,
@@ -73,17 +74,6 @@ class MetaGraphModeler(VideoModeler):
             )
         return tf.get_default_graph().get_tensor_by_name(f"{_SCOPE}/{self._names['predictions']}")
 
-    def _node(self, field: str) -> Any:
-        name = self._names[field].partition(":")[0]
-        return next(node for node in self._meta_graph.graph_def.node if node.name == name)
-
-    def _shape(self, field: str) -> tf.TensorShape:
-        return _output_shape(self._node(field))
-
-    def _dtype(self, field: str) -> tf.DType:
-        attributes = self._node(field).attr
-        return tf.as_dtype(next(attributes[key].type for key in ("T", "dtype", "DstT") if key in attributes))
-
 
 def read_meta_graph(path: str) -> tf.MetaGraphDef:
     """The MetaGraphDef in a `.meta` file, local or gs://."""
@@ -92,15 +82,17 @@ def read_meta_graph(path: str) -> tf.MetaGraphDef:
 
 def class_count(meta_graph: tf.MetaGraphDef) -> int:
     """C, from the shape of `predictions` in a meta-graph."""
-    name = collections.predict_names_in(meta_graph)["predictions"]
+    return int(_kinds(meta_graph)["predictions"].shape[-1])
+
+
+def _kinds(meta_graph: tf.MetaGraphDef) -> dict[str, tf.TensorSpec]:
+    """Shape and type of the tensors that inference touches, by field of `PredictOps`."""
+    names = collections.predict_names_in(meta_graph)
     with tf.Graph().as_default():
-        (predictions,) = tf.import_graph_def(meta_graph.graph_def, return_elements=[name], name="")
-        return int(predictions.shape[-1])
-
-
-def _output_shape(node: Any) -> tf.TensorShape:
-    shapes = node.attr["_output_shapes"].list.shape
-    return tf.TensorShape(shapes[0]) if shapes else tf.TensorShape(None)
+        tensors = tf.import_graph_def(meta_graph.graph_def, return_elements=list(names.values()), name="")
+    return {
+        field: tf.TensorSpec(tensor.shape, tensor.dtype) for field, tensor in zip(names, tensors, strict=True)
+    }
 
 
 def _fitted(raw: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from yt8m import deploy, graph, storage
 from yt8m.config import OptimizerConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.graph import EvalOps, Inputter, Modeler, TrainOps
-from yt8m.lazy import quiet_native_stderr, tf
+from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.runner.config import RunnerConfig
 
@@ -70,9 +69,7 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
             f"local_runner drives one tower, but gpu_count is {config.towers}: "
             "use parameter_server_runner, which keeps the variables on the CPU"
         )
-    with quiet_native_stderr():  # no GPU is no error
-        gpus = len(tf.config.list_physical_devices("GPU"))
-    deployment, note = deploy.local(config.towers, gpus)
+    deployment, note = deploy.local(config.towers, deploy.count_gpus())
     if note and not quiet:
         logging.info(note)
     if config.name == "parameter_server_runner":
@@ -115,7 +112,7 @@ def create(
         return CreatedGraph(ops, None, chosen, graph.Restorer(_decay_in(chosen, config.optimizer)))
     checkpoint = checkpoints.newest_readable(config.model_dir)
     if checkpoint is not None:
-        reason = why_rebuild(checkpoint, full_signature(config))
+        reason = _why_rebuild(checkpoint, config)
         if not reason:
             return _from_meta_graph(checkpoint)
         logging.info("the graph is rebuilt and filled from %s: %s", checkpoint, reason)
@@ -133,16 +130,17 @@ def choose(config: RunnerConfig) -> str:
     if config.checkpoint:
         return config.checkpoint
     # The pointer first: what is newer than that may be a checkpoint that is being written just now.
-    checkpoint: str | None = tf.train.latest_checkpoint(config.model_dir)
-    if checkpoint is None or checkpoints.problem_of(checkpoint):
-        checkpoint = checkpoints.newest_readable(config.model_dir)
+    checkpoint = checkpoints.pointed_to(config.model_dir) or checkpoints.newest_readable(config.model_dir)
     if checkpoint is None:
         raise RunError(f"no checkpoint in {config.model_dir}: train there first, or name another folder")
     return checkpoint
 
 
-def why_rebuild(checkpoint: str, signature: Mapping[str, Any]) -> str:
-    """Why the meta-graph of `checkpoint` does not serve a run of this signature; empty where it does."""
+def _why_rebuild(checkpoint: str, config: RunnerConfig) -> str:
+    """Why the meta-graph of `checkpoint` does not serve this run; empty where it does."""
+    if not config.signature:
+        return "the run does not say what shapes its graph"
+    signature = full_signature(config)
     meta = f"{checkpoint}.meta"
     if not storage.exists(meta):
         return "it has no .meta"
