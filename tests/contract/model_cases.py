@@ -45,6 +45,26 @@ def lstm(inputs: int, cells: int) -> int:
     return 4 * affine(inputs + cells, cells)
 
 
+def hidden(inputs: int, units: int) -> int:
+    """A layer of `units` with batch normalisation, gated by context."""
+    return inputs * units + norm(units) + units * units + norm(units)
+
+
+def words(clusters: int = 6) -> int:
+    """Assignment of all features, a hidden layer of 5, a mixture; no gating."""
+    return D * clusters + norm(clusters) + clusters * 5 + norm(5) + moe(5)
+
+
+def vlad(anchors: int, described: int = 1) -> int:
+    """4 clusters for the first feature, 2 for the second; `anchors` values a cluster and feature."""
+    rgb, audio = SIZES
+    assigned = sum(size * k + norm(k) + anchors * size * k for size, k in ((rgb, 4), (audio, 2)))
+    return assigned + hidden(described * (rgb * 4 + audio * 2), 5) + moe(5)
+
+
+VLAD = {"iterations": 4, "netvlad_cluster_size": 4, "netvlad_hidden_size": 5}
+WORDS = {"iterations": 4, "dbof_cluster_size": 6, "dbof_hidden_size": 5}
+
 CASES: dict[str, Case] = {
     "LogisticModel": Case({}, lambda: affine(D, C)),
     "MoeModel": Case({"moe_num_mixtures": 3}, lambda: moe(D, experts=3)),
@@ -63,4 +83,12 @@ CASES: dict[str, Case] = {
         ordered=True,
     ),
     "BiLstmModel": Case({"lstm_cells": 5, "lstm_layers": 1}, lambda: 2 * lstm(D, 5) + moe(10), ordered=True),
+    "SoftDbowModel": Case(WORDS, words, random=True),
+    "GatedDbofModel": Case(WORDS, lambda: words() + 2 * 6 * D + norm(6), random=True),
+    "NetVladModel": Case(VLAD, lambda: vlad(1), random=True),
+    "NetRvladModel": Case(VLAD, lambda: vlad(0), random=True),
+    "NetVlagdModel": Case(VLAD, lambda: vlad(1), random=True),
+    "NetFvModel": Case(
+        {"iterations": 4, "fv_cluster_size": 4, "fv_hidden_size": 5}, lambda: vlad(2, 2), random=True
+    ),
 }

@@ -1,6 +1,12 @@
 """Models: from one tower's features to predictions. `models.names()` lists them."""
 
-from yt8m.models import dbof, frame_level, recurrent_models, video_level  # noqa: F401 - they register theirs
+from yt8m.models import (  # noqa: F401 - they register their models
+    aggregation_models,
+    dbof,
+    frame_level,
+    recurrent_models,
+    video_level,
+)
 from yt8m.models.base import BaseModel
 from yt8m.models.names import create, get, hyper_parameters, names, register
 

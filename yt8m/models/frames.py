@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from yt8m.errors import UsageError
 from yt8m.lazy import tf
 
 
@@ -24,3 +25,19 @@ def mean(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
     shares = mask(inputs, num_frames) / tf.cast(tf.maximum(real, 1), tf.float32)[:, tf.newaxis]
     # A product reads the frames once and writes no masked copy of them.
     return tf.squeeze(tf.matmul(shares[:, tf.newaxis, :], inputs), 1)
+
+
+def streams(inputs: tf.Tensor, feature_sizes: tuple[int, ...]) -> list[tf.Tensor]:
+    """inputs [..., D] cut into its features (rgb, audio) along the last axis; one stream without sizes.
+
+    Raises:
+      UsageError: the sizes do not add up to D.
+    """
+    if not feature_sizes:
+        return [inputs]
+    if sum(feature_sizes) != inputs.shape[-1]:
+        raise UsageError(
+            f"feature_sizes {feature_sizes} add up to {sum(feature_sizes)}, but the input has "
+            f"{inputs.shape[-1]} features; give the sizes of the features that are read"
+        )
+    return tf.split(inputs, list(feature_sizes), -1)
