@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import pathlib
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reader_records import frame_record, video_record, write_shard
+
+from yt8m.config import DataConfig
+from yt8m.errors import UsageError
+from yt8m.lazy import tf
+from yt8m.readers import BatchQueue, YT8MAggregatedFeatureReader, YT8MFrameFeatureReader, reader_for
+
+READER = YT8MAggregatedFeatureReader(5, (1,), ("mean_rgb",))
+COUNTS = (4, 0, 7, 1, 5)
+NAMES = [b"%d.%d" % (shard, row) for shard, count in enumerate(COUNTS) for row in range(count)]
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: Any) -> pathlib.Path:
+    """Five shards of 4, 0, 7, 1 and 5 videos named `shard.row`."""
+    folder: pathlib.Path = tmp_path_factory.mktemp("shards")
+    for shard, count in enumerate(COUNTS):
+        records = [video_record(id=[b"%d.%d" % (shard, row)], mean_rgb=[float(row)]) for row in range(count)]
+        write_shard(folder / f"train{shard}.tfrecord", records)
+    return folder
+
+
+def batches(queue: BatchQueue, limit: int = 1000) -> list[list[bytes]]:
+    """The ids of each batch until the data end."""
+    found: list[list[bytes]] = []
+    with tf.Graph().as_default(), tf.Session() as session:
+        files = tf.placeholder(tf.string, [None])
+        iterator = tf.data.make_initializable_iterator(queue.dataset(files, queue.batch_size))
+        ids = iterator.get_next().video_ids
+        session.run(iterator.initializer, {files: queue.files()})
+        try:
+            while len(found) < limit:
+                found.append(session.run(ids).tolist())
+        except tf.errors.OutOfRangeError:
+            pass
+    return found
+
+
+def stream(queue: BatchQueue) -> list[bytes]:
+    return [name for batch in batches(queue) for name in batch]
+
+
+def test_without_shuffling_files_and_records_keep_their_order(shards: pathlib.Path) -> None:
+    found = batches(BatchQueue(READER, f"{shards}/train*", batch_size=6, num_readers=3))
+    assert [len(batch) for batch in found] == [6, 6, 5]
+    assert [name for batch in found for name in batch] == NAMES
+
+
+@given(
+    st.integers(1, 20),
+    st.integers(1, 3),
+    st.integers(1, 6),
+    st.integers(1, 30),
+    st.integers(0, 2**31 - 1),
+)
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_epoch_has_every_record_once(
+    shards: pathlib.Path, batch_size: int, epochs: int, readers: int, buffer: int, seed: int
+) -> None:
+    queue = BatchQueue(
+        READER,
+        f"{shards}/train*",
+        batch_size,
+        epochs,
+        shuffle=True,
+        shuffle_buffer=buffer,
+        num_readers=readers,
+        seed=seed,
+    )
+    found = batches(queue)
+    assert {len(batch) for batch in found[:-1]} <= {batch_size}
+    assert 1 <= len(found[-1]) <= batch_size
+    names = [name for batch in found for name in batch]
+    for epoch in range(epochs):
+        assert sorted(names[epoch * len(NAMES) : (epoch + 1) * len(NAMES)]) == sorted(NAMES)
+    assert len(names) == epochs * len(NAMES)
+    assert batches(queue) == found
+
+
+def test_seeds_and_epochs_give_other_orders(shards: pathlib.Path) -> None:
+    def names(seed: int) -> list[bytes]:
+        return stream(
+            BatchQueue(READER, f"{shards}/train*", 4, num_epochs=2, shuffle=True, num_readers=2, seed=seed)
+        )
+
+    first = names(0)
+    assert first != names(1)
+    assert first[: len(NAMES)] != NAMES
+    assert first[: len(NAMES)] != first[len(NAMES) :]
+
+
+def test_files_are_shuffled_even_where_the_buffer_is_too_small_to(shards: pathlib.Path) -> None:
+    orders = set()
+    for seed in range(8):
+        queue = BatchQueue(READER, f"{shards}/train*", 4, shuffle=True, shuffle_buffer=1, seed=seed)
+        orders.add(tuple(dict.fromkeys(name.split(b".")[0] for name in stream(queue))))
+    assert len(orders) > 4
+    assert {frozenset(order) for order in orders} == {frozenset([b"0", b"2", b"3", b"4"])}
+
+
+def test_without_a_number_of_epochs_it_goes_on(shards: pathlib.Path) -> None:
+    queue = BatchQueue(READER, f"{shards}/train*", 17, num_epochs=None, shuffle=True)
+    found = batches(queue, limit=7)
+    assert [Counter(batch) for batch in found] == [Counter(NAMES)] * 7
+
+
+def test_patterns_may_overlap_and_come_with_commas_or_in_a_list(shards: pathlib.Path) -> None:
+    expected = [str(shards / f"train{n}.tfrecord") for n in (0, 1, 2)]
+    overlapping = f"{shards}/train2*, {shards}/train[0-2]*"
+    assert BatchQueue(READER, overlapping).files() == expected
+    assert BatchQueue(READER, overlapping.split(", ")).files() == expected
+
+
+def test_a_path_with_a_comma_is_one_path(tmp_path: pathlib.Path) -> None:
+    path = write_shard(tmp_path / "a,b.tfrecord", [video_record(id=[b"x"], mean_rgb=[1.0])])
+    assert BatchQueue(READER, path).files() == [path]
+
+
+@pytest.mark.parametrize("pattern", ["{}/none*", "{}/train*,{}/none*", "", "{}/train*,"])
+def test_a_pattern_without_a_file_is_named(shards: pathlib.Path, pattern: str) -> None:
+    with pytest.raises(UsageError, match=r"no file matches '(.*/none\*)?'"):
+        BatchQueue(READER, pattern.replace("{}", str(shards))).files()
+
+
+def test_files_may_be_listed_by_another_function() -> None:
+    queue = BatchQueue(READER, "gs://bucket/x*", list_files=lambda pattern: [f"{pattern}b", f"{pattern}a"])
+    assert queue.files() == ["gs://bucket/x*a", "gs://bucket/x*b"]
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("epochs", [1, None])
+def test_no_file_at_all_fails_at_once(shuffle: bool, epochs: int | None) -> None:
+    queue = BatchQueue(READER, "unused", num_epochs=epochs, shuffle=shuffle, list_files=lambda _: [])
+    queue.files = list  # type: ignore[method-assign]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="list of input files is empty"):
+        batches(queue)
+
+
+def test_files_without_records_end_at_once(tmp_path: pathlib.Path) -> None:
+    path = write_shard(tmp_path / "empty.tfrecord", [])
+    assert batches(BatchQueue(READER, path)) == []
+
+
+def test_a_shard_that_vanished_is_named(tmp_path: pathlib.Path) -> None:
+    gone = str(tmp_path / "gone.tfrecord")
+    with pytest.raises(tf.errors.NotFoundError, match=r"gone\.tfrecord"):
+        batches(BatchQueue(READER, gone, list_files=lambda path: [path]))
+
+
+@pytest.mark.parametrize("name", ["batch_size", "num_epochs", "shuffle_buffer", "num_readers"])
+def test_numbers_below_one_are_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"--{name} is -1"):
+        BatchQueue(READER, "x", **{name: -1})
+
+
+def test_segments_fill_whole_batches(tmp_path: pathlib.Path) -> None:
+    """Records have any number of rated segments, none too; batches have batch_size segments."""
+    counts = [3, 0, 0, 5, 1] * 30
+    records = []
+    for n, count in enumerate(counts):
+        context = {"id": [b"%d" % n]}
+        ratings = {
+            "segment_start_times": range(count),
+            "segment_labels": [1] * count,
+            "segment_scores": [1.0] * count,
+        }
+        records.append(frame_record({**context, **ratings}, {"rgb": np.zeros([9, 1], np.uint8)}))
+    path = write_shard(tmp_path / "segments.tfrecord", [records[1]] * 200 + records)
+    reader = YT8MFrameFeatureReader(5, (1,), ("rgb",), segment_labels=True)
+    found = batches(BatchQueue(reader, path, batch_size=7))
+    assert [name for batch in found for name in batch] == [
+        b"%d" % n for n, count in enumerate(counts) for _ in range(count)
+    ]
+    assert {len(batch) for batch in found[:-1]} == {7}
+
+
+def test_a_configuration_chooses_reader_and_queue(shards: pathlib.Path) -> None:
+    data = DataConfig(
+        data_pattern=f"{shards}/train*",
+        feature_names=("mean_rgb",),
+        feature_sizes=(1,),
+        num_classes=5,
+        batch_size=6,
+        num_epochs=2,
+    )
+    assert isinstance(reader_for(data), YT8MAggregatedFeatureReader)
+    assert stream(BatchQueue.for_config(data, "eval")) == NAMES
+    assert stream(BatchQueue.for_config(data, "infer")) == NAMES
+    trained = stream(BatchQueue.for_config(data, "train"))
+    assert trained != NAMES * 2
+    assert sorted(trained) == sorted(NAMES * 2)
+    with pytest.raises(ValueError, match="mode is 'test'"):
+        BatchQueue.for_config(data, "test")
+
+
+def test_a_configuration_of_frames_and_segments() -> None:
+    settings_ = {"feature_names": ("rgb",), "feature_sizes": (8,), "frame_features": True, "max_frames": 60}
+    reader = reader_for(DataConfig(**settings_, segment_labels=True, segment_size=3, num_classes=9))
+    assert isinstance(reader, YT8MFrameFeatureReader)
+    assert (reader.max_frames, reader.segment_labels, reader.segment_size) == (60, True, 3)
+    assert (reader.feature_names, reader.feature_sizes, reader.num_classes) == (("rgb",), (8,), 9)
