@@ -1,0 +1,1 @@
+"""Workloads beside YouTube-8M, on the same engine."""

@@ -1,0 +1,127 @@
+"""The same training through `yt8m.deploy.deploy`: several clones here, or parameter servers and workers.
+
+On one machine: `python -m examples.cifar10.deployed --num_gpus=2`. In a cluster each process is started
+with `--job_name`, `--task_index` and the same `--ps_hosts` and `--worker_hosts`; the workers share the
+variables and take their steps without waiting for one another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from absl import logging
+
+from examples.cifar10 import cluster
+from examples.cifar10.config import DeployConfig
+from examples.cifar10.data import DataSet, prepare
+from examples.cifar10.inputter import CifarInputter
+from examples.cifar10.modeler import tower_loss
+from examples.cifar10.network import network
+from examples.cifar10.train import last_step
+from yt8m import deploy, flags, graph, log
+from yt8m.cli import run_main
+from yt8m.config import OptimizerConfig
+from yt8m.deploy import DeployedModel, DeploymentConfig
+from yt8m.lazy import tf
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the program on `argv`, by default this process' own; returns the exit status."""
+    return run_main("deployed.py", _run, argv)
+
+
+def build(
+    deployment: DeploymentConfig, inputter: CifarInputter, optimizer: OptimizerConfig
+) -> tuple[tf.Operation, DeployedModel]:
+    """One training step in the current graph: the op that takes it, and what `deploy` made.
+
+    Each clone dequeues a batch of its own. Running the op also moves the averages of the weights.
+    """
+    with tf.device(deployment.variables_device()):
+        step = tf.train.get_or_create_global_step()
+    with tf.device(deployment.inputs_device()):
+        iterator = tf.data.make_initializable_iterator(
+            inputter.dataset(tf.constant(inputter.files()), inputter.batch_size)
+        )
+        # These run wherever a session is opened, after the variables are restored.
+        tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+
+    def model_fn() -> tf.Tensor:
+        with tf.device(deployment.inputs_device()):
+            batch = iterator.get_next()
+        return tower_loss(network(batch.images), batch.labels).total
+
+    examples = inputter.batch_size * deployment.num_clones * deployment.num_replicas
+    rate = graph.learning_rate(optimizer, step.read_value(), examples)
+    chosen = graph.create_optimizer(optimizer.optimizer, rate)
+    model = deploy.deploy(deployment, model_fn, optimizer=chosen, summarize_gradients=True)
+    _, train_op = graph.create_averages(optimizer.moving_average_decay, step, model.train_op.op)
+    return train_op, model
+
+
+def train(config: DeployConfig, data: DataSet) -> None:
+    """Trains to the last step, going on from what `train_dir` holds; in a cluster, as one worker of it."""
+    deployment = _deployment(config)
+    server = cluster.start_server(config, deployment) if config.job_name else None
+    inputter = data.training(config.batch_size, config.seed + deployment.replica_id)
+    with tf.Graph().as_default():
+        tf.set_random_seed(config.seed)
+        train_op, model = build(deployment, inputter, config.optimizer())
+        with tf.train.MonitoredTrainingSession(
+            master=server.target if server else "",
+            is_chief=deployment.replica_id == 0,
+            checkpoint_dir=config.train_dir,
+            save_checkpoint_secs=config.save_checkpoint_minutes * 60,
+            save_summaries_steps=config.save_summary_steps,
+            log_step_count_steps=config.log_every_n_steps,
+            config=deployment.session_config(),
+            hooks=_hooks(config, data, model),
+        ) as session:
+            while not session.should_stop():
+                session.run(train_op)
+
+
+def _hooks(config: DeployConfig, data: DataSet, model: DeployedModel) -> list[tf.train.SessionRunHook]:
+    losses = tf.train.LoggingTensorHook(
+        {"loss": model.total_loss},
+        every_n_iter=config.log_every_n_steps,
+        formatter=lambda values: f"total loss = {values['loss']:.2f}",
+    )
+    hooks = [tf.train.StopAtStepHook(last_step=last_step(config, data)), losses]
+    # Last, so that the servers stay until everything else has been done.
+    return hooks + ([cluster.farewell(config)] if config.job_name else [])
+
+
+def _deployment(config: DeployConfig) -> DeploymentConfig:
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    local, note = deploy.local(config.num_gpus, gpus)
+    if note:
+        logging.info(note)
+    if not config.job_name:
+        return local
+    return dataclasses.replace(
+        local,
+        variables_on_clone=False,
+        replica_id=config.task_index,
+        num_replicas=len(config.worker_hosts),
+        num_ps_tasks=len(config.ps_hosts),
+    )
+
+
+def _run(words: list[str]) -> int:
+    purpose = "Trains on CIFAR-10 through deploy: on one machine, or as one process of a cluster."
+    config: Any = flags.read(DeployConfig, "deployed.py", purpose, words)
+    log.set_up()
+    tf.logging.set_verbosity(tf.logging.INFO)  # the lines are those of TensorFlow's own hooks
+    if config.job_name == "ps":
+        cluster.serve_variables(config)
+    else:
+        train(config, prepare(config))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Fetches CIFAR-10 from where its author keeps it."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import urllib.request
+
+from absl import logging
+
+from yt8m import storage
+from yt8m.archive import safe_extract
+from yt8m.errors import RunError
+
+URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
+FOLDER = "cifar-10-batches-bin"  # in the archive, and in the data folder
+
+_CHUNK = 1 << 20
+_SECONDS = 60.0
+_MAX_BYTES, _MAX_MEMBERS = 1 << 30, 100
+
+
+def download(data_dir: str, url: str = URL, md5: str = MD5) -> None:
+    """Fetches, checks and unpacks the archive into `data_dir`, unless its files are there already.
+
+    An archive that was fetched before (or put there by hand) is used again.
+
+    Raises:
+      RunError: it cannot be fetched, or is not the file it should be; nothing of it stays.
+      UsageError: it holds what could harm.
+    """
+    target = storage.join(data_dir, FOLDER)
+    if storage.exists(target):
+        return
+    storage.makedirs(data_dir)
+    archive = storage.join(data_dir, url.rpartition("/")[2])
+    if not storage.exists(archive):
+        _fetch(url, archive, md5)
+    _unpack(archive, data_dir)
+
+
+def _fetch(url: str, path: str, md5: str) -> None:
+    logging.info("fetching %s", url)
+    digest = hashlib.md5(usedforsecurity=False)
+    try:
+        with urllib.request.urlopen(url, timeout=_SECONDS) as answer, storage.write_atomic(path) as file:
+            while chunk := answer.read(_CHUNK):
+                digest.update(chunk)
+                file.write(chunk)
+            if digest.hexdigest() != md5:
+                raise RunError(
+                    f"{url} is not the file it should be: its md5 is {digest.hexdigest()}, expected {md5}. "
+                    "It was cut on the way or has changed; try again."
+                )
+    except (OSError, http.client.HTTPException) as error:
+        raise RunError(
+            f"cannot fetch {url}: {error}. Try again, or put the archive at {path}; "
+            "--generated needs no network."
+        ) from error
+
+
+def _unpack(archive: str, data_dir: str) -> None:
+    """By way of a folder of its own, so that the files appear all at once."""
+    unpacked = storage.join(data_dir, "unpacked")
+    if storage.exists(unpacked):
+        storage.remove_tree(unpacked)
+    safe_extract(archive, unpacked, _MAX_BYTES, _MAX_MEMBERS)
+    inner = storage.join(unpacked, FOLDER)
+    if not storage.exists(inner):
+        raise RunError(f"{archive} holds no folder {FOLDER}; remove it and fetch it again")
+    storage.rename(inner, storage.join(data_dir, FOLDER))
+    storage.remove_tree(unpacked)
