@@ -5,6 +5,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+RUNNABLE := $(VENV)/.runnable
 PYTEST_ARGS ?=
 
 # Any Python 3.10 to 3.13 that can make a virtual environment; `make venv PYTHON=...` takes another.
@@ -28,11 +29,19 @@ $(BIN)/python:
 	@[ -n "$(PYTHON)" ] || { echo 'make: no Python 3.10 to 3.13 with venv was found; name one: make venv PYTHON=/path/to/python3.12'; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,reports]'
+# The demo does without the tools of tests and reports. Without --no-compile pip would compile all of TensorFlow,
+# of which a run imports a small part.
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+
+$(RUNNABLE): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP_INSTALL) -e .
 	@touch $@
 
-demo: $(INSTALLED)
+$(INSTALLED): $(RUNNABLE)
+	$(PIP_INSTALL) -e '.[test,reports]'
+	@touch $@
+
+demo: $(RUNNABLE)
 	rm -rf demo
 	$(BIN)/yt8m sample-data --out_dir=demo/data --level=video
 	$(BIN)/python train.py --model=LogisticModel --num_gpu=2 --batch_size=128 --train_dir=demo/run \
