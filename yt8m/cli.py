@@ -1,17 +1,14 @@
-"""The `yt8m` command, and the one way in which every program ends."""
+"""The `yt8m` command: one word chooses the program."""
 
 from __future__ import annotations
 
 import importlib
-import os
 import sys
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from yt8m.errors import RunError, UsageError, suggestion
-
-Program = Callable[[list[str]], int]
+from yt8m.errors import UsageError, suggestion
+from yt8m.program import run_main
 
 
 class Command(NamedTuple):
@@ -43,43 +40,6 @@ examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `yt8m COMMAND ...`; alone it shows what can be done. Returns the exit status."""
     return run_main("yt8m", _dispatch, argv)
-
-
-def run_main(program: str, run: Program, argv: Sequence[str] | None = None) -> int:
-    """Runs a program and turns what it raises into one line on stderr and an exit status.
-
-    Args:
-      program: the name in front of the error line.
-      run: takes the words behind the program's name, returns the exit status.
-      argv: those words; by default of this process.
-
-    Returns:
-      What `run` returned; 2 for `UsageError`, 1 for `RunError` (with YT8M_DEBUG=1 their traceback is
-      printed too), 130 after Ctrl-C. Other exceptions are faults of the program and pass.
-    """
-    _find_models_in_this_folder()
-    try:
-        status = run(list(sys.argv[1:] if argv is None else argv))
-        sys.stdout.flush()
-        return status
-    except (UsageError, RunError) as error:
-        if os.environ.get("YT8M_DEBUG") == "1":
-            traceback.print_exc()
-        print(f"{program}: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print(f"{program}: stopped by Ctrl-C", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`); Python would complain again when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-
-
-def _find_models_in_this_folder() -> None:
-    """Lets `--model=my_models:Mine` mean ./my_models.py, behind everything that is installed."""
-    if not getattr(sys.flags, "safe_path", False) and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
 
 
 def _dispatch(words: list[str]) -> int:

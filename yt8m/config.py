@@ -157,7 +157,9 @@ class InferenceConfig(_Checked):
 
     train_dir: str = option("", "folder of the run; the newest under runs/ where none is given")
     input_data_pattern: str = option("", DataConfig.__dataclass_fields__["data_pattern"].metadata["help"])
-    output_file: str = option("", "where the predictions go (CSV)")
+    output_file: str = option(
+        "", "where the predictions go (CSV); predictions.csv in the run's folder where none is named"
+    )
     output_model_tgz: str = option("", "pack the model into this .tgz too")
     input_model_tgz: str = option("", "predict by the model in this .tgz rather than by a run")
     untar_model_dir: str = option("/tmp/yt8m-model", "folder that input_model_tgz is unpacked into")

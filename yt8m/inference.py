@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from yt8m import flags, log
-from yt8m.cli import run_main
+from yt8m.program import run_main
 
 
 def main(argv: Sequence[str] | None = None) -> int:

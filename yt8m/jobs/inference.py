@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from yt8m.jobs import sample, saved_run, workload
 from yt8m.jobs.prediction_file import PredictionWriter
 from yt8m.runner import checkpoints
 
-INFERENCE_MODEL = "inference_model"
+INFERENCE_MODEL, PREDICTIONS = "inference_model", "predictions.csv"
 
 
 class Source(NamedTuple):
@@ -40,17 +41,24 @@ def infer(config: InferenceConfig) -> int:
     """Predicts as `config` says; returns the exit status.
 
     Raises:
-      UsageError: no output named, no such model, no data.
+      UsageError: no such model, no data, no output named for an archive's model.
       RunError: the model cannot be read.
     """
-    if not config.output_file and not config.output_model_tgz:
-        raise UsageError("--output_file is missing: name the CSV file to write (or --output_model_tgz).")
     source = _unpacked(config) if config.input_model_tgz else _from_run(config)
+    if not config.output_file and not config.output_model_tgz:
+        config = dataclasses.replace(config, output_file=_usual_output(config, source))
     data = _data(config, source.run)
     modeler = _modeler(source, data, config.top_k)
     if config.output_model_tgz:
         _pack(config.output_model_tgz, source, modeler)
     return _predict(config, source, data, modeler) if config.output_file else 0
+
+
+def _usual_output(config: InferenceConfig, source: Source) -> str:
+    """Where predictions go that no file was named for: into the run's folder."""
+    if config.input_model_tgz:
+        raise UsageError("--output_file is missing: name the CSV file to write.")
+    return storage.join(source.folder, PREDICTIONS)
 
 
 def _from_run(config: InferenceConfig) -> Source:

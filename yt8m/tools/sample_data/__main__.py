@@ -2,7 +2,7 @@
 
 import sys
 
-from yt8m.cli import run_main
+from yt8m.program import run_main
 from yt8m.tools.sample_data import main
 
 sys.exit(run_main("yt8m sample-data", main))
