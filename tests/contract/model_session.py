@@ -1,4 +1,4 @@
-"""Builds one model of the contract suite and runs it."""
+"""One model of the contract suite: a tower in evaluation, one in training, fed as the checks need."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from contract.model_cases import CASES, SIZES, B, C, D, T
 
-from yt8m import models
+from yt8m import models, random_keys
 from yt8m.lazy import tf
 from yt8m.types import ModelOutput
 
 NUM_FRAMES = np.array([T, 1, 3, 0, T - 1, 2], np.int32)
+EVERY_FRAME = np.full(B, T, np.int32)
 
 
 def tiny(name: str) -> Any:
@@ -24,59 +25,81 @@ def tiny(name: str) -> Any:
     return models.create(name, given)
 
 
-def draw(name: str, seed: int = 0) -> np.ndarray:
-    """L2-normalised input for the model's level, zero past NUM_FRAMES."""
-    shape = (B, T, D) if models.get(name).level == "frame" else (B, D)
-    x = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-    x /= np.linalg.norm(x, axis=-1, keepdims=True)
-    if x.ndim == 3:
-        x[np.arange(T) >= NUM_FRAMES[:, None]] = 0
-    return x
+class Tower:
+    """One tower: its output, the heads that are trained, and gradients of a weighted sum of them."""
+
+    def __init__(self, output: ModelOutput, variables: list[Any]) -> None:
+        self.predictions, self.logits = output.predictions, output.logits
+        self.heads = [output.predictions if output.logits is None else output.logits]
+        self.heads += [side.logits for side in output.side_outputs]
+        slope = tf.reshape(tf.cos(tf.range(C, dtype=tf.float32)), [1, C])
+        self.gradients = tf.gradients([tf.reduce_sum(slope * tf.sin(head)) for head in self.heads], variables)
 
 
 class Built:
-    """A model with variables, in a session; `run` builds another tower of it."""
+    """A model in a session.
+
+    Attributes:
+      evaluation, training: the two towers, over the same variables.
+      uncounted: predictions in evaluation without num_frames.
+      variables: the trainable ones.
+    """
 
     def __init__(self, name: str, session: Any) -> None:
-        self.model, self.session, self._started = tiny(name), session, False
+        self.name, self.session, self._model = name, session, tiny(name)
+        shape = [None, None, D] if models.get(name).level == "frame" else [None, D]
+        self._x = tf.placeholder(tf.float32, shape)
+        self._num_frames = tf.placeholder(tf.int32, [None])
+        self._step = tf.placeholder_with_default(tf.constant(5, tf.int64), [])
+        evaluated = self._build(is_training=False)
+        self.variables = tf.trainable_variables()
+        with random_keys.scope(7, self._step):
+            trained = self._build(is_training=True)
+        assert tf.trainable_variables() == self.variables, "a second tower made variables of its own"
+        self.evaluation, self.training = (Tower(output, self.variables) for output in (evaluated, trained))
+        self.uncounted = self._build(is_training=False, counted=False).predictions
+        self._start()
 
-    def build(self, x: Any, num_frames: Any = None, is_training: bool = False) -> ModelOutput:
-        """One more tower over the same variables."""
+    def _build(self, is_training: bool, counted: bool = True) -> ModelOutput:
         with tf.variable_scope("tower", reuse=tf.AUTO_REUSE):
             return ModelOutput.of(
-                self.model.create_model(
-                    tf.convert_to_tensor(x),
+                self._model.create_model(
+                    self._x,
                     vocab_size=C,
-                    num_frames=None if num_frames is None else tf.convert_to_tensor(num_frames),
+                    num_frames=self._num_frames if counted else None,
                     is_training=is_training,
                     labels=None,
                 )
             )
 
-    def run(self, fetches: Any, feed: Any = None) -> Any:
-        """Evaluates; the variables get reproducible random values at the first call."""
-        if not self._started:
-            self.session.run(tf.global_variables_initializer())
-            self._perturb()
-            self._started = True
-        return self.session.run(fetches, feed)
-
-    def predict(self, x: Any, num_frames: Any = None, is_training: bool = False) -> np.ndarray:
-        """Predictions [B, C]."""
-        return self.run(self.build(x, num_frames, is_training).predictions)
-
-    def _perturb(self) -> None:
+    def _start(self) -> None:
         """Moves variables off their initial zeros and ones, lest a dead path goes unseen."""
-        rng = np.random.default_rng(3)
-        for variable in tf.global_variables():
-            value = variable.eval(self.session)
-            noise = np.abs(rng.normal(size=value.shape)) * 0.2
-            variable.load((value + noise).astype(value.dtype), self.session)
+        variables, rng = tf.global_variables(), np.random.default_rng(3)
+        self.session.run(tf.global_variables_initializer())
+        moved = {
+            variable.initial_value: value + np.abs(rng.normal(size=value.shape)).astype(value.dtype) * 0.2
+            for variable, value in zip(variables, self.session.run(variables), strict=True)
+        }
+        self.session.run([variable.initializer for variable in variables], moved)
+
+    def draw(self) -> np.ndarray:
+        """L2-normalised input for the model's level, zero past NUM_FRAMES."""
+        frames = self._x.shape.rank == 3
+        x = np.random.default_rng(0).normal(size=(B, T, D) if frames else (B, D)).astype(np.float32)
+        x /= np.linalg.norm(x, axis=-1, keepdims=True)
+        return x * (np.arange(T) < NUM_FRAMES[:, None])[:, :, None] if frames else x
+
+    def run(self, fetches: Any, x: np.ndarray, num_frames: np.ndarray = NUM_FRAMES, step: int = 5) -> Any:
+        """Evaluates `fetches` for one batch."""
+        return self.session.run(fetches, {self._x: x, self._num_frames: num_frames, self._step: step})
 
 
 @contextlib.contextmanager
 def built(name: str) -> Iterator[Built]:
     """A fresh graph and session with the model called `name`."""
-    with tf.Graph().as_default(), tf.Session() as session:
+    # Each graph runs a few times: optimising it costs more than it saves.
+    options = tf.GraphOptions(optimizer_options=tf.OptimizerOptions(opt_level=tf.OptimizerOptions.L0))
+    options.rewrite_options.disable_meta_optimizer = True
+    with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(graph_options=options)) as session:
         tf.set_random_seed(4)
         yield Built(name, session)
