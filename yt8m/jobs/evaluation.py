@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from yt8m import runner
+from yt8m import runner, storage
 from yt8m.config import DataConfig, EvalConfig, TrainConfig
 from yt8m.errors import RunError
 from yt8m.graph.inference_model import write_inference_model
 from yt8m.jobs import eval_report, sample, saved_run, workload
 from yt8m.jobs.best import keep_best
 from yt8m.runner import checkpoints
-from yt8m.storage import join
 
 POLL_SECONDS = 5.0
 
@@ -42,11 +41,12 @@ def evaluate(config: EvalConfig) -> int:
     parts.inputter.files()
     for checkpoint in _checkpoints(train_dir, config.run_once):
         outcome = _run(config, run, train_dir, checkpoint, parts)
-        if outcome.exit_code:
+        if outcome.exit_code and not _was_deleted(checkpoint, config):
             return outcome.exit_code
-        done = Evaluated(checkpoint, outcome.global_step, *_figures(outcome.results))
-        eval_report.write(train_dir, done, run)
-        _keep(config, run, train_dir, done, parts)
+        if not outcome.exit_code:
+            done = Evaluated(checkpoint, outcome.global_step, *_figures(outcome.results))
+            eval_report.write(train_dir, done, run)
+            _keep(config, run, train_dir, done, parts)
     return 0
 
 
@@ -64,23 +64,31 @@ def _data(config: EvalConfig, run: TrainConfig) -> DataConfig:
 
 
 def _checkpoints(train_dir: str, run_once: bool) -> Iterator[str]:
-    """The newest checkpoint; unless `run_once`, then each newer one.
+    """The newest checkpoint; unless `run_once`, then each newer one as it comes.
 
     Raises:
       RunError: there is none to begin with.
     """
-    last = None
-    while True:
-        newest = checkpoints.newest_readable(train_dir)
-        if newest is None and last is None:
-            raise RunError(f"no checkpoint in {train_dir}: train first, or name another --train_dir.")
-        if newest is not None and newest != last:
-            yield newest
-            last = newest
-        elif not run_once:
-            time.sleep(POLL_SECONDS)
-        if run_once:
-            return
+    last = checkpoints.newest_readable(train_dir)
+    if last is None:
+        raise RunError(f"no checkpoint in {train_dir}: train first, or name another --train_dir.")
+    yield last
+    while not run_once:
+        time.sleep(POLL_SECONDS)
+        # By name first: to see that a checkpoint is readable means to read all of it.
+        if max(checkpoints.steps_in(train_dir), default=-1) > checkpoints.step_of(last):
+            newest = checkpoints.newest_readable(train_dir)
+            if newest is not None and newest != last:
+                last = newest
+                yield last
+
+
+def _was_deleted(checkpoint: str, config: EvalConfig) -> bool:
+    """Whether training took the checkpoint away while it was evaluated: then the next one is waited for."""
+    gone = not config.run_once and not storage.exists(f"{checkpoint}.index")
+    if gone:
+        logging.warning("%s was deleted while it was evaluated; waiting for the next", checkpoint)
+    return gone
 
 
 def _run(
@@ -112,7 +120,7 @@ def _keep(
 ) -> None:
     """What an evaluation leaves beside its report."""
     prefix = write_inference_model(
-        join(train_dir, "inference_model"),
+        storage.join(train_dir, "inference_model"),
         done.checkpoint,
         parts.modeler,
         frame_features=run.data.frame_features,

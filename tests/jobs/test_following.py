@@ -1,0 +1,43 @@
+"""eval.py beside a training run: each new checkpoint once, without spinning."""
+
+from __future__ import annotations
+
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+from golden_data import golden
+
+from yt8m import train
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def train_to(folder: pathlib.Path, step: int) -> None:
+    data = golden("checkpoint_logistic/train.tfrecord")
+    flags = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", "--num_classes=10"]
+    more = [f"--max_steps={step}", "--batch_size=16", "--num_epochs=50"]
+    assert train.main([f"--train_data_pattern={data}", f"--train_dir={folder}", *flags, *more]) == 0
+
+
+@pytest.mark.long
+def test_each_new_checkpoint_is_evaluated_once(tmp_path: pathlib.Path) -> None:
+    train_to(tmp_path / "run", 3)
+    data = golden("checkpoint_logistic/test.tfrecord")
+    words = [sys.executable, "eval.py", f"--train_dir={tmp_path}/run", f"--eval_data_pattern={data}"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=ROOT)
+    try:
+        evaluated = (line.split()[5] for line in process.stderr if "epoch/eval number" in line)
+        assert next(evaluated) == "3"
+        train_to(tmp_path / "run", 6)
+        assert next(evaluated) == "6"
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+        assert process.wait(30) == 130
+        assert "epoch/eval number" not in rest
+        assert "Traceback" not in rest
+    finally:
+        process.kill()
+        process.wait()
