@@ -51,16 +51,18 @@ def _parse(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 class TinyModeler(Modeler):
-    """Softmax regression; `noise` adds random numbers to the features in training."""
+    """Softmax regression; `noise` adds random numbers in training, `blocks` waits for ever."""
 
-    def __init__(self, noise: float = 0.0) -> None:
-        self.noise = noise
+    def __init__(self, noise: float = 0.0, blocks: bool = False) -> None:
+        self.noise, self.blocks = noise, blocks
 
     def build(self, batch: Any, is_training: bool) -> ModelOutput:
         features, labels = batch
         if is_training and self.noise:
             seed = random_keys.next_seed()
             features += self.noise * tf.random.stateless_normal(tf.shape(features), seed)
+        if is_training and self.blocks:
+            features += tf.FIFOQueue(1, tf.float32, [[]]).dequeue()
         weights = tf.get_variable("weights", [FEATURES, CLASSES], initializer=tf.glorot_uniform_initializer())
         logits = features @ weights
         loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from absl import logging
 
@@ -54,6 +55,7 @@ def newest_readable(model_dir: str) -> str | None:
     Raises:
       RunError: there are checkpoints and none can be read: to start afresh over them would lose a run.
     """
+    read_state(model_dir)  # says so where it is damaged
     damaged: list[str] = []
     for step in steps_in(model_dir):
         path = path_of(model_dir, step)
@@ -66,6 +68,25 @@ def newest_readable(model_dir: str) -> str | None:
         logging.error("DAMAGED CHECKPOINT: %s cannot be used: %s", path, problem)
     _refuse_a_fresh_start(model_dir, damaged)
     return None
+
+
+def read_state(model_dir: str) -> Any:
+    """The CheckpointState that `model_dir` points to; None for none, or (with a warning) garbage."""
+    path = storage.join(model_dir, STATE)
+    if not storage.exists(path):
+        return None
+    try:
+        return tf.train.get_checkpoint_state(model_dir)
+    except ValueError as error:  # UnicodeDecodeError among them
+        logging.warning("THE FILE %s IS DAMAGED and is left out: %s", path, error)
+        return None
+
+
+def pointed_to(model_dir: str) -> str | None:
+    """The checkpoint that the state file names, which is written last of all, if it can be read."""
+    state = read_state(model_dir)
+    path = str(state.model_checkpoint_path) if state is not None else ""
+    return path if path and not problem_of(path) else None
 
 
 def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
@@ -93,7 +114,7 @@ def problem_of(checkpoint: str) -> str:
         reader = tf.train.load_checkpoint(checkpoint)
         for tensor in reader.get_variable_to_shape_map():
             reader.get_tensor(tensor)
-    except (tf.errors.OpError, ValueError, RuntimeError, OSError, MemoryError) as error:
+    except Exception as error:  # the reader raises whatever its binding makes of it, IndexError too
         return (str(error).splitlines() or [type(error).__name__])[0]
     return ""
 
@@ -145,9 +166,7 @@ def write_state(model_dir: str, step: int, keep: int) -> None:
 
 def _last_preserved(model_dir: str, times: Mapping[int, float]) -> float:
     """From the state file; a run's first checkpoint starts the clock and is not itself preserved."""
-    state = (
-        tf.train.get_checkpoint_state(model_dir) if storage.exists(storage.join(model_dir, STATE)) else None
-    )
+    state = read_state(model_dir)
     if state is not None and state.last_preserved_timestamp > 0:
         return float(state.last_preserved_timestamp)
     return min(times.values()) - 1e-3

@@ -35,8 +35,8 @@ class RunnerConfig:
         the averages of the weights where it is not 0.
       exact_resume: the position in the data is saved beside each checkpoint.
       split_batch: one batch a step, cut over the towers; False: one batch dequeued for each tower.
-      signature: what else shapes the graph (model, features, ...), as JSON has it. A checkpoint with
-        another signature is restored into a graph rebuilt from code.
+      signature: what else shapes the graph (model, features, epochs, ...), as JSON has it. A checkpoint
+        with another signature, or a run that gives none, gets its graph rebuilt from code.
       input_signature: what else shapes the stream of examples (epochs, shuffling, ...); a saved position
         of another stream is not taken.
       checkpoint: for evaluation and inference, which one; empty for the newest in `model_dir`.

@@ -1,0 +1,179 @@
+"""When runs are saved, what is kept, and what damage does."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import re
+import shutil
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_workload import TinyInputter
+
+from yt8m.lazy import tf
+from yt8m.runner import checkpoints
+
+
+def saved(folder: pathlib.Path) -> list[int]:
+    return sorted(int(path.stem.split("-")[1]) for path in folder.glob("model.ckpt-*.index"))
+
+
+def test_first_every_n_and_last(train: Callable, data: str, tmp_path: pathlib.Path) -> None:
+    outcome = train(
+        inputter=TinyInputter(data, 8, epochs=3),
+        checkpoints={"save_checkpoint_steps": 4, "keep_checkpoints": 9},
+    )
+    assert (outcome.status, outcome.global_step, outcome.exit_code) == ("out_of_data", 15, 0)
+    assert saved(tmp_path / "run") == [0, 4, 8, 12, 15]
+    assert tf.train.latest_checkpoint(str(tmp_path / "run")).endswith("model.ckpt-15")
+
+
+def test_the_newest_stay_and_positions_go_with_their_checkpoints(
+    train: Callable, tmp_path: pathlib.Path
+) -> None:
+    wanted = {"save_checkpoint_steps": 2, "keep_checkpoints": 3}
+    train(max_steps=9, checkpoints=wanted, exact_resume=True)
+    assert saved(tmp_path / "run") == [6, 8, 9]
+    positions = sorted(path.name for path in (tmp_path / "run").glob("input-*.index"))
+    assert positions == ["input-6.index", "input-8.index", "input-9.index"]
+    state = tf.train.get_checkpoint_state(str(tmp_path / "run"))
+    assert [pathlib.Path(path).name for path in state.all_model_checkpoint_paths] == [
+        "model.ckpt-6",
+        "model.ckpt-8",
+        "model.ckpt-9",
+    ]
+    train(max_steps=12, checkpoints=wanted)
+    assert saved(tmp_path / "run") == [9, 10, 12]
+
+
+def test_a_moved_run_is_whole(train: Callable, tmp_path: pathlib.Path) -> None:
+    train(max_steps=3)
+    (tmp_path / "run").rename(tmp_path / "elsewhere")
+    assert tf.train.latest_checkpoint(str(tmp_path / "elsewhere")) == str(tmp_path / "elsewhere/model.ckpt-3")
+    assert train(max_steps=5, model_dir=str(tmp_path / "elsewhere")).global_step == 5
+
+
+@given(
+    gaps=st.lists(st.floats(1.0, 2000.0), min_size=1, max_size=40),
+    keep=st.integers(1, 6),
+)
+def test_what_is_kept(gaps: list[float], keep: int) -> None:
+    """Played through save by save: the newest stay, the others are a quarter of an hour apart, and near."""
+    now, times, preserved = 1e9, {}, 1e9
+    history = []
+    for step, gap in enumerate(gaps):
+        now += gap
+        times[step] = now
+        history.append(now)
+        doomed, preserved = checkpoints.to_delete(times, keep, preserved)
+        times = {found: when for found, when in times.items() if found not in doomed}
+    newest = list(range(len(gaps)))[-keep:]
+    assert set(newest) <= set(times)
+    old = [when for step, when in sorted(times.items()) if step not in newest]
+    assert all(later - earlier >= 900 for earlier, later in itertools.pairwise(old))
+    assert len(old) <= (history[-1] - 1e9) / 900
+    # Whatever was deleted lies within a quarter of an hour after one that was kept.
+    for step, when in enumerate(history):
+        if step not in times:
+            assert any(0 <= when - kept < 900 for kept in [1e9, *old])
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "no data", "no index", "truncated index"])
+def test_a_damaged_newest_checkpoint_is_passed_over_loudly(
+    train: Callable, tmp_path: pathlib.Path, lines: Callable[[], list[str]], damage: str
+) -> None:
+    run = tmp_path / "run"
+    train(max_steps=6, checkpoints={"save_checkpoint_steps": 4})
+    harm(run, 6, damage)
+    outcome = train(max_steps=5)
+    assert (outcome.status, outcome.global_step) == ("finished", 5)
+    assert sum("DAMAGED CHECKPOINT" in line and "model.ckpt-6" in line for line in lines()) == 1
+    assert sum("GOING ON FROM THE OLDER CHECKPOINT" in line for line in lines()) == 1
+    # Trained over, the damaged step is whole again.
+    assert train(max_steps=6).global_step == 6
+    assert not checkpoints.problem_of(str(run / "model.ckpt-6"))
+
+
+def harm(run: pathlib.Path, step: int, damage: str) -> None:
+    data, index = run / f"model.ckpt-{step}.data-00000-of-00001", run / f"model.ckpt-{step}.index"
+    content = bytearray(data.read_bytes())
+    if damage == "truncate":
+        data.write_bytes(content[: len(content) // 2])
+    elif damage == "flip":
+        content[len(content) // 2] ^= 1
+        data.write_bytes(content)
+    elif damage == "no data":
+        data.unlink()
+    elif damage == "no index":
+        index.unlink()
+    else:
+        index.write_bytes(index.read_bytes()[:20])
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\x00 garbage {", b'model_checkpoint_path: "model.ckpt-99"'])
+def test_a_garbage_state_file_does_not_matter(
+    train: Callable, tmp_path: pathlib.Path, content: bytes
+) -> None:
+    train(max_steps=3)
+    (tmp_path / "run" / "checkpoint").write_bytes(content)
+    once = {"inputter": TinyInputter(str(tmp_path / "rows.tfrecord"), 8, 1), "signature": {"epochs": 1}}
+    for mode in ("eval", "train"):
+        assert train(mode=mode, max_steps=4, **once).global_step == {"eval": 3, "train": 4}[mode]
+
+
+def test_never_a_fresh_start_over_checkpoints(train: Callable, tmp_path: pathlib.Path) -> None:
+    train(max_steps=2)
+    for path in (tmp_path / "run").glob("model.ckpt-*.data*"):
+        path.write_bytes(b"")
+    before = sorted(path.name for path in (tmp_path / "run").iterdir())
+    outcome = train(max_steps=4)
+    assert (outcome.status, outcome.exit_code) == ("failed", 1)
+    assert "none can be read" in outcome.message
+    assert "--start_new_model" in outcome.message
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == before
+
+
+def test_a_first_save_that_was_cut_short_is_no_run(train: Callable, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "model.ckpt-0.data-00000-of-00001").write_bytes(b"half")
+    assert train(max_steps=2).global_step == 2
+
+
+def test_a_damaged_meta_graph_is_rebuilt(
+    train: Callable, tmp_path: pathlib.Path, lines: Callable[[], list[str]]
+) -> None:
+    train(max_steps=2)
+    (tmp_path / "run" / "model.ckpt-2.meta").write_bytes(b"\xff\xff\xff")
+    assert train(max_steps=3).global_step == 3
+    assert sum("its .meta cannot be read" in line for line in lines()) == 1
+
+
+def test_eval_without_a_checkpoint(train: Callable) -> None:
+    outcome = train(mode="eval")
+    assert (outcome.status, outcome.exit_code) == ("failed", 1)
+    assert "no checkpoint" in outcome.message
+
+
+def test_killed_between_any_two_files_of_a_save(train: Callable, tmp_path: pathlib.Path) -> None:
+    """What was written of step 4, file by file, on top of a whole step 2: each such folder goes on."""
+    run, same = tmp_path / "run", {"exact_resume": True, "checkpoints": {"keep_checkpoints": 1}}
+    train(max_steps=2, **same)
+    shutil.copytree(run, tmp_path / "before")
+    train(max_steps=4, **same)
+    names = [path for path in run.iterdir() if "-4." in path.name] + [run / "checkpoint"]
+    names.sort(key=lambda path: path.stat().st_mtime_ns)
+    assert [re.sub(r"\..*", "", path.name) for path in names] == ["input-4"] * 3 + ["model"] * 3 + [
+        "checkpoint"
+    ]
+    reached = []
+    for count in range(len(names)):
+        folder = tmp_path / f"killed{count}"
+        shutil.copytree(tmp_path / "before", folder)
+        for path in names[:count]:
+            shutil.copy2(path, folder)
+        # The limit is passed already where step 4 was found: nothing is done, and the step is told.
+        reached.append(train(max_steps=3, model_dir=str(folder), **same).global_step)
+    assert reached == [3] * 5 + [4] * 2

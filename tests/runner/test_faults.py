@@ -1,0 +1,141 @@
+"""What a user may rely on when something goes wrong while a run is under way."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Callable
+
+import pytest
+from tiny_workload import TinyInputter, TinyModeler, write_rows
+
+from yt8m.errors import UsageError
+from yt8m.lazy import tf
+from yt8m.runner import CallbackConfig, checkpoints
+
+
+def finite_and_whole(run: pathlib.Path) -> int:
+    """The step of the newest checkpoint, which can be read and is finite."""
+    path = checkpoints.newest_readable(str(run))
+    assert path is not None
+    reader = tf.train.load_checkpoint(path)
+    for name in reader.get_variable_to_shape_map():
+        value = reader.get_tensor(name)
+        assert (value == value).all()
+    return checkpoints.step_of(path)
+
+
+@pytest.mark.long
+def test_a_file_limit_while_saving(start: Callable, tmp_path: pathlib.Path) -> None:
+    process = start(
+        max_steps=30,
+        checkpoints={"save_checkpoint_steps": 5},
+        callbacks={"tiny_hooks:FileLimit": {"step": 12, "size": 100}},
+    )
+    output, _ = process.communicate()
+    assert process.returncode == 1
+    status, step, message = json.loads(output.splitlines()[-1])
+    assert (status, step) == ("failed", 15)
+    assert "cannot save the checkpoint" in message
+    assert finite_and_whole(tmp_path / "run") == 10
+    assert not list((tmp_path / "run").glob("*-15*"))
+
+
+@pytest.mark.long
+def test_an_event_file_and_metrics_without_room_do_not_end_a_run(
+    start: Callable, tmp_path: pathlib.Path
+) -> None:
+    """The limit lets the small checkpoint through, but not the event file, which holds the graph."""
+    run = tmp_path / "run"
+    first = start(max_steps=2)
+    first.communicate()
+    biggest = max(path.stat().st_size for path in run.glob("model.ckpt-2.*"))
+    run.joinpath("metrics.jsonl").write_bytes(b"\n" * (2 * biggest))
+    process = start(
+        max_steps=60,
+        save_summary_steps=1,
+        callbacks={"tiny_hooks:FileLimit": {"step": 3, "size": biggest + 10_000}},
+    )
+    output, log = process.communicate()
+    assert process.returncode == 0, log
+    assert json.loads(output.splitlines()[-1])[:2] == ["finished", 60]
+    assert log.count("metrics.jsonl cannot be written any more") == 1
+    assert log.count("the event file in") == 1
+
+
+@pytest.mark.parametrize(
+    "names", [("tiny_hooks:Raises", "tiny_hooks:Closed"), ("tiny_hooks:Closed", "tiny_hooks:Raises")]
+)
+def test_a_callback_that_raises(train: Callable, tmp_path: pathlib.Path, names: tuple[str, ...]) -> None:
+    options = {"tiny_hooks:Raises": {"step": 7}, "tiny_hooks:Closed": {"path": str(tmp_path / "closed")}}
+    outcome = train(CallbackConfig(names, options), max_steps=20, checkpoints={"save_checkpoint_steps": 5})
+    assert (outcome.status, outcome.exit_code, outcome.global_step) == ("failed", 1, 7)
+    assert "503" in outcome.message
+    assert finite_and_whole(tmp_path / "run") == 5
+    assert (tmp_path / "closed").read_text() == "closed\n"
+
+
+def test_nan_in_the_data_stops_at_that_step(train: Callable, tmp_path: pathlib.Path) -> None:
+    poisoned = write_rows(tmp_path / "poisoned.tfrecord", poison=20)
+    outcome = train(inputter=TinyInputter(poisoned, 8, shuffle=0), checkpoints={"save_checkpoint_steps": 1})
+    assert outcome.exit_code == 1
+    assert "not finite" in outcome.message
+    assert "weights" in outcome.message
+    assert finite_and_whole(tmp_path / "run") == 2  # row 20 is in the third batch
+
+
+def test_nan_without_the_guard_is_never_saved(train: Callable, tmp_path: pathlib.Path) -> None:
+    poisoned = write_rows(tmp_path / "poisoned.tfrecord", poison=20)
+    outcome = train(["train_speed"], inputter=TinyInputter(poisoned, 8, epochs=1, shuffle=0))
+    assert outcome.exit_code == 1
+    assert "weights is not finite" in outcome.message
+    assert finite_and_whole(tmp_path / "run") == 0
+
+
+def test_the_guard_names_step_and_variable(train: Callable, tmp_path: pathlib.Path) -> None:
+    poisoned = write_rows(tmp_path / "poisoned.tfrecord", poison=20)
+    outcome = train(["train_guard"], inputter=TinyInputter(poisoned, 8, shuffle=0))
+    assert "step 3: the gradient of weights is not finite" in outcome.message
+
+
+def test_a_broken_record_is_one_clear_message(train: Callable, tmp_path: pathlib.Path, data: str) -> None:
+    content = bytearray(pathlib.Path(data).read_bytes())
+    content[len(content) // 2] ^= 1
+    pathlib.Path(data).write_bytes(content)
+    outcome = train(inputter=TinyInputter(data, 8, epochs=1, shuffle=0))
+    assert (outcome.status, outcome.exit_code) == ("failed", 1)
+    assert outcome.message.startswith("DataLossError")
+    assert "\n" not in outcome.message
+
+
+def test_only_the_iterator_ends_the_data(train: Callable) -> None:
+    """An OutOfRangeError of any other op is a failure."""
+
+    class Other(TinyModeler):
+        def build(self, batch, is_training):  # type: ignore[no-untyped-def]
+            queue = tf.FIFOQueue(1, tf.float32, [[]])
+            with tf.control_dependencies([queue.close()]):
+                extra = queue.dequeue()
+            output = super().build(batch, is_training)
+            return dataclasses.replace(output, loss=output.loss + extra)
+
+    outcome = train(modeler=Other(), max_steps=3, log_every_n_iter=1)
+    assert (outcome.status, outcome.exit_code) == ("failed", 1)
+
+
+def test_refusals_come_before_anything_is_written(train: Callable, tmp_path: pathlib.Path) -> None:
+    for callbacks, expected in (
+        (["train_los"], "did you mean train_loss"),
+        (["eval_basic"], "is for eval"),
+        (["train_loss", "train_loss"], "stands twice"),
+        (["tiny_hooks:Nothing"], "cannot load"),
+        (["tiny_hooks:Losses"], "cannot be made"),
+    ):
+        with pytest.raises(UsageError, match=expected):
+            train(callbacks, max_steps=2)
+    with pytest.raises(UsageError, match="unknown runner"):
+        train(name="locl_runner")
+    with pytest.raises(UsageError, match="local_runner drives one tower"):
+        train(name="local_runner", gpu_count=2)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,82 @@
+"""The loop that merges what hooks ask for, and the graph that a runner makes."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+from tiny_workload import TinyInputter, TinyModeler
+
+from yt8m import runner
+from yt8m.graph import EvalOps, TrainOps
+from yt8m.lazy import tf
+from yt8m.runner.every import Every
+from yt8m.runner.session import run_step
+
+
+class Asks(tf.train.SessionRunHook):
+    """Asks for what it is made with."""
+
+    def __init__(self, fetches: Any, feeds: Any = None, options: Any = None) -> None:
+        self.arguments = tf.train.SessionRunArgs(fetches, feeds, options)
+
+    def before_run(self, run_context: Any) -> Any:
+        return self.arguments
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self.got = run_values
+        if self.got.results == 12:
+            run_context.request_stop()
+
+
+def test_fetches_feeds_and_options_of_all_hooks_meet_in_one_run() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        left, right = tf.placeholder(tf.int32, []), tf.placeholder(tf.int32, [])
+        counter = tf.get_variable("counter", initializer=0)
+        session.run(counter.initializer)
+        step = counter.assign_add(1)
+        options = tf.RunOptions(trace_level=tf.RunOptions.SOFTWARE_TRACE)
+        hooks = [Asks(left * right, {left: 3}), Asks(None, {right: 4}), Asks([step], options=options)]
+        assert run_step(session, step, hooks)
+        assert hooks[0].got.results == 12
+        assert hooks[1].got.results is None
+        assert hooks[2].got.results == [1]
+        assert hooks[0].got.run_metadata is not None
+        assert session.run(counter) == 1
+        with pytest.raises(RuntimeError, match="two callbacks feed"):
+            run_step(session, step, [Asks(left, {left: 3}), Asks(None, {left: 4})])
+
+
+@pytest.mark.parametrize("name", ["local_runner", "parameter_server_runner"])
+def test_a_runner_gives_its_graph_without_running_it(tmp_path: pathlib.Path, data: str, name: str) -> None:
+    towers = 2 if name == "parameter_server_runner" else 1
+    config = runner.RunnerConfig(model_dir=str(tmp_path / "run"), gpu_count=towers, name=name)
+    made = runner.build(config, TinyInputter(data), TinyModeler())
+    with tf.Graph().as_default():
+        created = made.create_graph()
+        assert isinstance(created.ops, TrainOps)
+        assert created.checkpoint is None
+        devices = {variable.device for variable in tf.trainable_variables()}
+        assert devices == {"/device:CPU:0"}
+    with tf.Graph().as_default():
+        assert isinstance(made.replicate_graph(), TrainOps)
+    evaluated = runner.RunnerConfig(mode="eval", model_dir=str(tmp_path / "run"))
+    with tf.Graph().as_default():
+        assert isinstance(
+            runner.build(evaluated, TinyInputter(data), TinyModeler()).replicate_graph(), EvalOps
+        )
+
+
+def test_every_tolerates_jumps_and_counts_from_where_it_fired() -> None:
+    now = [0.0]
+    often = Every(steps=10, seconds=60, clock=lambda: now[0])
+    often.fired(7)
+    assert not often.due(9)
+    assert often.due(10)
+    assert often.due(13)
+    often.fired(13)
+    assert not often.due(19)
+    now[0] = 60.0
+    assert often.due(14)
+    assert not Every().due(10**9)

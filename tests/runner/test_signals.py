@@ -1,0 +1,80 @@
+"""SIGTERM and ctrl-C, sent to real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from yt8m.runner.signals import StopSignals
+
+pytestmark = pytest.mark.long
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_step_in_hand_is_saved(start: Callable, tmp_path: pathlib.Path, number: int) -> None:
+    process = start(callbacks={"tiny_hooks:Gate": {"step": 20}})
+    assert process.stdout.readline() == "at step 20\n"
+    process.send_signal(number)
+    output, log = process.communicate()
+    assert process.returncode == 128 + number, log
+    status, step, _ = json.loads(output.splitlines()[-1])
+    assert status == "stopped"
+    assert step >= 20
+    assert (tmp_path / "run" / f"model.ckpt-{step}.index").exists()
+    assert f'model_checkpoint_path: "model.ckpt-{step}"' in (tmp_path / "run" / "checkpoint").read_text()
+
+
+ABOUT = {"tiny_hooks:Gate": {"step": 0}}
+
+
+def test_blocked_in_a_dequeue_it_ends_within_the_grace(start: Callable, tmp_path: pathlib.Path) -> None:
+    process = start(blocks=True, stop_grace_seconds=0.3, callbacks=ABOUT)
+    assert process.stdout.readline() == "about to run\n"
+    process.send_signal(signal.SIGTERM)
+    output, log = process.communicate()
+    assert process.returncode == 143, log
+    assert json.loads(output.splitlines()[-1])[:2] == ["stopped", 0]
+    assert (tmp_path / "run" / "model.ckpt-0.index").exists()
+
+
+def test_blocked_in_the_system_it_ends_all_the_same(start: Callable, tmp_path: pathlib.Path) -> None:
+    """Opening a pipe that nobody writes to: closing the session does not help."""
+    os.mkfifo(tmp_path / "pipe")
+    process = start(data=str(tmp_path / "pipe"), stop_grace_seconds=0.3, callbacks=ABOUT)
+    assert process.stdout.readline() == "about to run\n"
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate()
+    assert process.returncode == 143, log
+    assert "ending the process" in log
+    assert (tmp_path / "run" / "model.ckpt-0.index").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_at_once(start: Callable, number: int) -> None:
+    process = start(blocks=True, stop_grace_seconds=3600, callbacks=ABOUT)
+    assert process.stdout.readline() == "about to run\n"
+    process.send_signal(number)
+    assert any("stopping after this step" in line for line in process.stderr)
+    process.send_signal(number)
+    _, log = process.communicate()
+    assert process.returncode == 128 + number, log
+
+
+def test_outside_of_the_main_thread_nothing_is_touched() -> None:
+    seen = []
+
+    def enter() -> None:
+        with StopSignals(1.0) as signals:
+            signals.noticed()
+            seen.append((signals.requested, signal.getsignal(signal.SIGTERM)))
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert seen == [(False, signal.getsignal(signal.SIGTERM))]

@@ -1,0 +1,33 @@
+"""`python tiny_run.py '{"model_dir": ..., ...}'`: one run of the tiny workload in a process of its own.
+
+Prints status, step and message as the last line and exits with the outcome's code. Beside RunnerConfig's
+fields: `data`, `epochs`, `noise`, `blocks`, `callbacks` (options by name), `checkpoints` (as a dict).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from absl import logging
+from tiny_workload import TinyInputter, TinyModeler
+
+from yt8m import runner
+from yt8m.config import CheckpointConfig
+
+
+def main() -> int:
+    logging.set_verbosity(logging.INFO)
+    given = json.loads(sys.argv[1])
+    inputter = TinyInputter(given.pop("data"), 8, given.pop("epochs", None))
+    modeler = TinyModeler(given.pop("noise", 0.0), given.pop("blocks", False))
+    callbacks = runner.CallbackConfig(options=given.pop("callbacks", {}))
+    given["checkpoints"] = CheckpointConfig(**given.get("checkpoints", {}))
+    config = runner.RunnerConfig(**{"batch_size_per_gpu": 8, "signature": {"workload": "tiny"}, **given})
+    outcome = runner.build(config, inputter, modeler, callbacks).run()
+    print(json.dumps([outcome.status.value, outcome.global_step, outcome.message]), flush=True)
+    return outcome.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

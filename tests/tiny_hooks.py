@@ -1,0 +1,90 @@
+"""Callbacks for tests, as a user would write them; named `tiny_hooks:Losses` and so on."""
+
+from __future__ import annotations
+
+import resource
+from typing import Any
+
+from yt8m import runner
+from yt8m.lazy import tf
+
+
+class Losses(runner.Callback):
+    """Writes the exact loss of each step."""
+
+    def __init__(self, context: runner.Context, path: str) -> None:
+        super().__init__(context)
+        self.path = path
+
+    def before_run(self, run_context: Any) -> Any:
+        return tf.train.SessionRunArgs(self.context.ops.label_loss)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        with open(self.path, "a") as file:
+            file.write(f"{self.context.step} {float(run_values.results).hex()}\n")
+
+
+class Gate(runner.Callback):
+    """Says `at step N` on the standard output; for step 0, when the first one is about to run."""
+
+    def __init__(self, context: runner.Context, step: int) -> None:
+        super().__init__(context)
+        self.step = step
+
+    def before_run(self, run_context: Any) -> None:
+        if self.step == 0 == self.context.step:
+            print("about to run", flush=True)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if self.context.step == self.step:
+            print(f"at step {self.step}", flush=True)
+
+
+class FileLimit(runner.Callback):
+    """From step `step` on, no file may grow over `size` bytes."""
+
+    def __init__(self, context: runner.Context, step: int, size: int) -> None:
+        super().__init__(context)
+        self.step, self.size = step, size
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if self.context.step == self.step:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (self.size, resource.RLIM_INFINITY))
+
+
+class Raises(runner.Callback):
+    """Raises at step `step`."""
+
+    def __init__(self, context: runner.Context, step: int) -> None:
+        super().__init__(context)
+        self.step = step
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if self.context.step == self.step:
+            raise tf.errors.UnavailableError(None, None, "the bucket answers 503")
+
+
+class Closed(runner.Callback):
+    """Leaves a line in `path` when it is closed."""
+
+    def __init__(self, context: runner.Context, path: str) -> None:
+        super().__init__(context)
+        self.path = path
+
+    def close(self) -> None:
+        with open(self.path, "a") as file:
+            file.write("closed\n")
+
+
+class Plain:
+    """Not even a SessionRunHook of ours: takes nothing, counts its calls."""
+
+    calls: list[str] = []  # noqa: RUF012 - shared on purpose: the test has no other hold on it
+
+    def __init__(self) -> None:
+        self.calls.clear()
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("begin", "after_create_session", "before_run", "after_run", "end"):
+            raise AttributeError(name)
+        return lambda *_: self.calls.append(name)
