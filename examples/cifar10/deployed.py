@@ -22,10 +22,10 @@ from examples.cifar10.modeler import tower_loss
 from examples.cifar10.network import network
 from examples.cifar10.train import last_step
 from yt8m import deploy, flags, graph, log
-from yt8m.cli import run_main
 from yt8m.config import OptimizerConfig
 from yt8m.deploy import DeployedModel, DeploymentConfig
 from yt8m.lazy import tf
+from yt8m.program import run_main
 
 
 def main(argv: Sequence[str] | None = None) -> int:

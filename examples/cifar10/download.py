@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.client
 import urllib.request
+from typing import IO
 
 from absl import logging
 
@@ -35,29 +36,38 @@ def download(data_dir: str, url: str = URL, md5: str = MD5) -> None:
         return
     storage.makedirs(data_dir)
     archive = storage.join(data_dir, url.rpartition("/")[2])
-    if not storage.exists(archive):
+    if storage.exists(archive):
+        with storage.open_read(archive) as file:
+            _copy(file, None, archive, md5)
+    else:
         _fetch(url, archive, md5)
     _unpack(archive, data_dir)
 
 
 def _fetch(url: str, path: str, md5: str) -> None:
     logging.info("fetching %s", url)
-    digest = hashlib.md5(usedforsecurity=False)
     try:
         with urllib.request.urlopen(url, timeout=_SECONDS) as answer, storage.write_atomic(path) as file:
-            while chunk := answer.read(_CHUNK):
-                digest.update(chunk)
-                file.write(chunk)
-            if digest.hexdigest() != md5:
-                raise RunError(
-                    f"{url} is not the file it should be: its md5 is {digest.hexdigest()}, expected {md5}. "
-                    "It was cut on the way or has changed; try again."
-                )
+            _copy(answer, file, url, md5)
     except (OSError, http.client.HTTPException) as error:
         raise RunError(
             f"cannot fetch {url}: {error}. Try again, or put the archive at {path}; "
             "--generated needs no network."
         ) from error
+
+
+def _copy(source: IO[bytes], target: IO[bytes] | None, name: str, md5: str) -> None:
+    """Reads all of `source`, writes it to `target` where there is one, and refuses another sum than `md5`."""
+    digest = hashlib.md5(usedforsecurity=False)
+    while chunk := source.read(_CHUNK):
+        digest.update(chunk)
+        if target is not None:
+            target.write(chunk)
+    if digest.hexdigest() != md5:
+        raise RunError(
+            f"{name} is not the file it should be: its md5 is {digest.hexdigest()}, expected {md5}. "
+            "It was cut on the way or has changed; remove what is there and fetch it again."
+        )
 
 
 def _unpack(archive: str, data_dir: str) -> None:

@@ -9,7 +9,7 @@ from examples.cifar10.config import EvalConfig, TrainConfig
 from examples.cifar10.data import prepare
 from examples.cifar10.modeler import CifarModeler
 from yt8m import flags, log, runner
-from yt8m.cli import run_main
+from yt8m.program import run_main
 from yt8m.runner import Outcome, RunnerConfig
 
 

@@ -13,8 +13,8 @@ from examples.cifar10.data import prepare
 from examples.cifar10.modeler import CifarModeler
 from examples.cifar10.records import NUM_CLASSES
 from yt8m import flags, log, runner, storage
-from yt8m.cli import run_main
 from yt8m.errors import RunError
+from yt8m.program import run_main
 from yt8m.runner import CallbackConfig, RunnerConfig
 
 

@@ -9,8 +9,8 @@ from examples.cifar10.config import TrainConfig
 from examples.cifar10.data import DataSet, prepare
 from examples.cifar10.modeler import CifarModeler
 from yt8m import flags, log, runner
-from yt8m.cli import run_main
 from yt8m.config import CheckpointConfig
+from yt8m.program import run_main
 from yt8m.runner import Outcome, RunnerConfig, StepValues
 
 STEPS, GENERATED_STEPS = 100_000, 300
