@@ -19,7 +19,7 @@ _MASK_DELTA = 0xA282EAD8
 _WORD = 0xFFFFFFFF
 
 
-def _masked_crc(data: bytes) -> bytes:
+def masked_crc(data: bytes) -> bytes:
     """A CRC-32C rotated and shifted, so that a CRC over data holding CRCs stays sound."""
     crc = google_crc32c.value(data)
     rotated = ((crc >> 15) | (crc << 17)) & _WORD
@@ -29,7 +29,7 @@ def _masked_crc(data: bytes) -> bytes:
 def framed(payload: bytes) -> bytes:
     """One record as it stands in a TFRecord file."""
     length = struct.pack("<Q", len(payload))
-    return b"".join((length, _masked_crc(length), payload, _masked_crc(payload)))
+    return b"".join((length, masked_crc(length), payload, masked_crc(payload)))
 
 
 def _varint(value: int) -> bytes:

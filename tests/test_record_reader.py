@@ -1,0 +1,85 @@
+"""Records decoded without TensorFlow against TensorFlow's own protos, and damaged shards."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+from golden_data import golden
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reader_records import frame_record, read_shard
+
+from yt8m import record_reader
+from yt8m.lazy import tf
+
+VALUES = st.one_of(
+    st.lists(st.binary(max_size=20), max_size=4),
+    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4),
+    st.lists(st.floats(width=32, allow_nan=False), max_size=4),
+)
+
+
+def of_proto(feature: Any) -> list[Any]:
+    kind = feature.WhichOneof("kind")
+    return list(getattr(feature, kind).value) if kind else []
+
+
+@given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4))
+@settings(deadline=None)
+def test_any_context_reads_back(context: dict[str, Any]) -> None:
+    record = record_reader.parse(frame_record(context, {}))
+    assert {name: feature.values() for name, feature in record.context.items()} == context
+
+
+@pytest.mark.parametrize("name", ["tiny_video", "tiny_frame", "tiny_segment"])
+def test_published_records(name: str) -> None:
+    path = golden(f"{name}.tfrecord")
+    payloads = read_shard(path)
+    assert list(record_reader.read_shard(str(path))) == payloads
+    for payload in payloads:
+        found, expected = record_reader.parse(payload), tf.train.SequenceExample.FromString(payload)
+        context = {key: of_proto(value) for key, value in expected.context.feature.items()}
+        assert {key: value.values() for key, value in found.context.items()} == context
+        assert found.id() == (context.get("id") or context["video_id"])[0]
+        lists = {
+            k: [of_proto(one) for one in v.feature] for k, v in expected.feature_lists.feature_list.items()
+        }
+        assert {key: [one.values() for one in value] for key, value in found.lists.items()} == lists
+        assert record_reader.parse(payload, with_lists=False).lists == {}
+
+
+def test_unpacked_numbers() -> None:
+    # A Feature as old writers leave it: one field a value in place of one packed field.
+    floats = b"\x12\x0a" + b"\x0d" + np.float32(1.5).tobytes() + b"\x0d" + np.float32(-2).tobytes()
+    ints = b"\x1a\x04" + b"\x08\x07" + b"\x08\x09"
+    for content, expected in ((floats, [1.5, -2.0]), (ints, [7, 9])):
+        entry = b"\x0a\x01x\x12" + bytes([len(content)]) + content
+        features = b"\x0a" + bytes([len(entry)]) + entry
+        parsed = record_reader.parse(b"\x0a" + bytes([len(features)]) + features)
+        assert parsed.context["x"].values() == expected
+
+
+@pytest.mark.parametrize(("at", "number"), [(4, 0), (40, 0), (-30, 11)])
+def test_damage_is_named(tmp_path: pathlib.Path, at: int, number: int) -> None:
+    data = bytearray(golden("tiny_video.tfrecord").read_bytes())
+    data[at] ^= 1
+    path = tmp_path / "bad.tfrecord"
+    path.write_bytes(data)
+    with pytest.raises(record_reader.DamagedError, match=rf"bad.tfrecord: record {number}: "):
+        list(record_reader.read_shard(str(path)))
+
+
+def test_a_shard_cut_short_is_named(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "short.tfrecord"
+    path.write_bytes(golden("tiny_video.tfrecord").read_bytes()[:-3])
+    with pytest.raises(record_reader.DamagedError, match=r"record 11: it is cut short"):
+        list(record_reader.read_shard(str(path)))
+
+
+@pytest.mark.parametrize("payload", [b"\xff" * 30, b"\x0b", b"\x0a\x30abc"])
+def test_what_is_no_proto_is_refused(payload: bytes) -> None:
+    with pytest.raises(ValueError, match=r"Example|past the end|does not end"):
+        record_reader.parse(payload)

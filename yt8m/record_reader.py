@@ -1,0 +1,199 @@
+"""TFRecord shards and the two protos in them, read without TensorFlow; `records` writes the same.
+
+For tools that look at a few fields of each record. An Example is, on the wire, a SequenceExample with a
+context alone, so one decoder serves both.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from yt8m import storage
+from yt8m.errors import RunError
+from yt8m.records import masked_crc
+
+Values = list[bytes] | list[int] | list[float]
+
+_LARGEST = 1 << 31  # no record of this field comes near; a longer one is a damaged length
+
+
+class DamagedError(RunError):
+    """A shard that cannot be read on; what came before is sound."""
+
+
+class Feature(NamedTuple):
+    """One Feature, decoded when it is asked for.
+
+    Attributes:
+      kind: bytes, float, int64, or empty for one without a value.
+      content: the list as it stands in the record.
+    """
+
+    kind: str
+    content: bytes
+
+    def values(self) -> Values:
+        """The values; none for an empty feature."""
+        return _DECODERS[self.kind](self.content) if self.kind else []
+
+
+class Record(NamedTuple):
+    """A decoded Example or SequenceExample.
+
+    Attributes:
+      context: of the whole; in an Example, all there is.
+      lists: for each feature list its frames.
+    """
+
+    context: dict[str, Feature]
+    lists: dict[str, list[Feature]]
+
+    def id(self) -> bytes:
+        """`id`, or `video_id` as files of 2017 have it; empty where there is neither."""
+        for name in ("id", "video_id"):
+            values = self.context[name].values() if name in self.context else []
+            if values and isinstance(values[0], bytes):
+                return values[0]
+        return b""
+
+
+def id_text(video_id: bytes) -> str:
+    """A video's id as CSV files show it."""
+    return video_id.decode("utf-8", "backslashreplace")
+
+
+def read_shard(path: str) -> Iterator[bytes]:
+    """The records of a TFRecord file, one after the other.
+
+    Raises:
+      DamagedError: names the file and the number of the record (from 0) that is damaged or cut short.
+    """
+    with storage.open_read(path) as file:
+        number = 0
+        while header := file.read(12):
+            if len(header) < 12 or header[8:] != masked_crc(header[:8]):
+                raise DamagedError(_damage(path, number, "its length is damaged or cut short"))
+            (length,) = struct.unpack("<Q", header[:8])
+            body = file.read(length + 4) if length < _LARGEST else b""
+            if len(body) < length + 4:
+                raise DamagedError(_damage(path, number, "it is cut short"))
+            payload = body[:length]
+            if body[length:] != masked_crc(payload):
+                raise DamagedError(_damage(path, number, "its checksum is wrong"))
+            yield payload
+            number += 1
+
+
+def _damage(path: str, number: int, what: str) -> str:
+    return f"{path}: record {number}: {what}; fetch the file again, or leave it out."
+
+
+def parse(payload: bytes, with_lists: bool = True) -> Record:
+    """Decodes a serialised Example or SequenceExample.
+
+    Args:
+      payload: one record.
+      with_lists: whether feature lists (the frames) are decoded too.
+
+    Raises:
+      ValueError: it is no such proto.
+    """
+    context: dict[str, Feature] = {}
+    lists: dict[str, list[Feature]] = {}
+    for number, content in _messages(payload):
+        if number == 1:
+            context.update((name, _feature(value)) for name, value in _entries(content))
+        elif number == 2 and with_lists:
+            lists.update((name, [_feature(one) for _, one in _messages(v)]) for name, v in _entries(content))
+    return Record(context, lists)
+
+
+def _entries(content: bytes) -> Iterator[tuple[str, bytes]]:
+    """The entries of a proto map in field 1: names and encoded values."""
+    for _, entry in _messages(content):
+        parts = dict(_messages(entry))
+        yield parts.get(1, b"").decode("utf-8"), parts.get(2, b"")
+
+
+_KINDS = {1: "bytes", 2: "float", 3: "int64"}
+
+
+def _feature(content: bytes) -> Feature:
+    for number, value in _messages(content):
+        if number in _KINDS:
+            return Feature(_KINDS[number], value)
+    return Feature("", b"")
+
+
+def _messages(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """(number, bytes) of the length-delimited fields; others are passed over."""
+    for number, kind, value in _fields(content):
+        if kind == 2:
+            assert isinstance(value, bytes)
+            yield number, value
+
+
+def _fields(content: bytes) -> Iterator[tuple[int, int, bytes | int]]:
+    """(number, wire type, value) of every field; varints as int, the rest as bytes."""
+    place, end = 0, len(content)
+    while place < end:
+        key, place = _varint(content, place)
+        kind = key & 7
+        if kind == 0:
+            value, place = _varint(content, place)
+            yield key >> 3, kind, value
+            continue
+        if kind == 2:
+            size, place = _varint(content, place)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise ValueError(f"wire type {kind} at byte {place}: this is no Example or SequenceExample")
+        if place + size > end:
+            raise ValueError(f"a field of {size} bytes at byte {place} runs past the end of {end}")
+        yield key >> 3, kind, content[place : place + size]
+        place += size
+
+
+def _varint(content: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while place < len(content) and shift < 70:
+        byte = content[place]
+        value |= (byte & 0x7F) << shift
+        place += 1
+        if byte < 0x80:
+            return value, place
+        shift += 7
+    raise ValueError(f"a number at byte {place} does not end")
+
+
+def _bytes_list(content: bytes) -> list[bytes]:
+    return [value for _, value in _messages(content)]
+
+
+def _float_list(content: bytes) -> list[float]:
+    parts = b"".join(value for _, _, value in _fields(content) if isinstance(value, bytes))
+    found: list[float] = np.frombuffer(parts, "<f4").tolist()
+    return found
+
+
+def _int64_list(content: bytes) -> list[int]:
+    found: list[int] = []
+    for _, _, value in _fields(content):
+        found += [value] if isinstance(value, int) else _packed(value)
+    return [value - (1 << 64) if value >> 63 else value for value in found]
+
+
+def _packed(content: bytes) -> list[int]:
+    place, found = 0, []
+    while place < len(content):
+        value, place = _varint(content, place)
+        found.append(value)
+    return found
+
+
+_DECODERS = {"bytes": _bytes_list, "float": _float_list, "int64": _int64_list}
