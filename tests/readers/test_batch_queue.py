@@ -108,6 +108,18 @@ def test_files_are_shuffled_even_where_the_buffer_is_too_small_to(shards: pathli
     assert {frozenset(order) for order in orders} == {frozenset([b"0", b"2", b"3", b"4"])}
 
 
+@pytest.mark.parametrize("readers", [2, 3, 8])
+def test_the_number_of_cores_does_not_change_the_order(
+    shards: pathlib.Path, readers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = BatchQueue(READER, f"{shards}/train*", 4, num_epochs=2, shuffle=True, num_readers=readers)
+    streams = []
+    for cores in (1, 32):
+        monkeypatch.setattr("yt8m.readers.batch_queue._cores", lambda cores=cores: cores)
+        streams.append(stream(queue))
+    assert streams[0] == streams[1]
+
+
 def test_without_a_number_of_epochs_it_goes_on(shards: pathlib.Path) -> None:
     queue = BatchQueue(READER, f"{shards}/train*", 17, num_epochs=None, shuffle=True)
     found = batches(queue, limit=7)
@@ -155,6 +167,16 @@ def test_a_shard_that_vanished_is_named(tmp_path: pathlib.Path) -> None:
     gone = str(tmp_path / "gone.tfrecord")
     with pytest.raises(tf.errors.NotFoundError, match=r"gone\.tfrecord"):
         batches(BatchQueue(READER, gone, list_files=lambda path: [path]))
+
+
+def test_a_flipped_bit_ends_in_an_error(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "flipped.tfrecord"
+    write_shard(path, [video_record(id=[b"x"], mean_rgb=[1.0])])
+    data = bytearray(path.read_bytes())
+    data[20] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(tf.errors.DataLossError, match="corrupted record at 12"):
+        batches(BatchQueue(READER, str(path)))
 
 
 @pytest.mark.parametrize("name", ["batch_size", "num_epochs", "shuffle_buffer", "num_readers"])

@@ -69,8 +69,13 @@ def write_segments(folder: pathlib.Path) -> Any:
     return YT8MFrameFeatureReader(5, (2,), ("rgb",), segment_labels=True)
 
 
-@pytest.mark.parametrize("write", [write_videos, write_frames, write_segments])
-def test_a_restored_iterator_goes_on_with_the_same_batches(tmp_path: pathlib.Path, write: Any) -> None:
+@pytest.mark.parametrize(
+    ("write", "cores"), [(write_videos, 2), (write_videos, 16), (write_frames, 2), (write_segments, 2)]
+)
+def test_a_restored_iterator_goes_on_with_the_same_batches(
+    tmp_path: pathlib.Path, write: Any, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("yt8m.readers.batch_queue._cores", lambda: cores)
     queue = BatchQueue(
         write(tmp_path),
         f"{tmp_path}/*.tfrecord",

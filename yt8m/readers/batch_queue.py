@@ -18,6 +18,9 @@ from yt8m.types import Batch
 VIDEO_SHUFFLE_BUFFER = 4096
 FRAME_SHUFFLE_BUFFER = 256
 
+# Records taken from one file before the next one's turn.
+_BLOCK = 4
+
 # Frame records parsed at once where their segments are the examples.
 _RECORDS_PER_PARSE = 64
 
@@ -149,17 +152,20 @@ class BatchQueue:
         records = paths.interleave(
             tf.data.TFRecordDataset,
             cycle_length=self._num_readers,
-            block_length=1,
+            block_length=_BLOCK,
             num_parallel_calls=self._read_calls(),
-            deterministic=True,
         )
         return records.shuffle(self._shuffle_buffer, seed=2 * self._seed + 1)
 
-    def _read_calls(self) -> int:
-        """Threads that read: what comes over the network waits, what is local costs a core."""
+    def _read_calls(self) -> int | None:
+        """Threads that read: what comes over the network waits for answers, what is local costs a core.
+
+        One thread reads 300,000 cached video records a second, and handing records from thread to thread
+        costs as much as reading them, so few cores have none to spare (None: read where it is asked for).
+        """
         if any("gs://" in pattern for pattern in self._patterns):
             return self._num_readers
-        return min(self._num_readers, max(2, _cores() // 2))
+        return min(self._num_readers, _cores() // 4) if _cores() >= 8 else None
 
     def _default_buffer(self) -> int:
         return FRAME_SHUFFLE_BUFFER if hasattr(self.reader, "max_frames") else VIDEO_SHUFFLE_BUFFER

@@ -29,13 +29,18 @@ def require(good: tf.Tensor, describe: Callable[[tf.Tensor], tf.Tensor]) -> tf.T
 
 def say(*parts: str | tf.Tensor) -> tf.Tensor:
     """A string scalar of words and scalar tensors (strings, whole numbers, floats)."""
-    words = [
-        part
-        if isinstance(part, str) or part.dtype == tf.string
-        else tf.as_string(part, shortest=part.dtype.is_floating)
-        for part in parts
-    ]
-    return tf.strings.join(words)
+    return tf.strings.join([part if isinstance(part, str) else _word(part) for part in parts])
+
+
+def _word(value: tf.Tensor) -> tf.Tensor:
+    if value.dtype == tf.string:
+        return readable(value)
+    return tf.as_string(value, shortest=value.dtype.is_floating)
+
+
+def readable(text: tf.Tensor) -> tf.Tensor:
+    """`text` without bytes that are no UTF-8: Python cannot decode an error message that holds them."""
+    return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
 
 
 def gate(value: tf.Tensor, checks: Sequence[tf.Tensor]) -> tf.Tensor:

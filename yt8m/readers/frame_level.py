@@ -9,7 +9,8 @@ from yt8m.lazy import tf
 from yt8m.readers import frames, segments
 from yt8m.readers.arrays import join_features, resize_axis
 from yt8m.readers.base import Reader, at_least_one
-from yt8m.readers.records import dense_labels, example_names, parse_ids
+from yt8m.readers.checks import readable
+from yt8m.readers.records import dense_labels, parse_ids
 from yt8m.types import Batch
 
 
@@ -62,7 +63,7 @@ class YT8MFrameFeatureReader(Reader):
             serialized,
             self._context_features(),
             frames.list_features(self.feature_names),
-            example_names=example_names(ids),
+            example_names=readable(ids),
         )
         parts = [
             frames.flat_frames(lists[name], name, size, ids)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from yt8m.lazy import tf
-from yt8m.readers.checks import gate, require, say
-from yt8m.readers.records import example_names
+from yt8m.readers.checks import gate, readable, require, say
 
 
 def holds_floats(name: str) -> bool:
@@ -146,7 +145,7 @@ def _all_present(
         else tf.io.FixedLenSequenceFeature([], tf.string)
         for name, part in zip(names, parts, strict=True)
     }
-    _, _, lengths = tf.io.parse_sequence_example(serialized, {}, strict, example_names=example_names(ids))
+    _, _, lengths = tf.io.parse_sequence_example(serialized, {}, strict, example_names=readable(ids))
     # The parser itself complains; a result that nothing looks at would be optimised away with it.
     seen = tf.concat(list(lengths.values()), axis=0)
     return require(seen >= 0, lambda row: say("a feature list has ", seen[row], " frames"))

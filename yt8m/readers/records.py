@@ -23,11 +23,6 @@ def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
     return gate(ids, [named])
 
 
-def example_names(ids: tf.Tensor) -> tf.Tensor:
-    """string [B]: the ids as the parsers may quote them; Python cannot decode a message with other bytes."""
-    return tf.strings.unicode_transcode(ids, "UTF-8", "UTF-8", errors="replace")
-
-
 def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:
     """bool [B, C] from int64 lists in any order; none gives a row of False, a repeated one counts once.
 

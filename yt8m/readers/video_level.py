@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from yt8m.lazy import tf
 from yt8m.readers.arrays import join_features
 from yt8m.readers.base import Reader
-from yt8m.readers.records import dense_labels, example_names, of_size, parse_ids
+from yt8m.readers.checks import readable
+from yt8m.readers.records import dense_labels, of_size, parse_ids
 from yt8m.types import Batch
 
 
@@ -43,7 +44,7 @@ class YT8MAggregatedFeatureReader(Reader):
             name: tf.io.RaggedFeature(tf.float32, row_splits_dtype=tf.int64) for name in self.feature_names
         }
         labels = {"labels": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)}
-        parsed = tf.io.parse_example(serialized, {**floats, **labels}, example_names=example_names(ids))
+        parsed = tf.io.parse_example(serialized, {**floats, **labels}, example_names=readable(ids))
         named_sizes = zip(self.feature_names, self.feature_sizes, strict=True)
         return Batch(
             video_ids=ids,
