@@ -67,10 +67,11 @@ def train(tmp_path: pathlib.Path, data: str) -> Callable[..., runner.Outcome]:
         checkpoints: dict[str, Any] | None = None,
         **fields: Any,
     ) -> runner.Outcome:
-        given = {"model_dir": str(tmp_path / "run"), "batch_size_per_gpu": 8}
+        given = {"model_dir": str(tmp_path / "run")}
+        batch_size = inputter.batch_size if inputter else fields.get("batch_size_per_gpu", 8)
         fields = {**given, "signature": {"workload": "tiny"}, **fields}
         config = runner.RunnerConfig(checkpoints=CheckpointConfig(**(checkpoints or {})), **fields)
-        inputter = inputter or TinyInputter(data, config.batch_size_per_gpu)
+        inputter = inputter or TinyInputter(data, batch_size)
         return runner.build(config, inputter, modeler or TinyModeler(), callbacks).run()
 
     return run

@@ -119,6 +119,7 @@ def test_another_models_checkpoint_is_refused(train: Callable, tmp_path: pathlib
     outcome = train(max_steps=4, modeler=Other(), signature={"model": "Other"})
     assert outcome.exit_code == 1
     assert "other/weights" in outcome.message
+    assert "model was None and is 'Other'" in outcome.message
 
 
 def test_other_files_of_the_same_run(train: Callable, tmp_path: pathlib.Path) -> None:

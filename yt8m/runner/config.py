@@ -24,7 +24,7 @@ class RunnerConfig:
       model_dir: where checkpoints, event files and metrics.jsonl are, or will be.
       name: local_runner (one tower, its variables beside it) or parameter_server_runner (several towers,
         the variables on the CPU); empty: by the number of towers.
-      batch_size_per_gpu: examples per tower and step.
+      batch_size_per_gpu: examples per tower and step, as the inputter makes them; None: as it says.
       gpu_count: towers. Inference always takes one.
       summary_names: patterns (`*` as in a shell) of the summaries that are written; empty for all.
       log_every_n_iter: a line in the log and in metrics.jsonl every so many steps.
@@ -47,7 +47,7 @@ class RunnerConfig:
     mode: str = "train"
     model_dir: str = ""
     name: str = ""
-    batch_size_per_gpu: int = 1024
+    batch_size_per_gpu: int | None = None
     gpu_count: int = 1
     summary_names: tuple[str, ...] = ()
     log_every_n_iter: int = 10
@@ -68,7 +68,7 @@ class RunnerConfig:
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise UsageError(f"mode must be one of {', '.join(MODES)}; it is {self.mode!r}")
-        for name in ("batch_size_per_gpu", "gpu_count", "log_every_n_iter"):
+        for name in ("gpu_count", "log_every_n_iter"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1; it is {getattr(self, name)}")
         if not self.model_dir and not (self.mode != "train" and self.checkpoint):

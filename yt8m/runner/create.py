@@ -27,12 +27,14 @@ class CreatedGraph:
       saver: of its variables; None in evaluation and inference, which save nothing.
       checkpoint: what to restore; None for a fresh start.
       restorer: reads a checkpoint into a graph built by code; None where `saver` does that.
+      reason: why the graph was built by code although there is a checkpoint.
     """
 
     ops: TrainOps | EvalOps
     saver: tf.train.Saver | None
     checkpoint: str | None
     restorer: graph.Restorer | None
+    reason: str = ""
 
 
 def full_signature(config: RunnerConfig) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def full_signature(config: RunnerConfig) -> dict[str, Any]:
 def input_shape(config: RunnerConfig) -> dict[str, Any]:
     """What decides, beside the files, which examples come in which order."""
     return {
-        "batch_size": config.batch_size_per_gpu * (config.towers if config.split_batch else 1),
+        "batch_size": (config.batch_size_per_gpu or 0) * (config.towers if config.split_batch else 1),
         "seed": config.seed,
         **config.input_signature,
     }
@@ -111,6 +113,7 @@ def create(
         ops = replicate(config, inputter, modeler, deployment)
         return CreatedGraph(ops, None, chosen, graph.Restorer(_decay_in(chosen, config.optimizer)))
     checkpoint = checkpoints.newest_readable(config.model_dir)
+    reason = ""
     if checkpoint is not None:
         reason = _why_rebuild(checkpoint, config)
         if not reason:
@@ -118,7 +121,7 @@ def create(
         logging.info("the graph is rebuilt and filled from %s: %s", checkpoint, reason)
     ops = replicate(config, inputter, modeler, deployment)
     restorer = graph.Restorer() if checkpoint is not None else None
-    return CreatedGraph(ops, tf.train.Saver(max_to_keep=None), checkpoint, restorer)
+    return CreatedGraph(ops, tf.train.Saver(max_to_keep=None), checkpoint, restorer, reason)
 
 
 def choose(config: RunnerConfig) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from absl import logging
 
 from yt8m import storage
+from yt8m.errors import RunError
 from yt8m.graph import Restorer
 from yt8m.lazy import tf
 from yt8m.runner.config import RunnerConfig
@@ -35,7 +36,11 @@ def start(
     if created.checkpoint is None:
         return
     if created.restorer is not None:
-        _restore(session, created.restorer, created.checkpoint, config)
+        try:
+            _restore(session, created.restorer, created.checkpoint, config)
+        except RunError as error:
+            changed = f" What has changed: {created.reason}." if created.reason else ""
+            raise RunError(f"{error}{changed}") from error
     elif created.saver is not None:
         created.saver.restore(session, created.checkpoint)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,9 @@ class Runner:
       inputter: files and how they become batches.
       modeler: the model and its loss.
       callbacks: which callbacks, by name.
+
+    Raises:
+      UsageError: config and inputter differ on the batch size.
     """
 
     def __init__(
@@ -40,7 +44,7 @@ class Runner:
         modeler: Modeler,
         callbacks: CallbackConfig | Sequence[str] = (),
     ) -> None:
-        self.config, self.inputter, self.modeler = config, inputter, modeler
+        self.config, self.inputter, self.modeler = _with_batch_size(config, inputter), inputter, modeler
         if not isinstance(callbacks, CallbackConfig):
             callbacks = CallbackConfig(tuple(callbacks))
         self.callbacks = callbacks
@@ -160,3 +164,13 @@ class Runner:
         message = explain(error)
         logging.error("%s", message)
         return Outcome(Status.FAILED, self._step, message, error=error)
+
+
+def _with_batch_size(config: RunnerConfig, inputter: Inputter) -> RunnerConfig:
+    """`config` with the inputter's batch size, which is what the graph takes."""
+    if config.batch_size_per_gpu not in (None, inputter.batch_size):
+        raise UsageError(
+            f"batch_size_per_gpu is {config.batch_size_per_gpu}, but the inputter makes batches of "
+            f"{inputter.batch_size}; give both the same, or leave the first out"
+        )
+    return dataclasses.replace(config, batch_size_per_gpu=inputter.batch_size)

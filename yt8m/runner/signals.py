@@ -30,7 +30,6 @@ class StopSignals:
         self._grace = grace_seconds
         self._session: Any = None
         self._deadline: float | None = None
-        self._closed = False
         self.signal: int | None = None
 
     @property
@@ -43,8 +42,12 @@ class StopSignals:
         self._session = session
 
     def noticed(self) -> None:
-        """The main thread has left its step: what it does now to end well has a grace of its own."""
-        if self.requested and self._active:
+        """The main thread has left its last step: what it does now to end well has a grace of its own.
+
+        The session is not closed any more, for it is needed to save.
+        """
+        self._session = None
+        if self._active:
             self._writer.send(_RENEW)
 
     def __enter__(self) -> StopSignals:
@@ -81,7 +84,7 @@ class StopSignals:
             if message == _QUIT:
                 return
             if message == _RENEW:
-                self._deadline, self._closed = time.monotonic() + self._grace, True
+                self._deadline = time.monotonic() + self._grace if self.requested else None
             elif message[0] in _SIGNALS:
                 self._take(message[0])
 
@@ -99,14 +102,14 @@ class StopSignals:
 
     def _overdue(self) -> None:
         """First the session is closed, once; then the process is ended."""
-        if self._closed or self._session is None:
+        session, self._session = self._session, None
+        if session is None:
             logging.error("the run did not end within its grace: ending the process")
             os._exit(128 + (self.signal or signal.SIGTERM))
-        self._closed = True
         self._deadline = time.monotonic() + _AFTER_CLOSE_SECONDS
         logging.error("the step did not end within %g s: closing the session", self._grace)
         # close() itself can hang, and this thread has to go on.
-        threading.Thread(target=self._session.close, name="close-session", daemon=True).start()
+        threading.Thread(target=session.close, name="close-session", daemon=True).start()
 
 
 def _do_nothing(number: int, frame: object) -> None:
