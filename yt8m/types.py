@@ -38,12 +38,14 @@ class SideOutput(NamedTuple):
       logits: float32 [B, C].
       weight: factor of its loss in the total.
       target: None for the labels, or float32 [B, C] probabilities of another output.
+      loss: name of the loss of this head; None for the label loss.
     """
 
     name: str
     logits: tf.Tensor
     weight: float = 1.0
     target: tf.Tensor | None = None
+    loss: str | None = None
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,21 @@ def vlad(anchors: int, described: int = 1) -> int:
     return assigned + hidden(described * (rgb * 4 + audio * 2), 5) + moe(5)
 
 
+def nextvlad() -> int:
+    """2 groups and 4 clusters for the first feature, 1 and 2 for the second; expanded twice."""
+    described = parts = 0
+    for size, groups, clusters in ((SIZES[0], 2, 4), (SIZES[1], 1, 2)):
+        wide = 2 * size
+        flat = clusters * wide // groups
+        parts += affine(size, wide) + affine(wide, groups) + wide * groups * clusters
+        parts += norm(groups * clusters) + flat + norm(flat)
+        described += flat
+    gate = 8 * 2 + norm(2) + affine(2, 8)
+    return parts + described * 8 + norm(8) + gate + affine(8, C)
+
+
 VLAD = {"iterations": 4, "netvlad_cluster_size": 4, "netvlad_hidden_size": 5}
+NEXTVLAD = {"nextvlad_cluster_size": 4, "nextvlad_hidden_size": 8, "groups": 2, "gating_reduction": 4}
 WORDS = {"iterations": 4, "dbof_cluster_size": 6, "dbof_hidden_size": 5}
 
 CASES: dict[str, Case] = {
@@ -90,5 +104,9 @@ CASES: dict[str, Case] = {
     "NetVlagdModel": Case(VLAD, lambda: vlad(1), random=True),
     "NetFvModel": Case(
         {"iterations": 4, "fv_cluster_size": 4, "fv_hidden_size": 5}, lambda: vlad(2, 2), random=True
+    ),
+    "NeXtVladModel": Case(NEXTVLAD, nextvlad, random=True),
+    "MixNeXtVladModel": Case(
+        {**NEXTVLAD, "mix_number": 2}, lambda: 2 * nextvlad() + norm(D) + affine(D, 2), random=True
     ),
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from yt8m import readers
+from yt8m import losses, readers
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.graph.ops import PredictOps, Reduction, Report
 from yt8m.graph.protocols import Modeler
@@ -181,7 +181,8 @@ def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) 
     loss, roots = _head_loss(label_loss, output.predictions, output.logits, labels, weights)
     for side in output.side_outputs:
         target = labels if side.target is None else side.target
-        value, side_roots = _head_loss(label_loss, tf.sigmoid(side.logits), side.logits, target, weights)
+        side_loss = losses.create(side.loss) if side.loss else label_loss
+        value, side_roots = _head_loss(side_loss, tf.sigmoid(side.logits), side.logits, target, weights)
         loss += side.weight * value
         roots += tuple((tensor, side.weight * gradient) for tensor, gradient in side_roots)
     closed = all(side.target is None for side in output.side_outputs) and roots

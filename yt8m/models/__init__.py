@@ -4,6 +4,7 @@ from yt8m.models import (  # noqa: F401 - they register their models
     aggregation_models,
     dbof,
     frame_level,
+    nextvlad,
     recurrent_models,
     video_level,
 )

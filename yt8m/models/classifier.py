@@ -67,8 +67,7 @@ class ClassifiedModel(BaseModel):
 
     def classify(self, net: Net, inputs: tf.Tensor, vocab_size: int) -> ModelOutput:
         """inputs [B, F] -> the classifier's output [B, vocab_size]."""
-        return ModelOutput.of(
-            self.classifier().create_model(
-                inputs, vocab_size=vocab_size, num_frames=None, is_training=net.is_training, labels=None
-            )
+        given = self.classifier().create_model(
+            inputs, vocab_size=vocab_size, num_frames=None, is_training=net.is_training, labels=None
         )
+        return net.absorb(ModelOutput.of(given))

@@ -102,14 +102,20 @@ class Net:
         kept = tf.random.stateless_uniform(tf.shape(inputs), random_keys.next_seed()) >= rate
         return tf.where(kept, inputs / (1.0 - rate), tf.zeros_like(inputs))
 
+    def absorb(self, output: ModelOutput) -> ModelOutput:
+        """The output of a part that is a model itself: what it gathered is gathered here."""
+        if output.regularization_loss is not None:
+            self.penalties.append(output.regularization_loss)
+        self.update_ops += output.update_ops
+        return dataclasses.replace(output, regularization_loss=None, update_ops=())
+
     def finish(self, output: ModelOutput) -> ModelOutput:
-        """`output` with what the layers gathered added to what it already has."""
-        given = [] if output.regularization_loss is None else [output.regularization_loss]
-        penalties = given + self.penalties
+        """`output` with what the layers gathered beside what it brought."""
+        output = self.absorb(output)
         return dataclasses.replace(
             output,
-            regularization_loss=tf.add_n(penalties) if penalties else None,
-            update_ops=output.update_ops + tuple(self.update_ops),
+            regularization_loss=tf.add_n(self.penalties) if self.penalties else None,
+            update_ops=tuple(self.update_ops),
         )
 
 

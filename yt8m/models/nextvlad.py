@@ -1,0 +1,147 @@
+"""NeXtVLAD, alone and as a mixture of three."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from yt8m.errors import UsageError
+from yt8m.lazy import tf
+from yt8m.models import aggregation, frames, gating
+from yt8m.models.classifier import ClassifiedModel
+from yt8m.models.layers import product
+from yt8m.models.names import register
+from yt8m.options import option
+from yt8m.types import ModelOutput, SideOutput
+
+if TYPE_CHECKING:
+    from yt8m.models.layers import Net
+
+
+@register
+@dataclass(frozen=True)
+class NeXtVladModel(ClassifiedModel):
+    """NeXtVLAD (Lin et al. 2018, section 3): VLAD over groups of an expanded frame, under attention."""
+
+    input_transform: ClassVar[str] = "reverse_whitening"
+
+    video_level_classifier_model: str = option("LogisticModel", "video-level model that ends this one")
+    nextvlad_cluster_size: int = option(128, "clusters of the first feature; the others take half", minimum=1)
+    nextvlad_hidden_size: int = option(2048, "units of the layer on the description", minimum=1)
+    groups: int = option(8, "groups of the first feature; the others take half", minimum=1)
+    expansion: int = option(2, "how many times as many units a frame is expanded to", minimum=1)
+    gating_reduction: int = option(8, "how many times fewer units the gate passes through", minimum=1)
+    drop_rate: float = option(0.5, "share of the description that training drops", minimum=0, maximum=0.99)
+    l2_penalty: float = option(1e-5, "weight of the squared weights of the dense layers", minimum=0)
+    feature_sizes: tuple[int, ...] = option((), "sizes of the features, described apart; none: together")
+
+    def validate(self) -> None:
+        """Refuses groups that do not divide the expanded features.
+
+        Raises:
+          UsageError: names the sizes.
+        """
+        super().validate()
+        for index, size in enumerate(self.feature_sizes):
+            self._width(index, size)
+
+    def forward(
+        self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None
+    ) -> ModelOutput:
+        """inputs [B, T, D] -> [B, vocab_size]."""
+        return self.classify(net, self.describe(net, inputs, num_frames), vocab_size)
+
+    def describe(self, net: Net, inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
+        """The gated hidden layer [B, nextvlad_hidden_size]."""
+        mask, valid = frames.mask(inputs, num_frames), frames.count(inputs, num_frames) > 0
+        described = []
+        for index, stream in enumerate(frames.streams(inputs, self.feature_sizes)):
+            with tf.variable_scope(f"stream_{index}"):
+                described.append(net.batch_norm(self._vlad(net, stream, mask, index), "vlad_bn", valid))
+        dropped = net.dropout(tf.concat(described, -1), self.drop_rate)
+        hidden = net.dense(
+            dropped, self.nextvlad_hidden_size, "hidden1", bias=False, l2_penalty=self.l2_penalty
+        )
+        hidden = net.batch_norm(hidden, "hidden1_bn", valid)
+        return gating.squeeze_excite(net, hidden, self.gating_reduction, valid=valid)
+
+    def _vlad(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor, index: int) -> tf.Tensor:
+        """y_k = sum over frames i and groups g of m_i a_g a_gk (x_ig - c_k), flat [B, K * width]."""
+        clusters, groups = self._half(self.nextvlad_cluster_size, index), self._half(self.groups, index)
+        width = self._width(index, int(inputs.shape[-1]))
+        expanded = net.dense(inputs, groups * width, "expansion")
+        attention = tf.sigmoid(net.dense(expanded, groups, "group_attention")) * mask[:, :, tf.newaxis]
+        weights = net.variable(
+            "cluster_weights", [groups * width, groups * clusters], tf.glorot_uniform_initializer()
+        )
+        scores = net.batch_norm(product(expanded, weights), "cluster_bn", mask)
+        pieces = tf.shape(inputs)[1] * groups
+        shares = tf.nn.softmax(tf.reshape(scores, [-1, pieces, clusters]))
+        shares *= tf.reshape(attention, [-1, pieces, 1])
+        return aggregation.vlad(net, shares, tf.reshape(expanded, [-1, pieces, width]))
+
+    def _width(self, index: int, size: int) -> int:
+        """Features of one group of the stream `index` with `size` features."""
+        groups = self._half(self.groups, index)
+        if size * self.expansion % groups:
+            raise UsageError(
+                f"{type(self).__name__}: groups must divide expansion x features; feature {index} has "
+                f"{size} x {self.expansion} for {groups} groups (every feature but the first takes half)"
+            )
+        return size * self.expansion // groups
+
+    @staticmethod
+    def _half(size: int, index: int) -> int:
+        return max(size // 2, 1) if index else size
+
+
+@register
+@dataclass(frozen=True)
+class MixNeXtVladModel(NeXtVladModel):
+    """NeXtVLADs whose logits are mixed by w = softmax(FC(BN(mean x))), and which learn from the mixture.
+
+    Loss = L(mixture) + sum_e L(branch e) + T^2 sum_e KL(softmax(z_e / T) to softmax(z_mixture / T)),
+    the second of each pair held constant (Lin et al. 2018, section 3.3, after Lan et al. 2018). The
+    divergence is left without its constant, the entropy of the mixture.
+    """
+
+    mix_number: int = option(3, "branches", minimum=2)
+    cl_temperature: float = option(3.0, "T, softens what branches and mixture are compared by", minimum=1e-3)
+    cl_lambda: float = option(1.0, "weight of that comparison, times T^2", minimum=0)
+
+    def forward(
+        self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None
+    ) -> ModelOutput:
+        """inputs [B, T, D] -> [B, vocab_size], with two side outputs for each branch."""
+        branches = []
+        for index in range(self.mix_number):
+            with tf.variable_scope(f"branch_{index}"):
+                branches.append(self._branch(net, inputs, vocab_size, num_frames))
+        shares = self._shares(net, inputs, num_frames)
+        logits = tf.add_n([shares[:, e : e + 1] * z for e, z in enumerate(branches)])
+        return ModelOutput(
+            predictions=tf.sigmoid(logits), logits=logits, side_outputs=self._side_outputs(branches, logits)
+        )
+
+    def _branch(
+        self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None
+    ) -> tf.Tensor:
+        output = super().forward(net, inputs, vocab_size, num_frames)
+        if output.logits is None:
+            raise UsageError(f"{self.video_level_classifier_model} gives no logits, which a mixture needs")
+        return output.logits
+
+    def _shares(self, net: Net, inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
+        valid = frames.count(inputs, num_frames) > 0
+        mean = net.batch_norm(frames.mean(inputs, num_frames), "mixture_bn", valid)
+        return tf.nn.softmax(net.dense(mean, self.mix_number, "mixture"))
+
+    def _side_outputs(self, branches: list[tf.Tensor], mixture: tf.Tensor) -> tuple[SideOutput, ...]:
+        heat = self.cl_temperature
+        target = tf.stop_gradient(tf.nn.softmax(mixture / heat))
+        learnt = [SideOutput(f"branch_{e}", z) for e, z in enumerate(branches)]
+        compared = [
+            SideOutput(f"distilled_{e}", z / heat, self.cl_lambda * heat**2, target, "SoftmaxLoss")
+            for e, z in enumerate(branches)
+        ]
+        return (*learnt, *compared)
