@@ -23,6 +23,8 @@ COMMANDS = {
     "eval": Command("yt8m.eval", "evaluate the checkpoints of a run: Hit@1, PERR, MAP, GAP"),
     "inference": Command("yt8m.inference", "write the predictions for TFRecord files as CSV"),
     "sample-data": Command("yt8m.tools.sample_data", "write small data in the formats of YouTube-8M"),
+    "score": Command("yt8m.tools.score", "GAP, Hit@1, PERR and mAP of a prediction file"),
+    "segment-eval": Command("yt8m.tools.segment_eval", "MAP@n of a file of ranked segments"),
 }
 
 _EXAMPLES = """\

@@ -7,7 +7,7 @@ context alone, so one decoder serves both.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -196,4 +196,8 @@ def _packed(content: bytes) -> list[int]:
     return found
 
 
-_DECODERS = {"bytes": _bytes_list, "float": _float_list, "int64": _int64_list}
+_DECODERS: dict[str, Callable[[bytes], Values]] = {
+    "bytes": _bytes_list,
+    "float": _float_list,
+    "int64": _int64_list,
+}
