@@ -6,6 +6,7 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tiny_workload import TinyInputter, TinyModeler, write_rows
@@ -43,6 +44,32 @@ def test_a_file_limit_while_saving(start: Callable, tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.long
+def test_killed_while_it_saves_it_goes_on_bit_for_bit(
+    train: Callable, start: Callable, tmp_path: pathlib.Path
+) -> None:
+    """A run that saves every step is killed at no matter which moment after the seventh."""
+
+    def losses(name: str) -> dict[str, Any]:
+        return {"tiny_hooks:Losses": {"path": str(tmp_path / name)}}
+
+    same = {"exact_resume": True, "checkpoints": {"save_checkpoint_steps": 1, "keep_checkpoints": 2}}
+    process = start(callbacks=losses("killed"), max_steps=100_000, **same)
+    assert any(line.rstrip().endswith("model.ckpt-7") for line in process.stderr)
+    process.kill()
+    process.communicate()
+    last = int((tmp_path / "killed").read_text().splitlines()[-1].split()[0])
+    resumed = CallbackConfig(options=losses("resumed"))
+    assert train(resumed, max_steps=last + 20, **same).exit_code == 0
+    unbroken = CallbackConfig(options=losses("unbroken"))
+    train(unbroken, max_steps=last + 20, exact_resume=True, model_dir=str(tmp_path / "unbroken_run"))
+    expected = (tmp_path / "unbroken").read_text().splitlines()
+    got = (tmp_path / "resumed").read_text().splitlines()
+    assert 20 <= len(got) <= 22
+    assert got == expected[-len(got) :]
+    assert (tmp_path / "killed").read_text().splitlines() == expected[:last]
+
+
+@pytest.mark.long
 def test_an_event_file_and_metrics_without_room_do_not_end_a_run(
     start: Callable, tmp_path: pathlib.Path
 ) -> None:
@@ -62,6 +89,7 @@ def test_an_event_file_and_metrics_without_room_do_not_end_a_run(
     assert json.loads(output.splitlines()[-1])[:2] == ["finished", 60]
     assert log.count("metrics.jsonl cannot be written any more") == 1
     assert log.count("the event file in") == 1
+    assert log.count("training step 10 |") == 1
 
 
 @pytest.mark.parametrize(

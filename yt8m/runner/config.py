@@ -86,7 +86,8 @@ class CallbackConfig:
 
     Attributes:
       names: empty for the mode's own list; callbacks of a user's own alone are added to that list.
-      options: keyword arguments for the constructors, by the callback's name.
+      options: keyword arguments for the constructors, by the callback's name; a callback that is named
+        here only is added after the others.
     """
 
     names: tuple[str, ...] = ()
