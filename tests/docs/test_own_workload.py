@@ -1,0 +1,39 @@
+"""The page on workloads of one's own: its code runs as it stands."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+
+from yt8m.lazy import tf
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "own_workload.md"
+
+
+def blocks():
+    return re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+def body_lines(code):
+    """Lines that say something, imports left out."""
+    return [line for line in code.splitlines() if line.strip() and not line.startswith(("import", "from"))]
+
+
+def test_the_workload_of_the_page_trains_on_two_towers_and_evaluates(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for block in blocks():
+        exec(compile(block, str(PAGE), "exec"), names)
+    assert (names["trained"].exit_code, names["trained"].global_step) == (0, 200)
+    assert names["evaluated"].results["figures"]["Avg_Loss"] < 1e-4
+    reader = tf.train.load_checkpoint(str(tmp_path / "runs" / "line"))
+    assert reader.get_tensor("slope") == pytest.approx(3, abs=0.02)
+    assert reader.get_tensor("offset") == pytest.approx(1, abs=0.02)
+    more = names["RunnerConfig"](**{**vars(names["run"]), "max_steps": 210})
+    assert names["Runner"](more, names["Points"](), names["Line"]()).run().global_step == 210
+
+
+def test_inputter_and_modeler_are_ten_lines():
+    assert len(body_lines(blocks()[0])) == 10
