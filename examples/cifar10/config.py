@@ -21,7 +21,6 @@ class DataConfig:
     generated: bool = option(False, "use the generated set; also used where data_dir holds no other")
     download: bool = option(False, "fetch CIFAR-10 into data_dir, unless it is there")
     batch_size: int = option(128, "examples per tower and step", minimum=1)
-    num_gpus: int = option(1, "towers: one on each GPU, or on the CPU where there are too few", minimum=1)
     log_every_n_steps: int = option(10, "steps between two lines in the log", minimum=1)
 
     def __post_init__(self) -> None:
@@ -31,7 +30,14 @@ class DataConfig:
 
 
 @dataclass(frozen=True)
-class TrainConfig(DataConfig):
+class TowersConfig(DataConfig):
+    """What is done on several towers; inference is not."""
+
+    num_gpus: int = option(1, "towers: one on each GPU, or on the CPU where there are too few", minimum=1)
+
+
+@dataclass(frozen=True)
+class TrainConfig(TowersConfig):
     """A training run. The learning rate falls in steps of `epochs_per_decay` passes over 50,000 examples."""
 
     max_steps: int | None = option(None, "last step [100000; 300 on the generated set]", minimum=1)
@@ -65,7 +71,7 @@ class TrainConfig(DataConfig):
 
 
 @dataclass(frozen=True)
-class EvalConfig(DataConfig):
+class EvalConfig(TowersConfig):
     """One evaluation of the newest checkpoint."""
 
     batch_size: int = option(500, "examples per tower and step", minimum=1)

@@ -57,7 +57,7 @@ def _patterns(kinds: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     return values
 
 
-def _pattern(kind: int, x: Any, y: Any, wave: Any, start: Any, across: Any, slope: Any) -> np.ndarray:
+def _pattern(kind: int, x: Any, y: Any, wave: Any, start: Any, across: Any, slope: Any) -> Any:
     """One kind of pattern at x, y, by its wave number, two phases and a direction of 1 or -1."""
     if kind == 0:
         return np.sin(wave * y + start)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import pathlib
 import re
 
 import numpy as np
@@ -49,6 +50,12 @@ def weights(asked, step):
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
+def tags(asked):
+    """What the event file of a run has."""
+    (path,) = pathlib.Path(asked.train_dir).glob("events.*")
+    return {value.tag for event in tf.train.summary_iterator(str(path)) for value in event.summary.value}
+
+
 def test_a_run_trains_logs_and_saves_then_evaluates_and_infers(tmp_path, caplog):
     asked = config(tmp_path)
     with caplog.at_level("INFO"):
@@ -56,6 +63,8 @@ def test_a_run_trains_logs_and_saves_then_evaluates_and_infers(tmp_path, caplog)
     assert (outcome.exit_code, outcome.global_step) == (0, 4)
     pattern = r"step [24], loss = \d\.\d\d \(\d+\.\d examples/sec; \d+\.\d{3} sec/batch\)"
     assert len([record for record in caplog.records if re.fullmatch(pattern, record.getMessage())]) == 2
+    assert {"cross_entropy", "local3/weight_decay", "conv1/weights", "conv1/weights/gradient"} <= tags(asked)
+    assert {"model/Training_Loss", "model/Training_accuracy", "global_step/Examples/Second"} <= tags(asked)
     saved = weights(asked, 4)
     assert "conv2/weights/ExponentialMovingAverage" in saved
     assert saved["global_step"] == 4
@@ -161,6 +170,11 @@ def test_wrong_flags_are_refused_in_one_line(tmp_path, capsys, words, refusal):
     assert refusal in error
     assert error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_inference_has_no_flag_for_towers(capsys):
+    assert infer.main(["--num_gpus=2"]) == 2
+    assert "unknown flag --num_gpus" in capsys.readouterr().err
 
 
 def test_help_lists_the_flags(capsys):
