@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from yt8m import options
+from yt8m.config_training import OptimizerConfig as OptimizerConfig
 from yt8m.errors import UsageError
 from yt8m.options import option
 
@@ -66,33 +67,6 @@ class ModelConfig(_Checked):
 
 
 @dataclass(frozen=True)
-class OptimizerConfig(_Checked):
-    """How gradients become steps. The decay counts examples (all towers of a step)."""
-
-    optimizer: str = option("AdamOptimizer", "class name of a TensorFlow 1 optimizer")
-    base_learning_rate: float = option(0.01, "learning rate of the first step", minimum=1e-12, maximum=1e6)
-    learning_rate_decay: float = option(
-        0.95, "factor of the learning rate, once every learning_rate_decay_examples", minimum=1e-6, maximum=1
-    )
-    learning_rate_decay_examples: float = option(4_000_000, "examples between two decays", minimum=1)
-    clip_gradient_norm: float = option(
-        1.0, "largest norm of each variable's gradient; 0: no clipping", minimum=0
-    )
-    regularization_penalty: float = option(1.0, "weight of the regularization loss in the total", minimum=0)
-    combine_gradients: str = option(
-        "mean",
-        "how the gradients of towers become one; the published code takes the sum",
-        choices=("mean", "sum"),
-    )
-    moving_average_decay: float = option(
-        0.0,
-        "decay of the weights' moving averages, which eval and export use; 0: none",
-        minimum=0,
-        maximum=0.999999,
-    )
-
-
-@dataclass(frozen=True)
 class DeviceConfig(_Checked):
     """Towers and precision."""
 
@@ -119,6 +93,7 @@ class TrainConfig(_Checked):
     """A whole training run."""
 
     train_dir: str = option("", "folder of the run; a new one under runs/ where none is given")
+    init_from: str = option("", "folder of a run whose weights this one begins with, by variable name")
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)

@@ -52,6 +52,7 @@ _IDENTITY = (
 # What a later start may change without another graph.
 _BESIDE_THE_GRAPH = (
     "train_dir",
+    "init_from",
     "data.data_pattern",
     "checkpoints.",
     "callbacks",

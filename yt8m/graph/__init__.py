@@ -9,6 +9,7 @@ from yt8m.graph.ops import EvalOps, InputOps, PredictOps, Reduction, Report, Tra
 from yt8m.graph.optimizers import create_optimizer, learning_rate
 from yt8m.graph.protocols import Evaluator, Inputter, MeanLoss, Modeler
 from yt8m.graph.restore import Restorer, restore_predict, restore_train, signature_of
+from yt8m.graph.warm_start import WarmStart, warm_start
 
 __all__ = [
     "EvalOps",
@@ -23,6 +24,7 @@ __all__ = [
     "Restorer",
     "TrainOps",
     "VideoModeler",
+    "WarmStart",
     "build",
     "build_eval",
     "build_graph",
@@ -34,4 +36,5 @@ __all__ = [
     "restore_predict",
     "restore_train",
     "signature_of",
+    "warm_start",
 ]

@@ -11,8 +11,10 @@ from absl import logging
 
 from yt8m import run_dir, runner, storage
 from yt8m.config import TrainConfig
+from yt8m.errors import RunError, UsageError
 from yt8m.jobs import sample, workload
 from yt8m.jobs.exporting import Exporter
+from yt8m.runner import checkpoints
 
 
 def train(config: TrainConfig) -> int:
@@ -25,12 +27,18 @@ def train(config: TrainConfig) -> int:
     config = _complete(config)
     parts = workload.create(config.data, config.model, "train")
     parts.inputter.files()
+    start = _start(config)
     storage.makedirs(config.train_dir)
     with run_dir.lock(config.train_dir):
         _prepare_folder(config)
         exporter = Exporter(config, parts)
         callbacks = runner.CallbackConfig(config.callbacks, options={"train_export": {"exporter": exporter}})
-        outcome = runner.build(runner_config(config), parts.inputter, parts.modeler, callbacks).run()
+        outcome = runner.build(
+            dataclasses.replace(runner_config(config), init_checkpoint=start),
+            parts.inputter,
+            parts.modeler,
+            callbacks,
+        ).run()
     logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.message, config.train_dir)
     return outcome.exit_code
 
@@ -54,6 +62,24 @@ def runner_config(config: TrainConfig) -> runner.RunnerConfig:
         input_signature=_stream(config),
         log_device_placement=config.devices.log_device_placement,
     )
+
+
+def _start(config: TrainConfig) -> str:
+    """The checkpoint to begin with; empty for none.
+
+    Raises:
+      UsageError: there is no such folder.
+      RunError: it holds no checkpoint that can be read.
+    """
+    folder = config.init_from
+    if not folder:
+        return ""
+    if not storage.is_dir(folder):
+        raise UsageError(f"--init_from={folder}: there is no such folder; name the folder of a run.")
+    newest = checkpoints.newest_readable(folder)
+    if newest is None:
+        raise RunError(f"--init_from={folder}: there is no checkpoint; name the folder of a run.")
+    return newest
 
 
 def _complete(config: TrainConfig) -> TrainConfig:

@@ -40,6 +40,8 @@ class RunnerConfig:
       input_signature: what else shapes the stream of examples (epochs, shuffling, ...); a saved position
         of another stream is not taken.
       checkpoint: for evaluation and inference, which one; empty for the newest in `model_dir`.
+      init_checkpoint: for a training that starts afresh, the checkpoint whose weights it begins with, by name
+        (optimizer slots and the step stay fresh); empty for none.
       stop_grace_seconds: after SIGTERM or ctrl-C, how long a step may take to end by itself.
       format_line: makes the line of the log; None for the published one of the mode.
     """
@@ -61,6 +63,7 @@ class RunnerConfig:
     signature: Mapping[str, Any] = field(default_factory=dict)
     input_signature: Mapping[str, Any] = field(default_factory=dict)
     checkpoint: str = ""
+    init_checkpoint: str = ""
     log_device_placement: bool = False
     stop_grace_seconds: float = 20.0
     format_line: Callable[[StepValues], str] | None = None

@@ -8,7 +8,7 @@ from absl import logging
 
 from yt8m import storage
 from yt8m.errors import RunError
-from yt8m.graph import Restorer
+from yt8m.graph import Restorer, warm_start
 from yt8m.lazy import tf
 from yt8m.runner.config import RunnerConfig
 from yt8m.runner.create import CreatedGraph, choose
@@ -27,13 +27,15 @@ def initializers(created: CreatedGraph) -> list[tf.Operation]:
 def start(
     session: tf.Session, created: CreatedGraph, first: Sequence[tf.Operation], config: RunnerConfig
 ) -> None:
-    """Runs `first`, then restores the checkpoint if there is one.
+    """Runs `first`, then restores the checkpoint if there is one; else takes the weights to begin with.
 
     Raises:
       RunError: the checkpoint is another model's.
     """
     session.run(list(first))
     if created.checkpoint is None:
+        if config.init_checkpoint:
+            _warm_start(session, created, config.init_checkpoint)
         return
     if created.restorer is not None:
         try:
@@ -43,6 +45,16 @@ def start(
             raise RunError(f"{error}{changed}") from error
     elif created.saver is not None:
         created.saver.restore(session, created.checkpoint)
+
+
+def _warm_start(session: tf.Session, created: CreatedGraph, checkpoint: str) -> None:
+    """Begins with another run's weights and lists what was not found there."""
+    done = warm_start(session, checkpoint, getattr(created.ops, "averages", ()))
+    logging.info("%d of the model's variables are those of %s", len(done.found), checkpoint)
+    if done.missing:
+        logging.warning("not found there, and so at fresh values: %s", ", ".join(done.missing))
+    if done.other_shapes:
+        logging.warning("of another shape there, and so at fresh values: %s", "; ".join(done.other_shapes))
 
 
 def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: RunnerConfig) -> None:
