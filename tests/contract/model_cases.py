@@ -109,4 +109,41 @@ CASES: dict[str, Case] = {
     "MixNeXtVladModel": Case(
         {**NEXTVLAD, "mix_number": 2}, lambda: 2 * nextvlad() + norm(D) + affine(D, 2), random=True
     ),
+    "AttentionLstmModel": Case(
+        {"lstm_cells": 4}, lambda: 2 * sum(lstm(size, 4) + 4 for size in SIZES) + affine(16, C), ordered=True
+    ),
+    "AttentionClusterModel": Case(
+        {"iterations": 5, "attention_cluster_size": 3},
+        lambda: 3 * D + 2 * 2 * 3 + affine(3 * D, C),
+        random=True,
+    ),
+    "LstmAttentionMaxModel": Case(
+        {"lstm_cells": 4, "lstm_attentions": 3, "moe_num_mixtures": 3},
+        lambda: lstm(D, 4) + 4 * 3 + moe(4, experts=3),
+        ordered=True,
+    ),
+    "AttentionPoolingModel": Case(
+        {"attention_queries": 3, "attention_size": 4}, lambda: 3 * 4 + 2 * D * 4 + moe(12)
+    ),
+    "TransformerModel": Case(
+        {"transformer_size": 6, "transformer_heads": 2, "transformer_feed_forward": 7},
+        lambda: (
+            affine(D, 6)
+            + 2 * (2 * norm(6) + 3 * 36 + affine(6, 6) + affine(6, 7) + affine(7, 6))
+            + norm(6)
+            + moe(6)
+        ),
+        ordered=True,
+        random=True,
+    ),
+    "GatedMoeModel": Case({}, lambda: moe(D) + C * C + norm(C)),
+    "DeepCombineChainModel": Case(
+        {"deep_chain_layers": 2, "deep_chain_relu_cells": 3},
+        lambda: moe(D) + moe(D + 3) + moe(D + 6) + 2 * affine(C, 3),
+    ),
+    "ResidualMlpModel": Case(
+        {"mlp_hidden_size": 6},
+        lambda: D * 6 + norm(6) + 2 * (36 + norm(6) + affine(6, 6)) + moe(6),
+        random=True,
+    ),
 }

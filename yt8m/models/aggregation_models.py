@@ -39,13 +39,10 @@ class AggregatedModel(ClassifiedModel, abc.ABC):
         self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None
     ) -> ModelOutput:
         """inputs [B, T, D] -> [B, vocab_size]."""
-        mask = frames.mask(inputs, num_frames)
         valid = frames.count(inputs, num_frames) > 0
-        if net.is_training:
-            inputs = sampling.sample(
-                inputs, num_frames, self.iterations, scattered=self.sample_random_frames, is_training=True
-            )
-            mask = tf.repeat(tf.cast(valid, tf.float32)[:, tf.newaxis], self.iterations, 1)
+        inputs, mask = sampling.in_training(
+            net, inputs, num_frames, self.iterations, scattered=self.sample_random_frames
+        )
         units, batch_norm = self.hidden_layer()
         hidden = net.dense(self.pool(net, inputs, mask), units, "hidden1", bias=not batch_norm)
         if batch_norm:

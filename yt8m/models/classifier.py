@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 class ClassifiedModel(BaseModel):
     """A model that ends in a video-level model of the user's choice.
 
-    Where the model has an `l2_penalty` of its own, the classifier takes the same, unless told otherwise.
+    Where the model has an `l2_penalty` or `moe_num_mixtures` of its own, the classifier takes the same,
+    unless `classifier_hyper_parameters` say otherwise.
     """
 
     level: ClassVar[str] = "frame"
+    shared: ClassVar[tuple[str, ...]] = ("l2_penalty", "moe_num_mixtures")
 
     video_level_classifier_model: str = option("MoeModel", "video-level model that ends this one")
     classifier_hyper_parameters: Mapping[str, Any] = option({}, "hyper-parameters of that model")
@@ -61,8 +63,9 @@ class ClassifiedModel(BaseModel):
         """The model that `video_level_classifier_model` names."""
         given = dict(self.classifier_hyper_parameters)
         cls = names.get(self.video_level_classifier_model)
-        if hasattr(self, "l2_penalty") and "l2_penalty" in names.hyper_parameters(cls):
-            given.setdefault("l2_penalty", self.l2_penalty)
+        for name in self.shared:
+            if hasattr(self, name) and name in names.hyper_parameters(cls):
+                given.setdefault(name, getattr(self, name))
         return names.create(self.video_level_classifier_model, given)
 
     def classify(self, net: Net, inputs: tf.Tensor, vocab_size: int) -> ModelOutput:

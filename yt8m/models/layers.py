@@ -11,6 +11,7 @@ from yt8m.types import ModelOutput
 
 BATCH_NORM_EPSILON = 1e-3
 BATCH_NORM_DECAY = 0.999
+LAYER_NORM_EPSILON = 1e-6
 
 
 def product(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
@@ -95,11 +96,23 @@ class Net:
         ]
         return tf.reshape(outputs, tf.shape(inputs))
 
+    def layer_norm(self, inputs: tf.Tensor, scope: str) -> tf.Tensor:
+        """Layer normalisation over the last axis (Ba et al. 2016), with scale and centre."""
+        size = [int(inputs.shape[-1])]
+        with tf.variable_scope(scope):
+            beta = self.variable("beta", size, tf.zeros_initializer())
+            gamma = self.variable("gamma", size, tf.ones_initializer())
+        mean, variance = tf.nn.moments(inputs, [-1], keepdims=True)
+        return (inputs - mean) * tf.math.rsqrt(variance + LAYER_NORM_EPSILON) * gamma + beta
+
     def dropout(self, inputs: tf.Tensor, rate: float) -> tf.Tensor:
-        """Zeroes a share `rate` of the values in training and scales the others up to match."""
+        """Zeroes a share `rate` of the values [B, F] or [B, T, F] in training; scales the others to match."""
         if not self.is_training or not rate:
             return inputs
-        kept = tf.random.stateless_uniform(tf.shape(inputs), random_keys.next_seed()) >= rate
+        # Time first, so that padding adds its draws behind those of the real frames and moves none.
+        order = [1, 0, 2] if inputs.shape.rank == 3 else [0, 1]
+        draws = tf.random.stateless_uniform(tf.gather(tf.shape(inputs), order), random_keys.next_seed())
+        kept = tf.transpose(draws, order) >= rate
         return tf.where(kept, inputs / (1.0 - rate), tf.zeros_like(inputs))
 
     def absorb(self, output: ModelOutput) -> ModelOutput:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from yt8m import random_keys
 from yt8m.lazy import tf
 from yt8m.models import frames
+
+if TYPE_CHECKING:
+    from yt8m.models.layers import Net
 
 
 def sample(
@@ -22,6 +27,21 @@ def sample(
     real = tf.maximum(frames.count(inputs, num_frames), 1)[:, tf.newaxis]
     choose = _scattered if scattered else _run
     return tf.gather(inputs, choose(real, samples, is_training), batch_dims=1)
+
+
+def in_training(
+    net: Net, inputs: tf.Tensor, num_frames: tf.Tensor | None, samples: int, *, scattered: bool
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """A sample in training, every frame in evaluation.
+
+    Returns:
+      (frames [B, samples or T, D], float32 mask of the real ones).
+    """
+    if not net.is_training:
+        return inputs, frames.mask(inputs, num_frames)
+    filled = tf.cast(frames.count(inputs, num_frames) > 0, tf.float32)
+    sampled = sample(inputs, num_frames, samples, scattered=scattered, is_training=True)
+    return sampled, tf.repeat(filled[:, tf.newaxis], samples, 1)
 
 
 def _scattered(real: tf.Tensor, samples: int, is_training: bool) -> tf.Tensor:

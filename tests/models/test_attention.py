@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from models.forward import Variables, check, dense, l2, logistic, moe, softmax
+from models.test_recurrent import lstm
+
+from yt8m import models
+from yt8m.errors import UsageError
+
+CELL = "multi_rnn_cell/cell_0"
+
+
+def weighed(x: np.ndarray, v: Variables, scope: str) -> np.ndarray:
+    """[units, D], the frames weighed by each attention unit."""
+    return softmax(dense(x, v, f"{scope}attention"), 0).T @ x
+
+
+def test_attention_lstm() -> None:
+    def forward(x: np.ndarray, v: Variables) -> np.ndarray:
+        sums = []
+        for index, stream in enumerate((x[:, :3], x[:, 3:])):
+            scope = f"stream_{index}/"
+            forth = lstm(stream, v, f"{scope}rnn/fw/{CELL}")[1:]
+            back = lstm(stream[::-1], v, f"{scope}rnn/bw/{CELL}")[1:][::-1]
+            sums.append(weighed(np.concatenate([forth, back], 1), v, scope)[0])
+        return logistic(np.concatenate(sums), v)
+
+    check("AttentionLstmModel", {"lstm_cells": 4, "feature_sizes": (3, 2)}, forward)
+
+
+def test_attention_cluster() -> None:
+    def forward(x: np.ndarray, v: Variables) -> np.ndarray:
+        clusters = []
+        for index, stream in enumerate((x[:, :3], x[:, 3:])):
+            scope = f"stream_{index}/"
+            shifted = v[f"{scope}alpha"] * weighed(stream, v, scope) + v[f"{scope}beta"]
+            clusters.append((l2(shifted) / np.sqrt(4)).ravel())
+        return logistic(np.concatenate(clusters), v)
+
+    check("AttentionClusterModel", {"attention_cluster_size": 4, "feature_sizes": (3, 2)}, forward)
+
+
+def test_lstm_attention_max() -> None:
+    def forward(x: np.ndarray, v: Variables) -> np.ndarray:
+        views = weighed(lstm(x, v, f"rnn/{CELL}")[1:], v, "")
+        if not len(x):
+            views = np.zeros((3, 4))
+        return np.max([moe(view, v) for view in views], 0)
+
+    check("LstmAttentionMaxModel", {"lstm_cells": 4, "lstm_attentions": 3, "moe_num_mixtures": 5}, forward)
+
+
+def test_attention_pooling() -> None:
+    def forward(x: np.ndarray, v: Variables) -> np.ndarray:
+        keys, values = dense(x, v, "keys"), dense(x, v, "values")
+        found = [softmax(keys @ query / np.sqrt(4)) @ values for query in v["queries"].T]
+        return moe(np.concatenate(found), v)
+
+    check("AttentionPoolingModel", {"attention_queries": 3, "attention_size": 4}, forward)
+
+
+def layer_norm(x: np.ndarray, v: Variables, scope: str) -> np.ndarray:
+    centred = x - x.mean(-1, keepdims=True)
+    scaled = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6)
+    return scaled * v[f"{scope}/gamma"] + v[f"{scope}/beta"]
+
+
+def attend(x: np.ndarray, v: Variables, scope: str, heads: int) -> np.ndarray:
+    q, k, u = (dense(x, v, f"{scope}{name}") for name in ("query", "key", "value"))
+    size = x.shape[1] // heads
+    parts = []
+    for h in range(heads):
+        columns = slice(h * size, (h + 1) * size)
+        parts.append(softmax(q[:, columns] @ k[:, columns].T / np.sqrt(size)) @ u[:, columns])
+    return dense(np.concatenate(parts, 1), v, f"{scope}output")
+
+
+@pytest.mark.parametrize("placed", [True, False])
+def test_transformer(placed: bool) -> None:
+    def forward(x: np.ndarray, v: Variables) -> np.ndarray:
+        states = dense(x, v, "embedding")
+        for t in range(len(x) if placed else 0):
+            angles = [t / 10_000 ** (2 * i / 6) for i in range(3)]
+            states[t] += np.concatenate([np.sin(angles), np.cos(angles)])
+        for layer in ("layer_0/", "layer_1/"):
+            states = states + attend(layer_norm(states, v, f"{layer}attention_ln"), v, layer, 2)
+            units = np.maximum(dense(layer_norm(states, v, f"{layer}feed_ln"), v, f"{layer}feed_in"), 0)
+            states = states + dense(units, v, f"{layer}feed_out")
+        states = layer_norm(states, v, "final_ln")
+        return moe(states.mean(0) if len(x) else np.zeros(6), v)
+
+    given = {"transformer_size": 6, "transformer_heads": 2, "transformer_feed_forward": 7}
+    check("TransformerModel", {**given, "transformer_positions": placed}, forward)
+
+
+def test_heads_must_divide() -> None:
+    with pytest.raises(UsageError, match="transformer_heads must divide transformer_size 512; it is 7"):
+        models.create("TransformerModel", {"transformer_heads": 7})
