@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 RUNNABLE := $(VENV)/.runnable
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 # Any Python 3.10 to 3.13 that can make a virtual environment; `make venv PYTHON=...` takes another.
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
@@ -20,7 +21,7 @@ help:
 	@echo 'make test    format, lint, types, layers, tests'
 	@echo 'make lint    all of that but the tests'
 	@echo 'make format  put the code into format'
-	@echo 'make bench   speeds, as ratios to a bare matmul timed in the same run'
+	@echo 'make bench   speeds, as ratios to bare matmuls timed in the same run; BENCH_ARGS=--rows=... for some'
 	@echo 'make clean   remove what the other targets made, except $(VENV)'
 
 venv: $(INSTALLED)
@@ -67,7 +68,7 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 
 bench: $(INSTALLED)
-	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	$(BIN)/python -m benchmarks --json bench.json $(BENCH_ARGS)
 
 clean:
 	rm -rf build dist demo *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,52 @@
+"""The results as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.machine import QUIET
+from benchmarks.rows import Row
+
+_FORMAT = "{:30s} {:>10s} {:>18s} {:>10s} {:>8s} {:>11s} {:>8s} {:>8s} {:>6s}  {}"
+
+
+def heading() -> str:
+    """The columns: medians with the least and the most, and both figures by CPU time, a second witness."""
+    return _FORMAT.format(
+        *("row", "examples/s", "least..most", "a core-s", "of floor", "least..most", "by cpu", "peak MB"),
+        *("others", ""),
+    )
+
+
+def line(name: str, row: Row, result: Mapping[str, Any]) -> str:
+    """One row; `others` are the cores that other programs used meanwhile."""
+    rate, ratio = result["rate"], result.get("ratio")
+    return _FORMAT.format(
+        name,
+        f"{rate['median']:,.0f}",
+        f"{rate['low']:,.0f}..{rate['high']:,.0f}",
+        f"{result['cpu_rate']['median']:,.0f}",
+        f"{ratio['median']:.0%}" if ratio else "",
+        f"{ratio['low']:.0%}..{ratio['high']:.0%}" if ratio else "",
+        f"{result['cpu_ratio']['median']:.0%}" if ratio else "",
+        f"{result['peak_mb']:,.0f}",
+        f"{result['others']:.1f}" + (" !" if result["others"] > QUIET else ""),
+        "; ".join(verdicts(row, result)),
+    )
+
+
+def verdicts(row: Row, result: Mapping[str, Any]) -> list[str]:
+    """What was to be reached, each with yes or no."""
+    found = []
+    if row.ratio is not None:
+        found.append(f"{_yes(result['ratio']['median'] >= row.ratio)} at least {row.ratio:.0%} of the floor")
+    if row.rate is not None:
+        found.append(f"{_yes(result['rate']['median'] >= row.rate)} at least {row.rate:,.0f} examples/s")
+    if row.peak_mb is not None:
+        found.append(f"{_yes(result['peak_mb'] < row.peak_mb)} under {row.peak_mb:,.0f} MB")
+    return found
+
+
+def _yes(reached: bool) -> str:
+    return "yes:" if reached else "NO:"

@@ -1,0 +1,47 @@
+"""A callback that times blocks of steps of a real run, with the floor between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.measure import Clock, Measured, Sample
+from yt8m.runner import Callback, Context
+
+# After the start, and after each floor: batches that were made meanwhile would count as free.
+_WARM_STEPS = 5
+
+
+class Stopwatch(Callback):
+    """Times `repeats` blocks of `steps` steps and then asks for the end.
+
+    A block is as long as the longest period of the usual callbacks, so that each holds its share of lines,
+    figures and summaries.
+    """
+
+    def __init__(
+        self, context: Context, into: Measured, steps: int, repeats: int, floor: Callable[[], Sample] | None
+    ) -> None:
+        super().__init__(context)
+        self._into, self._steps, self._repeats, self._floor = into, steps, repeats, floor
+        self._done = 0
+        self._clock: Clock | None = None
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Begins and ends blocks."""
+        self._done += 1
+        if self._clock is None and self._done >= _WARM_STEPS:
+            if self._floor and not self._into.floors:
+                self._take_floor()
+            else:
+                self._done, self._clock = 0, Clock()
+        elif self._clock is not None and self._done == self._steps:
+            self._into.samples.append(self._clock.sample(self._steps))
+            self._take_floor()
+            if len(self._into.samples) == self._repeats:
+                run_context.request_stop()
+
+    def _take_floor(self) -> None:
+        if self._floor:
+            self._into.floors.append(self._floor())
+        self._done, self._clock = 0, None

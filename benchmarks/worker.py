@@ -1,0 +1,19 @@
+"""One row in a process of its own, so that its peak memory is its own too."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from benchmarks.measure import watched
+from benchmarks.rows import ROWS
+
+
+def main() -> None:
+    """Takes the row's name and the number of repetitions; the last line of stdout is the result."""
+    name, repeats = sys.argv[1:]
+    print(json.dumps(watched(ROWS[name].measure, int(repeats))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""The arithmetic of the benchmarks: ratios to floors, verdicts, comparisons."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks import compare, measure, report
+from benchmarks.measure import Measured, Sample
+from benchmarks.rows import Row
+
+
+def test_each_sample_is_divided_by_the_floors_around_it():
+    floors = [Sample(2.0, 4.0), Sample(4.0, 4.0), Sample(6.0, 4.0)]
+    found = Measured(100, [Sample(6.0, 8.0), Sample(10.0, 8.0)], floors).summary()
+    assert found["ratio"] == {"median": 0.5, "low": 0.5, "high": 0.5}
+    assert found["cpu_ratio"]["median"] == 0.5
+    assert found["rate"] == pytest.approx({"median": (100 / 6 + 10) / 2, "low": 10.0, "high": 100 / 6})
+
+
+def test_a_row_without_a_floor_has_no_ratio():
+    assert list(Measured(1, [Sample(1.0, 1.0)], []).summary()) == ["rate", "cpu_rate"]
+
+
+def test_repeat_does_not_count_the_first_time():
+    calls = []
+    measured = measure.repeat(lambda: calls.append(0), 7, repeats=3)
+    assert (len(calls), len(measured.samples), measured.count) == (4, 3, 7)
+
+
+def test_a_watched_row_tells_its_memory_and_the_others():
+    found = measure.watched(lambda repeats: Measured(1, [Sample(1.0, 1.0)] * repeats, []), 2)
+    assert found["peak_mb"] > 1
+    assert found["others"] >= 0 or found["others"] != found["others"]  # nan where the system does not tell
+
+
+def result(rate, ratio=None, spread=0.01, peak_mb=10.0):
+    def around(value):
+        return {"median": value, "low": value * (1 - spread), "high": value * (1 + spread)}
+
+    ratios = {} if ratio is None else {"ratio": around(ratio), "cpu_ratio": around(ratio)}
+    return {"rate": around(rate), "cpu_rate": around(rate), **ratios, "peak_mb": peak_mb, "others": 0.0}
+
+
+def test_a_row_says_what_was_to_be_reached():
+    row = Row(lambda _: Measured(1, [], []), rate=100, ratio=0.5, peak_mb=20)
+    said = [text.partition(":")[0] for text in report.verdicts(row, result(99, 0.6, peak_mb=20))]
+    assert said == ["yes", "NO", "NO"]
+    assert "60%" in report.line("a", row, result(99, 0.6))
+
+
+def test_comparison_goes_by_the_ratio_and_marks_spreads_that_overlap(tmp_path, capsys):
+    rows = {"a": (result(10, 0.5), result(5, 0.6)), "b": (result(10), result(10.1)), "c": (result(1), None)}
+    for index, name in enumerate(("before.json", "after.json")):
+        held = {"rows": {key: pair[index] for key, pair in rows.items() if pair[index]}}
+        (tmp_path / name).write_text(json.dumps(held))
+    assert compare.main([str(tmp_path / "before.json"), str(tmp_path / "after.json")]) == 0
+    _, first, second = capsys.readouterr().out.splitlines()
+    assert first.split() == ["a", "ratio", "50.0%", "60.0%", "+20.0%"]
+    assert second.split()[:5] == ["b", "rate", "10", "10", "+1.0%"]
+    assert "overlap" in second
+
+
+def test_compare_wants_two_files():
+    assert compare.main(["one.json"]) == 2
