@@ -21,6 +21,8 @@ WEIGHTS = {
 }
 
 pytestmark = pytest.mark.parametrize("name", losses.names())
+# To this one a weight of 0 says "not rated", which has a cost.
+UNRATED_COSTS = "SegmentFineTuningLoss"
 
 
 def run(function: Any) -> Any:
@@ -77,6 +79,9 @@ def test_labels_may_be_bool_or_float(name: str) -> None:
 
 def test_weights_are_honoured(name: str) -> None:
     """Ones change nothing; a row of weight 0 neither costs nor pulls, but is still a row of the batch."""
+
+    if name == UNRATED_COSTS:
+        pytest.skip("a weight of 0 says that the class was not rated")
 
     def values() -> Any:
         loss = losses.create(name)

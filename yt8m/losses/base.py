@@ -11,14 +11,50 @@ from yt8m.lazy import tf
 
 @dataclass(frozen=True)
 class BaseLoss(abc.ABC):
-    """A label loss: a sum over classes, the mean over the rows of a batch.
+    """A label loss: a value for each row, their mean over the batch.
 
-    Labels are bool or float [B, C]; label weights, [B, C] or [B, 1], multiply the terms and leave the
-    number of rows as it is. The fields of a loss are its hyper-parameters.
+    Labels are bool or float [B, C], label weights [B, C] or [B, 1]. A row of weight 0 costs nothing and
+    still counts in the mean. The fields of a loss are its hyper-parameters.
     """
 
     def __post_init__(self) -> None:
         options.check(self)
+
+    @abc.abstractmethod
+    def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+        """float32 [B] of predictions, float labels and float weights."""
+
+    @abc.abstractmethod
+    def rows_from_logits(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+        """float32 [B] of logits."""
+
+    def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+        """float32 [B, C], d (sum of rows_from_logits) / d logits; automatic where no closed form is given."""
+        return tf.gradients(self.rows_from_logits(logits, labels, weights), logits)[0]
+
+    def calculate_loss(
+        self, predictions: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """The scalar loss of predictions [B, C]."""
+        return tf.reduce_mean(self.rows(predictions, *_floats(labels, label_weights)))
+
+    def calculate_loss_from_logits(
+        self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """The scalar loss of logits [B, C], where predictions are sigmoid(logits)."""
+        return tf.reduce_mean(self.rows_from_logits(logits, *_floats(labels, label_weights)))
+
+    def gradient_from_logits(
+        self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """d calculate_loss_from_logits / d logits, [B, C]; in closed form no loss has to be computed."""
+        slopes = self.slopes(logits, *_floats(labels, label_weights))
+        return slopes / tf.cast(tf.shape(logits)[0], tf.float32)
+
+
+@dataclass(frozen=True)
+class ClassLoss(BaseLoss, abc.ABC):
+    """A loss that is a sum over classes; the weights multiply its terms."""
 
     @abc.abstractmethod
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -28,29 +64,13 @@ class BaseLoss(abc.ABC):
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """float32 [B, C], the unweighted terms on logits."""
 
-    @abc.abstractmethod
-    def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """float32 [B, C], d (weighted sum of a row's terms) / d logits."""
+    def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+        """The weighted sum over classes."""
+        return tf.reduce_sum(weighted(self.terms(predictions, labels), weights), 1)
 
-    def calculate_loss(
-        self, predictions: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
-    ) -> tf.Tensor:
-        """The scalar loss of predictions [B, C]."""
-        return _mean(self.terms(predictions, tf.cast(labels, tf.float32)), label_weights)
-
-    def calculate_loss_from_logits(
-        self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
-    ) -> tf.Tensor:
-        """The scalar loss of logits [B, C], where predictions are sigmoid(logits)."""
-        return _mean(self.terms_from_logits(logits, tf.cast(labels, tf.float32)), label_weights)
-
-    def gradient_from_logits(
-        self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
-    ) -> tf.Tensor:
-        """d calculate_loss_from_logits / d logits, [B, C], in closed form: no loss has to be computed."""
-        weights = None if label_weights is None else tf.cast(label_weights, tf.float32)
-        slopes = self.slopes(logits, tf.cast(labels, tf.float32), weights)
-        return slopes / tf.cast(tf.shape(logits)[0], tf.float32)
+    def rows_from_logits(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+        """The weighted sum over classes."""
+        return tf.reduce_sum(weighted(self.terms_from_logits(logits, labels), weights), 1)
 
 
 def weighted(terms: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
@@ -58,6 +78,5 @@ def weighted(terms: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
     return terms if weights is None else terms * weights
 
 
-def _mean(terms: tf.Tensor, label_weights: tf.Tensor | None) -> tf.Tensor:
-    weights = None if label_weights is None else tf.cast(label_weights, tf.float32)
-    return tf.reduce_mean(tf.reduce_sum(weighted(terms, weights), 1))
+def _floats(labels: tf.Tensor, weights: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor | None]:
+    return tf.cast(labels, tf.float32), None if weights is None else tf.cast(weights, tf.float32)

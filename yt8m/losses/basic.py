@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from yt8m.lazy import tf
-from yt8m.losses.base import BaseLoss, weighted
+from yt8m.losses.base import ClassLoss, weighted
 from yt8m.losses.names import register
 from yt8m.options import option
 
@@ -15,7 +15,7 @@ EPSILON = 1e-5
 
 @register
 @dataclass(frozen=True)
-class CrossEntropyLoss(BaseLoss):
+class CrossEntropyLoss(ClassLoss):
     """-y log p - (1 - y) log(1 - p), each class a decision of its own."""
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -34,7 +34,7 @@ class CrossEntropyLoss(BaseLoss):
 
 @register
 @dataclass(frozen=True)
-class HingeLoss(BaseLoss):
+class HingeLoss(ClassLoss):
     """max(0, b - (2y - 1) x), on predictions or on logits."""
 
     b: float = option(1.0, "margin that a class has to keep from 0 on its side", minimum=0)
@@ -55,7 +55,7 @@ class HingeLoss(BaseLoss):
 
 @register
 @dataclass(frozen=True)
-class SoftmaxLoss(BaseLoss):
+class SoftmaxLoss(ClassLoss):
     """-t log softmax(x), t the labels divided by their number; a row without labels costs nothing."""
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

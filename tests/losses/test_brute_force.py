@@ -1,0 +1,105 @@
+"""Every loss beyond the golden ones, pair by pair in NumPy, on probabilities and from logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from yt8m import losses
+from yt8m.lazy import tf
+
+RNG = np.random.default_rng(23)
+B, C = 7, 5
+LOGITS = RNG.normal(scale=2.0, size=(B, C))
+LABELS = (RNG.random((B, C)) < 0.4).astype(float)
+LABELS[0], LABELS[1] = 0, 1
+WEIGHTS = RNG.random((B, C)) * (RNG.random((B, C)) < 0.7)
+P = 1 / (1 + np.exp(-LOGITS))
+
+
+def both_forms(
+    name: str, fields: dict[str, Any], weights: np.ndarray | None, y: np.ndarray = LABELS
+) -> list[float]:
+    with tf.Graph().as_default(), tf.Session() as session:
+        loss, labels = losses.create(name, fields), tf.constant(y > 0)
+        w = None if weights is None else tf.constant(weights)
+        return session.run(
+            [
+                loss.calculate_loss(tf.constant(P, tf.float32), labels, w),
+                loss.calculate_loss_from_logits(tf.constant(LOGITS, tf.float32), labels, w),
+            ]
+        )
+
+
+def cross_entropy(p: float, y: float, eps: float) -> float:
+    return -y * np.log(p + eps) - (1 - y) * np.log(1 - p + eps)
+
+
+def smoothed(b: int, c: int, eps: float, w: np.ndarray) -> float:
+    return w[b, c] * cross_entropy(P[b, c], 0.7 * LABELS[b, c] + 0.3 * LABELS[b].sum() / C, eps)
+
+
+def focal(b: int, c: int, eps: float, w: np.ndarray) -> float:
+    right = P[b, c] if LABELS[b, c] else 1 - P[b, c]
+    return -w[b, c] * (1 - right) ** 3 * np.log(right + eps)
+
+
+def positive(b: int, c: int, eps: float, w: np.ndarray) -> float:
+    return w[b, c] * (4 if LABELS[b, c] else 1) * cross_entropy(P[b, c], LABELS[b, c], eps)
+
+
+def agreement(b: int, c: int, eps: float, w: np.ndarray) -> float:
+    counted = [(i, j) for i in range(B) for j in range(C) if w[i, j] > 0]
+    highest = max(P[i, j] for i, j in counted if not LABELS[i, j])
+    lowest = min(P[i, j] for i, j in counted if LABELS[i, j])
+    wrong = P[b, c] < highest if LABELS[b, c] else P[b, c] > lowest
+    return w[b, c] * (1.5 if wrong else 1.0) * cross_entropy(P[b, c], LABELS[b, c], eps)
+
+
+def pairwise(b: int, c: int, eps: float, w: np.ndarray) -> float:
+    """The pairs of which c is the label."""
+    others = [o for o in range(C) if not LABELS[b, o]]
+    if not LABELS[b, c] or not others:
+        return 0.0
+    pairs = LABELS[b].sum() * len(others)
+    return sum(w[b, c] * w[b, o] * max(0, 0.3 - P[b, c] + P[b, o]) for o in others) / pairs
+
+
+CASES = {
+    "LabelSmoothingLoss": ({"smoothing": 0.3}, smoothed),
+    "FocalLoss": ({"gamma": 3.0}, focal),
+    "WeightedCrossEntropyLoss": ({"positive_weight": 4.0}, positive),
+    "BatchAgreementLoss": ({"agreement_weight": 0.5}, agreement),
+    "PairwiseHingeLoss": ({"pairwise_margin": 0.3}, pairwise),
+}
+
+
+@pytest.mark.parametrize("with_weights", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_loss(name: str, with_weights: bool) -> None:
+    fields, term = CASES[name]
+    weights = WEIGHTS if with_weights else None
+    w = np.ones((B, C)) if weights is None else weights
+    # 1e-5 stands inside the logarithms of the probability form alone.
+    expected = [sum(term(b, c, eps, w) for b in range(B) for c in range(C)) / B for eps in (1e-5, 0.0)]
+    np.testing.assert_allclose(both_forms(name, fields, weights), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("classes", [(), (0, 3, 4)])
+def test_segment_fine_tuning(classes: tuple[int, ...]) -> None:
+    rated = (WEIGHTS > 0).astype(float)
+    rated[2], rated[3] = 0, 1
+    expected = []
+    for eps in (1e-5, 0.0):
+        rows = []
+        for b in range(B):
+            unrated = [c for c in classes or range(C) if not rated[b, c]]
+            cost = sum(cross_entropy(P[b, c], LABELS[b, c], eps) for c in range(C) if rated[b, c])
+            # A rating is a label or its absence; what was not rated bears no label.
+            rows.append(cost + 0.5 * np.mean([cross_entropy(P[b, c], 0, eps) for c in unrated] or [0]))
+        expected.append(np.mean(rows))
+    fields = {"alpha": 0.5, "segment_classes": classes}
+    got = both_forms("SegmentFineTuningLoss", fields, rated, LABELS * rated)
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
