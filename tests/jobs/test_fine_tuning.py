@@ -11,6 +11,7 @@ from golden_data import golden
 
 from yt8m import eval as evaluation
 from yt8m import train
+from yt8m.eval_util.rated_pairs import RatedPairs
 from yt8m.lazy import tf
 
 SIZES = ["--feature_sizes=16,8", "--num_classes=20", "--batch_size=4"]
@@ -106,6 +107,7 @@ def test_losses_and_figures_are_over_rated_pairs_only(tmp_path: pathlib.Path) ->
     assert evaluation.main([f"--train_dir={tmp_path}/run", data, "--segment_labels", "--run_once"]) == 0
     report = json.loads((tmp_path / "run/eval/report.json").read_text())
     expected = np.load(golden("readers.npz"))
+    assert 0 < report["map_at_n"] <= 1
     rated, labels = expected["segment/label_weights"] > 0, expected["segment/labels"] > 0
     assert report["num_examples"] == len(rated)
     positive = np.flatnonzero((labels & rated).any(axis=0))
@@ -117,5 +119,8 @@ def test_losses_and_figures_are_over_rated_pairs_only(tmp_path: pathlib.Path) ->
     mean = norm.sum(1) / np.maximum(lengths, 1)
     logits = mean @ weights["tower/fully_connected/weights"] + weights["tower/fully_connected/biases"]
     p = 1 / (1 + np.exp(-logits))
+    pairs = RatedPairs(20)
+    pairs.accumulate(np.where(rated, p, -np.inf), labels)
+    assert report["map_at_n"] == pytest.approx(pairs.get().map, abs=1e-6)
     loss = -np.where(labels, np.log(p + 1e-5), np.log(1 - p + 1e-5))
     assert report["loss"] == pytest.approx((loss * rated).sum(1).mean(), rel=1e-4)

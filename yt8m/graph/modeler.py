@@ -10,6 +10,7 @@ import numpy as np
 
 from yt8m import losses, readers
 from yt8m.eval_util import EvaluationMetrics
+from yt8m.eval_util.rated_pairs import RatedPairs
 from yt8m.graph.ops import PredictOps, Reduction, Report
 from yt8m.graph.protocols import Modeler
 from yt8m.graph.transforms import transform
@@ -69,7 +70,10 @@ class VideoModeler(Modeler):
         )
 
     def reports(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
-        """The top columns of the scores and their labels; in inference the ids instead of labels."""
+        """The top columns of the scores and their labels; in inference the ids instead of labels.
+
+        Evaluation on rated pairs also gets all scores, -inf where a pair was not rated.
+        """
         scores = tf.stop_gradient(output.predictions)
         if mode == "infer":
             top = tf.nn.top_k(scores, self.top_k)
@@ -84,7 +88,10 @@ class VideoModeler(Modeler):
             rated = batch.label_weights > 0
             scores = tf.where_v2(rated, scores, tf.fill([], float("-inf")))
             positives &= rated
-        return _scored(scores, tf.cast(positives, tf.float32), self.top_k)
+        reports = _scored(scores, tf.cast(positives, tf.float32), self.top_k)
+        if mode == "eval" and batch.label_weights is not None:
+            reports |= {"pair_scores": Report(scores), "pair_hits": Report(positives)}
+        return reports
 
     def evaluator(self) -> VideoEvaluator:
         """Hit@1, PERR, GAP and mAP from the reports."""
@@ -118,24 +125,31 @@ class VideoModeler(Modeler):
 
 
 class VideoEvaluator:
-    """`EvaluationMetrics` behind the engine's evaluator, with the figures' printed names."""
+    """`EvaluationMetrics`, and MAP@n of rated pairs, behind the engine's evaluator."""
 
     def __init__(self, num_classes: int, top_k: int) -> None:
         self.metrics = EvaluationMetrics(num_classes, top_k)
+        self.pairs = RatedPairs(num_classes)
+        self._is_rated = False
 
     def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
         """Adds one step's columns; returns Hit@1, PERR and (one step alone) GAP."""
         names = ("scores", "classes", "hits", "num_labels", "label_counts", "perr")
         figures = self.metrics.accumulate_top_k(**{name: reports[name] for name in names}, loss=loss)
+        if "pair_scores" in reports:
+            self.pairs.accumulate(reports["pair_scores"], reports["pair_hits"])
+            self._is_rated = True
         return {"Hit@1": figures["hit_at_one"], "PERR": figures["perr"], "GAP": figures["gap"]}
 
     def get(self) -> dict[str, Any]:
-        """All figures so far, under the names of `EvaluationMetrics.get`."""
-        return self.metrics.get()
+        """All figures so far, named as by `EvaluationMetrics.get`; `map_at_n` where pairs were rated."""
+        rated = {"map_at_n": self.pairs.get().map} if self._is_rated else {}
+        return self.metrics.get() | rated
 
     def clear(self) -> None:
         """Forgets all steps."""
         self.metrics.clear()
+        self.pairs.clear()
 
 
 def _scored(scores: tf.Tensor, labels: tf.Tensor, top_k: int) -> dict[str, Report]:

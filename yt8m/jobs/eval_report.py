@@ -12,12 +12,14 @@ from rich.table import Table
 
 from yt8m import config_file, storage, vocabulary
 from yt8m.config import TrainConfig
+from yt8m.eval_util.rated_pairs import MOST
 from yt8m.lazy import tf
 
 if TYPE_CHECKING:
     from yt8m.jobs.evaluation import Evaluated
 
 FOLDER = "eval"
+AT_N = f"MAP@{MOST}"  # over rated segments, as the 2019 challenge has it
 _SHOWN = 5  # best and worst classes in the table
 
 
@@ -33,10 +35,11 @@ def write(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
 
 def summary_line(step: int, figures: dict[str, Any]) -> str:
     """The published line; `num_classes` counts the classes that have a positive in these data."""
+    rated = f"| {AT_N}: {figures['map_at_n']:.3f} " if "map_at_n" in figures else ""
     return (
         f"epoch/eval number {step} | Avg_Hit@1: {figures['avg_hit_at_one']:.3f} "
         f"| Avg_PERR: {figures['avg_perr']:.3f} | MAP: {figures['map']:.3f} | GAP: {figures['gap']:.3f} "
-        f"| Avg_Loss: {figures['avg_loss']:.6f} | num_classes: {len(figures['aps'])}"
+        f"{rated}| Avg_Loss: {figures['avg_loss']:.6f} | num_classes: {len(figures['aps'])}"
     )
 
 
@@ -50,6 +53,7 @@ def report(done: Evaluated, run: TrainConfig) -> dict[str, Any]:
         "num_examples": done.num_examples,
         "num_classes_with_positives": len(figures["aps"]),
         **{name: _number(figures[key]) for name, key in _FIGURES},
+        **({"map_at_n": _number(figures["map_at_n"])} if "map_at_n" in figures else {}),
         "classes": [
             {"class": index, "name": name, "average_precision": ap} for index, name, ap in _classes(figures)
         ],
@@ -73,6 +77,8 @@ def print_table(done: Evaluated) -> None:
     table.add_column("value", justify="right")
     for title, key in zip(("Hit@1", "PERR", "GAP", "mAP", "loss"), [key for _, key in _FIGURES], strict=True):
         table.add_row(title, f"{float(done.figures[key]):.4f}")
+    if "map_at_n" in done.figures:
+        table.add_row(f"{AT_N}, rated pairs", f"{done.figures['map_at_n']:.4f}")
     ranked = sorted(_classes(done.figures), key=lambda row: (-row[2], row[0]))
     for title, rows in (("best", ranked[:_SHOWN]), ("worst", ranked[_SHOWN:][-_SHOWN:])):
         table.add_section()
@@ -93,7 +99,10 @@ def _number(value: Any) -> float | None:
 
 def _write_summaries(folder: str, done: Evaluated) -> None:
     """The published tags, at the step of the checkpoint."""
-    tags = zip(("Avg_Hit@1", "Avg_PERR", "GAP", "MAP", "Avg_Loss"), [key for _, key in _FIGURES], strict=True)
+    titles = ("Avg_Hit@1", "Avg_PERR", "GAP", "MAP", "Avg_Loss")
+    tags = list(zip(titles, [key for _, key in _FIGURES], strict=True))
+    if "map_at_n" in done.figures:
+        tags = [*tags, (AT_N, "map_at_n")]
     values = [
         tf.Summary.Value(tag=f"Epoch/Eval_{tag}", simple_value=float(done.figures[key])) for tag, key in tags
     ]
