@@ -7,6 +7,7 @@ from yt8m.deploy.config import DeploymentConfig, count_gpus, local
 from yt8m.deploy.deployed_model import DeployedModel, deploy
 from yt8m.deploy.gradients import (
     average_gradients,
+    clip_by_global_norm,
     clip_gradient_norms,
     combine_gradients,
     gradient_norms,
@@ -20,6 +21,7 @@ __all__ = [
     "DeploymentConfig",
     "Objective",
     "average_gradients",
+    "clip_by_global_norm",
     "clip_gradient_norms",
     "combine_gradients",
     "count_gpus",

@@ -1,4 +1,4 @@
-"""Gradients of several clones into one, and clipping each by its own norm."""
+"""Gradients of several clones into one, and clipping by norms."""
 
 from __future__ import annotations
 
@@ -142,3 +142,20 @@ def clip_gradient_norms(
         (None if gradient is None else scale(gradient, max_norm / tf.maximum(norm, max_norm)), variable)
         for (gradient, variable), norm in zip(pairs, values, strict=True)
     ]
+
+
+def clip_by_global_norm(
+    gradients_to_variables: GradientsAndVariables, max_norm: float, norms: tf.Tensor | None = None
+) -> list[tuple[Gradient, Any]]:
+    """All gradients scaled by the same factor, so that their common norm is at most `max_norm`.
+
+    The direction of the step stays (Pascanu, Mikolov & Bengio 2013, algorithm 1). Arguments and errors
+    are those of `clip_gradient_norms`.
+    """
+    if not max_norm > 0:
+        raise ValueError(f"max_norm is {max_norm}; expected a positive number")
+    pairs = list(gradients_to_variables)
+    if norms is None:
+        norms = gradient_norms([gradient for gradient, _ in pairs])
+    factor = max_norm / tf.maximum(tf.norm(norms), max_norm)
+    return [(None if gradient is None else scale(gradient, factor), variable) for gradient, variable in pairs]

@@ -6,6 +6,7 @@ OPTIMIZERS = (
     "AdadeltaOptimizer",
     "AdagradOptimizer",
     "AdamOptimizer",
+    "AdamWOptimizer",
     "FtrlOptimizer",
     "GradientDescentOptimizer",
     "MomentumOptimizer",

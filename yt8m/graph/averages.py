@@ -6,11 +6,16 @@ from yt8m.lazy import tf
 
 
 def create_averages(
-    decay: float, global_step: tf.Variable, step_op: tf.Operation
+    decay: float, global_step: tf.Variable | tf.Tensor, step_op: tf.Operation
 ) -> tuple[tuple[tuple[str, str], ...], tf.Operation]:
     """Averages of all trainable variables, moved after `step_op`.
 
     The decay is min(decay, (1 + step) / (10 + step)), so that early averages follow quickly.
+
+    Args:
+      decay: above 0 for averages.
+      global_step: how often the optimizer has stepped, `step_op` included; a variable is read behind it.
+      step_op: moves the weights.
 
     Returns:
       (variable's name, its average's name in a checkpoint) pairs, and the op that does step and averages;
@@ -19,7 +24,8 @@ def create_averages(
     if decay <= 0:
         return (), step_op
     with tf.control_dependencies([step_op]):
-        average = tf.train.ExponentialMovingAverage(decay, num_updates=global_step.read_value())
+        count = global_step if tf.is_tensor(global_step) else global_step.read_value()
+        average = tf.train.ExponentialMovingAverage(decay, num_updates=count)
         moved = average.apply(tf.trainable_variables())
     pairs = tuple((v.op.name, average.average_name(v)) for v in tf.trainable_variables())
     return pairs, moved

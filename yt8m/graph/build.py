@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from yt8m import deploy
 from yt8m.config import OptimizerConfig
 from yt8m.graph import collections
-from yt8m.graph.averages import create_averages
+from yt8m.graph.apply import apply_gradients
 from yt8m.graph.clones import Towers, build_towers, read_shares
 from yt8m.graph.ops import EvalOps, PredictOps, TrainOps
 from yt8m.graph.optimizers import create_optimizer, learning_rate
@@ -50,7 +50,12 @@ def build(
     towers = build_towers(modeler, deployment, shares, mode="train", seed=seed, step=start)
     rate = learning_rate(optimizer, start, inputter.batch_size * deployment.num_clones)
     with tf.device(deployment.optimizer_device()):
-        applied = _apply(towers, create_optimizer(optimizer.optimizer, rate), optimizer, global_step)
+        applied = _apply(
+            towers,
+            create_optimizer(optimizer.optimizer, rate, optimizer.weight_decay),
+            optimizer,
+            global_step,
+        )
     with tf.control_dependencies([applied.train_op]):
         step = tf.identity(global_step.read_value(), name="step_after_train_op")
     label_loss = towers.mean("loss")
@@ -134,11 +139,7 @@ def _apply(
     """Combines, clips and applies the gradients, counts the step, moves the averages."""
     gradients = _gradients(towers, optimizer, config)
     norms = deploy.gradient_norms([gradient for gradient, _ in gradients])
-    clipped = gradients
-    if config.clip_gradient_norm > 0:
-        clipped = deploy.clip_gradient_norms(gradients, config.clip_gradient_norm, norms=norms)
-    step_op = optimizer.apply_gradients(clipped, global_step=global_step)
-    averages, train_op = create_averages(config.moving_average_decay, global_step, step_op)
+    averages, train_op = apply_gradients(gradients, norms, optimizer, config, global_step, towers.examples())
     return _Applied(train_op, gradients, norms, averages)
 
 

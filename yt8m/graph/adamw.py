@@ -1,0 +1,57 @@
+"""Adam with decoupled weight decay. Imported when one is made: its class is made of TensorFlow's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yt8m.lazy import tf
+
+_NEVER = ("bias", "beta", "gamma")
+
+
+class AdamWOptimizer(tf.train.AdamOptimizer):
+    """w <- w - rate * (weight_decay * w + Adam's step) (Loshchilov & Hutter 2019, algorithm 2, line 12).
+
+    The paper's factor of the schedule, eta, is the learning rate here, so that the decay follows it too.
+    Matrices and larger variables decay; vectors, biases and the parameters of batch norm do not. The slots
+    are Adam's under Adam's names: a run may go over from the one to the other.
+
+    Args:
+      learning_rate: scalar tensor or number.
+      weight_decay: share of a weight that a step at learning rate 1 would take off.
+    """
+
+    def __init__(self, learning_rate: Any, weight_decay: float = 0.01) -> None:
+        super().__init__(learning_rate, name="Adam")
+        self._weight_decay = weight_decay
+
+    def _apply_dense(self, grad: tf.Tensor, var: Any) -> tf.Operation:
+        with tf.control_dependencies(self._decay([grad], var)):
+            return super()._apply_dense(grad, var)
+
+    def _resource_apply_dense(self, grad: tf.Tensor, handle: Any) -> tf.Operation:
+        with tf.control_dependencies(self._decay([grad], handle)):
+            return super()._resource_apply_dense(grad, handle)
+
+    def _apply_sparse(self, grad: tf.IndexedSlices, var: Any) -> tf.Operation:
+        with tf.control_dependencies(self._decay([grad.values], var)):
+            return super()._apply_sparse(grad, var)
+
+    def _resource_apply_sparse(self, grad: tf.Tensor, handle: Any, indices: tf.Tensor) -> tf.Operation:
+        with tf.control_dependencies(self._decay([grad], handle)):
+            return super()._resource_apply_sparse(grad, handle, indices)
+
+    def _decay(self, after: list[tf.Tensor], variable: Any) -> list[tf.Operation]:
+        """Takes the decay off, once the gradient is there; Adam's step does not look at the weights."""
+        if not (decays(variable) and self._weight_decay):
+            return []
+        rate = tf.cast(self._lr_t, variable.dtype.base_dtype)
+        with tf.control_dependencies(after):
+            taken = tf.identity(variable) * (rate * self._weight_decay)
+            return [variable.assign_sub(taken)]
+
+
+def decays(variable: Any) -> bool:
+    """Whether weight decay takes hold of `variable`: rank 2 or more, and no bias, beta or gamma by name."""
+    own_name = variable.op.name.rpartition("/")[2].lower()
+    return variable.shape.rank >= 2 and not any(word in own_name for word in _NEVER)
