@@ -40,7 +40,7 @@ class TowersConfig(DataConfig):
 class TrainConfig(TowersConfig):
     """A training run. The learning rate falls in steps of `epochs_per_decay` passes over 50,000 examples."""
 
-    max_steps: int | None = option(None, "last step [100000; 300 on the generated set]", minimum=1)
+    max_steps: int | None = option(None, "last step [100000; 250 on the generated set]", minimum=1)
     base_learning_rate: float = option(0.1, "learning rate of the first step", minimum=1e-12, maximum=1e6)
     learning_rate_decay: float = option(
         0.1, "factor of the learning rate at each decay", minimum=1e-6, maximum=1

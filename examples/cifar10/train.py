@@ -13,7 +13,7 @@ from yt8m.config import CheckpointConfig
 from yt8m.program import run_main
 from yt8m.runner import Outcome, RunnerConfig, StepValues
 
-STEPS, GENERATED_STEPS = 100_000, 300
+STEPS, GENERATED_STEPS = 100_000, 250
 
 
 def main(argv: Sequence[str] | None = None) -> int:
