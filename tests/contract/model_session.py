@@ -43,6 +43,7 @@ class Built:
       evaluation, training: the two towers, over the same variables.
       uncounted: predictions in evaluation without num_frames.
       variables: the trainable ones.
+      train: one step of gradient descent, with the update ops.
     """
 
     def __init__(self, name: str, session: Any) -> None:
@@ -58,6 +59,7 @@ class Built:
         assert tf.trainable_variables() == self.variables, "a second tower made variables of its own"
         self.evaluation, self.training = (Tower(output, self.variables) for output in (evaluated, trained))
         self.uncounted = self._build(is_training=False, counted=False).predictions
+        self.train = tf.group(*self._descent(), *trained.update_ops)
         self._start()
 
     def _build(self, is_training: bool, counted: bool = True) -> ModelOutput:
@@ -71,6 +73,10 @@ class Built:
                     labels=None,
                 )
             )
+
+    def _descent(self) -> list[Any]:
+        slopes = zip(self.variables, self.training.gradients, strict=True)
+        return [variable.assign_sub(0.01 * slope) for variable, slope in slopes]
 
     def _start(self) -> None:
         """Moves variables off their initial zeros and ones, lest a dead path goes unseen."""
@@ -93,13 +99,24 @@ class Built:
         """Evaluates `fetches` for one batch."""
         return self.session.run(fetches, {self._x: x, self._num_frames: num_frames, self._step: step})
 
+    def run_imported(self, session: Any, fetch: Any, x: np.ndarray) -> Any:
+        """Evaluates what stands for `fetch` in the imported graph of `session`, found by name."""
+        feed = {self._x.name: x, self._num_frames.name: NUM_FRAMES, self._step.name: 5}
+        return session.run(fetch.name, feed)
+
 
 @contextlib.contextmanager
 def built(name: str) -> Iterator[Built]:
     """A fresh graph and session with the model called `name`."""
-    # Each graph runs a few times: optimising it costs more than it saves.
+    with quick_session() as session:
+        tf.set_random_seed(4)
+        yield Built(name, session)
+
+
+@contextlib.contextmanager
+def quick_session() -> Iterator[Any]:
+    """A session on a graph of its own that runs a few times only: optimising it costs more than it saves."""
     options = tf.GraphOptions(optimizer_options=tf.OptimizerOptions(opt_level=tf.OptimizerOptions.L0))
     options.rewrite_options.disable_meta_optimizer = True
     with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(graph_options=options)) as session:
-        tf.set_random_seed(4)
-        yield Built(name, session)
+        yield session

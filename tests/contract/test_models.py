@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from contract.model_cases import CASES, B, C, D
-from contract.model_session import EVERY_FRAME, NUM_FRAMES, Built, Tower, built
+from contract.model_session import EVERY_FRAME, NUM_FRAMES, Built, Tower, built, quick_session
 
 from yt8m import models
+from yt8m.lazy import tf
 
 FRAME_LEVEL = [name for name in models.names() if models.get(name).level == "frame"]
 
@@ -93,6 +95,30 @@ def test_training_draws_by_the_key_alone(model: Built) -> None:
     first, again, later = (model.run(model.training.predictions, x, step=step) for step in (5, 5, 6))
     assert (first == again).all()
     assert (first != later).any() == CASES[model.name].random
+
+
+@every_model
+def test_checkpoints_and_meta_graphs_go_on_alike(model: Built, tmp_path: pathlib.Path) -> None:
+    """Trained and saved: the stored graph predicts and trains on as the live one; a rebuilt one predicts so."""
+    x, path = model.draw(), str(tmp_path / "model.ckpt")
+    with model.session.graph.as_default():
+        model.run(model.train, x)
+        tf.train.Saver().save(model.session, path)
+    states = []
+    with quick_session() as session:
+        tf.train.import_meta_graph(f"{path}.meta").restore(session, path)
+        for _ in range(2):
+            states.append(model.run_imported(session, model.evaluation.predictions, x))
+            model.run_imported(session, model.train, x)
+    with built(model.name) as again:
+        tf.train.Saver().restore(again.session, path)
+        rebuilt = again.run(again.evaluation.predictions, x)
+    first = model.run(model.evaluation.predictions, x)
+    model.run(model.train, x)
+    second = model.run(model.evaluation.predictions, x)
+    np.testing.assert_allclose([states[0], rebuilt], [first, first], rtol=1e-6)
+    np.testing.assert_allclose(states[1], second, rtol=1e-6)
+    assert (first != second).any()
 
 
 @every_frame_level_model
