@@ -49,7 +49,7 @@ def test_given_ones_are_set_and_the_rest_saved_at_their_defaults():
 
 
 def test_one_of_another_model_is_refused_naming_its_owners():
-    with pytest.raises(UsageError, match="LogisticModel has no such hyper-parameter; .*MoeModel has"):
+    with pytest.raises(UsageError, match=r"LogisticModel has no such hyper-parameter; .*MoeModel has"):
         flags.train_config(["--moe_num_mixtures=4"])
 
 
