@@ -10,11 +10,11 @@ from yt8m.config import OptimizerConfig
 from yt8m.graph import collections
 from yt8m.graph.apply import apply_gradients
 from yt8m.graph.clones import Towers, build_towers, read_shares
+from yt8m.graph.gradients import tower_gradients
 from yt8m.graph.ops import EvalOps, PredictOps, TrainOps
 from yt8m.graph.optimizers import create_optimizer, learning_rate
 from yt8m.graph.protocols import Inputter, Modeler
 from yt8m.graph.summaries import train_summaries
-from yt8m.graph.towers import Share
 from yt8m.lazy import tf
 
 
@@ -50,34 +50,26 @@ def build(
     towers = build_towers(modeler, deployment, shares, mode="train", seed=seed, step=start)
     rate = learning_rate(optimizer, start, inputter.batch_size * deployment.num_clones)
     with tf.device(deployment.optimizer_device()):
-        applied = _apply(
-            towers,
-            create_optimizer(optimizer.optimizer, rate, optimizer.weight_decay),
-            optimizer,
-            global_step,
-        )
+        applied = _apply(towers, rate, optimizer, global_step)
     with tf.control_dependencies([applied.train_op]):
         step = tf.identity(global_step.read_value(), name="step_after_train_op")
-    label_loss = towers.mean("loss")
-    regularization = towers.mean("regularization_loss") + tf.add_n([tf.zeros([]), *towers.shared_terms])
-    variables = [variable for _, variable in applied.gradients]
-    total_loss = label_loss + optimizer.regularization_penalty * regularization
-    losses = {"label_loss": label_loss, "reg_loss": regularization, "total_loss": total_loss}
-    scalars = {**towers.single_losses(), "learning_rate": rate, **losses}
+    losses = _losses(towers, optimizer.regularization_penalty)
     ops = TrainOps(
         train_op=applied.train_op,
         global_step=global_step,
         step=step,
         learning_rate=rate,
-        label_loss=label_loss,
-        regularization_loss=regularization,
-        total_loss=total_loss,
+        label_loss=losses["label_loss"],
+        regularization_loss=losses["reg_loss"],
+        total_loss=losses["total_loss"],
         examples=towers.examples(),
         gradient_norms=applied.norms,
-        gradient_variables=tuple(variable.op.name for variable in variables),
+        gradient_variables=tuple(variable.op.name for _, variable in applied.gradients),
         predictions=towers.rows("predictions"),
         reports=towers.reports(),
-        summary_op=train_summaries(applied.gradients, scalars, variables),
+        summary_op=train_summaries(
+            applied.gradients, {**towers.single_losses(), "learning_rate": rate, **losses}
+        ),
         predict=predict_path(modeler, deployment, batch),
         input=input_ops,
         averages=applied.averages,
@@ -126,55 +118,27 @@ def predict_path(modeler: Modeler, deployment: deploy.DeploymentConfig, batch: A
         return modeler.predict(batch)
 
 
+def _losses(towers: Towers, penalty: float) -> dict[str, tf.Tensor]:
+    """The losses of a step by the tags of their summaries; total = label + penalty * regularization."""
+    label_loss = towers.mean("loss")
+    regularization = towers.mean("regularization_loss") + tf.add_n([tf.zeros([]), *towers.shared_terms])
+    total = label_loss + penalty * regularization
+    return {"label_loss": label_loss, "reg_loss": regularization, "total_loss": total}
+
+
 class _Applied(NamedTuple):
+    """What a step does to the weights; norms and gradients are those before clipping."""
+
     train_op: tf.Operation
     gradients: Sequence[tuple[Any, Any]]
     norms: tf.Tensor
     averages: tuple[tuple[str, str], ...]
 
 
-def _apply(
-    towers: Towers, optimizer: tf.train.Optimizer, config: OptimizerConfig, global_step: tf.Variable
-) -> _Applied:
+def _apply(towers: Towers, rate: tf.Tensor, config: OptimizerConfig, global_step: tf.Variable) -> _Applied:
     """Combines, clips and applies the gradients, counts the step, moves the averages."""
-    gradients = _gradients(towers, optimizer, config)
+    optimizer = create_optimizer(config.optimizer, rate, config.weight_decay)
+    gradients = tower_gradients(towers, optimizer, config)
     norms = deploy.gradient_norms([gradient for gradient, _ in gradients])
     averages, train_op = apply_gradients(gradients, norms, optimizer, config, global_step, towers.examples())
     return _Applied(train_op, gradients, norms, averages)
-
-
-def _gradients(
-    towers: Towers, optimizer: tf.train.Optimizer, config: OptimizerConfig
-) -> list[tuple[Any, Any]]:
-    """(gradient, variable) of the towers together, each weighted by its share (or 1, as published)."""
-    shares, penalty = towers.shares, config.regularization_penalty
-    weights, repeats = _weights(shares, config.combine_gradients)
-    shared = [term * penalty * repeats for term in towers.shared_terms]
-    _, gradients = deploy.optimize_clones(
-        towers.clones,
-        optimizer,
-        regularization_losses=shared,
-        weights=weights,
-        objectives=[_objective(output, penalty) for output in towers.outputs],
-        barrier=towers.outputs[0].update_ops,
-    )
-    return [(gradient, variable) for gradient, variable in gradients if gradient is not None]
-
-
-def _weights(shares: Sequence[Share], combine: str) -> tuple[list[Any], Any]:
-    """What each tower's gradient counts, and how often the towers together count a shared term."""
-    if len(shares) == 1:
-        return [1.0], 1.0  # a number, so that a closed-form gradient is used as it is
-    if combine == "mean":
-        return [share.weight for share in shares], 1.0
-    there = [tf.cast(share.rows > 0, tf.float32) for share in shares]
-    return there, tf.add_n(there)
-
-
-def _objective(output: Any, penalty: float) -> deploy.Objective:
-    term = output.regularization_loss
-    return deploy.Objective(
-        loss=output.loss,
-        regularization=None if term is None or penalty == 0 else term * penalty,
-        roots=output.loss_gradients,
-    )
