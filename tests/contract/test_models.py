@@ -99,7 +99,7 @@ def test_training_draws_by_the_key_alone(model: Built) -> None:
 
 @every_model
 def test_checkpoints_and_meta_graphs_go_on_alike(model: Built, tmp_path: pathlib.Path) -> None:
-    """Trained and saved: the stored graph predicts and trains on as the live one, a rebuilt one predicts so."""
+    """The stored graph predicts and trains on as the live one; a rebuilt one predicts the same."""
     x, path = model.draw(), str(tmp_path / "model.ckpt")
     with model.session.graph.as_default():
         model.run(model.train, x)
