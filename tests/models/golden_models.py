@@ -38,12 +38,12 @@ def run_golden(name: str, model: Any, is_training: bool = False) -> tuple[Any, d
     return arrays, got
 
 
-def assert_matches(arrays: Any, got: dict[str, Any], tolerance: float = 1e-6) -> None:
+def assert_matches(arrays: Any, got: dict[str, Any]) -> None:
     """Names, predictions and regularisation agree; logits are those of the predictions."""
     recorded = {key[len("var:") :] for key in arrays if key.startswith("var:")}
     assert set(got["after"]) == recorded
     assert got["trainable"] == set(arrays["trainable"])
-    np.testing.assert_allclose(got["predictions"], arrays["predictions"], rtol=tolerance)
+    np.testing.assert_allclose(got["predictions"], arrays["predictions"], rtol=1e-6)
     np.testing.assert_allclose(got["regularization"], arrays["regularization_loss"], rtol=1e-6)
     if "sigmoid" in got:
-        np.testing.assert_allclose(got["sigmoid"], arrays["predictions"], rtol=2 * tolerance)
+        np.testing.assert_allclose(got["sigmoid"], arrays["predictions"], rtol=2e-6)
