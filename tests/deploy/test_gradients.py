@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from yt8m.deploy import average_gradients, clip_gradient_norms, combine_gradients, gradient_norms
+from yt8m.deploy import (
+    average_gradients,
+    clip_by_global_norm,
+    clip_gradient_norms,
+    combine_gradients,
+    gradient_norms,
+)
 from yt8m.lazy import tf
 
 
@@ -154,3 +160,17 @@ def test_average_gradients_is_the_mean_of_the_towers(session):
     assert [name for _, name in averaged] == variables
     for found, expected in zip(session.run([g for g, _ in averaged]), towers.mean(0), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_one_factor_for_all_gradients_by_the_global_norm() -> None:
+    values = [np.array([3.0, 0.0], np.float32), None, np.array([[4.0]], np.float32)]
+    with tf.Graph().as_default(), tf.Session() as session:
+        pairs = [(None if value is None else tf.constant(value), i) for i, value in enumerate(values)]
+        clipped = clip_by_global_norm(pairs, 1.0)
+        kept = clip_by_global_norm(pairs, 5.5, norms=gradient_norms([g for g, _ in pairs]))
+        assert clipped[1] == (None, 1)
+        found = session.run([clipped[0][0], clipped[2][0], kept[0][0], kept[2][0]])
+    for got, expected in zip(found, [[0.6, 0], [[0.8]], [3, 0], [[4]]], strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+    with pytest.raises(ValueError, match="positive"):
+        clip_by_global_norm([], 0.0)

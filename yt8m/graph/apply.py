@@ -73,7 +73,10 @@ def _accumulate(
     def step() -> tf.Operation:
         mean = [total.read_value() / count.read_value() for total in sums]
         pairs = [(gradient, variable) for gradient, (_, variable) in zip(mean, gradients, strict=True)]
+        published = tf.get_collection_ref(tf.GraphKeys.TRAIN_OP)
+        before = len(published)
         step_op = optimizer.apply_gradients(_clipped(pairs, config))
+        del published[before:]  # an op within a branch: no meta-graph can name it
         updates = tf.cast(counted, tf.int64) // config.accumulate_steps
         names, moved = create_averages(config.moving_average_decay, updates, step_op)
         averages.extend(names)
