@@ -76,16 +76,34 @@ def test_scopes():
 
 @settings(max_examples=25, deadline=None)
 @given(tasks=st.integers(1, 5), variables=st.integers(0, 12))
-def test_variables_go_round_the_parameter_servers(tasks, variables):
+def test_equal_variables_go_round_the_parameter_servers(tasks, variables):
     config = DeploymentConfig(num_ps_tasks=tasks)
     with tf.Graph().as_default():
-        for _ in range(2):  # each call starts a round of its own
+        for _ in range(2):  # each call starts with empty servers
             with tf.device(config.variables_device()):
                 made = [tf.Variable(float(i)) for i in range(variables)]
                 other = tf.constant(1.0)
             expected = [f"/job:ps/task:{i % tasks}/device:CPU:0" for i in range(variables)]
             assert [variable.op.device for variable in made] == expected
             assert other.op.device == ""
+
+
+def test_a_large_variable_has_a_server_for_itself_until_the_others_hold_as_much():
+    shapes = [[100, 10], [300], [400], [200], [150], []]
+    choose = DeploymentConfig(num_ps_tasks=2).variables_device()
+    with tf.Graph().as_default(), tf.device(choose):
+        made = [tf.get_variable(f"v{i}", shape) for i, shape in enumerate(shapes)]
+        wide = tf.get_variable("wide", [90], tf.float64)
+        last = tf.get_variable("last", [])
+    tasks = [int(variable.op.device.split("task:")[1][0]) for variable in [*made, wide, last]]
+    assert tasks == [0, 1, 1, 1, 1, 0, 0, 1]
+
+
+def test_a_shape_that_is_not_known_counts_as_one_element():
+    choose = DeploymentConfig(num_ps_tasks=2).variables_device()
+    with tf.Graph().as_default(), tf.device(choose):
+        made = [tf.Variable([0.0], shape=[None]), tf.Variable(0.0), tf.Variable(0.0)]
+    assert [variable.op.device[14] for variable in made] == ["0", "1", "0"]
 
 
 def test_the_chooser_leaves_placed_ops_and_knows_both_generations():

@@ -116,12 +116,12 @@ class DeploymentConfig:
         return f"{self.worker_device}/device:CPU:0"
 
     def variables_device(self) -> str | Callable[[Any], str]:
-        """Where variables live, for `tf.device`: a name, or round robin over the parameter servers.
+        """Where variables live, for `tf.device`: a name, or spread over the parameter servers by size.
 
-        Each call starts a new round at task 0.
+        Each call starts with empty servers.
         """
         if self.num_ps_tasks:
-            return _RoundRobin(f"{self.ps_device}/device:CPU:0", self.num_ps_tasks).choose
+            return _BySize(f"{self.ps_device}/device:CPU:0", self.num_ps_tasks).choose
         return self.clone_device(0) if self.variables_on_clone else "/device:CPU:0"
 
     def caching_device(self) -> Callable[[Any], str] | None:
@@ -172,20 +172,31 @@ def local(num_towers: int, gpus: int) -> tuple[DeploymentConfig, str | None]:
     return config, f"{found}: running {num_towers} tower{'s' * (num_towers > 1)} on {where}"
 
 
-class _RoundRobin:
-    """Gives each new variable the next parameter server."""
+class _BySize:
+    """Gives each new variable to the parameter server that holds the fewest bytes so far.
+
+    The same variables in the same order go to the same servers in every process.
+    """
 
     def __init__(self, device: str, num_tasks: int) -> None:
-        self._device, self._num_tasks, self._next = device, num_tasks, 0
+        self._device, self._bytes = device, [0] * num_tasks
 
     def choose(self, op: Any) -> str:
         """The device of `op`: its own where it has one, a server's for a variable, else none."""
-        kind = op.type if hasattr(op, "type") else op.op  # an Operation, or a NodeDef
-        if op.device or not is_variable_op(kind):
+        node = op.node_def if hasattr(op, "node_def") else op  # an Operation, or a NodeDef
+        if op.device or not is_variable_op(node.op):
             return str(op.device)
-        task, self._next = self._next, (self._next + 1) % self._num_tasks
+        task = self._bytes.index(min(self._bytes))
+        self._bytes[task] += _size(node)
         job, _, unit = self._device.partition("/device:")
         return f"{job}/task:{task}/device:{unit}"
+
+
+def _size(node: Any) -> int:
+    """Bytes of a variable, by the NodeDef of its op; those of one element where the shape is not known."""
+    shape = tf.TensorShape(node.attr["shape"].shape)
+    elements = shape.num_elements() if shape.is_fully_defined() else 1
+    return max(1, elements) * int(tf.as_dtype(node.attr["dtype"].type).size)
 
 
 def is_variable_op(kind: str) -> bool:

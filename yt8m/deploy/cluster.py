@@ -1,0 +1,202 @@
+"""Which processes make up a cluster and which of them this one is, as the environment says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from yt8m.errors import UsageError, suggestion
+
+CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
+
+# The names of each variable for the four jobs. TF_CONFIG is Estimator's and Vertex AI's, CLUSTER_SPEC
+# Vertex AI's alone; where both are set they say the same.
+_JOBS = {
+    "TF_CONFIG": {"chief": CHIEF, "master": CHIEF, "worker": WORKER, "ps": PS, "evaluator": EVALUATOR},
+    "CLUSTER_SPEC": {
+        "workerpool0": CHIEF,
+        "workerpool1": WORKER,
+        "workerpool2": PS,
+        "workerpool3": EVALUATOR,
+    },
+}
+_ADDRESS = re.compile(r"\S+:\d{1,5}")
+
+
+@dataclass(frozen=True)
+class ClusterConfig:
+    """The processes of a cluster, and which one this is.
+
+    Attributes:
+      replicas: addresses of those that train, the chief first.
+      servers: addresses of the parameter servers.
+      role: chief, worker, ps or evaluator.
+      index: which of the role's processes, from 0.
+    """
+
+    replicas: tuple[str, ...]
+    servers: tuple[str, ...] = ()
+    role: str = CHIEF
+    index: int = 0
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process saves, evaluates and joins."""
+        return self.role == CHIEF
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether several processes work on one run; a chief with an evaluator beside it is alone."""
+        return len(self.replicas) + len(self.servers) > 1
+
+    @property
+    def replica(self) -> int:
+        """The place of a chief or worker in `replicas`."""
+        return self.index + (self.role == WORKER)
+
+    @property
+    def name(self) -> str:
+        """`worker 0`: as a person calls this process."""
+        return self.role if self.role == CHIEF else f"{self.role} {self.index}"
+
+    @property
+    def address(self) -> str:
+        """Where this process listens; empty for an evaluator, which talks to nobody."""
+        if self.role == EVALUATOR:
+            return ""
+        return self.servers[self.index] if self.role == PS else self.replicas[self.replica]
+
+    def replica_name(self, replica: int) -> str:
+        """`worker 0 (host:port)`, for one of `replicas`."""
+        name = f"{WORKER} {replica - 1}" if replica else CHIEF
+        return f"{name} ({self.replicas[replica]})"
+
+    def need_servers(self) -> None:
+        """Refuses workers without a parameter server: nothing would hold the variables they share.
+
+        Raises:
+          UsageError: there is none.
+        """
+        if self.is_distributed and not self.servers:
+            raise UsageError(
+                f"the cluster has {len(self.replicas) - 1} workers beside the chief and no parameter server; "
+                "training needs at least one (job ps, or workerpool2) to hold the variables."
+            )
+
+
+def from_environment(environment: Mapping[str, str] = os.environ) -> ClusterConfig | None:
+    """The cluster that TF_CONFIG describes, or else CLUSTER_SPEC; None where neither names one.
+
+    Raises:
+      UsageError: the description cannot be; the text says what was found and what was expected.
+    """
+    for variable, jobs in _JOBS.items():
+        found = _parse(variable, environment.get(variable, ""), jobs)
+        if found is not None:
+            return found
+    return None
+
+
+def _parse(variable: str, text: str, jobs: Mapping[str, str]) -> ClusterConfig | None:
+    if not text.strip():
+        return None
+    try:
+        whole = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{variable} is no JSON ({error}): {_shown(text)}. {_EXAMPLE}") from error
+    if not isinstance(whole, dict):
+        raise UsageError(f"{variable} holds a {type(whole).__name__}, not an object. {_EXAMPLE}")
+    if not whole.get("cluster"):
+        return None
+    addresses = _addresses(variable, whole["cluster"], jobs)
+    chiefs = " or ".join(name for name, role in jobs.items() if role == CHIEF)
+    if not addresses[CHIEF]:
+        raise UsageError(
+            f"{variable} names no chief (it has {_jobs_of(whole['cluster'])}); exactly one process has to "
+            f"be {chiefs}: it saves the run. {_EXAMPLE}"
+        )
+    if len(addresses[CHIEF]) > 1:
+        raise UsageError(f"{variable} names {len(addresses[CHIEF])} chiefs; expected exactly one. {_EXAMPLE}")
+    role, index = _task(variable, whole.get("task"), jobs, addresses)
+    return ClusterConfig((*addresses[CHIEF], *addresses[WORKER]), tuple(addresses[PS]), role, index)
+
+
+def _addresses(variable: str, cluster: Any, jobs: Mapping[str, str]) -> dict[str, list[str]]:
+    """The addresses of each role."""
+    if not isinstance(cluster, dict):
+        raise UsageError(f"{variable}: cluster is {_shown(cluster)}; expected an object of jobs. {_EXAMPLE}")
+    found: dict[str, list[str]] = {role: [] for role in (CHIEF, WORKER, PS, EVALUATOR)}
+    for job, tasks in cluster.items():
+        if job not in jobs:
+            raise UsageError(_unknown(variable, job, jobs))
+        if not isinstance(tasks, list) or not all(_is_address(task) for task in tasks):
+            raise UsageError(
+                f"{variable}: the job {job} is {_shown(tasks)}; expected a list of addresses, host:port."
+            )
+        found[jobs[job]] += tasks
+    _refuse_twice(variable, [address for tasks in found.values() for address in tasks])
+    return found
+
+
+def _task(
+    variable: str, task: Any, jobs: Mapping[str, str], addresses: Mapping[str, Sequence[str]]
+) -> tuple[str, int]:
+    """The role of this process, and its index in the role."""
+    if not isinstance(task, dict) or "type" not in task:
+        raise UsageError(
+            f"{variable}: task is {_shown(task)}; expected the process' own type and index. {_EXAMPLE}"
+        )
+    job, index = task["type"], task.get("index", 0)
+    if job not in jobs:
+        raise UsageError(_unknown(variable, job, jobs))
+    role = jobs[job]
+    # An evaluator need not be listed: nobody talks to it.
+    count = len(addresses[role]) or int(role == EVALUATOR)
+    if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
+        raise UsageError(
+            f"{variable}: the task's index is {_shown(index)}, but the job {job} has "
+            f"{count} process{'es' * (count != 1)}; expected a whole number from 0 to {count - 1}."
+            if count
+            else f"{variable}: the task is of the job {job}, which the cluster does not list."
+        )
+    return role, index
+
+
+def _unknown(variable: str, job: Any, jobs: Mapping[str, str]) -> str:
+    close = suggestion(job, jobs) if isinstance(job, str) else ""
+    return f"{variable}: unknown job {_shown(job)}{close}; expected one of {', '.join(jobs)}."
+
+
+def _is_address(value: Any) -> bool:
+    return (
+        isinstance(value, str)
+        and _ADDRESS.fullmatch(value) is not None
+        and 0 < int(value.rpartition(":")[2]) < 65536
+    )
+
+
+def _refuse_twice(variable: str, addresses: Sequence[str]) -> None:
+    twice = sorted({address for address in addresses if addresses.count(address) > 1})
+    if twice:
+        raise UsageError(
+            f"{variable}: the address {twice[0]} stands twice; each process needs one of its own."
+        )
+
+
+def _jobs_of(cluster: Mapping[str, Any]) -> str:
+    return ", ".join(cluster) or "no job"
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return f"{text[:80]}..." if len(text) > 80 else repr(text) if isinstance(value, str) else text
+
+
+_EXAMPLE = (
+    'Expected, for example: {"cluster": {"chief": ["host0:2222"], "worker": ["host1:2222"], '
+    '"ps": ["host2:2222"]}, "task": {"type": "worker", "index": 0}}'
+)
