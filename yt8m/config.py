@@ -141,6 +141,12 @@ class InferenceConfig(_Checked):
     segment_labels: bool = option(False, "predict for each 5-second segment of frame records")
     segment_max_pred: int = option(100_000, "segments listed per class at most", minimum=1)
     segment_label_ids_file: str = option("", "CSV of the classes that segments may have; the published 1000")
+    segment_context: int = option(
+        0, "frames before and behind each segment that the model sees too", minimum=0, maximum=10_000
+    )
+    candidates_from: str = option(
+        "", "CSV of predictions for the videos: their segments are listed for these classes only"
+    )
     num_classes: int | None = option(None, "number of classes, where the model does not say", minimum=1)
     max_frames: int | None = option(None, "frames of a video that are read; as in training", minimum=1)
     top_k: int = option(20, "predictions listed per video; at most one a class", minimum=1)
@@ -154,6 +160,9 @@ class InferenceConfig(_Checked):
         super().__post_init__()
         if self.train_dir and self.input_model_tgz:
             raise UsageError("--train_dir and --input_model_tgz both name a model; give one of them.")
+        for name in ("segment_context", "candidates_from", "segment_label_ids_file"):
+            if getattr(self, name) and not self.segment_labels:
+                raise UsageError(f"--{name} is for segments: add --segment_labels, or leave it out.")
 
 
 def _check_features(names: tuple[str, ...], sizes: tuple[int, ...]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from yt8m import losses, readers
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.rated_pairs import RatedPairs
+from yt8m.graph.narrowed import narrowed
 from yt8m.graph.ops import PredictOps, Reduction, Report
 from yt8m.graph.protocols import Modeler
 from yt8m.graph.transforms import transform
@@ -29,6 +30,10 @@ class VideoModeler(Modeler):
       num_classes: C.
       top_k: columns kept of each video's scores for metrics and predictions (at most C).
       feature_sizes: width of each feature, in the order of the batch.
+
+    Attributes:
+      listed_classes: where set, inference reports the scores of these classes, all of them, as
+        `class_scores` in place of the top columns.
     """
 
     def __init__(
@@ -44,6 +49,7 @@ class VideoModeler(Modeler):
         self.num_classes = num_classes
         self.top_k = min(top_k, num_classes)
         self.feature_sizes = feature_sizes
+        self.listed_classes: tuple[int, ...] = ()
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """The model on the dequantised, joined and transformed features, and its label loss."""
@@ -74,7 +80,10 @@ class VideoModeler(Modeler):
 
         Evaluation on rated pairs also gets all scores, -inf where a pair was not rated.
         """
-        scores = tf.stop_gradient(output.predictions)
+        scores = output.predictions if mode == "infer" else tf.stop_gradient(output.predictions)
+        if mode == "infer" and self.listed_classes:
+            listed = narrowed(scores, tf.constant(self.listed_classes))
+            return {"video_ids": Report(batch.video_ids), "class_scores": Report(listed)}
         if mode == "infer":
             top = tf.nn.top_k(scores, self.top_k)
             return {

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from absl import logging
 
 from yt8m import archive, readers, run_dir, runner, storage
 from yt8m.config import DataConfig, InferenceConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
+from yt8m.graph import Inputter
 from yt8m.graph.inference_model import NAME, write_inference_model
 from yt8m.graph.meta_modeler import MetaGraphModeler, class_count, read_meta_graph
 from yt8m.graph.modeler import VideoModeler
-from yt8m.jobs import sample, saved_run, workload
+from yt8m.jobs import sample, saved_run, segment_inference, workload
 from yt8m.jobs.prediction_file import PredictionWriter
+from yt8m.jobs.segment_ranking import SegmentRanking
 from yt8m.runner import checkpoints
 
 INFERENCE_MODEL, PREDICTIONS = "inference_model", "predictions.csv"
@@ -49,9 +51,14 @@ def infer(config: InferenceConfig) -> int:
         config = dataclasses.replace(config, output_file=_usual_output(config, source))
     data = _data(config, source.run)
     modeler = _modeler(source, data, config.top_k)
+    ranking = segment_inference.ranking_for(config, modeler) if config.segment_labels else None
     if config.output_model_tgz:
         _pack(config.output_model_tgz, source, modeler)
-    return _predict(config, source, data, modeler) if config.output_file else 0
+    if not config.output_file:
+        return 0
+    if ranking is not None:
+        return _predict_segments(config, source, data, modeler, ranking)
+    return _predict(config, source, data, modeler)
 
 
 def _usual_output(config: InferenceConfig, source: Source) -> str:
@@ -120,10 +127,39 @@ def _modeler(source: Source, data: DataConfig, top_k: int) -> VideoModeler:
     return workload.create(data, source.run.model, "infer", top_k).modeler
 
 
+def _predict_segments(
+    config: InferenceConfig, source: Source, data: DataConfig, modeler: VideoModeler, ranking: SegmentRanking
+) -> int:
+    """Ranks every segment; the CSV appears whole once all are ranked."""
+    candidates = segment_inference.candidates_for(config, modeler)
+    inputter = segment_inference.inputter_for(data, config.segment_context)
+    consumer = segment_inference.consumer_for(ranking, candidates)
+    _run(config, source, inputter, modeler, consumer)
+    with storage.write_atomic(config.output_file) as file:
+        segment_inference.write(file, ranking)
+    logging.info("%d segments were ranked; the lists are in %s", ranking.count, config.output_file)
+    return 0
+
+
 def _predict(config: InferenceConfig, source: Source, data: DataConfig, modeler: VideoModeler) -> int:
     """Writes the CSV beside and renames it once it is whole."""
     inputter = readers.BatchQueue.for_config(data, "infer")
     inputter.files()
+    with storage.write_atomic(config.output_file, "w") as file:
+        writer = PredictionWriter(file, config.top_k)
+        _run(config, source, inputter, modeler, writer)
+    logging.info("%d predictions are in %s", writer.count, config.output_file)
+    return 0
+
+
+def _run(
+    config: InferenceConfig, source: Source, inputter: Inputter, modeler: VideoModeler, consumer: Any
+) -> None:
+    """Hands the reports of every step to `consumer`.
+
+    Raises:
+      RunError: the run did not come to its end; with the exit status of that.
+    """
     settings = runner.RunnerConfig(
         mode="infer",
         model_dir=source.folder,
@@ -132,14 +168,10 @@ def _predict(config: InferenceConfig, source: Source, data: DataConfig, modeler:
         log_every_n_iter=config.log_every_n_steps,
         optimizer=source.run.optimizer,
     )
-    with storage.write_atomic(config.output_file, "w") as file:
-        writer = PredictionWriter(file, config.top_k)
-        callbacks = runner.CallbackConfig(config.callbacks, options={"infer_writer": {"consumer": writer}})
-        outcome = runner.build(settings, inputter, modeler, callbacks).run()
-        if outcome.exit_code:
-            raise _UnfinishedError(outcome)
-    logging.info("%d predictions are in %s", writer.count, config.output_file)
-    return 0
+    callbacks = runner.CallbackConfig(config.callbacks, options={"infer_writer": {"consumer": consumer}})
+    outcome = runner.build(settings, inputter, modeler, callbacks).run()
+    if outcome.exit_code:
+        raise _UnfinishedError(outcome)
 
 
 class _UnfinishedError(RunError):

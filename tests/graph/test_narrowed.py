@@ -1,0 +1,43 @@
+"""Some classes of a model: the same scores, and no work on the others behind a logistic layer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from yt8m import models
+from yt8m.graph.narrowed import narrowed
+from yt8m.lazy import tf
+
+
+def ancestors(tensor: tf.Tensor) -> set[tf.Operation]:
+    found, todo = set(), [tensor.op]
+    while todo:
+        op = todo.pop()
+        if op not in found:
+            found.add(op)
+            todo += [value.op for value in op.inputs]
+    return found
+
+
+@pytest.mark.parametrize(("model", "is_cut"), [("LogisticModel", True), ("MoeModel", False)])
+def test_the_same_scores(model: str, is_cut: bool) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        inputs = tf.constant(np.random.default_rng(0).normal(size=(6, 8)).astype(np.float32))
+        output = models.create(model).create_model(inputs, vocab_size=30)
+        found = narrowed(tf.identity(output.predictions), tf.constant([3, 29, 0]))
+        session.run(tf.global_variables_initializer())
+        some, every = session.run([found, output.predictions])
+        assert (output.predictions.op in ancestors(found)) is not is_cut
+    np.testing.assert_allclose(some, every[:, [3, 29, 0]], rtol=1e-6)
+
+
+def test_other_products_are_left_alone() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.constant([[1.0, 2.0]])
+        w = tf.constant([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]])
+        by_turned = tf.sigmoid(tf.matmul(x, w, transpose_b=True) + tf.constant([1.0, 2.0, 3.0]))
+        by_rows = tf.sigmoid(tf.matmul(x, w[:2]) + tf.constant([[1.0, 2.0]]))
+        for predictions in (by_turned, by_rows, tf.sigmoid(x), x):
+            every, last = session.run([predictions, narrowed(predictions, tf.constant([1]))])
+            np.testing.assert_allclose(last[:, 0], every[:, 1])

@@ -1,0 +1,154 @@
+"""The best segments of each class out of a stream of any length, in bounded memory.
+
+A kept entry is one uint64: the score, best first, above the segment's number in the stream. The order is
+therefore total (of equal scores the earlier segment is better), and what is kept does not depend on how the
+stream was cut into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import add
+
+import numpy as np
+import numpy.typing as npt
+
+from yt8m.errors import RunError
+from yt8m.eval_util.sort_keys import best_first
+
+Keys = npt.NDArray[np.uint64]
+
+_BLOCK = 4096  # segments that are gathered before the classes are looked at one by one
+_NUMBER = np.uint64((1 << 32) - 1)
+_SLACK = 8  # room for an eighth more than is kept, so that sorting out is rare
+_UNNAMEABLE = (b" ", b",", b"\n", b"\r", b'"')
+
+
+class SegmentRanking:
+    """Ranks segments by class.
+
+    Memory: 9 bytes for each class and kept segment, 64 MB at most for what waits, and the videos' ids;
+    nothing else grows with the stream.
+
+    Args:
+      classes: of the columns of the scores.
+      most: segments kept of each class.
+      segment_size: seconds between two segments of a video.
+    """
+
+    def __init__(self, classes: Sequence[int], most: int = 100_000, segment_size: int = 5) -> None:
+        self.classes = list(classes)
+        self.most, self.segment_size = most, segment_size
+        self._settled = 0
+        room = most + max(most // _SLACK, _BLOCK)
+        # Pages of it exist once they are written to, so a short stream costs little.
+        self._keys = np.empty((len(self.classes), room), np.uint64)
+        self._fill = [0] * len(self.classes)
+        self._least = [-np.inf] * len(self.classes)
+        self._waiting: list[npt.NDArray[np.float32]] = []
+        self._waiting_rows = 0
+        self._videos: list[bytes] = []
+        self._first: list[int] = []
+
+    @property
+    def count(self) -> int:
+        """Segments that were added."""
+        return self._settled + self._waiting_rows
+
+    def add(self, segments: Sequence[bytes], scores: npt.NDArray[np.float32]) -> None:
+        """Adds segments in the order of their videos.
+
+        Args:
+          segments: `video:start`; those of a video follow one another from start 0.
+          scores: float32 [B, C]; -inf where a class is not to list the segment.
+
+        Raises:
+          RunError: a score is NaN, or an id cannot stand in a list (a blank, comma, quote or line end in it).
+        """
+        if np.isnan(scores.max(initial=-np.inf)):
+            raise RunError("the model's predictions hold NaN: its training diverged; nothing was written.")
+        before = self.count
+        for place, name in enumerate(segments):
+            if name.endswith(b":0"):
+                self._videos.append(_nameable(name[:-2]))
+                self._first.append(before + place)
+        for start in range(0, len(scores), _BLOCK):
+            part = scores[start : start + _BLOCK]
+            if self._waiting_rows + len(part) > _BLOCK:
+                self._settle()
+            self._waiting.append(part)
+            self._waiting_rows += len(part)
+
+    def lines(self) -> Iterator[tuple[int, list[bytes]]]:
+        """(class, its segments from the best) by ascending class, of all that was added."""
+        self._settle()
+        first, videos = np.array(self._first, np.int64), np.array(self._videos, object)
+        is_named_once = len(set(self._videos)) == len(self._videos)
+        for place in np.argsort(self.classes, kind="stable").tolist():
+            kept = np.sort(self._keys[place, : self._fill[place]])[: self.most]
+            numbers = (kept & _NUMBER).astype(np.int64)
+            video = np.searchsorted(first, numbers, side="right") - 1
+            names = list(map(add, videos[video].tolist(), self._suffixes(numbers, first, video)))
+            yield self.classes[place], names if is_named_once else list(dict.fromkeys(names))
+
+    def _suffixes(
+        self, numbers: npt.NDArray[np.int64], first: npt.NDArray[np.int64], video: npt.NDArray[np.int64]
+    ) -> list[bytes]:
+        """`:start` of each segment, made once for each start there is."""
+        places = numbers - first[video] if len(numbers) else numbers
+        made = [b":%d" % (place * self.segment_size) for place in range(int(places.max(initial=0)) + 1)]
+        found: list[bytes] = np.array(made, object)[places].tolist()
+        return found
+
+    def _settle(self) -> None:
+        """Sorts what waits into the classes."""
+        if not self._waiting:
+            return
+        # A row a class, so that each is read in one go.
+        columns = np.ascontiguousarray(np.concatenate(self._waiting).T)
+        for place, column in enumerate(columns):
+            # Of equal scores the earlier segment stays, so only better ones come in.
+            found = np.flatnonzero(column > self._least[place])
+            if len(found):
+                self._insert(place, _keys(column[found], found + self._settled))
+        self._settled += self._waiting_rows
+        self._waiting, self._waiting_rows = [], 0
+
+    def _insert(self, place: int, keys: Keys) -> None:
+        row, fill = self._keys[place], self._fill[place]
+        if fill + len(keys) > len(row):
+            fill = self._keep_best(place, fill)
+        row[fill : fill + len(keys)] = keys
+        self._fill[place] = fill + len(keys)
+        if self._least[place] == -np.inf and self._fill[place] >= self.most:
+            self._fill[place] = self._keep_best(place, self._fill[place])
+
+    def _keep_best(self, place: int, fill: int) -> int:
+        """Cuts a class down to its best `most` entries; returns how many it has."""
+        kept = self._keys[place, :fill]
+        if fill > self.most:
+            kept.partition(self.most - 1)
+        fill = min(fill, self.most)
+        self._least[place] = _score(kept[:fill].max())
+        return fill
+
+
+def _keys(scores: npt.NDArray[np.float32], numbers: npt.NDArray[np.int64]) -> Keys:
+    upper = best_first(scores).astype(np.uint64) << np.uint64(32)
+    return np.asarray(upper | numbers.astype(np.uint64), np.uint64)
+
+
+def _score(key: np.uint64) -> float:
+    """The score in a key: `best_first` undoes itself."""
+    bits = np.array([key >> np.uint64(32)], np.uint64).astype(np.uint32).view(np.int32)
+    negative = bits >> 31
+    return float(np.asarray(bits ^ (~negative & 0x7FFF_FFFF)).view(np.float32)[0])
+
+
+def _nameable(video_id: bytes) -> bytes:
+    if not video_id or any(character in video_id for character in _UNNAMEABLE):
+        raise RunError(
+            f"the video id {video_id!r} cannot stand in a list of segments: it is empty, or holds a blank, "
+            "comma, quote or line end. Rename it in the records."
+        )
+    return video_id
