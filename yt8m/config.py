@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from yt8m import options
+from yt8m.config_training import AugmentConfig as AugmentConfig
+from yt8m.config_training import DistillConfig as DistillConfig
 from yt8m.config_training import OptimizerConfig as OptimizerConfig
 from yt8m.errors import UsageError
 from yt8m.options import option
@@ -104,6 +106,21 @@ class TrainConfig(_Checked):
     log_every_n_steps: int = option(10, "steps between two lines in the log", minimum=1)
     save_summary_steps: int = option(100, "steps between summaries for TensorBoard", minimum=1)
     seed: int = option(0, "seed of weights, sampling and the order of examples", minimum=0, maximum=2**31 - 1)
+    distillation: DistillConfig = field(default_factory=DistillConfig)
+    augmentation: AugmentConfig = field(default_factory=AugmentConfig)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in () if self.data.frame_features else self.augmentation.needs_frames:
+            raise UsageError(
+                f"--{name}={getattr(self.augmentation, name)} needs frames: add --frame_features, "
+                "or leave it out; --augment_noise works on videos too."
+            )
+        if self.distillation.distill_from and self.data.segment_labels:
+            raise UsageError(
+                "--distill_from looks predictions up by video, but --segment_labels learns from segments; "
+                "use --teacher with a model of frames."
+            )
 
 
 @dataclass(frozen=True)

@@ -67,3 +67,60 @@ class OptimizerConfig:
                 f"--weight_decay={self.weight_decay:g} has no effect with --optimizer={self.optimizer}; "
                 "choose AdamWOptimizer, or leave it out."
             )
+
+
+@dataclass(frozen=True)
+class DistillConfig:
+    """A teacher whose probabilities are learned beside the labels (Hinton, Vinyals & Dean 2015)."""
+
+    distill_from: str = option(
+        "", "the teacher's predictions for the training data: CSV of `VideoId,LabelConfidencePairs`"
+    )
+    teacher: str = option("", "the teacher itself: the folder of an evaluated run, or of an export")
+    distill_weight: float = option(
+        0.5, "share of the teacher in the loss; the labels have the rest", minimum=0, maximum=1
+    )
+
+    def __post_init__(self) -> None:
+        options.check(self)
+        if self.distill_from and self.teacher:
+            raise UsageError("--distill_from and --teacher both name a teacher; give one of them.")
+        if self.distill_weight != 0.5 and not (self.distill_from or self.teacher):
+            raise UsageError(
+                f"--distill_weight={self.distill_weight:g} needs a teacher: add --distill_from or --teacher."
+            )
+
+
+@dataclass(frozen=True)
+class AugmentConfig:
+    """What training does to the features, before any model sees them. All of it is off by default."""
+
+    augment_crop: float = option(
+        1.0,
+        "smallest part of a video's frames that a random crop in time leaves; 1: no crop",
+        minimum=0.01,
+        maximum=1,
+    )
+    augment_frame_dropout: float = option(
+        0.0, "chance that a frame is left out; 0: none", minimum=0, maximum=0.99
+    )
+    augment_noise: float = option(
+        0.0, "standard deviation of normal noise on dequantised features; 0: none", minimum=0, maximum=10
+    )
+
+    def __post_init__(self) -> None:
+        options.check(self)
+
+    @property
+    def needs_frames(self) -> tuple[str, ...]:
+        """The fields that are on and mean nothing without frames."""
+        chosen = {
+            "augment_crop": self.augment_crop < 1,
+            "augment_frame_dropout": self.augment_frame_dropout > 0,
+        }
+        return tuple(name for name, is_on in chosen.items() if is_on)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is changed at all."""
+        return bool(self.needs_frames) or self.augment_noise > 0

@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 from yt8m import losses, models
 from yt8m.config import (
     KNOWN_SIZES,
+    AugmentConfig,
     CheckpointConfig,
     DataConfig,
     DeviceConfig,
+    DistillConfig,
     EvalConfig,
     InferenceConfig,
     ModelConfig,
@@ -47,6 +49,8 @@ def train_config(words: Sequence[str]) -> TrainConfig:
         optimizer=_section(OptimizerConfig, given),
         devices=_section(DeviceConfig, given),
         checkpoints=_section(CheckpointConfig, given),
+        distillation=_section(DistillConfig, given),
+        augmentation=_section(AugmentConfig, given),
     )
     config = _section(TrainConfig, given, config)
     checks.check_names(config.model, config.optimizer.optimizer)

@@ -36,6 +36,8 @@ def train() -> list[Flag]:
         *map(_data_flag, of(config.DataConfig, "Data", leave_out=("segment_size", "seed"))),
         *of(config.ModelConfig, "Model"),
         *of(config.OptimizerConfig, "Optimizer"),
+        *of(config.DistillConfig, "Distillation"),
+        *of(config.AugmentConfig, "Augmentation"),
         *of(config.DeviceConfig, "Devices"),
         *of(config.CheckpointConfig, "Checkpoints"),
     ]

@@ -40,6 +40,7 @@ _EVAL = {"global_step": "global_step", "label_loss": "loss", "examples": "exampl
 _INPUT = {"initializer": "input_initializer", "files": "input_files"}
 
 _INPUT_SAVER = "input_saver"
+_TEACHER_SAVER = "teacher_saver"
 _REPORTS = "reports"
 _TEXTS = "run_texts"
 
@@ -121,6 +122,16 @@ def predict_names_in(meta_graph: tf.MetaGraphDef) -> dict[str, str]:
     if "predictions" not in found:
         raise RunError("this meta-graph has no collection 'predictions': it was not made for inference")
     return found
+
+
+def publish_teacher_saver(saver_def: tf.SaverDef) -> None:
+    """Keeps how the weights of a teacher within this training graph are read."""
+    tf.add_to_collection(_TEACHER_SAVER, saver_def.SerializeToString())
+
+
+def teacher_saver() -> tf.SaverDef:
+    """What `publish_teacher_saver` kept, here or in the graph that was imported."""
+    return tf.train.SaverDef.FromString(tf.get_collection(_TEACHER_SAVER)[0])
 
 
 def _publish_common(predict: PredictOps, inputs: InputOps, reports: Mapping[str, tf.Tensor]) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 from yt8m import storage
 from yt8m.graph import collections
-from yt8m.graph.modeler import VideoModeler, join_features
+from yt8m.graph.modeler import VideoModeler
 from yt8m.graph.ops import PredictOps
 from yt8m.lazy import tf
+from yt8m.readers import join_features
 from yt8m.types import Batch, ModelOutput
 
 _SCOPE = "imported"
@@ -33,7 +34,7 @@ class MetaGraphModeler(VideoModeler):
         self._names = collections.predict_names_in(self._meta_graph)
         self._saver: Any = None  # these two come with `build`
         self._ops: Any = None
-        self._kinds = _kinds(self._meta_graph)
+        self._kinds = kinds(self._meta_graph)
         super().__init__(None, label_loss, int(self._kinds["predictions"].shape[-1]), top_k)
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
@@ -47,7 +48,7 @@ class MetaGraphModeler(VideoModeler):
         raw = join_features(batch)
         kept = {key: list(tf.get_collection(key)) for key in tf.get_default_graph().get_all_collection_keys()}
         predictions = self._import(raw, batch.num_frames)
-        _keep_collections(kept)
+        keep_collections(kept)
         self._ops = PredictOps(predictions=predictions, input_batch_raw=raw, num_frames=batch.num_frames)
         return self._with_label_loss(ModelOutput(predictions=predictions), batch, is_training)
 
@@ -61,7 +62,7 @@ class MetaGraphModeler(VideoModeler):
         self._saver.restore(session, self._prefix)
 
     def _import(self, raw: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
-        inputs = {"input_batch_raw": _fitted(raw, self._kinds["input_batch_raw"].shape)}
+        inputs = {"input_batch_raw": fitted(raw, self._kinds["input_batch_raw"].shape)}
         if "num_frames" in self._names:
             # TF 1.15's video-level graphs have it as float32.
             inputs["num_frames"] = tf.cast(num_frames, self._kinds["num_frames"].dtype)
@@ -82,10 +83,10 @@ def read_meta_graph(path: str) -> tf.MetaGraphDef:
 
 def class_count(meta_graph: tf.MetaGraphDef) -> int:
     """C, from the shape of `predictions` in a meta-graph."""
-    return int(_kinds(meta_graph)["predictions"].shape[-1])
+    return int(kinds(meta_graph)["predictions"].shape[-1])
 
 
-def _kinds(meta_graph: tf.MetaGraphDef) -> dict[str, tf.TensorSpec]:
+def kinds(meta_graph: tf.MetaGraphDef) -> dict[str, tf.TensorSpec]:
     """Shape and type of the tensors that inference touches, by field of `PredictOps`."""
     names = collections.predict_names_in(meta_graph)
     with tf.Graph().as_default():
@@ -95,7 +96,7 @@ def _kinds(meta_graph: tf.MetaGraphDef) -> dict[str, tf.TensorSpec]:
     }
 
 
-def _fitted(raw: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
+def fitted(raw: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
     """`raw` with as many frames as a graph of fixed length wants: zeros behind, or cut."""
     if raw.shape.rank != 3 or shape.rank != 3 or shape[1] is None:
         return raw
@@ -104,7 +105,7 @@ def _fitted(raw: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
     return tf.ensure_shape(padded[:, :frames], [None, frames, raw.shape[2]])
 
 
-def _keep_collections(kept: dict[str, list[Any]]) -> None:
+def keep_collections(kept: dict[str, list[Any]]) -> None:
     """Takes out again what an import added: the imported variables are not ours to initialise or save."""
     for key in tf.get_default_graph().get_all_collection_keys():
         reference = tf.get_collection_ref(key)

@@ -25,7 +25,7 @@ def train(config: TrainConfig) -> int:
       RunError: another trainer holds the folder, or none of its checkpoints can be read.
     """
     config = _complete(config)
-    parts = workload.create(config.data, config.model, "train")
+    parts = workload.create_training(config)
     parts.inputter.files()
     start = _start(config)
     storage.makedirs(config.train_dir)
@@ -120,6 +120,8 @@ def _signature(config: TrainConfig) -> Mapping[str, Any]:
         "num_classes": data.num_classes,
         "max_frames": data.max_frames,
         "segment_labels": data.segment_labels,
+        "distillation": dataclasses.asdict(config.distillation),
+        "augmentation": dataclasses.asdict(config.augmentation),
     }
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from yt8m import losses, models, readers
-from yt8m.config import DataConfig, ModelConfig
+from yt8m.config import DataConfig, ModelConfig, TrainConfig
 from yt8m.graph import Inputter
 from yt8m.graph.modeler import VideoModeler
+from yt8m.graph.training_modeler import TrainingModeler
+from yt8m.jobs.teaching import teacher_for
 
 
 class Workload(NamedTuple):
@@ -33,6 +35,30 @@ def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> 
         data.feature_sizes,
     )
     return Workload(reader, readers.BatchQueue.for_config(data, mode), modeler)
+
+
+def create_training(config: TrainConfig) -> Workload:
+    """The parts of a training run, its teacher and its augmentation among them.
+
+    Raises:
+      UsageError: something in the config cannot be.
+      RunError: the teacher's predictions are damaged.
+    """
+    parts, teacher = create(config.data, config.model, "train"), teacher_for(config)
+    if teacher is None and not config.augmentation.is_on:
+        return parts
+    plain = parts.modeler
+    modeler = TrainingModeler(
+        plain.model,
+        plain.label_loss,
+        plain.num_classes,
+        plain.top_k,
+        plain.feature_sizes,
+        augmentation=config.augmentation,
+        teacher=teacher,
+        distill_weight=config.distillation.distill_weight,
+    )
+    return parts._replace(modeler=modeler)
 
 
 def create_model(model: ModelConfig, data: DataConfig) -> Any:
