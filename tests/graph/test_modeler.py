@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from yt8m import eval_util, losses, models
 from yt8m.graph import Reduction, VideoModeler
-from yt8m.graph.modeler import equal_recall_precision, join_features
+from yt8m.graph.modeler import equal_recall_precision
 from yt8m.lazy import tf
+from yt8m.readers import join_features
 from yt8m.types import Batch, ModelOutput, SideOutput
 
 CLASSES, SIZES = 6, (5, 3)

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from yt8m import losses, readers
+from yt8m import losses
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.rated_pairs import RatedPairs
 from yt8m.graph.narrowed import narrowed
 from yt8m.graph.ops import PredictOps, Reduction, Report
 from yt8m.graph.protocols import Modeler
-from yt8m.graph.transforms import transform
+from yt8m.graph.transforms import transform, transformed
 from yt8m.lazy import tf
+from yt8m.readers import join_features
 from yt8m.types import Batch, ModelOutput
 
 SCOPE = "tower"  # the published code's variable scope; its checkpoints restore by these names
@@ -53,7 +54,7 @@ class VideoModeler(Modeler):
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """The model on the dequantised, joined and transformed features, and its label loss."""
-        ready = self._transformed(join_features(batch))
+        ready = transformed(self._transform_name(), batch, self.feature_sizes)
         output = self._model(ready, batch.num_frames, batch.labels, is_training)
         return self._with_label_loss(output, batch, is_training)
 
@@ -66,7 +67,8 @@ class VideoModeler(Modeler):
         """Predictions of dequantised features `raw`, float32 [B, D] or [B, T, D], zero past `num_frames`."""
         raw = tf.identity(raw, name="input_batch_raw")
         frames = tf.identity(num_frames, name="num_frames")
-        ready = tf.identity(self._transformed(raw), name="input_batch")
+        ready = transform(self._transform_name(), raw, self.feature_sizes)
+        ready = tf.identity(ready, name="input_batch")
         output = self._model(ready, frames, None, is_training=False)
         return PredictOps(
             predictions=tf.identity(output.predictions, name="predictions"),
@@ -117,9 +119,8 @@ class VideoModeler(Modeler):
         )
         return replace(output, loss=loss)
 
-    def _transformed(self, raw: tf.Tensor) -> tf.Tensor:
-        name = getattr(self.model, "input_transform", "l2_normalize")
-        return transform(name, raw, self.feature_sizes)
+    def _transform_name(self) -> str:
+        return getattr(self.model, "input_transform", "l2_normalize")
 
     def _model(self, ready: tf.Tensor, frames: tf.Tensor, labels: Any, is_training: bool) -> ModelOutput:
         with tf.variable_scope(SCOPE, auxiliary_name_scope=False):
@@ -172,19 +173,6 @@ def _scored(scores: tf.Tensor, labels: tf.Tensor, top_k: int) -> dict[str, Repor
         "label_counts": Report(tf.reduce_sum(labels, axis=0), Reduction.SUM),
         "perr": Report(equal_recall_precision(scores, labels)),
     }
-
-
-def join_features(batch: Batch) -> tf.Tensor:
-    """float32 [B, D] or [B, T, D]: dequantised, side by side, exactly 0 past num_frames."""
-    parts = [
-        readers.dequantize(feature) if feature.dtype == tf.uint8 else tf.cast(feature, tf.float32)
-        for feature in batch.features
-    ]
-    joined = tf.concat(parts, axis=-1) if len(parts) > 1 else parts[0]
-    if joined.shape.rank == 2:
-        return joined
-    mask = tf.sequence_mask(batch.num_frames, tf.shape(joined)[1])
-    return tf.where_v2(mask[:, :, tf.newaxis], joined, tf.zeros([], joined.dtype))
 
 
 def equal_recall_precision(scores: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

@@ -9,9 +9,16 @@ import numpy as np
 
 from yt8m.errors import UsageError, suggestion
 from yt8m.lazy import tf
+from yt8m.readers import join_features
+from yt8m.types import Batch
 
 _EIGENVALUES = pathlib.Path(__file__).parent.parent / "data" / "pca_eigenvals.npy"
 _VISUAL = 1024  # the width of the rgb features, whose PCA was whitened
+
+# Dequantised, a byte q is (q + _BYTE_OFFSET) * _BYTE_STEP.
+_BYTE_STEP = 4.0 / 255.0
+_BYTE_OFFSET = (4.0 / 512.0 - 2.0) / _BYTE_STEP
+_LEAST_NORM = 1e-6  # as in tf.nn.l2_normalize
 
 
 def transform(name: str, raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Tensor:
@@ -29,6 +36,29 @@ def transform(name: str, raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.T
             f"Known: {', '.join(_TRANSFORMS)}."
         )
     return _TRANSFORMS[name](raw, feature_sizes)
+
+
+def transformed(name: str, batch: Batch, feature_sizes: tuple[int, ...]) -> tf.Tensor:
+    """The joined features of `batch` as the model wants them: `transform` of `join_features`, to rounding."""
+    if name == "l2_normalize" and batch.features[0].shape.rank == 3:
+        return _unit_frames(batch)
+    return transform(name, join_features(batch), feature_sizes)
+
+
+def _unit_frames(batch: Batch) -> tf.Tensor:
+    """float32 [B, T, D]: each frame divided by its length, 0 past num_frames.
+
+    A batch of frames is 170 MB of floats, and each pass over them costs as much as a small product. A unit
+    vector does not depend on its scale, so bytes are shifted but not scaled; the mask goes into the factor.
+    """
+    if all(feature.dtype == tf.uint8 for feature in batch.features):
+        frames = tf.cast(tf.concat(batch.features, -1), tf.float32) + _BYTE_OFFSET
+        least = _LEAST_NORM / _BYTE_STEP
+    else:
+        frames, least = join_features(batch), _LEAST_NORM
+    norms = tf.raw_ops.EuclideanNorm(input=frames, axis=[-1], keep_dims=True)
+    valid = tf.sequence_mask(batch.num_frames, tf.shape(frames)[1], tf.float32)
+    return frames * (valid[:, :, tf.newaxis] / tf.maximum(norms, least))
 
 
 def _l2_normalize(raw: tf.Tensor, _: tuple[int, ...]) -> tf.Tensor:
