@@ -22,6 +22,7 @@ COMMANDS = {
     "train": Command("yt8m.train", "train a model on TFRecord files"),
     "eval": Command("yt8m.eval", "evaluate the checkpoints of a run: Hit@1, PERR, MAP, GAP"),
     "inference": Command("yt8m.inference", "write the predictions for TFRecord files as CSV"),
+    "download": Command("yt8m.tools.download", "fetch shards of YouTube-8M, checked by their md5"),
     "sample-data": Command("yt8m.tools.sample_data", "write small data in the formats of YouTube-8M"),
     "score": Command("yt8m.tools.score", "GAP, Hit@1, PERR and mAP of a prediction file"),
     "segment-eval": Command("yt8m.tools.segment_eval", "MAP@n of a file of ranked segments"),

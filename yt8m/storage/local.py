@@ -20,7 +20,7 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextlib.contextmanager
-def _named(action: str, path: str) -> Iterator[None]:
+def named(action: str, path: str) -> Iterator[None]:
     """Turns the system's errors into ours, with the path and what was being done."""
     try:
         yield
@@ -44,7 +44,7 @@ class LocalStore:
 
     @contextlib.contextmanager
     def open_read(self, path: str) -> Iterator[BinaryIO]:
-        with _named("read", path):
+        with named("read", path):
             file = open(path, "rb")  # noqa: SIM115 - closed below; errors of the caller's block are its own
         with file:
             yield file
@@ -53,20 +53,20 @@ class LocalStore:
     def write_atomic(self, path: str, mode: str) -> Iterator[IO[Any]]:
         target = os.path.realpath(path)
         if _is_special(path):
-            with _named("write", path), _open(path, mode) as file:
+            with named("write", path), _open(path, mode) as file:
                 yield file
             return
         folder, name = os.path.split(target)
         self.makedirs(folder)
         # The leading dot keeps an orphan of a killed process out of every pattern.
         beside = os.path.join(folder, f".{name[:100]}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-        with _named("write", path):
+        with named("write", path):
             file = _open(beside, mode.replace("w", "x"))
         try:
             yield from _fill(file, path)
-            with _named("write", path):
+            with named("write", path):
                 os.replace(beside, target)
-                _sync_folder(folder)
+                sync_folder(folder)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(beside)
@@ -74,7 +74,7 @@ class LocalStore:
 
     def append(self, path: str, data: bytes) -> None:
         self.makedirs(os.path.dirname(os.path.abspath(path)))
-        with _named("append to", path):
+        with named("append to", path):
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             try:
                 if os.write(descriptor, data) < len(data):
@@ -83,37 +83,38 @@ class LocalStore:
                 os.close(descriptor)
 
     def makedirs(self, path: str) -> None:
-        with _named("make the folder", path):
+        with named("make the folder", path):
             os.makedirs(path, exist_ok=True)
 
     def listdir(self, path: str) -> list[str]:
-        with _named("list", path):
+        with named("list", path):
             return sorted(os.listdir(path))
 
     def remove(self, path: str) -> None:
-        with _named("remove", path):
+        with named("remove", path):
             os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
-        with _named("remove", path):
+        with named("remove", path):
             shutil.rmtree(path)
 
     def rename(self, source: str, target: str) -> None:
-        with _named("rename", source):
+        with named("rename", source):
             os.replace(source, target)
 
     def size(self, path: str) -> int:
-        with _named("read", path):
+        with named("read", path):
             return os.stat(path).st_size
 
     @contextlib.contextmanager
     def lock(self, path: str) -> Iterator[None]:
         self.makedirs(os.path.dirname(os.path.abspath(path)))
-        with _named("lock", path):
+        with named("lock", path):
             descriptor = _take(path)
         try:
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, this_holder(), 0)
+            with named("write", path):
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, this_holder(), 0)
             yield
         finally:
             # Removed while it is still held: whoever opened it meanwhile sees that the name is gone.
@@ -140,7 +141,7 @@ def _fill(file: IO[Any], path: str) -> Iterator[IO[Any]]:
     """Hands `file` to the caller's block, then brings it to the disk and closes it."""
     try:
         yield file
-        with _named("write", path):
+        with named("write", path):
             file.flush()
             os.fsync(file.fileno())
             file.close()
@@ -153,7 +154,7 @@ def _fill(file: IO[Any], path: str) -> Iterator[IO[Any]]:
             file.close()
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
     """Makes the rename itself last through a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -1,0 +1,47 @@
+"""`yt8m download` as a process: stopped, killed for want of room, and started again."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+from download_runs import run
+from shard_server import ShardServer, stall
+
+from yt8m import storage
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def program(server: ShardServer, dest: pathlib.Path, *before: str) -> list[str]:
+    words = [f"--plan_url={server.url}", f"--mirror_url={server.url}", f"--dest={dest}", "--shard=1,100"]
+    return [*before, sys.executable, "-m", "yt8m", "download", "--partition=2/frame/train", *words]
+
+
+def test_ctrl_c_keeps_what_came(server, tmp_path):
+    server.faults["trainbF.tfrecord"] = [stall(5000)]
+    process = subprocess.Popen(program(server, tmp_path), stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    while not any(path.stat().st_size == 5000 for path in tmp_path.glob(".train0093*.part")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    server.release.set()
+    assert process.communicate()[1] == "yt8m download: stopped by Ctrl-C\n"
+    assert process.returncode == 130
+    server.gets.clear()
+    assert run(server, tmp_path, "--shard=1,100") == 0
+    assert server.gets == [("trainbF.tfrecord", 5000)]
+    assert os.listdir(tmp_path) == ["train0093.tfrecord"]
+
+
+def test_a_full_disk_is_named(server, tmp_path):
+    limited = program(server, tmp_path, "bash", "-c", 'ulimit -f 8; exec "$@"', "bash")
+    done = subprocess.run(limited, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 1
+    assert "failed: train0093.tfrecord: cannot write" in done.stderr
+    assert "File too large" in done.stderr
+    assert not storage.glob(f"{tmp_path}/*")
