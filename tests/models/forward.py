@@ -11,28 +11,28 @@ from yt8m import models
 from yt8m.lazy import tf
 
 Variables = Mapping[str, np.ndarray]
-RNG = np.random.default_rng(17)
 B, T, D, C = 4, 6, 5, 3
 NUM_FRAMES = np.array([6, 1, 4, 0], np.int32)
 
 
 def draw_frames() -> np.ndarray:
     """[B, T, D] with zeros past NUM_FRAMES."""
-    x = RNG.normal(size=(B, T, D)).astype(np.float32)
+    x = np.random.default_rng(17).normal(size=(B, T, D)).astype(np.float32)
     return x * (np.arange(T) < NUM_FRAMES[:, None])[:, :, None]
 
 
 def run(name: str, hyper_parameters: Mapping[str, Any], x: np.ndarray) -> tuple[Any, dict[str, np.ndarray]]:
     """(the model's evaluated output as a dict, its variables in float64 by name without `:0`)."""
     with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(19)
         output = models.create(name, hyper_parameters).create_model(
             tf.constant(x), vocab_size=C, num_frames=tf.constant(NUM_FRAMES[: len(x)]), is_training=False
         )
         session.run(tf.global_variables_initializer())
-        variables = {}
+        variables, rng = {}, np.random.default_rng(18)
         for variable in tf.global_variables():
-            value = variable.eval(session)
-            value = value + np.abs(RNG.normal(size=value.shape)).astype(np.float32) * 0.3
+            noise = rng.uniform(-0.4, 0.4, size=variable.shape.as_list())
+            value = (variable.eval(session) + noise).astype(np.float32)
             variable.load(value, session)
             variables[variable.name[:-2]] = value.astype(np.float64)
         fetches = {"predictions": output.predictions}

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from models.forward import RNG, B, C, D, Variables, dense, l2, moe, norm, run, sigmoid
+from models.forward import B, C, D, Variables, dense, l2, moe, norm, run, sigmoid
 
 from yt8m import models
 from yt8m.errors import UsageError
 
 
 def check(name: str, given: dict[str, Any], forward: Callable[[np.ndarray, Variables], np.ndarray]) -> None:
-    x = RNG.normal(size=(B, D)).astype(np.float32)
+    x = np.random.default_rng(20).normal(size=(B, D)).astype(np.float32)
     got, variables = run(name, given, x)
     expected = [forward(row.astype(np.float64), variables) for row in x]
     np.testing.assert_allclose(got["predictions"], expected, rtol=1e-5)
@@ -44,7 +44,7 @@ def test_no_diagonal_to_remove() -> None:
 
 
 def test_chain_and_its_side_outputs() -> None:
-    x = RNG.normal(size=(B, D)).astype(np.float32)
+    x = np.random.default_rng(20).normal(size=(B, D)).astype(np.float32)
     got, v = run("DeepCombineChainModel", {"deep_chain_layers": 2, "deep_chain_relu_cells": 4}, x)
     for row in range(B):
         state = x[row].astype(np.float64)
