@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,6 +44,18 @@ def test_an_imported_graph_goes_on_as_the_one_that_was_saved(tmp_path: pathlib.P
         assert (loss, step) == (loss_, step_)
         assert sorted(reports) == sorted(reports_) == ["accuracy", "count", "labels"]
         np.testing.assert_array_equal(reports["labels"], reports_["labels"])
+
+
+@pytest.mark.parametrize("config", [{"moving_average_decay": 0.9}, {"accumulate_steps": 2}])
+def test_the_collection_holds_the_whole_training_step(tmp_path: pathlib.Path, config: dict[str, Any]) -> None:
+    with Session(Linear(True), rows(7), 1, OptimizerConfig(**config)) as run:
+        path = saved(run, tmp_path)
+        name = run.ops.train_op.name
+    with tf.Graph().as_default() as imported:
+        recovered = graph.restore_train(f"{path}.meta")
+        assert recovered.train_op.name == name
+        assert [op.name for op in tf.get_collection("train_op")] == [name]
+        assert imported.is_fetchable(recovered.train_op)
 
 
 def test_the_published_meta_graph_predicts_as_recorded(tmp_path: pathlib.Path) -> None:

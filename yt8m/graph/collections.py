@@ -150,6 +150,9 @@ def _recover_input() -> InputOps:
 def _add(names: Mapping[str, str], ops: Any) -> None:
     for field, name in names.items():
         value = getattr(ops, field)
+        if name == "train_op":
+            # The optimizer has put its own there, which neither moves averages nor ends an accumulated group.
+            tf.get_collection_ref(name).clear()
         # A second entry in `global_step` would make tf.train.get_global_step() ambiguous.
         if value is not None and not (name == "global_step" and tf.get_collection(name)):
             tf.add_to_collection(name, value)
