@@ -95,7 +95,6 @@ class TrainConfig(_Checked):
     """A whole training run."""
 
     train_dir: str = option("", "folder of the run; a new one under runs/ where none is given")
-    init_from: str = option("", "folder of a run whose weights this one begins with, by variable name")
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
@@ -106,6 +105,7 @@ class TrainConfig(_Checked):
     log_every_n_steps: int = option(10, "steps between two lines in the log", minimum=1)
     save_summary_steps: int = option(100, "steps between summaries for TensorBoard", minimum=1)
     seed: int = option(0, "seed of weights, sampling and the order of examples", minimum=0, maximum=2**31 - 1)
+    init_from: str = option("", "folder of a run whose weights this one begins with, by variable name")
     distillation: DistillConfig = field(default_factory=DistillConfig)
     augmentation: AugmentConfig = field(default_factory=AugmentConfig)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from yt8m.graph.protocols import Modeler
-from yt8m.graph.restore import Restorer
+from yt8m.graph.small_weights import restored
 from yt8m.lazy import tf
 
 SIGNATURE = "serving_default"
@@ -29,31 +29,43 @@ def export_saved_model(
     modeler: Modeler,
     *,
     moving_average_decay: float = 0.0,
+    weights: str = "float32",
+    describe: Callable[[str, int], None] | None = None,
 ) -> str:
     """Writes `folder`, a SavedModel of the weights in `checkpoint`; whole or not at all.
 
     Signature `serving_default`: `example_bytes` string [B] (serialized records, as in the training files)
     to `video_id` string [B], `class_indexes` int32 [B, k] best first, `predictions` float32 [B, k].
 
+    Args:
+      folder: a local path.
+      checkpoint: of the model.
+      reader: parses the records.
+      modeler: the model.
+      moving_average_decay: above 0 where the run kept averages, which are taken then.
+      weights: how they are stored: float32, float16 or int8.
+      describe: called with the folder as it is written and the number of parameters, to put a
+        description beside the model.
+
     Returns:
       `folder`.
     """
-    with tf.Graph().as_default() as graph:
+
+    def build() -> Any:
         example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")
         batch = reader.prepare_serialized_examples(example_bytes)
-        output = modeler.build(batch, is_training=False)
-        reports = modeler.reports(batch, output, "infer")
-        restorer = Restorer(moving_average_decay)
+        reports = modeler.reports(batch, modeler.build(batch, is_training=False), "infer")
         outputs = {
             "video_id": tf.identity(reports["video_ids"].tensor, name="video_id"),
             "class_indexes": tf.identity(reports["classes"].tensor, name="class_indexes"),
             "predictions": tf.identity(reports["scores"].tensor, name="predictions"),
         }
-        signature = _signature({"example_bytes": example_bytes}, outputs)
-        with tf.Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0})) as session:
-            restorer.restore(session, checkpoint)
-            with replaced_folder(folder) as partial:
-                _save(session, partial, signature)
+        return _signature({"example_bytes": example_bytes}, outputs)
+
+    with restored(build, checkpoint, moving_average_decay, weights) as model, replaced_folder(folder) as part:
+        _save(model.session, part, model.built)
+        if describe is not None:
+            describe(part, model.parameters)
     return folder
 
 

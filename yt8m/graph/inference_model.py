@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from yt8m.graph import collections
 from yt8m.graph.export import replaced_folder
 from yt8m.graph.modeler import VideoModeler
-from yt8m.graph.restore import Restorer
+from yt8m.graph.small_weights import restored
 from yt8m.lazy import tf
 
 NAME = "inference_model"  # the file prefix, as published
@@ -20,6 +21,8 @@ def write_inference_model(
     *,
     frame_features: bool,
     moving_average_decay: float = 0.0,
+    weights: str = "float32",
+    describe: Callable[[str, int], None] | None = None,
 ) -> str:
     """Writes `folder`/inference_model.{meta,index,data-*}, whole or not at all.
 
@@ -27,21 +30,32 @@ def write_inference_model(
     (int32 [B]) and gives `predictions`; all three are collections of those names. Where the run kept
     moving averages, these are the weights.
 
+    Args:
+      folder: a local path.
+      checkpoint: of the model.
+      modeler: the model.
+      frame_features: whether it takes frames.
+      moving_average_decay: above 0 where the run kept averages.
+      weights: how they are stored: float32, float16 or int8.
+      describe: called with the folder as it is written and the number of parameters, to put a
+        description beside the model.
+
     Returns:
       The prefix of the files.
     """
     width = sum(modeler.feature_sizes)
-    with tf.Graph().as_default() as graph:
+
+    def build() -> None:
         raw = tf.placeholder(tf.float32, [None, None, width] if frame_features else [None, width])
         collections.publish_predict(modeler.predict_raw(raw, tf.placeholder(tf.int32, [None])))
         tf.train.get_or_create_global_step()
-        restorer, saver = Restorer(moving_average_decay), tf.train.Saver()
-        with tf.Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0})) as session:
-            restorer.restore(session, checkpoint)
-            with replaced_folder(folder) as partial:
-                os.makedirs(partial)
-                saver.save(session, os.path.join(partial, NAME))
-                _relative_state(partial)
+
+    with restored(build, checkpoint, moving_average_decay, weights) as model, replaced_folder(folder) as part:
+        os.makedirs(part)
+        tf.train.Saver().save(model.session, os.path.join(part, NAME))
+        _relative_state(part)
+        if describe is not None:
+            describe(part, model.parameters)
     return os.path.join(folder, NAME)
 
 

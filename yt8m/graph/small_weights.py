@@ -1,0 +1,143 @@
+"""Weights in few bits: stored as float16 or as one byte each, and turned back where the graph reads them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from yt8m.graph.restore import Restorer
+from yt8m.lazy import tf
+
+KINDS = ("float32", "float16", "int8")
+T = TypeVar("T")
+
+_LEAST_RANK = 2  # vectors (biases, batch norm) are small and matter: they stay as they are
+_LEVELS = 255
+
+
+class Packed(NamedTuple):
+    """One variable as it is stored: codes * step + minimum, or the codes alone.
+
+    Attributes:
+      codes: float32, float16, or uint8.
+      minimum, step: float32, one a column (the last dimension); None for floats.
+    """
+
+    codes: np.ndarray
+    minimum: np.ndarray | None = None
+    step: np.ndarray | None = None
+
+    def value(self) -> np.ndarray:
+        """float32, what the graph computes with."""
+        codes = self.codes.astype(np.float32)
+        return codes if self.step is None else codes * self.step + self.minimum
+
+
+def pack(value: np.ndarray, kind: str) -> Packed:
+    """`value` in as few bits as `kind` says.
+
+    int8 cuts the range of each column, from its smallest to its largest weight, into 255 equal steps; a
+    weight moves by half a step at most. Vectors, whole numbers, and what float16 cannot hold stay.
+
+    Args:
+      value: a variable.
+      kind: float32, float16 or int8.
+    """
+    if kind == "float32" or value.dtype != np.float32 or value.ndim < _LEAST_RANK or not value.size:
+        return Packed(value)
+    if kind == "float16":
+        fits = np.abs(value).max() <= np.finfo(np.float16).max
+        return Packed(value.astype(np.float16) if fits else value)
+    axes = tuple(range(value.ndim - 1))
+    minimum = value.min(axis=axes, keepdims=True)
+    step = (value.max(axis=axes, keepdims=True) - minimum) / np.float32(_LEVELS)
+    codes = np.rint((value - minimum) / np.where(step > 0, step, 1)).clip(0, _LEVELS)
+    return Packed(codes.astype(np.uint8), minimum, step)
+
+
+class _Stored:
+    """Hands a model tensors in place of its variables, which hold the packed values.
+
+    Args:
+      values: every variable of the model, by name.
+      kind: how they are stored.
+    """
+
+    def __init__(self, values: Mapping[str, np.ndarray], kind: str) -> None:
+        self._values, self._kind = values, kind
+        self._loads: dict[str, tuple[Any, np.ndarray]] = {}  # a model may ask twice for one
+
+    def get(self, getter: Callable[..., Any], name: str, **arguments: Any) -> Any:
+        """A custom getter for `tf.variable_scope`."""
+        packed = pack(self._values[name], self._kind)
+        if packed.codes.dtype == self._values[name].dtype:
+            return self._variable(getter, name, packed.codes, arguments)
+        codes = tf.cast(self._variable(getter, name, packed.codes, arguments), tf.float32)
+        if packed.step is None:
+            return codes
+        step = self._variable(getter, f"{name}/step", packed.step, arguments)
+        return codes * step + self._variable(getter, f"{name}/minimum", packed.minimum, arguments)
+
+    def load(self, session: tf.Session) -> None:
+        """Fills the variables; their values never stand in the graph."""
+        for variable, value in self._loads.values():
+            session.run(variable.initializer, {variable.initializer.inputs[1]: value})
+
+    def _variable(self, getter: Any, name: str, value: Any, arguments: Mapping[str, Any]) -> Any:
+        own = {"shape": value.shape, "dtype": tf.as_dtype(value.dtype), "trainable": False}
+        plain = {"initializer": tf.zeros_initializer(), "regularizer": None}
+        variable = getter(name, **{**arguments, **own, **plain})
+        self._loads[variable.op.name] = (variable, value)
+        return variable
+
+
+class Restored(NamedTuple, Generic[T]):
+    """A graph with the weights of a checkpoint.
+
+    Attributes:
+      session: open.
+      built: what the graph's builder gave.
+      parameters: how many numbers training adjusts.
+    """
+
+    session: tf.Session
+    built: T
+    parameters: int
+
+
+@contextlib.contextmanager
+def restored(
+    build: Callable[[], T], checkpoint: str, moving_average_decay: float, kind: str = "float32"
+) -> Iterator[Restored[T]]:
+    """A session on a new graph, made by `build`, on the CPU.
+
+    Args:
+      build: makes the graph's variables with `tf.get_variable`. With few bits it is called a second time,
+        and gets tensors in their place.
+      checkpoint: of that model.
+      moving_average_decay: above 0, averages are read in place of the weights.
+      kind: float32, float16 or int8.
+
+    Raises:
+      RunError: the checkpoint is another model's.
+    """
+    config = tf.ConfigProto(device_count={"GPU": 0})
+    with tf.Graph().as_default() as graph:
+        built, restorer = build(), Restorer(moving_average_decay)
+        parameters = sum(int(np.prod(v.shape.as_list())) for v in tf.trainable_variables())
+        with tf.Session(graph=graph, config=config) as session:
+            restorer.restore(session, checkpoint)
+            if kind == "float32":
+                yield Restored(session, built, parameters)
+                return
+            values = {v.op.name: session.run(v) for v in tf.global_variables()}
+    stored = _Stored(values, kind)
+    with tf.Graph().as_default() as graph:
+        with tf.variable_scope(tf.get_variable_scope(), custom_getter=stored.get, auxiliary_name_scope=False):
+            built = build()
+        with tf.Session(graph=graph, config=config) as session:
+            stored.load(session)
+            yield Restored(session, built, parameters)
