@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from yt8m import eval_util, losses, models
 from yt8m.graph import Reduction, VideoModeler
-from yt8m.graph.modeler import equal_recall_precision
+from yt8m.graph.columns import scored_columns
 from yt8m.lazy import tf
 from yt8m.readers import join_features
 from yt8m.types import Batch, ModelOutput, SideOutput
@@ -128,7 +128,8 @@ def test_equal_recall_precision_is_that_of_eval_util(rows: int, classes: int, se
     scores = generator.permutation(rows * classes).reshape(rows, classes) / 7.0 - 1.0
     labels = (generator.random((rows, classes)) < 0.5).astype(np.float32)
     with tf.Graph().as_default(), tf.Session() as session:
-        found = session.run(equal_recall_precision(tf.constant(scores, tf.float32), tf.constant(labels)))
+        reports = scored_columns(tf.constant(scores, tf.float32), tf.constant(labels), top_k=1)
+        found = session.run(reports["perr"].tensor)
     expected = eval_util.calculate_precision_at_equal_recall_rate(scores, labels)
     assert np.mean(found) == pytest.approx(expected, abs=1e-6)
 

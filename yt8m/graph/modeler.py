@@ -11,8 +11,9 @@ import numpy as np
 from yt8m import losses
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.rated_pairs import RatedPairs
+from yt8m.graph.columns import scored_columns
 from yt8m.graph.narrowed import narrowed
-from yt8m.graph.ops import PredictOps, Reduction, Report
+from yt8m.graph.ops import PredictOps, Report
 from yt8m.graph.protocols import Modeler
 from yt8m.graph.transforms import transform, transformed
 from yt8m.lazy import tf
@@ -99,7 +100,7 @@ class VideoModeler(Modeler):
             rated = batch.label_weights > 0
             scores = tf.where_v2(rated, scores, tf.fill([], float("-inf")))
             positives &= rated
-        reports = _scored(scores, tf.cast(positives, tf.float32), self.top_k)
+        reports = scored_columns(scores, tf.cast(positives, tf.float32), self.top_k)
         if mode == "eval" and batch.label_weights is not None:
             reports |= {"pair_scores": Report(scores), "pair_hits": Report(positives)}
         return reports
@@ -160,31 +161,6 @@ class VideoEvaluator:
         """Forgets all steps."""
         self.metrics.clear()
         self.pairs.clear()
-
-
-def _scored(scores: tf.Tensor, labels: tf.Tensor, top_k: int) -> dict[str, Report]:
-    """The best columns with their labels, and what no column shows: counts, and exact PERR."""
-    top = tf.nn.top_k(scores, top_k)
-    return {
-        "scores": Report(top.values),
-        "classes": Report(top.indices),
-        "hits": Report(tf.gather(labels, top.indices, batch_dims=1)),
-        "num_labels": Report(tf.reduce_sum(labels, axis=1)),
-        "label_counts": Report(tf.reduce_sum(labels, axis=0), Reduction.SUM),
-        "perr": Report(equal_recall_precision(scores, labels)),
-    }
-
-
-def equal_recall_precision(scores: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """float32 [B]: precision among as many predictions as the row has labels; 0 where it has none.
-
-    Exact for any number of labels; scores of 0 or less are no predictions.
-    """
-    counts = tf.cast(tf.reduce_sum(labels, axis=1), tf.int32)
-    top = tf.nn.top_k(scores, tf.maximum(tf.reduce_max(counts), 1))
-    hits = tf.gather(labels, top.indices, batch_dims=1) * tf.cast(top.values > 0, tf.float32)
-    within = tf.sequence_mask(counts, tf.shape(hits)[1], tf.float32)
-    return tf.div_no_nan(tf.reduce_sum(hits * within, axis=1), tf.cast(counts, tf.float32))
 
 
 def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) -> ModelOutput:
