@@ -74,7 +74,7 @@ def test_memory_is_bounded_by_classes_and_what_is_kept() -> None:
     kept = classes * (most + 4096) * 8
     # Ten times the stream costs ten times the ids of its videos (a bytes object, an int, two references).
     assert peaks[1] - peaks[0] < 4500 * 150
-    assert peaks[1] < kept + 4 * 4096 * classes * 4 + 2_000_000
+    assert peaks[1] < kept + 2 * 4096 * classes * 4 + 2_000_000
 
 
 def test_a_video_that_comes_twice_is_listed_once() -> None:

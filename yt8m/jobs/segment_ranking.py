@@ -27,7 +27,7 @@ _UNNAMEABLE = (b" ", b",", b"\n", b"\r", b'"')
 class SegmentRanking:
     """Ranks segments by class.
 
-    Memory: 9 bytes for each class and kept segment, 64 MB at most for what waits, and the videos' ids;
+    Memory: 9 bytes for each class and kept segment, 16 kB a class for what waits, and the videos' ids;
     nothing else grows with the stream.
 
     Args:
@@ -40,12 +40,13 @@ class SegmentRanking:
         self.classes = list(classes)
         self.most, self.segment_size = most, segment_size
         self._settled = 0
-        room = most + max(most // _SLACK, _BLOCK)
-        # Pages of it exist once they are written to, so a short stream costs little.
-        self._keys = np.empty((len(self.classes), room), np.uint64)
+        self._room = most + max(most // _SLACK, _BLOCK)
+        self._keys = [np.empty(min(self._room, _BLOCK), np.uint64) for _ in self.classes]
         self._fill = [0] * len(self.classes)
         self._least = [-np.inf] * len(self.classes)
-        self._waiting: list[npt.NDArray[np.float32]] = []
+        # What waits, a row a class, so that each is read in one go; one array for the whole stream, since the
+        # system hands out fresh memory slowly.
+        self._waiting = np.empty((len(self.classes), _BLOCK), np.float32)
         self._waiting_rows = 0
         self._videos: list[bytes] = []
         self._first: list[int] = []
@@ -72,12 +73,13 @@ class SegmentRanking:
             if name.endswith(b":0"):
                 self._videos.append(_nameable(name[:-2]))
                 self._first.append(before + place)
-        for start in range(0, len(scores), _BLOCK):
-            part = scores[start : start + _BLOCK]
-            if self._waiting_rows + len(part) > _BLOCK:
-                self._settle()
-            self._waiting.append(part)
+        while len(scores):
+            start = self._waiting_rows
+            part, scores = scores[: _BLOCK - start], scores[_BLOCK - start :]
+            self._waiting[:, start : start + len(part)] = part.T
             self._waiting_rows += len(part)
+            if self._waiting_rows == _BLOCK:
+                self._settle()
 
     def lines(self) -> Iterator[tuple[int, list[bytes]]]:
         """(class, its segments from the best) by ascending class, of all that was added."""
@@ -85,7 +87,7 @@ class SegmentRanking:
         first, videos = np.array(self._first, np.int64), np.array(self._videos, object)
         is_named_once = len(set(self._videos)) == len(self._videos)
         for place in np.argsort(self.classes, kind="stable").tolist():
-            kept = np.sort(self._keys[place, : self._fill[place]])[: self.most]
+            kept = np.sort(self._keys[place][: self._fill[place]])[: self.most]
             numbers = (kept & _NUMBER).astype(np.int64)
             video = np.searchsorted(first, numbers, side="right") - 1
             names = list(map(add, videos[video].tolist(), self._suffixes(numbers, first, video)))
@@ -102,30 +104,36 @@ class SegmentRanking:
 
     def _settle(self) -> None:
         """Sorts what waits into the classes."""
-        if not self._waiting:
-            return
-        # A row a class, so that each is read in one go.
-        columns = np.ascontiguousarray(np.concatenate(self._waiting).T)
-        for place, column in enumerate(columns):
+        for place, column in enumerate(self._waiting[:, : self._waiting_rows]):
             # Of equal scores the earlier segment stays, so only better ones come in.
             found = np.flatnonzero(column > self._least[place])
             if len(found):
                 self._insert(place, _keys(column[found], found + self._settled))
         self._settled += self._waiting_rows
-        self._waiting, self._waiting_rows = [], 0
+        self._waiting_rows = 0
 
     def _insert(self, place: int, keys: Keys) -> None:
-        row, fill = self._keys[place], self._fill[place]
-        if fill + len(keys) > len(row):
+        fill = self._fill[place]
+        if fill + len(keys) > self._room:
             fill = self._keep_best(place, fill)
+        row = self._with_room(place, fill, fill + len(keys))
         row[fill : fill + len(keys)] = keys
         self._fill[place] = fill + len(keys)
         if self._least[place] == -np.inf and self._fill[place] >= self.most:
             self._fill[place] = self._keep_best(place, self._fill[place])
 
+    def _with_room(self, place: int, fill: int, needed: int) -> Keys:
+        """The entries of a class, in twice the room where there was too little: short streams stay small."""
+        row = self._keys[place]
+        if needed > len(row):
+            row = np.empty(min(self._room, max(needed, 2 * len(row))), np.uint64)
+            row[:fill] = self._keys[place][:fill]
+            self._keys[place] = row
+        return row
+
     def _keep_best(self, place: int, fill: int) -> int:
         """Cuts a class down to its best `most` entries; returns how many it has."""
-        kept = self._keys[place, :fill]
+        kept = self._keys[place][:fill]
         if fill > self.most:
             kept.partition(self.most - 1)
         fill = min(fill, self.most)
