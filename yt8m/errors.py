@@ -22,7 +22,8 @@ class RunError(Exception):
 
 
 def suggestion(word: str, choices: Iterable[str]) -> str:
-    """`; did you mean X?` where some choice is close to `word`, else the empty string."""
+    """`; did you mean X?` where some choice is close to `word` or begins with it, else the empty string."""
     folded = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
+    close = close or [choice for choice in folded if len(word) > 2 and choice.startswith(word.lower())]
     return f"; did you mean {folded[close[0]]}?" if close else ""

@@ -74,6 +74,10 @@ def test_features_that_are_not_named_are_the_published_ones(shard, words, names,
         ("--model=LogisticModl", ["--model=LogisticModl", "did you mean LogisticModel?"]),
         ("--model=nowhere.to:Model", ["--model=nowhere.to:Model", "cannot load"]),
         ("--label_loss=CrossEntropy", ["--label_loss=CrossEntropy", "did you mean CrossEntropyLoss?"]),
+        ("--model=os:path", ["--model=os:path", "a class with a method create_model"]),
+        ("--model=yt8m.config:TrainConfig", ["--model=yt8m.config:TrainConfig", "create_model"]),
+        ("--label_loss=os:getcwd", ["--label_loss=os:getcwd", "a class with a method calculate_loss"]),
+        ("--optimizer=Adam", ["--optimizer=Adam:", "did you mean AdamOptimizer?"]),
         ("--optimizer=AdamOptimiser", ["--optimizer=AdamOptimiser", "did you mean AdamOptimizer?"]),
         ("--batch_size=0", ["--batch_size must be at least 1; it is 0"]),
         ("--num_gpu=-1", ["--num_gpu must be at least 1"]),
@@ -96,6 +100,13 @@ def test_training_that_cannot_be_is_refused(words, parts):
         flags.train_config(words.split())
     for part in parts:
         assert part in str(refusal.value)
+
+
+def test_a_folder_is_no_file(tmp_path):
+    (tmp_path / "train").mkdir()
+    for pattern in (tmp_path, f"{tmp_path}/*"):
+        with pytest.raises(UsageError, match=r"is a folder; name the files in it: '.*/\*\.tfrecord'"):
+            flags.train_config([f"--train_data_pattern={pattern}"])
 
 
 def test_other_programs_check_theirs_too():

@@ -26,6 +26,9 @@ class OwnModel(models.BaseModel):
 class PlainModel:
     """One that declares nothing, not even its level."""
 
+    def create_model(self, model_input, **unused):
+        return {"predictions": model_input}
+
 
 @pytest.fixture
 def own(monkeypatch):

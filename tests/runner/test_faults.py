@@ -134,6 +134,7 @@ def test_a_broken_record_is_one_clear_message(train: Callable, tmp_path: pathlib
     outcome = train(inputter=TinyInputter(data, 8, epochs=1, shuffle=0))
     assert (outcome.status, outcome.exit_code) == ("failed", 1)
     assert outcome.message.startswith("DataLossError")
+    assert "corrupted record at" in outcome.message
     assert "\n" not in outcome.message
 
 

@@ -61,6 +61,22 @@ def test_a_full_disk_is_named_and_cleaned_up(tmp_path: pathlib.Path) -> None:
     assert storage.read_bytes(tmp_path / "f") == b"old"
 
 
+def test_a_lock_without_room_is_named_and_left_free(tmp_path: pathlib.Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with (
+            pytest.raises(RunError, match=r"cannot write .*/l: File too large"),
+            storage.lock(tmp_path / "l"),
+        ):
+            raise AssertionError("the lock was given")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert storage.listdir(tmp_path) == []
+
+
 def test_a_link_stays_and_its_target_is_replaced(tmp_path: pathlib.Path) -> None:
     (tmp_path / "target").write_bytes(b"old")
     (tmp_path / "link").symlink_to("target")

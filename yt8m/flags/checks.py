@@ -21,11 +21,16 @@ def as_flag(error: UsageError) -> str:
 
 def check_names(model: ModelConfig, optimizer: str) -> None:
     """Refuses a model, loss or optimizer that there is not, with the flag's name."""
-    for flag, get, name in (("model", models.get, model.model), ("label_loss", losses.get, model.label_loss)):
+    for flag, get, name, method in (
+        ("model", models.get, model.model, "create_model"),
+        ("label_loss", losses.get, model.label_loss, "calculate_loss"),
+    ):
         try:
-            get(name)
+            found = get(name)
         except UsageError as error:
             raise UsageError(f"--{flag}={name}: {error}") from error
+        if not (isinstance(found, type) and callable(getattr(found, method, None))):
+            raise UsageError(f"--{flag}={name}: expected a class with a method {method}; found {found!r}.")
     if optimizer not in OPTIMIZERS:
         raise UsageError(
             f"--optimizer={optimizer}: unknown optimizer{suggestion(optimizer, OPTIMIZERS)} "
@@ -49,9 +54,18 @@ def check_level(model: str, frame_features: bool) -> None:
 
 
 def check_files(flag: str, pattern: str) -> None:
-    """Refuses a pattern that no file matches; an empty one stands for the sample data."""
-    if pattern and not storage.glob(pattern):
+    """Refuses a pattern that no file matches, or a folder; an empty one stands for the sample data."""
+    if not pattern:
+        return
+    found = storage.glob(pattern)
+    if not found:
         raise UsageError(f"--{flag}={pattern}: no file matches. Check the path, and quote the pattern.")
+    # In a bucket only files are found, and each question would be a request.
+    folder = next((path for path in found if not storage.is_remote(path) and storage.is_dir(path)), None)
+    if folder is not None:
+        raise UsageError(
+            f"--{flag}={pattern}: {folder} is a folder; name the files in it: '{folder}/*.tfrecord'."
+        )
 
 
 def with_hyper_parameters(model: ModelConfig, given: Mapping[str, Any]) -> ModelConfig:

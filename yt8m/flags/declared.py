@@ -92,7 +92,7 @@ def owners_of_hyper_parameters(chosen: str = "") -> dict[str, list[tuple[str, op
 def _loadable(model: str) -> Sequence[str]:
     """The model where it can be found; what is wrong with its name is said once all flags are read."""
     try:
-        return [model] if model and models.get(model) else []
+        return [model] if model and isinstance(models.get(model), type) else []
     except UsageError:
         return []
 

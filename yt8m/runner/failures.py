@@ -35,4 +35,4 @@ def _first_line(error: Exception) -> str:
 
 # "Error in user-defined function passed to ... transformation with iterator: Iterator::Root::...: "
 _FRAME = re.compile(r"^Error in user-defined function passed to .*? with iterator: \S+: ")
-_AROUND = ("Graph execution error", "Detected at node", "File ", "[[{{node", "[[")
+_AROUND = ("Graph execution error", "Detected at node", "File ", "Node: ", "[[{{node", "[[")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 
 from yt8m import options, storage
+from yt8m.errors import UsageError
+from yt8m.flags.checks import as_flag
 from yt8m.flags.declared import Flag
 from yt8m.flags.parsing import HelpAsked, parse
 from yt8m.tools.sample_data.config import SampleConfig
@@ -34,6 +36,8 @@ def main(argv: list[str]) -> int:
     except HelpAsked:
         print(_help(known))
         return 0
+    except UsageError as error:
+        raise UsageError(as_flag(error)) from error
     generate(config)
     print(_next_step(config))
     return 0
