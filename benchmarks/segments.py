@@ -109,8 +109,8 @@ def main() -> None:
 def _tell(what: str, start: float) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     print(
-        f"{what}: {time.perf_counter() - start:.0f} s; {used.ru_utime + used.ru_stime:.0f} s of CPU time since "
-        f"the start; peak memory {used.ru_maxrss / 1024:.0f} MB",
+        f"{what}: {time.perf_counter() - start:.0f} s; {used.ru_utime + used.ru_stime:.0f} s of CPU time "
+        f"since the start; peak memory {used.ru_maxrss / 1024:.0f} MB",
         flush=True,
     )
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "inference": Command("yt8m.inference", "write the predictions for TFRecord files as CSV"),
     "download": Command("yt8m.tools.download", "fetch shards of YouTube-8M, checked by their md5"),
     "sample-data": Command("yt8m.tools.sample_data", "write small data in the formats of YouTube-8M"),
+    "inspect": Command("yt8m.tools.inspect_shards", "show what TFRecord shards hold, and what is damaged"),
     "score": Command("yt8m.tools.score", "GAP, Hit@1, PERR and mAP of a prediction file"),
     "segment-eval": Command("yt8m.tools.segment_eval", "MAP@n of a file of ranked segments"),
 }
