@@ -22,6 +22,7 @@ COMMANDS = {
     "train": Command("yt8m.train", "train a model on TFRecord files"),
     "eval": Command("yt8m.eval", "evaluate the checkpoints of a run: Hit@1, PERR, MAP, GAP"),
     "inference": Command("yt8m.inference", "write the predictions for TFRecord files as CSV"),
+    "cloud-job": Command("yt8m.tools.cloud_job", "train on Vertex AI: print the job, or submit it"),
     "download": Command("yt8m.tools.download", "fetch shards of YouTube-8M, checked by their md5"),
     "sample-data": Command("yt8m.tools.sample_data", "write small data in the formats of YouTube-8M"),
     "inspect": Command("yt8m.tools.inspect_shards", "show what TFRecord shards hold, and what is damaged"),

@@ -106,6 +106,8 @@ class TrainConfig(_Checked):
     save_summary_steps: int = option(100, "steps between summaries for TensorBoard", minimum=1)
     seed: int = option(0, "seed of weights, sampling and the order of examples", minimum=0, maximum=2**31 - 1)
     init_from: str = option("", "folder of a run whose weights this one begins with, by variable name")
+    export_dir: str = option("", "folder that gets the trained model as a SavedModel, once training is done")
+    log_dir: str = option("", "folder of the event files for TensorBoard; the run's own")
     distillation: DistillConfig = field(default_factory=DistillConfig)
     augmentation: AugmentConfig = field(default_factory=AugmentConfig)
 

@@ -53,6 +53,8 @@ _IDENTITY = (
 _BESIDE_THE_GRAPH = (
     "train_dir",
     "init_from",
+    "export_dir",
+    "log_dir",
     "data.data_pattern",
     "checkpoints.",
     "callbacks",

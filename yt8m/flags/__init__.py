@@ -24,7 +24,7 @@ from yt8m.config import (
     TrainConfig,
 )
 from yt8m.errors import UsageError
-from yt8m.flags import checks, declared
+from yt8m.flags import checks, declared, environment
 from yt8m.flags.checks import check_level, with_hyper_parameters
 from yt8m.flags.optimizers import OPTIMIZERS
 from yt8m.flags.parsing import HelpAsked, find_word, parse
@@ -35,14 +35,19 @@ __all__ = ["check_level", "eval_config", "inference_config", "read", "train_conf
 C = TypeVar("C")
 
 
-def train_config(words: Sequence[str]) -> TrainConfig:
+def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainConfig:
     """What `train.py WORDS` asks for.
+
+    Args:
+      words: the command line without the program's name.
+      files_are_here: False where the training runs on another machine, which alone sees the data.
 
     Raises:
       UsageError: it cannot be; nothing was written.
       SystemExit: with status 0, after `--help` was printed.
     """
-    given = _given("train.py", "Trains a model on TFRecord files.", declared.train, words)
+    given = environment.defaults(environment.TRAIN)
+    given |= _given("train.py", "Trains a model on TFRecord files.", declared.train, words)
     config = TrainConfig(
         data=_data(given),
         model=_section(ModelConfig, given),
@@ -55,7 +60,10 @@ def train_config(words: Sequence[str]) -> TrainConfig:
     config = _section(TrainConfig, given, config)
     checks.check_names(config.model, config.optimizer.optimizer)
     model = with_hyper_parameters(config.model, _hyper_parameters(given, declared.train()))
-    checks.check_data(config.data, model, "train_data_pattern")
+    if files_are_here:
+        checks.check_data(config.data, model, "train_data_pattern")
+    else:
+        check_level(model.model, config.data.frame_features)
     return dataclasses.replace(config, model=model)
 
 
@@ -65,7 +73,8 @@ def eval_config(words: Sequence[str]) -> EvalConfig:
     Hyper-parameters are for runs that did not save them; whether the run's model has them is checked
     by `with_hyper_parameters` once the run is read.
     """
-    given = _given("eval.py", "Evaluates the checkpoints of a run.", declared.evaluation, words)
+    given = environment.defaults(environment.EVALUATION)
+    given |= _given("eval.py", "Evaluates the checkpoints of a run.", declared.evaluation, words)
     config = _section(EvalConfig, given)
     checks.check_files("eval_data_pattern", config.eval_data_pattern)
     return dataclasses.replace(config, hyper_parameters=_hyper_parameters(given, declared.evaluation()))
@@ -73,7 +82,8 @@ def eval_config(words: Sequence[str]) -> EvalConfig:
 
 def inference_config(words: Sequence[str]) -> InferenceConfig:
     """What `inference.py WORDS` asks for; raises as `train_config`, hyper-parameters as `eval_config`."""
-    given = _given("inference.py", "Writes predictions for TFRecord files.", declared.inference, words)
+    given = environment.defaults(environment.INFERENCE)
+    given |= _given("inference.py", "Writes predictions for TFRecord files.", declared.inference, words)
     config = _section(InferenceConfig, given)
     checks.check_files("input_data_pattern", config.input_data_pattern)
     return dataclasses.replace(config, hyper_parameters=_hyper_parameters(given, declared.inference()))

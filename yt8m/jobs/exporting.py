@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 from absl import logging
 
 from yt8m import storage
@@ -18,7 +20,7 @@ class Exporter:
 
     def __call__(self, checkpoint: str, step: int) -> None:
         """Exports `checkpoint`, of global step `step`; does nothing where that is there already."""
-        folder = storage.join(self._config.train_dir, "export", str(step))
+        folder = self._folder(step)
         if storage.exists(storage.join(folder, "saved_model.pb")):
             return
         export_saved_model(
@@ -29,3 +31,23 @@ class Exporter:
             moving_average_decay=self._config.optimizer.moving_average_decay,
         )
         logging.info("exported step %d to %s", step, folder)
+
+    def publish(self, step: int) -> None:
+        """Copies the export of global step `step` to `export_dir`, where one is named."""
+        if self._config.export_dir:
+            _copy(self._folder(step), self._config.export_dir)
+            logging.info("the trained model is in %s", self._config.export_dir)
+
+    def _folder(self, step: int) -> str:
+        return storage.join(self._config.train_dir, "export", str(step))
+
+
+def _copy(source: str, target: str) -> None:
+    """A SavedModel file by file, `saved_model.pb` last: what looks for that finds a whole model."""
+    for name in sorted(storage.listdir(source), key=lambda name: name == "saved_model.pb"):
+        path = storage.join(source, name)
+        if storage.is_dir(path):
+            _copy(path, storage.join(target, name))
+            continue
+        with storage.open_read(path) as file, storage.write_atomic(storage.join(target, name)) as copy:
+            shutil.copyfileobj(file, copy)

@@ -15,6 +15,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.jobs import sample, workload
 from yt8m.jobs.exporting import Exporter
 from yt8m.runner import checkpoints
+from yt8m.runner.callbacks import names_for
 
 
 def train(config: TrainConfig) -> int:
@@ -32,15 +33,25 @@ def train(config: TrainConfig) -> int:
     with run_dir.lock(config.train_dir):
         _prepare_folder(config)
         exporter = Exporter(config, parts)
-        callbacks = runner.CallbackConfig(config.callbacks, options={"train_export": {"exporter": exporter}})
+        callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter))
         outcome = runner.build(
             dataclasses.replace(runner_config(config), init_checkpoint=start),
             parts.inputter,
             parts.modeler,
             callbacks,
         ).run()
+        if not outcome.exit_code:
+            exporter.publish(outcome.global_step)
     logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.message, config.train_dir)
     return outcome.exit_code
+
+
+def _options(config: TrainConfig, exporter: Exporter) -> Mapping[str, Mapping[str, Any]]:
+    """What callbacks are made with; a callback that the run left out is not named, for that would add it."""
+    options: dict[str, Mapping[str, Any]] = {"train_export": {"exporter": exporter}}
+    if config.log_dir and "train_summary" in names_for("train", config.callbacks):
+        options["train_summary"] = {"folder": config.log_dir}
+    return options
 
 
 def runner_config(config: TrainConfig) -> runner.RunnerConfig:

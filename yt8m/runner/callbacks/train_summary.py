@@ -21,12 +21,16 @@ class TrainSummary(Callback):
     """Writes the graph's summaries every `save_summary_steps`, and the figures of each line.
 
     The summaries are fetched within the step, so that they never take a batch of their own.
+
+    Args:
+      context: of the run.
+      folder: of the event files; empty for the run's own.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, folder: str = "") -> None:
         super().__init__(context)
         self._every = Every(steps=context.config.save_summary_steps)
-        self._events = EventFile(context.config.model_dir)
+        self._events = EventFile(folder or context.config.model_dir)
         context.line.listen(self._write_line)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
