@@ -24,6 +24,8 @@ COMMANDS = {
     "inference": Command("yt8m.inference", "write the predictions for TFRecord files as CSV"),
     "cloud-job": Command("yt8m.tools.cloud_job", "train on Vertex AI: print the job, or submit it"),
     "download": Command("yt8m.tools.download", "fetch shards of YouTube-8M, checked by their md5"),
+    "export": Command("yt8m.export", "export a model, its weights in fewer bits if asked"),
+    "average-checkpoints": Command("yt8m.average_checkpoints", "the mean of a run's checkpoints"),
     "sample-data": Command("yt8m.tools.sample_data", "write small data in the formats of YouTube-8M"),
     "inspect": Command("yt8m.tools.inspect_shards", "show what TFRecord shards hold, and what is damaged"),
     "score": Command("yt8m.tools.score", "GAP, Hit@1, PERR and mAP of a prediction file"),
@@ -63,7 +65,7 @@ def _dispatch(words: list[str]) -> int:
 
 def overview() -> str:
     """What `yt8m` alone prints."""
-    lines = [f"  {name:<14}{command.purpose}" for name, command in COMMANDS.items()]
+    lines = [f"  {name:<21}{command.purpose}" for name, command in COMMANDS.items()]
     return "\n".join(["usage: yt8m COMMAND [--flag=value ...]", "", "commands:", *lines, "", _EXAMPLES])
 
 

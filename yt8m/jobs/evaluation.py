@@ -12,7 +12,7 @@ from yt8m import runner, storage
 from yt8m.config import DataConfig, EvalConfig, TrainConfig
 from yt8m.errors import RunError
 from yt8m.graph.inference_model import write_inference_model
-from yt8m.jobs import eval_report, sample, saved_run, workload
+from yt8m.jobs import eval_report, model_card, sample, saved_run, workload
 from yt8m.jobs.best import keep_best
 from yt8m.runner import checkpoints
 
@@ -125,6 +125,7 @@ def _keep(
         parts.modeler,
         frame_features=run.data.frame_features,
         moving_average_decay=run.optimizer.moving_average_decay,
+        describe=model_card.describing(run, train_dir, done.step),
     )
     logging.info("the inference model of step %d is %s", done.step, prefix)
     if config.keep_best:

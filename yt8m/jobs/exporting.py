@@ -9,6 +9,7 @@ from absl import logging
 from yt8m import storage
 from yt8m.config import TrainConfig
 from yt8m.graph.export import export_saved_model
+from yt8m.jobs import model_card
 from yt8m.jobs.workload import Workload
 
 
@@ -29,6 +30,7 @@ class Exporter:
             self._parts.reader,
             self._parts.modeler,
             moving_average_decay=self._config.optimizer.moving_average_decay,
+            describe=model_card.describing(self._config, self._config.train_dir, step),
         )
         logging.info("exported step %d to %s", step, folder)
 

@@ -15,7 +15,7 @@ from yt8m.graph import Inputter
 from yt8m.graph.inference_model import NAME, write_inference_model
 from yt8m.graph.meta_modeler import MetaGraphModeler, class_count, read_meta_graph
 from yt8m.graph.modeler import VideoModeler
-from yt8m.jobs import sample, saved_run, segment_inference, workload
+from yt8m.jobs import model_card, sample, saved_run, segment_inference, workload
 from yt8m.jobs.prediction_file import PredictionWriter
 from yt8m.jobs.segment_ranking import SegmentRanking
 from yt8m.runner import checkpoints
@@ -46,6 +46,8 @@ def infer(config: InferenceConfig) -> int:
       UsageError: no such model, no data, no output named for an archive's model.
       RunError: the model cannot be read.
     """
+    if config.output_file and storage.is_dir(config.output_file):
+        raise UsageError(f"--output_file={config.output_file} is a folder: name the CSV file to write.")
     source = _unpacked(config) if config.input_model_tgz else _from_run(config)
     if not config.output_file and not config.output_model_tgz:
         config = dataclasses.replace(config, output_file=_usual_output(config, source))
@@ -118,7 +120,8 @@ def _data(config: InferenceConfig, run: TrainConfig) -> DataConfig:
         max_frames=config.max_frames,
         segment_labels=config.segment_labels,
     )
-    return data if config.input_data_pattern else sample.instead(data, "test")
+    is_read = config.output_file and not config.input_data_pattern
+    return sample.instead(data, "test") if is_read else data
 
 
 def _modeler(source: Source, data: DataConfig, top_k: int) -> VideoModeler:
@@ -192,6 +195,7 @@ def _pack(path: str, source: Source, modeler: VideoModeler) -> None:
             modeler,
             frame_features=source.run.data.frame_features,
             moving_average_decay=source.run.optimizer.moving_average_decay,
+            describe=model_card.describing(source.run, source.folder, checkpoints.step_of(source.checkpoint)),
         )
         run_dir.write(folder, source.run)
     archive.make_tgz(folder, path)

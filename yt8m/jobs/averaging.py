@@ -1,0 +1,108 @@
+"""The mean of several checkpoints of a run, as a checkpoint (Izmailov et al. 2018, equal weights)."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from yt8m import run_dir
+from yt8m.config import TrainConfig
+from yt8m.config_export import AverageConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.graph.averages import names_in_checkpoint
+from yt8m.graph.export import replaced_folder
+from yt8m.jobs import chosen_checkpoint, saved_run, workload
+from yt8m.lazy import tf
+from yt8m.runner import checkpoints
+
+_USUAL = 5
+
+
+def average(config: AverageConfig) -> int:
+    """Writes `config.out`, a folder that eval.py, inference.py and yt8m export take as a run's.
+
+    It holds the run's config and one checkpoint, at the step of the newest of those averaged: what
+    evaluation reads (weights, or their moving averages where the run kept such, and batch norm's
+    statistics), and nothing of the optimizer.
+
+    Raises:
+      UsageError: no such run or checkpoint, too few of them, or the folder is there already.
+      RunError: a checkpoint cannot be read, or is another model's.
+    """
+    train_dir = saved_run.find(config.train_dir)
+    chosen_checkpoint.refuse_used(config.out)
+    run = saved_run.load(train_dir, None, {})
+    paths = _paths(train_dir, config)
+    names = _names(run)
+    step = max(map(checkpoints.step_of, paths))
+    with replaced_folder(config.out.rstrip("/")) as part:
+        os.makedirs(part)
+        _write(checkpoints.path_of(part, step), step, paths, names)
+        checkpoints.write_state(part, step, keep=1)
+        run_dir.write(part, dataclasses.replace(run, train_dir=config.out))
+    steps = ", ".join(str(checkpoints.step_of(path)) for path in paths)
+    logging.info("the mean of steps %s is in %s", steps, config.out)
+    return 0
+
+
+def _paths(train_dir: str, config: AverageConfig) -> list[str]:
+    if config.checkpoints:
+        return [chosen_checkpoint.find(train_dir, step) for step in config.checkpoints]
+    steps, wanted = checkpoints.steps_in(train_dir), config.last or _USUAL
+    if len(steps) < wanted:
+        raise UsageError(
+            f"{train_dir} has {len(steps)} checkpoints ({', '.join(map(str, steps)) or 'none'}), and "
+            f"--last={wanted} are asked for; train with --keep_checkpoints and --save_checkpoint_steps."
+        )
+    return [chosen_checkpoint.find(train_dir, str(step)) for step in steps[:wanted]]
+
+
+def _names(run: TrainConfig) -> list[str]:
+    """What evaluation reads of a checkpoint of this run, the step apart."""
+    modeler = workload.create(run.data, run.model, "infer").modeler
+    width = sum(run.data.feature_sizes)
+    with tf.Graph().as_default():
+        raw = tf.placeholder(tf.float32, [None, None, width] if run.data.frame_features else [None, width])
+        modeler.predict_raw(raw, tf.placeholder(tf.int32, [None]))
+        return sorted(names_in_checkpoint(run.optimizer.moving_average_decay))
+
+
+def _write(path: str, step: int, paths: Sequence[str], names: Sequence[str]) -> None:
+    """One variable at a time, so that one mean is in memory beside the new weights."""
+    readers = [tf.train.load_checkpoint(one) for one in paths]
+    config = tf.ConfigProto(device_count={"GPU": 0})
+    with tf.Graph().as_default(), tf.Session(config=config) as session:
+        _variable(session, "global_step", np.array(step, np.int64))
+        for name in names:
+            _variable(session, name, _mean(name, readers, paths))
+        tf.train.Saver().save(session, path, write_meta_graph=False, write_state=False)
+
+
+def _mean(name: str, readers: Sequence[Any], paths: Sequence[str]) -> np.ndarray:
+    """The mean in float64, as the variable's own type; whole numbers as the newest has them."""
+    for reader, path in zip(readers, paths, strict=True):
+        if not reader.has_tensor(name):
+            raise RunError(f"{path} is not of this model: it lacks {name}.")
+    newest = int(np.argmax([checkpoints.step_of(path) for path in paths]))
+    first = np.asarray(readers[newest].get_tensor(name))
+    if not np.issubdtype(first.dtype, np.floating):
+        return first
+    total = np.zeros(first.shape, np.float64)
+    for reader, path in zip(readers, paths, strict=True):
+        value = reader.get_tensor(name)
+        if value.shape != first.shape:
+            raise RunError(
+                f"{path}: {name} has shape {value.shape}; in {paths[newest]} it has {first.shape}."
+            )
+        total += value
+    return np.asarray(total / len(readers), first.dtype)
+
+
+def _variable(session: tf.Session, name: str, value: np.ndarray) -> None:
+    variable = tf.get_variable(name, value.shape, value.dtype, tf.zeros_initializer(), use_resource=True)
+    session.run(variable.initializer, {variable.initializer.inputs[1]: value})
