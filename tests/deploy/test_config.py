@@ -103,7 +103,7 @@ def test_a_shape_that_is_not_known_counts_as_one_element():
     choose = DeploymentConfig(num_ps_tasks=2).variables_device()
     with tf.Graph().as_default(), tf.device(choose):
         made = [tf.Variable([0.0], shape=[None]), tf.Variable(0.0), tf.Variable(0.0)]
-    assert [variable.op.device[14] for variable in made] == ["0", "1", "0"]
+    assert [variable.op.device[13] for variable in made] == ["0", "1", "0"]
 
 
 def test_the_chooser_leaves_placed_ops_and_knows_both_generations():

@@ -8,6 +8,7 @@ from typing import Any
 
 from yt8m.graph import Inputter, Modeler
 from yt8m.registry import Registry
+from yt8m.runner.cluster.runner import ClusterRunner
 from yt8m.runner.config import CallbackConfig, Outcome, RunnerConfig, Status
 from yt8m.runner.context import Context
 from yt8m.runner.lines import StepValues
@@ -29,6 +30,7 @@ __all__ = [
 runners: Registry[Callable[..., Runner]] = Registry("runner")
 runners.register(Runner, "local_runner")
 runners.register(Runner, "parameter_server_runner")
+runners.register(ClusterRunner, "cluster_runner")
 
 
 def build(
@@ -37,13 +39,19 @@ def build(
     modeler: Modeler,
     callbacks: CallbackConfig | Sequence[str] = (),
 ) -> Runner:
-    """The runner called `config.name`; where that is empty, by the number of towers.
+    """The runner called `config.name`; where that is empty, by the number of processes and towers.
 
     Raises:
       UsageError: there is no such runner.
     """
-    name = config.name or ("local_runner" if config.towers == 1 else "parameter_server_runner")
+    name = config.name or _usual_name(config)
     return runners.get(name)(dataclasses.replace(config, name=name), inputter, modeler, callbacks)
+
+
+def _usual_name(config: RunnerConfig) -> str:
+    if config.is_distributed:
+        return "cluster_runner"
+    return "local_runner" if config.towers == 1 else "parameter_server_runner"
 
 
 def __getattr__(name: str) -> Any:

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from yt8m.config import CheckpointConfig, OptimizerConfig
+from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import UsageError
 from yt8m.runner.lines import StepValues
 
@@ -42,6 +43,9 @@ class RunnerConfig:
       checkpoint: for evaluation and inference, which one; empty for the newest in `model_dir`.
       init_checkpoint: for a training that starts afresh, the checkpoint whose weights it begins with, by name
         (optimizer slots and the step stay fresh); empty for none.
+      cluster: for a training by several processes, who they are and which this one is.
+      sync_replicas: the replicas of a cluster take each step together; else each steps by itself.
+      stall_timeout: seconds that a process of a cluster waits for others in vain before it fails.
       stop_grace_seconds: after SIGTERM or ctrl-C, how long a step may take to end by itself.
       format_line: makes the line of the log; None for the published one of the mode.
     """
@@ -65,6 +69,9 @@ class RunnerConfig:
     checkpoint: str = ""
     init_checkpoint: str = ""
     log_device_placement: bool = False
+    cluster: ClusterConfig | None = None
+    sync_replicas: bool = False
+    stall_timeout: float = 600.0
     stop_grace_seconds: float = 20.0
     format_line: Callable[[StepValues], str] | None = None
 
@@ -76,6 +83,29 @@ class RunnerConfig:
                 raise UsageError(f"{name} must be at least 1; it is {getattr(self, name)}")
         if not self.model_dir and not (self.mode != "train" and self.checkpoint):
             raise UsageError("model_dir must name a folder; it is empty")
+        if self.is_distributed:
+            self._check_cluster()
+
+    def _check_cluster(self) -> None:
+        """Refuses what a cluster cannot keep."""
+        assert self.cluster is not None
+        self.cluster.need_servers()
+        if self.mode != "train":
+            raise UsageError(f"a cluster of parameter servers trains; the mode is {self.mode}")
+        if self.exact_resume:
+            raise UsageError(
+                "exact_resume is for one machine: the replicas of a cluster are nowhere at once; leave it out"
+            )
+        if self.optimizer.accumulate_steps > 1:
+            raise UsageError(
+                f"accumulate_steps is {self.optimizer.accumulate_steps}, but the replicas of a cluster would "
+                "add to the same sums; leave it out, or use more workers with sync_replicas."
+            )
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether several processes train together."""
+        return self.cluster is not None and self.cluster.is_distributed
 
     @property
     def towers(self) -> int:

@@ -47,8 +47,17 @@ def full_signature(config: RunnerConfig) -> dict[str, Any]:
         **{f"optimizer.{key}": value for key, value in dataclasses.asdict(config.optimizer).items()},
         **config.input_signature,
         **config.signature,
+        **_cluster_signature(config),
     }
     return json.loads(json.dumps(given, default=str))
+
+
+def _cluster_signature(config: RunnerConfig) -> dict[str, Any]:
+    """A graph over parameter servers serves no single machine, nor another cluster."""
+    if config.cluster is None or not config.cluster.is_distributed:
+        return {}
+    shape = [len(config.cluster.replicas), len(config.cluster.servers), config.sync_replicas]
+    return {"replicas, parameter servers, sync_replicas": shape}
 
 
 def input_shape(config: RunnerConfig) -> dict[str, Any]:
@@ -74,6 +83,15 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
     deployment, note = deploy.local(config.towers, deploy.count_gpus())
     if note and not quiet:
         logging.info(note)
+    cluster = config.cluster
+    if cluster is not None and cluster.is_distributed:
+        return dataclasses.replace(
+            deployment,
+            variables_on_clone=False,
+            replica_id=cluster.replica,
+            num_replicas=len(cluster.replicas),
+            num_ps_tasks=len(cluster.servers),
+        )
     if config.name == "parameter_server_runner":
         deployment = dataclasses.replace(deployment, variables_on_clone=False)
     return deployment

@@ -90,6 +90,20 @@ class RunSaver:
                     logging.warning("a part of a checkpoint stays: %s", error)
 
 
+class SavedByTheChief:
+    """Stands in for the saver in a process whose chief saves for all."""
+
+    def __init__(self, model_dir: str) -> None:
+        self._model_dir = model_dir
+
+    def listen(self, listener: Callable[[int], None]) -> None:
+        """Nothing is saved here."""
+
+    def save(self, session: tf.Session, step: int) -> str:
+        """Saves nothing; returns the path that the chief would save to."""
+        return checkpoints.path_of(self._model_dir, step)
+
+
 class Position:
     """The position in the data: saved beside a checkpoint, taken up again where it still means the same.
 

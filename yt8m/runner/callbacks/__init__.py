@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from yt8m.errors import UsageError
+from yt8m.lazy import tf
 from yt8m.registry import Registry
 from yt8m.runner.config import CallbackConfig
 from yt8m.runner.context import Context
@@ -34,6 +35,8 @@ DEFAULTS: dict[str, tuple[str, ...]] = {
     "eval": ("eval_basic", "eval_metrics", "eval_speed"),
     "infer": ("infer_basic",),
 }
+
+_NO_HOOK = "the callback {!r} is a {}; expected a class that is derived from tf.train.SessionRunHook"
 
 
 def names_for(mode: str, names: Sequence[str]) -> list[str]:
@@ -75,10 +78,13 @@ def check(mode: str, names: Sequence[str]) -> None:
     """Refuses unknown callbacks before anything is built; loads those of a user's own.
 
     Raises:
-      UsageError: there is no such callback, it is of another mode, or it stands twice.
+      UsageError: there is no such callback, it is no SessionRunHook, it is of another mode, or it
+        stands twice.
     """
     for name in names_for(mode, names):
-        callbacks.get(name)
+        found = callbacks.get(name)
+        if isinstance(found, type) and not issubclass(found, tf.train.SessionRunHook):
+            raise UsageError(_NO_HOOK.format(name, found.__name__))
 
 
 def _make(name: str, context: Context, options: dict[str, Any]) -> Any:
@@ -91,4 +97,7 @@ def _make(name: str, context: Context, options: dict[str, Any]) -> Any:
         inspect.signature(found).bind(*arguments, **options)
     except TypeError as error:
         raise UsageError(f"the callback {name!r} cannot be made: {error}") from error
-    return found(*arguments, **options)
+    hook = found(*arguments, **options)
+    if not isinstance(hook, tf.train.SessionRunHook):
+        raise UsageError(_NO_HOOK.format(name, type(hook).__name__))
+    return hook

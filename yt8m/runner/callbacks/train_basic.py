@@ -28,12 +28,16 @@ class TrainBasic(Callback):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Saves when it is due; asks to stop when the steps are done."""
-        step = self.context.step
-        if self._every.due(step):
-            self.context.saver.save(run_context.session, step)
-            self._every.fired(step)
+        self.save_when_due(run_context.session)
         if self._is_over():
             run_context.request_stop()
+
+    def save_when_due(self, session: tf.Session) -> None:
+        """Also called by a chief that waits for its workers, without a step of its own."""
+        step = self.context.step
+        if self._every.due(step):
+            self.context.saver.save(session, step)
+            self._every.fired(step)
 
     def end(self, session: tf.Session) -> None:
         """Saves the last step, whatever ended the run well: the data, max_steps, a signal."""

@@ -1,0 +1,150 @@
+"""Clusters of real processes over loopback, whose output is waited for line by line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import queue
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PATIENCE = 90.0
+
+
+def free_addresses(count: int) -> list[str]:
+    """Addresses that nobody listens on."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("localhost", 0))
+        return [f"localhost:{each.getsockname()[1]}" for each in sockets]
+
+
+class Process:
+    """One process, and the lines that it has printed on either stream."""
+
+    def __init__(self, name: str, command: Sequence[str], environment: dict[str, str]) -> None:
+        self.name, self.lines = name, []
+        self._popen = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self._queue: queue.Queue[str | None] = queue.Queue()
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        for line in self._popen.stdout:
+            self._queue.put(line.rstrip())
+        self._queue.put(None)
+
+    def wait_for(self, pattern: str, patience: float = PATIENCE) -> re.Match[str]:
+        """The next line that matches; fails where the process ends before, or takes too long."""
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                line = self._queue.get(timeout=max(0.01, deadline - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"{self.name} did not print {pattern!r}:\n{self.log()}") from None
+            if line is None:
+                self._queue.put(None)
+                raise AssertionError(f"{self.name} ended without {pattern!r}:\n{self.log()}")
+            self.lines.append(line)
+            if found := re.search(pattern, line):
+                return found
+
+    def wait_for_step(self, least: int) -> int:
+        """The first step printed that is at least `least`."""
+        while (step := int(self.wait_for(r"^step (\d+)")[1])) < least:
+            pass
+        return step
+
+    def end(self, patience: float = PATIENCE) -> int:
+        """Waits for the end; the exit status."""
+        try:
+            status = self._popen.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self._drain()
+            raise AssertionError(f"{self.name} does not end:\n{self.log()}") from None
+        self._drain()
+        return status
+
+    def _drain(self) -> None:
+        self._thread.join()
+        while (line := self._queue.get()) is not None:
+            self.lines.append(line)
+        self._queue.put(None)
+
+    def outcome(self) -> list[Any]:
+        """What the program printed last; the process has ended with status 0."""
+        status = self.end()
+        assert status == 0, f"{self.name} ended with {status}:\n{self.log()}"
+        return json.loads(next(line for line in reversed(self.lines) if line.startswith("[")))
+
+    def kill(self) -> None:
+        """SIGKILL, and waits for it to take hold."""
+        self._popen.kill()
+        self._popen.wait()
+
+    def steps(self) -> list[int]:
+        """All steps printed so far."""
+        return [int(line.split()[1]) for line in self.lines if line.startswith("step ")]
+
+    def close(self) -> None:
+        """Ends it, whatever it does."""
+        self.kill()
+        self._drain()
+        self._popen.stdout.close()
+
+    def log(self) -> str:
+        return "\n".join(self.lines[-40:])
+
+
+class Cluster:
+    """A chief, workers and parameter servers; each is started, killed and started again by the test."""
+
+    def __init__(self, command: Sequence[str], workers: int = 1, servers: int = 1) -> None:
+        self._command = [sys.executable, *command]
+        addresses = free_addresses(1 + workers + servers)
+        self.jobs = {"chief": addresses[:1], "worker": addresses[1 : 1 + workers]}
+        self.jobs["ps"] = addresses[1 + workers :]
+        self._started: list[Process] = []
+
+    def start(self, role: str, index: int = 0, *words: str, **variables: str) -> Process:
+        """Starts one process; `words` are added to its command."""
+        spec = {
+            "cluster": {job: tasks for job, tasks in self.jobs.items() if tasks},
+            "task": {"type": role, "index": index},
+        }
+        paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests/runner/cluster")))
+        environment = {
+            **os.environ,
+            "PYTHONPATH": paths,
+            "PYTHONUNBUFFERED": "1",
+            "TF_CONFIG": json.dumps(spec),
+        }
+        process = Process(f"{role} {index}", [*self._command, *words], {**environment, **variables})
+        self._started.append(process)
+        return process
+
+    def start_all(self, *words: str) -> dict[str, list[Process]]:
+        """Starts every process once."""
+        return {
+            role: [self.start(role, index, *words) for index in range(len(tasks))]
+            for role, tasks in reversed(self.jobs.items())
+        }
+
+    def close(self) -> None:
+        """Ends all of them."""
+        for process in self._started:
+            process.close()
+            print(f"--- {process.name}", *process.lines[-25:], sep="\n")  # pytest shows it of what fails

@@ -1,0 +1,37 @@
+"""A cluster that trains the tiny workload."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from clusters import Cluster
+from tiny_workload import write_rows
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+@pytest.fixture
+def cluster(tmp_path: pathlib.Path) -> Iterator[Callable[..., Cluster]]:
+    """`cluster(workers, servers, **config)`; its processes stop when `tmp_path/stop` is there."""
+    made: list[Cluster] = []
+
+    def make(workers: int = 1, servers: int = 1, files: int | None = None, **config: Any) -> Cluster:
+        count = 1 + workers if files is None else files
+        data = [write_rows(tmp_path / f"{i}.tfrecord", rows=32 + 8 * i, seed=i) for i in range(count)]
+        given = {"model_dir": str(tmp_path / "run"), "data": data, "stop": str(tmp_path / "stop"), **config}
+        made.append(Cluster([str(HERE / "tiny_replica.py"), json.dumps(given)], workers, servers))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def stop(tmp_path: pathlib.Path) -> Callable[[], None]:
+    """Lets all processes end after the step they are in."""
+    return (tmp_path / "stop").touch

@@ -1,0 +1,73 @@
+"""`python tiny_replica.py '{"model_dir": ..., "data": [...], ...}'`: one process, as TF_CONFIG says.
+
+Trains the tiny workload; prints `step N` after every step and the outcome as the last line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from absl import logging
+from tiny_workload import TinyInputter, TinyModeler
+
+from yt8m import runner
+from yt8m.config import CheckpointConfig
+from yt8m.deploy.cluster import from_environment
+from yt8m.lazy import tf
+from yt8m.program import run_main
+from yt8m.runner.cluster.parameter_server import serve
+
+
+class Files(TinyInputter):
+    """Several files, in order."""
+
+    def __init__(self, paths: Sequence[str], epochs: int | None) -> None:
+        super().__init__(paths[0], 8, epochs, shuffle=0)
+        self.paths = paths
+
+    def files(self) -> Sequence[str]:
+        return self.paths
+
+
+class Steps(runner.Callback):
+    """Prints the steps, one every `pause` seconds; ends the run when the file `stop` is there."""
+
+    def __init__(self, context: runner.Context, stop: str, pause: float = 0.02) -> None:
+        super().__init__(context)
+        self.stop, self.pause = pathlib.Path(stop), pause
+
+    def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
+        return tf.train.SessionRunArgs(self.context.ops.examples)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        print(f"step {self.context.step} rows {run_values.results}", flush=True)
+        time.sleep(self.pause)  # keeps the machine free for the processes that start
+        if self.stop.exists():
+            run_context.request_stop()
+
+
+def run(words: list[str]) -> int:
+    cluster = from_environment()
+    if cluster.role == "ps":
+        serve(cluster, grace_seconds=3.0)
+    given = json.loads(words[0])
+    inputter = Files(given.pop("data"), given.pop("epochs", None))
+    steps = {"stop": given.pop("stop"), "pause": given.pop("pause", 0.02)}
+    callbacks = runner.CallbackConfig(options={"tiny_replica:Steps": steps})
+    given["checkpoints"] = CheckpointConfig(**given.get("checkpoints", {}))
+    config = runner.RunnerConfig(cluster=cluster, **{"stall_timeout": 60.0, **given})
+    outcome = runner.build(config, inputter, TinyModeler(), callbacks).run()
+    print(json.dumps([outcome.status.value, outcome.global_step, outcome.message]), flush=True)
+    return outcome.exit_code
+
+
+if __name__ == "__main__":
+    logging.set_verbosity(logging.INFO)
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    sys.exit(run_main("tiny_replica.py", run))

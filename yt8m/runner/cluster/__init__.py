@@ -1,0 +1,1 @@
+"""Training by several processes: a chief and workers that share variables on parameter servers."""

@@ -1,0 +1,72 @@
+"""The graph of one replica: every process builds the same variables, on the same parameter servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from yt8m import graph
+from yt8m.graph import Inputter, Modeler, TrainOps
+from yt8m.lazy import tf
+from yt8m.runner.cluster.board import Board
+from yt8m.runner.cluster.server import server_device
+from yt8m.runner.config import RunnerConfig
+from yt8m.runner.create import deployment_for, replicate
+
+
+@dataclass(frozen=True)
+class ReplicaGraph:
+    """What a session on it needs.
+
+    Attributes:
+      ops: its handles.
+      board: the table that the replicas share.
+      saver: writes checkpoints.
+      restorer: reads them.
+      missing: names of variables without a value.
+      init: gives all shared variables their first values.
+      local_init: the same for what is this process' own.
+      deployment: devices, and how to open a session.
+    """
+
+    ops: TrainOps
+    board: Board
+    saver: tf.train.Saver
+    restorer: graph.Restorer
+    missing: tf.Tensor
+    init: tf.Operation
+    local_init: tf.Operation
+    deployment: Any
+
+
+def build(config: RunnerConfig, inputter: Inputter, modeler: Modeler) -> ReplicaGraph:
+    """Builds it in the current, empty graph."""
+    deployment = deployment_for(config)
+    board = Board(server_device(0))
+    with tf.device(server_device(0)):
+        tf.train.get_or_create_global_step()
+    ops = replicate(config, inputter, modeler, deployment)
+    assert isinstance(ops, TrainOps)
+    _check_places()
+    # Files are read and written here, not where a variable lives.
+    with tf.device(deployment.inputs_device()):
+        return ReplicaGraph(
+            ops=ops,
+            board=board,
+            saver=tf.train.Saver(max_to_keep=None),
+            restorer=graph.Restorer(),
+            missing=tf.report_uninitialized_variables(tf.global_variables()),
+            init=tf.global_variables_initializer(),
+            local_init=tf.group(tf.local_variables_initializer(), tf.tables_initializer()),
+            deployment=deployment,
+        )
+
+
+def _check_places() -> None:
+    """Refuses a variable that other replicas would not see."""
+    for variable in tf.global_variables():
+        if not variable.device.startswith(server_device(0).partition("/task")[0]):
+            raise RuntimeError(
+                f"the variable {variable.op.name} is on {variable.device or 'no device'}, where the other "
+                "replicas do not see it"
+            )

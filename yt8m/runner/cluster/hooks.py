@@ -1,0 +1,37 @@
+"""The cluster's own hooks around the steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from yt8m.lazy import tf
+from yt8m.runner.cluster.board import Board
+from yt8m.runner.signals import StopSignals
+from yt8m.runner.watchdog import Watchdog
+
+
+class BeginHook(tf.train.SessionRunHook):
+    """At each new session: this replica is at work, and its session is the one to close when time is up."""
+
+    def __init__(self, replica: int, board: Board, signals: StopSignals) -> None:
+        self._replica, self._board, self._signals = replica, board, signals
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """Runs before any other hook's."""
+        self._signals.guard(session)
+        self._board.set_ended(session, self._replica, False)
+
+
+class BeatHook(tf.train.SessionRunHook):
+    """Tells the watchdog of each step; comes after all others, which may take their time."""
+
+    def __init__(self, watchdog: Watchdog) -> None:
+        self._watchdog = watchdog
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """A session is worth a beat too."""
+        self._watchdog.beat()
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """One step."""
+        self._watchdog.beat()

@@ -1,0 +1,85 @@
+"""Nothing waits without end in a cluster: a thread that says what is missing, and then ends the process."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from absl import logging
+
+NOTICE_SECONDS = 20.0
+_PROBE_SECONDS = 1.0
+
+
+class Watchdog:
+    """Within it, somebody has to call `beat` every so often.
+
+    The runtime waits for a process that is gone for ever, also where a step has a time limit, and the
+    main thread cannot be woken from that: so after `stall_timeout` the process is ended from here.
+
+    Args:
+      stall_timeout: seconds without a beat after which the process ends with status 1.
+      suspects: says in a few words what may be missing; called when a stall is noticed, after at most 20 s.
+    """
+
+    def __init__(self, stall_timeout: float, suspects: Callable[[], str]) -> None:
+        self._timeout, self._suspects = stall_timeout, suspects
+        self._notice = min(NOTICE_SECONDS, stall_timeout / 2)
+        self._last, self._is_noticed = time.monotonic(), False
+        self._over = threading.Event()
+
+    def beat(self) -> None:
+        """Something went on."""
+        self._last = time.monotonic()
+
+    def __enter__(self) -> Watchdog:
+        self.beat()
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(min(1.0, self._notice / 4)):
+            idle = time.monotonic() - self._last
+            if idle >= self._timeout:
+                self._end(idle)
+            elif idle >= self._notice and not self._is_noticed:
+                self._is_noticed = True
+                logging.warning(
+                    "nothing has gone on for %.0f s: %s. Waiting until it is %g s (--stall_timeout).",
+                    *(idle, self._suspects(), self._timeout),
+                )
+            elif idle < self._notice and self._is_noticed:
+                self._is_noticed = False
+                logging.warning("it goes on again")
+
+    def _end(self, idle: float) -> None:
+        logging.error("nothing has gone on for %.0f s: %s. Ending with status 1.", idle, self._suspects())
+        logging.flush()
+        sys.stdout.flush()
+        os._exit(1)
+
+
+def unreachable(processes: Mapping[str, str]) -> str:
+    """Which of the processes, by name and address, take no connection; a sentence for the watchdog."""
+    silent = [f"{name} ({address})" for name, address in processes.items() if not _answers(address)]
+    if silent:
+        return f"{', '.join(silent)} do{'es' * (len(silent) == 1)} not answer"
+    return "all processes answer, so one of them is slow or blocked"
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), _PROBE_SECONDS):
+            return True
+    except OSError:
+        return False
