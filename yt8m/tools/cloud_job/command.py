@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from yt8m import flags, options
+from yt8m import flags, options, storage
 from yt8m.config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.flags import declared
@@ -118,6 +118,6 @@ def _submit(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
         )
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "job.yaml")
-        with open(path, "w", encoding="utf-8") as file:
+        with storage.write_atomic(path, "w") as file:
             file.write(_text(job_spec(job, args)))
         return subprocess.run([gcloud, *command(job, args, name, path)[1:]]).returncode

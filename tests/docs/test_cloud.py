@@ -1,0 +1,60 @@
+"""docs/cloud.md and the Dockerfile: commands are read by our own parsers, copied files are there."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tarfile
+
+import pytest
+
+from yt8m import cli
+from yt8m.flags import environment
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/cloud.md").read_text()
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def commands() -> list[list[str]]:
+    lines = "".join(blocks("console")).replace("\\\n", " ").splitlines()
+    return [words for words in map(shlex.split, lines) if words[0] == "yt8m"]
+
+
+@pytest.mark.parametrize("words", commands(), ids=lambda words: " ".join(words)[:60])
+def test_our_commands_print_a_job(words, capsys):
+    named = [word.replace("PROJECT", "my-project").replace("BUCKET", "bucket") for word in words[1:]]
+    assert cli.main(named) == 0
+    assert "gcloud ai custom-jobs create" in capsys.readouterr().out
+
+
+def test_the_page_names_every_variable_that_is_read():
+    read = {**environment.TRAIN, **environment.EVALUATION, **environment.INFERENCE}
+    told = dict(re.findall(r"^\| `(AIP_\w+)` \| `--(\w+)`", PAGE, re.MULTILINE))
+    assert told == read
+
+
+def test_the_image_copies_what_there_is_and_nothing_is_hidden_from_it():
+    lines = (ROOT / "Dockerfile").read_text().splitlines()
+    copied = [name for line in lines if line.startswith("COPY ") for name in line.split()[1:-1]]
+    shown = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    assert sorted(copied) == sorted(shown)
+    assert {"pyproject.toml", "yt8m"} <= set(copied)
+    assert all((ROOT / name).exists() for name in copied)
+
+
+@pytest.mark.long
+def test_a_source_distribution_carries_its_data(tmp_path):
+    build = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", tmp_path, ROOT]
+    done = subprocess.run(build, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = tmp_path.glob("yt8m-*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"yt8m/train.py", "yt8m/data/vocabulary.csv", "pyproject.toml"} <= names
