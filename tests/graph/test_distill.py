@@ -157,7 +157,10 @@ def test_a_model_teaches_on_every_tower_and_stays_out_of_the_checkpoint(teacher_
         }
         with tf.Session(config=config.session_config()) as session:
             session.run(tf.global_variables_initializer())
+            own = session.run(tf.global_variables())
             modeler.restore(session)
+            for before, after in zip(own, session.run(tf.global_variables()), strict=True):
+                np.testing.assert_array_equal(after, before)
             features, *found = session.run([batch.features[0], *targets])
             values = session.run([clone.outputs.loss for clone in clones])
     norm = features / np.linalg.norm(features, axis=1, keepdims=True)

@@ -96,7 +96,7 @@ class ModelTeacher:
 
     def __init__(self, prefix: str, num_classes: int, width: int, has_frames: bool) -> None:
         self._prefix = prefix
-        self._meta_graph = read_meta_graph(f"{prefix}.meta")
+        self._meta_graph = _with_names_of_its_own(read_meta_graph(f"{prefix}.meta"))
         self._names = collections.predict_names_in(self._meta_graph)
         self._kinds = kinds(self._meta_graph)
         self._check(num_classes, width, has_frames)
@@ -146,6 +146,18 @@ class ModelTeacher:
                 f"--teacher: {self._prefix} is a model of {found}, but this run has {wanted}; "
                 "train on the teacher's classes and features, or predict with it and use --distill_from."
             )
+
+
+def _with_names_of_its_own(meta_graph: Any) -> Any:
+    """The same graph with its resources under other names.
+
+    A scope renames ops only: two variables of one shared name are one in a session, and the run that learns
+    has the teacher's names wherever both are of the same model.
+    """
+    for node in meta_graph.graph_def.node:
+        if "shared_name" in node.attr and node.attr["shared_name"].s:
+            node.attr["shared_name"].s = b"teacher/" + node.attr["shared_name"].s
+    return meta_graph
 
 
 def _variables(meta_graph: Any, scope: str) -> dict[str, tf.Tensor]:
