@@ -160,6 +160,7 @@ def test_refusals_come_before_anything_is_written(train: Callable, tmp_path: pat
         (["train_loss", "train_loss"], "stands twice"),
         (["tiny_hooks:Nothing"], "cannot load"),
         (["tiny_hooks:Losses"], "cannot be made"),
+        (["tiny_workload:TinyModeler"], "expected a class that is derived from tf.train.SessionRunHook"),
     ):
         with pytest.raises(UsageError, match=expected):
             train(callbacks, max_steps=2)

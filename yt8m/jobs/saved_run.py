@@ -56,9 +56,9 @@ def load(train_dir: str, num_classes: int | None, hyper_parameters: Mapping[str,
             f"{train_dir} holds neither {run_dir.CONFIG} nor {run_dir.MODEL_FLAGS}: "
             "it is not the folder of a run."
         )
-    config = dataclasses.replace(
-        saved.config, model=with_hyper_parameters(saved.config.model, hyper_parameters)
-    )
+    config = saved.config
+    if hyper_parameters:  # without them the model's code is not asked: a meta-graph may stand for it
+        config = dataclasses.replace(config, model=with_hyper_parameters(config.model, hyper_parameters))
     if saved.published and num_classes is None:
         num_classes = _classes_in_meta_graph(train_dir)
     if num_classes is not None:

@@ -15,6 +15,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.jobs import sample, workload
 from yt8m.jobs.exporting import Exporter
 from yt8m.runner import checkpoints
+from yt8m.runner.callbacks import check as check_callbacks
 from yt8m.runner.callbacks import names_for
 
 
@@ -28,6 +29,7 @@ def train(config: TrainConfig) -> int:
     config = _complete(config)
     parts = workload.create_training(config)
     parts.inputter.files()
+    check_callbacks("train", config.callbacks)
     start = _start(config)
     storage.makedirs(config.train_dir)
     with run_dir.lock(config.train_dir):
@@ -43,6 +45,8 @@ def train(config: TrainConfig) -> int:
         if not outcome.exit_code:
             exporter.publish(outcome.global_step)
     logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.message, config.train_dir)
+    if outcome.status is runner.Status.OUT_OF_DATA and outcome.global_step == 0:
+        raise RunError(f"{config.data.data_pattern} holds no example: nothing was trained.")
     return outcome.exit_code
 
 

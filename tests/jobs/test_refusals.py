@@ -1,0 +1,74 @@
+"""What the programs refuse, and what they leave alone, beyond what their flags say by themselves."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import pytest
+from golden_data import golden
+
+from yt8m import inference, train
+
+OWN_MODEL = """
+from yt8m.lazy import tf
+
+class Mine:
+    def create_model(self, model_input, vocab_size, **unused):
+        weights = tf.get_variable("mine", [model_input.shape[-1], vocab_size])
+        return {"predictions": tf.sigmoid(tf.matmul(model_input, weights))}
+"""
+
+
+def train_flags(folder: pathlib.Path, *more: str) -> list[str]:
+    sizes = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", "--num_classes=10"]
+    data = [] if any("train_data_pattern" in word for word in more) else [training_data()]
+    return [*data, f"--train_dir={folder}/run", "--batch_size=16", "--max_steps=2", *sizes, *more]
+
+
+def training_data() -> str:
+    return f"--train_data_pattern={golden('checkpoint_logistic/train.tfrecord')}"
+
+
+def test_a_wrong_callback_leaves_no_folder(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for wrong, said in (("train_los", "did you mean train_loss"), ("pathlib:Path", "SessionRunHook")):
+        assert train.main(train_flags(tmp_path, f"--callbacks={wrong}")) == 2
+        assert said in capfd.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_data_without_an_example_train_nothing(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty.tfrecord").touch()
+    assert train.main(train_flags(tmp_path, f"--train_data_pattern={tmp_path}/empty.tfrecord")) == 1
+    assert "empty.tfrecord holds no example" in capfd.readouterr().err
+
+
+def test_an_output_that_is_a_folder_is_said_at_once(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = golden("checkpoint_logistic/test.tfrecord")
+    assert inference.main([f"--input_data_pattern={data}", f"--output_file={tmp_path}"]) == 2
+    assert f"--output_file={tmp_path} is a folder" in capfd.readouterr().err
+
+
+def test_a_packed_model_of_ones_own_predicts_without_its_code_or_sample_data(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/packed_mine.py").write_text(OWN_MODEL)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    data = f"--input_data_pattern={golden('checkpoint_logistic/test.tfrecord')}"
+    with monkeypatch.context() as context:
+        context.syspath_prepend(tmp_path / "code")
+        assert train.main(train_flags(tmp_path, "--model=packed_mine:Mine")) == 0
+        assert inference.main([f"--train_dir={tmp_path}/run", f"--output_model_tgz={tmp_path}/m.tgz"]) == 0
+        assert not (tmp_path / "cache").exists()
+        assert inference.main([f"--train_dir={tmp_path}/run", data, f"--output_file={tmp_path}/1.csv"]) == 0
+        del sys.modules["packed_mine"]
+    packed = [f"--input_model_tgz={tmp_path}/m.tgz", f"--untar_model_dir={tmp_path}/u"]
+    assert inference.main([*packed, data, f"--output_file={tmp_path}/2.csv"]) == 0
+    lines = (tmp_path / "1.csv").read_text().splitlines()
+    assert len(lines) == 22
+    assert (tmp_path / "2.csv").read_text().splitlines() == lines
