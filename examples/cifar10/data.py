@@ -8,12 +8,11 @@ from absl import logging
 
 from examples.cifar10 import generated
 from examples.cifar10.config import DataConfig
-from examples.cifar10.download import FOLDER, download
+from examples.cifar10.download import FILES, FOLDER, download
 from examples.cifar10.inputter import CifarInputter
 from yt8m import storage
 
-TRAIN_FILES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
-TEST_FILE = "test_batch.bin"
+TRAIN_FILES, TEST_FILE = FILES[:-1], FILES[-1]
 NATIVE_RECORDS_PER_FILE = 10_000
 
 
@@ -55,6 +54,6 @@ def prepare(config: DataConfig) -> DataSet:
     folder = storage.join(config.data_dir, "generated")
     if not config.generated:
         logging.info("there is no %s: using the generated set; --download fetches CIFAR-10", native)
-    for index, name in enumerate([*TRAIN_FILES, TEST_FILE]):
+    for index, name in enumerate(FILES):
         generated.make(storage.join(folder, name), index)
     return DataSet(folder, generated.RECORDS)

@@ -16,6 +16,7 @@ from yt8m.errors import RunError
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
 FOLDER = "cifar-10-batches-bin"  # in the archive, and in the data folder
+FILES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
 
 _CHUNK = 1 << 20
 _SECONDS = 60.0
@@ -25,16 +26,16 @@ _MAX_BYTES, _MAX_MEMBERS = 1 << 30, 100
 def download(data_dir: str, url: str = URL, md5: str = MD5) -> None:
     """Fetches, checks and unpacks the archive into `data_dir`, unless its files are there already.
 
-    An archive that was fetched before (or put there by hand) is used again.
+    An archive that was fetched before (or put there by hand) is used again. Where files are missing,
+    those that are there stay as they are.
 
     Raises:
       RunError: it cannot be fetched, or is not the file it should be; nothing of it stays.
       UsageError: it holds what could harm.
     """
     target = storage.join(data_dir, FOLDER)
-    if storage.exists(target):
+    if all(storage.exists(storage.join(target, name)) for name in FILES):
         return
-    storage.makedirs(data_dir)
     archive = storage.join(data_dir, url.rpartition("/")[2])
     if storage.exists(archive):
         with storage.open_read(archive) as file:
@@ -79,5 +80,15 @@ def _unpack(archive: str, data_dir: str) -> None:
     inner = storage.join(unpacked, FOLDER)
     if not storage.exists(inner):
         raise RunError(f"{archive} holds no folder {FOLDER}; remove it and fetch it again")
-    storage.rename(inner, storage.join(data_dir, FOLDER))
+    _put(inner, storage.join(data_dir, FOLDER))
     storage.remove_tree(unpacked)
+
+
+def _put(unpacked: str, target: str) -> None:
+    """Moves the folder there, or into the one that is there the files that it lacks."""
+    if not storage.exists(target):
+        storage.rename(unpacked, target)
+        return
+    for name in storage.listdir(unpacked):
+        if not storage.exists(storage.join(target, name)):
+            storage.rename(storage.join(unpacked, name), storage.join(target, name))

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from examples.cifar10.download import FOLDER, MD5, download
+from examples.cifar10.download import FILES, FOLDER, MD5, download
 from yt8m.errors import RunError, UsageError
 
 
@@ -55,10 +55,23 @@ def test_the_published_sum_is_known():
 
 
 def test_what_is_fetched_is_unpacked_once(tmp_path, served):
-    url, md5 = served(archive([f"{FOLDER}/data_batch_1.bin", f"{FOLDER}/test_batch.bin"]))
-    for _ in range(2):
-        download(str(tmp_path / "data"), url, md5)
+    url, md5 = served(archive([f"{FOLDER}/{name}" for name in FILES]))
+    download(str(tmp_path / "data"), url, md5)
+    # Neither the archive nor the server is asked again.
+    download(str(tmp_path / "data"), "http://localhost:1/other.tar.gz", md5)
     assert (tmp_path / "data" / FOLDER / "test_batch.bin").read_bytes() == b"abc"
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [FOLDER, "set.tar.gz"]
+
+
+def test_a_file_that_was_removed_comes_back_and_the_others_stay(tmp_path, served):
+    url, md5 = served(archive([f"{FOLDER}/{name}" for name in FILES]))
+    download(str(tmp_path / "data"), url, md5)
+    folder = tmp_path / "data" / FOLDER
+    (folder / FILES[1]).unlink()
+    (folder / FILES[2]).write_bytes(b"mine")
+    download(str(tmp_path / "data"), url, md5)
+    assert {path.name for path in folder.iterdir()} == set(FILES)
+    assert [(folder / name).read_bytes() for name in FILES[1:3]] == [b"abc", b"mine"]
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [FOLDER, "set.tar.gz"]
 
 
@@ -75,7 +88,7 @@ def test_a_server_without_the_file_is_named(tmp_path, served):
         RunError, match=r"cannot fetch http://localhost.*404.*put the archive at .*other.tar.gz"
     ):
         download(str(tmp_path / "data"), url.replace("set.", "other."), md5)
-    assert list((tmp_path / "data").iterdir()) == []
+    assert not (tmp_path / "data").exists()
 
 
 def test_an_archive_that_reaches_outside_is_refused(tmp_path, served):
