@@ -95,14 +95,15 @@ def build_eval(
     batch, shares, input_ops = read_shares(inputter, deployment, split=True)
     zero = tf.zeros([], tf.int64)
     towers = build_towers(modeler, deployment, shares, mode=mode, seed=seed, step=zero)
-    has_loss = towers.outputs[0].loss is not None
+    loss = towers.mean("loss") if towers.outputs[0].loss is not None else None
     ops = EvalOps(
         global_step=global_step,
         examples=towers.examples(),
         predict=predict_path(modeler, deployment, batch),
         input=input_ops,
-        label_loss=towers.mean("loss") if has_loss else None,
+        label_loss=loss,
         reports=towers.reports(),
+        summary_op=None if loss is None else train_summaries([], {"label_loss": loss}),
     )
     collections.publish_eval(ops)
     return ops

@@ -36,7 +36,12 @@ _TRAIN = {
     "predictions": "tower_predictions",
     "summary_op": "summary_op",
 }
-_EVAL = {"global_step": "global_step", "label_loss": "loss", "examples": "examples"}
+_EVAL = {
+    "global_step": "global_step",
+    "label_loss": "loss",
+    "examples": "examples",
+    "summary_op": "summary_op",
+}
 _INPUT = {"initializer": "input_initializer", "files": "input_files"}
 
 _INPUT_SAVER = "input_saver"

@@ -116,6 +116,7 @@ class EvalOps:
       label_loss: scalar, or None where the batch has no labels (inference).
       examples: int64 scalar, examples of this step.
       reports: what the modeler offers, reduced over the towers.
+      summary_op: the loss of the step for TensorBoard; None where there is none.
       predict: predictions and feed points.
       input: the input side.
     """
@@ -126,3 +127,4 @@ class EvalOps:
     input: InputOps
     label_loss: tf.Tensor | None = None
     reports: Mapping[str, tf.Tensor] = field(default_factory=dict)
+    summary_op: tf.Tensor | None = None
