@@ -28,6 +28,8 @@ COMMANDS = {
     "average-checkpoints": Command("yt8m.average_checkpoints", "the mean of a run's checkpoints"),
     "sample-data": Command("yt8m.tools.sample_data", "write small data in the formats of YouTube-8M"),
     "inspect": Command("yt8m.tools.inspect_shards", "show what TFRecord shards hold, and what is damaged"),
+    "predict": Command("yt8m.tools.predict", "what a model says of a few records, in words"),
+    "vocabulary": Command("yt8m.tools.vocabulary_search", "find classes: yt8m vocabulary search TEXT"),
     "score": Command("yt8m.tools.score", "GAP, Hit@1, PERR and mAP of a prediction file"),
     "segment-eval": Command("yt8m.tools.segment_eval", "MAP@n of a file of ranked segments"),
 }

@@ -117,3 +117,10 @@ def test_any_value_survives_being_written_down(number, rate, switch):
 def test_arbitrary_words_are_read_or_refused(words):
     with contextlib.suppress(UsageError, HelpAsked):
         assert isinstance(parse(KNOWN, words), dict)
+
+
+def test_words_that_are_no_flags_go_where_they_are_wanted():
+    operands: list[str] = []
+    words = ["a", "--batch_size", "3", "b", "--nodes=M", "c"]
+    assert parse(KNOWN, words, operands) == {"batch_size": 3, "nodes": "M"}
+    assert operands == ["a", "b", "c"]

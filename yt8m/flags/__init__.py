@@ -89,7 +89,9 @@ def inference_config(words: Sequence[str]) -> InferenceConfig:
     return dataclasses.replace(config, hyper_parameters=_hyper_parameters(given, declared.inference()))
 
 
-def read(cls: type[C], program: str, purpose: str, words: Sequence[str]) -> C:
+def read(
+    cls: type[C], program: str, purpose: str, words: Sequence[str], operands: list[str] | None = None
+) -> C:
     """The config of a workload of one's own: every option of the dataclass `cls` is a flag.
 
     Args:
@@ -97,12 +99,13 @@ def read(cls: type[C], program: str, purpose: str, words: Sequence[str]) -> C:
       program: its name, as `--help` shows it.
       purpose: one sentence.
       words: the command line without the program's name.
+      operands: gets the words that are no flags (files, say); without it they are refused.
 
     Raises:
       UsageError: it cannot be.
       SystemExit: with status 0, after `--help` was printed.
     """
-    return _section(cls, _parsed(program, purpose, declared.of(cls, "Flags"), words, {}))
+    return _section(cls, _parsed(program, purpose, declared.of(cls, "Flags"), words, {}, operands))
 
 
 def _given(
@@ -121,10 +124,11 @@ def _parsed(
     known: Sequence[declared.Flag],
     words: Sequence[str],
     names: Mapping[str, Sequence[str]],
+    operands: list[str] | None = None,
 ) -> dict[str, Any]:
     """The flags that were given; prints the help and exits where that is asked for."""
     try:
-        return parse(known, words)
+        return parse(known, words, operands)
     except HelpAsked:
         print(usage(program, purpose, known, names), end="")
         raise SystemExit(0) from None

@@ -30,7 +30,7 @@ class _Given(NamedTuple):
     written: str
 
 
-def parse(known: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
+def parse(known: Sequence[Flag], words: Sequence[str], operands: list[str] | None = None) -> dict[str, Any]:
     """The values of the flags that were given, and of no others.
 
     A flag stands once on the command line, where it wins over a `--flagfile`, and once in all flagfiles.
@@ -38,6 +38,7 @@ def parse(known: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
     Args:
       known: the flags of the program.
       words: the command line without the program's name.
+      operands: gets the words that are no flags, in order; without it they are refused.
 
     Raises:
       HelpAsked: `--help` was given.
@@ -45,7 +46,7 @@ def parse(known: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
     """
     by_name = {flag.name: flag for flag in known}
     typed, files = _split_flagfiles(words)
-    given = {**_once(files, by_name, " in the flagfiles"), **_once(typed, by_name, "")}
+    given = {**_once(files, by_name, " in the flagfiles"), **_once(typed, by_name, "", operands)}
     values = _define(known)
     return {name: _value(by_name[name], one, values) for name, one in given.items()}
 
@@ -89,9 +90,11 @@ def _split_flagfiles(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return typed, files
 
 
-def _once(words: Sequence[str], known: Mapping[str, Flag], where: str) -> dict[str, _Given]:
+def _once(
+    words: Sequence[str], known: Mapping[str, Flag], where: str, operands: list[str] | None = None
+) -> dict[str, _Given]:
     found: dict[str, _Given] = {}
-    for one in _read(words, known):
+    for one in _read(words, known, operands):
         if one.name in found:
             raise UsageError(
                 f"--{one.name} is given twice{where}: {found[one.name].written} and {one.written}."
@@ -100,12 +103,15 @@ def _once(words: Sequence[str], known: Mapping[str, Flag], where: str) -> dict[s
     return found
 
 
-def _read(words: Sequence[str], known: Mapping[str, Flag]) -> Iterator[_Given]:
+def _read(words: Sequence[str], known: Mapping[str, Flag], operands: list[str] | None) -> Iterator[_Given]:
     """Cuts the words into flags with their values."""
     rest = list(words)
     while rest:
         word = rest.pop(0)
         name, equals, text = word.lstrip("-").partition("=")
+        if operands is not None and not word.startswith("-"):
+            operands.append(word)
+            continue
         if not word.startswith("-") or not name:
             raise UsageError(f"stray argument {word!r}; every value is given as --name=value.")
         if name in HELP:
