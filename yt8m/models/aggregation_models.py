@@ -10,6 +10,7 @@ from yt8m.lazy import tf
 from yt8m.models import aggregation, frames, gating, sampling
 from yt8m.models.classifier import ClassifiedModel
 from yt8m.models.names import register
+from yt8m.models.normalised import NormalisedModel
 from yt8m.options import option
 from yt8m.types import ModelOutput
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class AggregatedModel(ClassifiedModel, abc.ABC):
+class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
     """Frames sampled in training, all real frames in evaluation; pooled, a hidden layer, classified."""
 
     iterations: int = option(300, "frames sampled from a video in training", minimum=1)

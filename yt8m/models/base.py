@@ -57,8 +57,12 @@ class BaseModel:
           is_training: batch statistics, random samples and dropout only where True.
           labels: [B, C], for models that look at them; none of this project does.
         """
-        net = Net(is_training)
+        net = self.new_net(is_training)
         return net.finish(self.forward(net, model_input, vocab_size, num_frames))
+
+    def new_net(self, is_training: bool) -> Net:
+        """The net that `forward` is given."""
+        return Net(is_training)
 
     def forward(
         self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 class ClassifiedModel(BaseModel):
     """A model that ends in a video-level model of the user's choice.
 
-    Where the model has an `l2_penalty` or `moe_num_mixtures` of its own, the classifier takes the same,
-    unless `classifier_hyper_parameters` say otherwise.
+    Where the model has an `l2_penalty`, `moe_num_mixtures` or `batch_norm_decay` of its own, the classifier
+    takes the same, unless `classifier_hyper_parameters` say otherwise.
     """
 
     level: ClassVar[str] = "frame"
-    shared: ClassVar[tuple[str, ...]] = ("l2_penalty", "moe_num_mixtures")
+    shared: ClassVar[tuple[str, ...]] = ("l2_penalty", "moe_num_mixtures", "batch_norm_decay")
 
     video_level_classifier_model: str = option("MoeModel", "video-level model that ends this one")
     classifier_hyper_parameters: Mapping[str, Any] = option({}, "hyper-parameters of that model")

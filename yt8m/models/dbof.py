@@ -12,6 +12,7 @@ from yt8m.models import frames, sampling
 from yt8m.models.classifier import ClassifiedModel
 from yt8m.models.layers import product
 from yt8m.models.names import register
+from yt8m.models.normalised import NormalisedModel
 from yt8m.options import option
 from yt8m.types import ModelOutput
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @register
 @dataclass(frozen=True)
-class DbofModel(ClassifiedModel):
+class DbofModel(NormalisedModel, ClassifiedModel):
     """Deep bag of frames (Abu-El-Haija et al. 2016, section 4.1.2).
 
     u_i = act(BN(W BN(x_i))) over sampled frames, z = pool over i, h = act(BN(W_h z)), classifier on h.

@@ -31,8 +31,8 @@ class Net:
       update_ops: run once a training step.
     """
 
-    def __init__(self, is_training: bool) -> None:
-        self.is_training = is_training
+    def __init__(self, is_training: bool, batch_norm_decay: float = BATCH_NORM_DECAY) -> None:
+        self.is_training, self._batch_norm_decay = is_training, batch_norm_decay
         self.penalties: list[tf.Tensor] = []
         self.update_ops: list[tf.Operation] = []
 
@@ -89,7 +89,7 @@ class Net:
         rows = tf.reshape(inputs, [-1, size[0]])
         outputs, count, batch_mean, batch_variance = _normalise(rows, mask, gamma, beta)
         # No valid row, no move.
-        rate = tf.where(count > 0.0, 1.0 - BATCH_NORM_DECAY, 0.0)
+        rate = tf.where(count > 0.0, 1.0 - self._batch_norm_decay, 0.0)
         self.update_ops += [
             mean.assign_sub((mean - batch_mean) * rate).op,
             variance.assign_sub((variance - batch_variance) * rate).op,

@@ -11,6 +11,7 @@ from yt8m.models import aggregation, frames, gating
 from yt8m.models.classifier import ClassifiedModel
 from yt8m.models.layers import product
 from yt8m.models.names import register
+from yt8m.models.normalised import NormalisedModel
 from yt8m.options import option
 from yt8m.types import ModelOutput, SideOutput
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @register
 @dataclass(frozen=True)
-class NeXtVladModel(ClassifiedModel):
+class NeXtVladModel(NormalisedModel, ClassifiedModel):
     """NeXtVLAD (Lin et al. 2018, section 3): VLAD over groups of an expanded frame, under attention."""
 
     input_transform: ClassVar[str] = "reverse_whitening"

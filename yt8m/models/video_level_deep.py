@@ -12,6 +12,7 @@ from yt8m.models.base import BaseModel
 from yt8m.models.classifier import ClassifiedModel
 from yt8m.models.layers import product
 from yt8m.models.names import register
+from yt8m.models.normalised import NormalisedModel
 from yt8m.models.video_level import MoeModel
 from yt8m.options import option
 from yt8m.types import ModelOutput, SideOutput
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @register
 @dataclass(frozen=True)
-class GatedMoeModel(MoeModel):
+class GatedMoeModel(NormalisedModel, MoeModel):
     """p' = p * sigmoid(BN(W p)): classes weigh each other (Miech et al. 2017, section 3.3)."""
 
     moe_prob_gating_input: str = option("prob", "what the gates see", choices=("prob", "input"))
@@ -111,7 +112,7 @@ class DeepCombineChainModel(BaseModel):
 
 @register
 @dataclass(frozen=True)
-class ResidualMlpModel(ClassifiedModel):
+class ResidualMlpModel(NormalisedModel, ClassifiedModel):
     """h = relu(BN(W x)), blocks h + W2 dropout(relu(BN(W1 h))) (after He et al. 2016), a classifier."""
 
     level: ClassVar[str] = "video"

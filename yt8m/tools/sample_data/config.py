@@ -33,14 +33,21 @@ class SampleConfig:
     )
     seed: int = option(0, "another seed, other videos of the same classes", minimum=0)
     shards: int = option(8, "files a split", minimum=1, maximum=10_000)
+    min_frames: int = option(120, "frames of the shortest video", minimum=10, maximum=10_000)
+    max_frames: int = option(300, "frames of the longest video", minimum=10, maximum=10_000)
     temporal: bool = option(
-        False, "frame level: hide part of the classes in the order of frames and in single frames"
+        False, "hide the classes in the order of frames and in single frames; segments are left as they are"
     )
 
     def __post_init__(self) -> None:
         options.check(self)
         if not self.out_dir:
             raise UsageError("sample data needs a folder to write into: --out_dir=FOLDER")
+        if self.min_frames > self.max_frames:
+            raise UsageError(
+                f"--min_frames={self.min_frames} is more than --max_frames={self.max_frames}; "
+                "give the shorter length to the former."
+            )
 
     def levels(self) -> tuple[str, ...]:
         """The levels to write."""

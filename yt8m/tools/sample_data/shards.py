@@ -44,7 +44,8 @@ def write_split(config: SampleConfig, level: str, split: str, advance: Callable[
 def _records(config: SampleConfig, level: str, split: str, count: int) -> Iterator[bytes]:
     encode = {"video": _video_record, "frame": _frame_record, "segment": _segment_record}[level]
     segments = level == "segment"
-    for video in world.videos(config.seed, SPLITS.index(split), count, config.num_classes, segments):
+    lengths = config.min_frames, config.max_frames
+    for video in world.videos(config.seed, SPLITS.index(split), count, config.num_classes, segments, lengths):
         yield encode(video, config, split != "test")
 
 
@@ -55,8 +56,8 @@ def _context(video: world.Video, labelled: bool) -> dict[str, bytes]:
     return context
 
 
-def _video_record(video: world.Video, _config: SampleConfig, labelled: bool) -> bytes:
-    mean = world.mean_features(video)
+def _video_record(video: world.Video, config: SampleConfig, labelled: bool) -> bytes:
+    mean = world.mean_features(video, config.temporal)
     features = {
         "mean_rgb": records.float_feature(mean[: world.RGB]),
         "mean_audio": records.float_feature(mean[world.RGB :]),

@@ -22,6 +22,7 @@ Floats = NDArray[np.float32]
 RGB, AUDIO = 1024, 128
 SIZE = RGB + AUDIO
 SEGMENT = 5  # frames
+FRAMES = (120, 300)  # of the shortest and the longest published video
 
 # Standard deviations of a feature's parts: together 0.8, so that few values fall outside of -2..2, and with
 # enough signal that LogisticModel gets well above a GAP of 0.5 in some hundred steps.
@@ -42,7 +43,7 @@ class Video:
       key: seed, split and number: of its streams.
       labels: int64 [L], ascending.
       amplitudes: float32 [L], how strongly each label shows.
-      num_frames: 120 to 300.
+      num_frames: 120 to 300, where nothing else is asked for.
       offset: float32 [SIZE], what sets this video apart from others with its labels.
     """
 
@@ -83,11 +84,23 @@ def rateable(num_classes: int) -> NDArray[np.int64]:
     return classes[classes < num_classes] if classes[0] < num_classes else np.arange(num_classes)
 
 
-def videos(seed: int, split: int, count: int, num_classes: int, segments: bool = False) -> Iterator[Video]:
-    """The first `count` videos of a split; with `segments` each has a class that segments are rated for."""
+def videos(
+    seed: int,
+    split: int,
+    count: int,
+    num_classes: int,
+    segments: bool = False,
+    lengths: tuple[int, int] = FRAMES,
+) -> Iterator[Video]:
+    """The first `count` videos of a split.
+
+    Args:
+      segments: each has a class that segments are rated for.
+      lengths: frames of the shortest and of the longest.
+    """
     for start in range(0, count, _BLOCK):
-        key = (seed, split, start)
-        for place, (labels, amplitudes, num_frames, offset) in enumerate(_block(key, num_classes, segments)):
+        drawn = _block((seed, split, start), num_classes, segments, lengths)
+        for place, (labels, amplitudes, num_frames, offset) in enumerate(drawn):
             if start + place == count:
                 return
             yield Video((seed, split, start + place), labels, amplitudes, num_frames, offset)
@@ -96,12 +109,14 @@ def videos(seed: int, split: int, count: int, num_classes: int, segments: bool =
 _Drawn = tuple[NDArray[np.int64], Floats, int, Floats]
 
 
-def _block(key: tuple[int, int, int], num_classes: int, segments: bool) -> Iterator[_Drawn]:
+def _block(
+    key: tuple[int, int, int], num_classes: int, segments: bool, between: tuple[int, int]
+) -> Iterator[_Drawn]:
     """Labels, amplitudes, length and offset of a block's videos."""
     stream = np.random.default_rng((*key, _LABELS, 1 + segments))
     counts = 1 + stream.poisson(_MORE_LABELS, _BLOCK)
     drawn = _draw(stream, np.arange(num_classes), int(counts.sum()))
-    lengths = stream.integers(120, 301, _BLOCK)
+    lengths = stream.integers(between[0], between[1] + 1, _BLOCK)
     rated = _draw(stream, rateable(num_classes), _BLOCK)
     amplitudes = stream.uniform(0.7, 1.3, int(counts.sum()) + _BLOCK).astype(np.float32)
     offsets = np.random.default_rng((*key, _OFFSETS))
@@ -124,8 +139,11 @@ def _draw(stream: np.random.Generator, classes: NDArray[np.int64], count: int) -
     return chosen
 
 
-def mean_features(video: Video) -> Floats:
-    """float32 [SIZE]: what the mean over the video's frames comes to, without making the frames."""
+def mean_features(video: Video, temporal: bool = False) -> Floats:
+    """float32 [SIZE]: what the mean over the video's frames comes to; they are made only if `temporal`."""
+    if temporal:
+        mean_of_made: Floats = _made(video, None, temporal=True).mean(axis=0)
+        return mean_of_made
     mean = _ground(video)
     looks, _ = prototypes()
     for label, amplitude in zip(video.labels, video.amplitudes, strict=True):
@@ -148,6 +166,11 @@ def frames(video: Video, shows: Floats | None = None, temporal: bool = False) ->
       shows: float32 [num_frames, L], how much of each label is in each frame; None for all of it.
       temporal: see `_in_time`.
     """
+    return quantized(_made(video, shows, temporal))
+
+
+def _made(video: Video, shows: Floats | None, temporal: bool) -> Floats:
+    """float32 [num_frames, SIZE]; see `frames`."""
     stream = video.stream(_FRAMES)
     made = stream.standard_normal((video.num_frames, SIZE), dtype=np.float32)
     made *= np.float32(_NOISE)
@@ -160,14 +183,14 @@ def frames(video: Video, shows: Floats | None = None, temporal: bool = False) ->
             made += amplitude * looks[label]
         else:
             made += np.outer(shows[:, place], amplitude * looks[label])
-    return quantized(made)
+    return made
 
 
 def _in_time(made: Floats, label: int, amplitude: np.float32, stream: np.random.Generator) -> None:
     """Adds a class that only time tells.
 
     Of four classes in a row two share their looks and have them in opposite order, which no mean over
-    frames can tell; the other two flash up, with four times the strength, in four frames.
+    frames can tell; the other two flash up, with four times the strength, in one frame of fifty.
     """
     looks, _ = prototypes()
     half = len(made) // 2
@@ -176,7 +199,8 @@ def _in_time(made: Floats, label: int, amplitude: np.float32, stream: np.random.
         made[:half] += amplitude * first
         made[half:] += amplitude * second
     else:
-        made[stream.choice(len(made), 4, replace=False)] += 4 * amplitude * looks[label]
+        flashes = max(len(made) // 50, 1)
+        made[stream.choice(len(made), flashes, replace=False)] += 4 * amplitude * looks[label]
 
 
 def quantized(features: Floats) -> NDArray[np.uint8]:
