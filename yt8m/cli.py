@@ -27,6 +27,9 @@ COMMANDS = {
     "export": Command("yt8m.export", "export a model, its weights in fewer bits if asked"),
     "average-checkpoints": Command("yt8m.average_checkpoints", "the mean of a run's checkpoints"),
     "sample-data": Command("yt8m.tools.sample_data", "write small data in the formats of YouTube-8M"),
+    "ensemble": Command(
+        "yt8m.ensemble", "join predictions of several models, or make one model of several runs"
+    ),
     "inspect": Command("yt8m.tools.inspect_shards", "show what TFRecord shards hold, and what is damaged"),
     "predict": Command("yt8m.tools.predict", "what a model says of a few records, in words"),
     "vocabulary": Command("yt8m.tools.vocabulary_search", "find classes: yt8m vocabulary search TEXT"),

@@ -10,7 +10,7 @@ import numpy as np
 from yt8m.errors import RunError
 from yt8m.lazy import tf
 
-_AVERAGE = "/ExponentialMovingAverage"
+AVERAGE = "/ExponentialMovingAverage"
 
 
 class WarmStart(NamedTuple):
@@ -47,7 +47,7 @@ def warm_start(session: tf.Session, checkpoint: str, averages: Iterable[tuple[st
     result = WarmStart([], [], [])
     for variable in model_variables():
         name = variable.op.name
-        source = name + _AVERAGE if name + _AVERAGE in shapes else name
+        source = name + AVERAGE if name + AVERAGE in shapes else name
         if source not in shapes:
             result.missing.append(name)
         elif list(shapes[source]) != variable.shape.as_list():

@@ -41,14 +41,22 @@ def read(path: str, num_classes: int) -> Iterator[Row]:
     for line in text_lines.read(path):
         if line.number == 1 and line.text == HEADER:
             continue
-        video_id, pairs = _fields(line)
-        if video_id in seen:
-            line.refuse(f"video {video_id!r} stands in an earlier line already; give each video one line.")
-        seen.add(video_id)
-        yield Row(f"{path}, line {line.number}", video_id, *_pairs(line, pairs, num_classes))
+        row = parse(line, num_classes)
+        if row.video_id in seen:
+            line.refuse(
+                f"video {row.video_id!r} stands in an earlier line already; give each video one line."
+            )
+        seen.add(row.video_id)
+        yield row
 
 
-def _fields(line: text_lines.Line) -> tuple[str, bytes]:
+def parse(line: text_lines.Line, num_classes: int) -> Row:
+    """One row; raises as `read`."""
+    video_id, pairs = fields(line)
+    return Row(f"{line.path}, line {line.number}", video_id, *_pairs(line, pairs, num_classes))
+
+
+def fields(line: text_lines.Line) -> tuple[str, bytes]:
     """The id, in quotes where it holds a comma or quotes itself, and the pairs."""
     video_id, comma, pairs = line.text.rpartition(b",")
     if not comma or not video_id:

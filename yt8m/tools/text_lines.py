@@ -35,15 +35,21 @@ def read(path: str) -> Iterator[Line]:
     """
     with storage.open_read(path) as file:
         for number, text in enumerate(file, 1):
-            line = Line(path, number, text.rstrip(b"\n"))
-            if number == 1 and text.startswith(b"\x1f\x8b"):
-                line.refuse("the file is compressed by gzip; unpack it first (gunzip).")
-            if line.text.endswith(b"\r"):
-                line.refuse("it ends in CRLF; convert the file to plain line ends (dos2unix).")
-            if not text.endswith(b"\n"):
-                line.refuse("the last line has no end: the file was cut short; write it again.")
+            line = checked(path, number, text)
             if line.text:
                 yield line
+
+
+def checked(path: str, number: int, text: bytes) -> Line:
+    """A line as it was read, its end included; raises as `read`."""
+    line = Line(path, number, text.rstrip(b"\n"))
+    if number == 1 and text.startswith(b"\x1f\x8b"):
+        line.refuse("the file is compressed by gzip; unpack it first (gunzip).")
+    if line.text.endswith(b"\r"):
+        line.refuse("it ends in CRLF; convert the file to plain line ends (dos2unix).")
+    if not text.endswith(b"\n"):
+        line.refuse("the last line has no end: the file was cut short; write it again.")
+    return line
 
 
 def shown(text: bytes) -> str:
