@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from yt8m import options
+from yt8m.config_cluster import STALL_HELP, STALL_TIMEOUT
+from yt8m.config_cluster import DistributedConfig as DistributedConfig
 from yt8m.config_training import AugmentConfig as AugmentConfig
 from yt8m.config_training import DistillConfig as DistillConfig
 from yt8m.config_training import OptimizerConfig as OptimizerConfig
@@ -110,6 +112,7 @@ class TrainConfig(_Checked):
     log_dir: str = option("", "folder of the event files for TensorBoard; the run's own")
     distillation: DistillConfig = field(default_factory=DistillConfig)
     augmentation: AugmentConfig = field(default_factory=AugmentConfig)
+    distributed: DistributedConfig = field(default_factory=DistributedConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -142,6 +145,7 @@ class EvalConfig(_Checked):
     keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP")
     callbacks: tuple[str, ...] = option((), "callbacks in place of the usual ones, by name, commas between")
     log_every_n_steps: int = option(10, "steps between two lines in the log", minimum=1)
+    stall_timeout: float = option(STALL_TIMEOUT, STALL_HELP, minimum=1.0)
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -173,6 +177,7 @@ class InferenceConfig(_Checked):
     num_readers: int = option(1, "files that are read side by side", minimum=1)
     callbacks: tuple[str, ...] = option((), "callbacks in place of the usual ones, by name, commas between")
     log_every_n_steps: int = option(10, "steps between two lines in the log", minimum=1)
+    stall_timeout: float = option(STALL_TIMEOUT, STALL_HELP, minimum=1.0)
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ def _run(words: list[str]) -> int:
     config = flags.train_config(words)
     log.set_up()
     # Here, so that flag errors and --help come before the graph code is loaded.
-    from yt8m.jobs.training import train
+    from yt8m.jobs.cluster import train
 
     return train(config)
 

@@ -231,3 +231,13 @@ def test_a_configuration_of_frames_and_segments() -> None:
     assert isinstance(reader, YT8MFrameFeatureReader)
     assert (reader.max_frames, reader.segment_labels, reader.segment_size) == (60, True, 3)
     assert (reader.feature_names, reader.feature_sizes, reader.num_classes) == (("rgb",), (8,), 9)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 7])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_shares_together_have_every_record_once(shards: pathlib.Path, count: int, shuffle: bool) -> None:
+    queue = BatchQueue(READER, f"{shards}/train*", batch_size=3, shuffle=shuffle, num_readers=2)
+    found = [stream(queue.share(index, count)) for index in range(count)]
+    assert Counter(name for names in found for name in names) == Counter(NAMES)
+    if not shuffle and count == 2:  # whole files where there are enough
+        assert found[1] == [name for name in NAMES if name.startswith((b"1.", b"3."))]

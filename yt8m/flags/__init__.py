@@ -17,6 +17,7 @@ from yt8m.config import (
     DataConfig,
     DeviceConfig,
     DistillConfig,
+    DistributedConfig,
     EvalConfig,
     InferenceConfig,
     ModelConfig,
@@ -56,6 +57,7 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
         checkpoints=_section(CheckpointConfig, given),
         distillation=_section(DistillConfig, given),
         augmentation=_section(AugmentConfig, given),
+        distributed=_section(DistributedConfig, given),
     )
     config = _section(TrainConfig, given, config)
     checks.check_names(config.model, config.optimizer.optimizer)

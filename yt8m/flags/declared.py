@@ -40,6 +40,7 @@ def train() -> list[Flag]:
         *of(config.AugmentConfig, "Augmentation"),
         *of(config.DeviceConfig, "Devices"),
         *of(config.CheckpointConfig, "Checkpoints"),
+        *of(config.DistributedConfig, "Cluster"),
     ]
 
 

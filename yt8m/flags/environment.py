@@ -13,6 +13,7 @@ TRAIN = {
     "AIP_MODEL_DIR": "export_dir",
     "AIP_TENSORBOARD_LOG_DIR": "log_dir",
     "AIP_TRAINING_DATA_URI": "train_data_pattern",
+    "AIP_VALIDATION_DATA_URI": "eval_data_pattern",
 }
 EVALUATION = {"AIP_CHECKPOINT_DIR": "train_dir", "AIP_VALIDATION_DATA_URI": "eval_data_pattern"}
 INFERENCE = {"AIP_CHECKPOINT_DIR": "train_dir", "AIP_TEST_DATA_URI": "input_data_pattern"}

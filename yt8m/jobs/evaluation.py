@@ -28,8 +28,12 @@ class Evaluated(NamedTuple):
     num_examples: int
 
 
-def evaluate(config: EvalConfig) -> int:
+def evaluate(config: EvalConfig, given: Iterator[str] | None = None) -> int:
     """Evaluates as `config` says; returns the exit status.
+
+    Args:
+      config: the evaluation's.
+      given: the checkpoints to evaluate; by default those that `config` asks for.
 
     Raises:
       UsageError: no such run, no data.
@@ -39,7 +43,7 @@ def evaluate(config: EvalConfig) -> int:
     run = saved_run.load(train_dir, config.num_classes, config.hyper_parameters)
     parts = workload.create(_data(config, run), run.model, "eval", config.top_k)
     parts.inputter.files()
-    for checkpoint in _checkpoints(train_dir, config.run_once):
+    for checkpoint in given or _checkpoints(train_dir, config.run_once):
         outcome = _run(config, run, train_dir, checkpoint, parts)
         if outcome.exit_code and not _was_deleted(checkpoint, config):
             return outcome.exit_code

@@ -11,6 +11,7 @@ from absl import logging
 
 from yt8m import run_dir, runner, storage
 from yt8m.config import TrainConfig
+from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.jobs import sample, workload
 from yt8m.jobs.exporting import Exporter
@@ -19,14 +20,18 @@ from yt8m.runner.callbacks import check as check_callbacks
 from yt8m.runner.callbacks import names_for
 
 
-def train(config: TrainConfig) -> int:
+def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> int:
     """Trains as `config` says; returns the exit status.
+
+    Args:
+      config: the run's.
+      cluster: the processes that train together, where this is the chief of several.
 
     Raises:
       UsageError: before anything is written: another model's run is in the folder, nothing to read.
       RunError: another trainer holds the folder, or none of its checkpoints can be read.
     """
-    config = _complete(config)
+    config = complete(config)
     parts = workload.create_training(config)
     parts.inputter.files()
     check_callbacks("train", config.callbacks)
@@ -37,7 +42,7 @@ def train(config: TrainConfig) -> int:
         exporter = Exporter(config, parts)
         callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter))
         outcome = runner.build(
-            dataclasses.replace(runner_config(config), init_checkpoint=start),
+            dataclasses.replace(runner_config(config, cluster), init_checkpoint=start),
             parts.inputter,
             parts.modeler,
             callbacks,
@@ -58,7 +63,7 @@ def _options(config: TrainConfig, exporter: Exporter) -> Mapping[str, Mapping[st
     return options
 
 
-def runner_config(config: TrainConfig) -> runner.RunnerConfig:
+def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> runner.RunnerConfig:
     """The engine's view of a training config."""
     data = config.data
     return runner.RunnerConfig(
@@ -76,6 +81,9 @@ def runner_config(config: TrainConfig) -> runner.RunnerConfig:
         signature=_signature(config),
         input_signature=_stream(config),
         log_device_placement=config.devices.log_device_placement,
+        cluster=cluster,
+        sync_replicas=config.distributed.sync_replicas,
+        stall_timeout=config.distributed.stall_timeout,
     )
 
 
@@ -97,7 +105,7 @@ def _start(config: TrainConfig) -> str:
     return newest
 
 
-def _complete(config: TrainConfig) -> TrainConfig:
+def complete(config: TrainConfig) -> TrainConfig:
     """Fills in the data and the folder where none were named."""
     data = dataclasses.replace(config.data, seed=config.seed)
     if not data.data_pattern:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
+
+from absl import logging
 
 from yt8m import storage
 from yt8m.config import DataConfig
@@ -82,6 +85,8 @@ class BatchQueue:
         self._num_readers = at_least_one("num_readers", num_readers)
         self._seed = seed
         self._list_files = list_files
+        self._files: list[str] | None = None
+        self._part, self._parts = 0, 1
 
     @classmethod
     def for_config(cls, data: DataConfig, mode: str) -> BatchQueue:
@@ -110,7 +115,24 @@ class BatchQueue:
         Raises:
           UsageError: a pattern matches nothing.
         """
+        if self._files is not None:
+            return list(self._files)
         return sorted({path for pattern in self._patterns for path in self._matches(pattern)})
+
+    def share(self, index: int, count: int) -> BatchQueue:
+        """One of `count` queues that together read every record of an epoch exactly once.
+
+        Each takes whole files where there are enough of them, else every `count`-th record of each file.
+
+        Raises:
+          UsageError: a pattern matches nothing.
+        """
+        shared, files = copy.copy(self), self.files()
+        shared._files = files[index::count]
+        if len(files) < count:
+            logging.info("%d files for %d processes: each reads every %d-th record", len(files), count, count)
+            shared._files, shared._part, shared._parts = files, index, count
+        return shared
 
     def _matches(self, pattern: str) -> list[str]:
         whole = self._list_files(pattern) if pattern else []
@@ -146,16 +168,21 @@ class BatchQueue:
     def _records(self, files: tf.Tensor) -> tf.data.Dataset:
         """One epoch of serialised records."""
         if not self._shuffle:
-            return tf.data.TFRecordDataset(files)
+            return self._read(files)
         paths = tf.data.Dataset.from_tensor_slices(files)
         paths = paths.shuffle(tf.size(files, out_type=tf.int64), seed=2 * self._seed)
         records = paths.interleave(
-            tf.data.TFRecordDataset,
+            self._read,
             cycle_length=self._num_readers,
             block_length=_BLOCK,
             num_parallel_calls=self._read_calls(),
         )
         return records.shuffle(self._shuffle_buffer, seed=2 * self._seed + 1)
+
+    def _read(self, files: tf.Tensor) -> tf.data.Dataset:
+        """Of these files, the records that are this queue's."""
+        records = tf.data.TFRecordDataset(files)
+        return records.shard(self._parts, self._part) if self._parts > 1 else records
 
     def _read_calls(self) -> int | None:
         """Threads that read: what comes over the network waits for answers, what is local costs a core.

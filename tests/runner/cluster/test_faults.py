@@ -1,0 +1,108 @@
+"""Processes of a cluster that come late, are killed, come back or do not."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Callable
+
+import pytest
+
+pytestmark = pytest.mark.long
+
+
+def test_a_late_worker_joins_and_a_killed_one_comes_back(cluster: Callable, stop: Callable) -> None:
+    made = cluster()
+    server, chief = made.start("ps"), made.start("chief")
+    chief.wait_for_step(20)  # the worker comes when the chief has trained for a while
+    worker = made.start("worker")
+    assert worker.wait_for_step(1) > 20
+    worker.kill()
+    at = chief.wait_for_step(chief.steps()[-1] + 10)  # the chief goes on without it
+    again = made.start("worker")
+    assert again.wait_for_step(1) > at
+    stop()
+    assert chief.outcome()[0] == again.outcome()[0] == "finished"
+    assert server.end() == 0
+    assert chief.steps() == sorted(chief.steps())
+
+
+def test_a_killed_chief_goes_on_from_the_live_variables(
+    cluster: Callable, stop: Callable, tmp_path: pathlib.Path
+) -> None:
+    made = cluster(checkpoints={"save_checkpoint_steps": 10_000})
+    server, chief, worker = made.start("ps"), made.start("chief"), made.start("worker")
+    worker.wait_for_step(1)
+    killed_at = chief.wait_for_step(30)
+    chief.kill()
+    meanwhile = worker.wait_for_step(killed_at + 10)
+    again = made.start("chief")
+    found = again.wait_for(r"going on from the live variables at step (\d+) \(checkpoint: (\d+)\)")
+    assert int(found[2]) == 0  # restored from it, all the steps would have been lost
+    assert int(found[1]) >= meanwhile
+    assert again.wait_for_step(1) > int(found[1])
+    stop()
+    assert again.outcome()[0] == worker.outcome()[0] == "finished"
+    assert server.end() == 0
+    assert worker.steps() == sorted(worker.steps())  # the step never went back
+    last = max(again.steps() + worker.steps())
+    assert (tmp_path / f"run/model.ckpt-{last}.index").exists()
+
+
+def test_a_killed_server_that_comes_back_is_filled_from_the_checkpoint(
+    cluster: Callable, stop: Callable
+) -> None:
+    made = cluster(servers=2, checkpoints={"save_checkpoint_steps": 10})
+    servers = [made.start("ps", 0), made.start("ps", 1)]
+    chief, worker = made.start("chief"), made.start("worker")
+    worker.wait_for_step(1)
+    chief.wait_for_step(35)
+    servers[1].kill()
+    back = made.start("ps", 1)
+    found = chief.wait_for(r"the variables are those of .*model\.ckpt-(\d+)")
+    killed_at = chief.steps()[-1]
+    assert killed_at - 15 <= int(found[1]) <= killed_at
+    assert chief.wait_for_step(1) <= killed_at + 2
+    chief.wait_for_step(int(found[1]) + 20)
+    worker.wait_for_step(int(found[1]) + 20)
+    stop()
+    assert chief.outcome()[0] == worker.outcome()[0] == "finished"
+    assert [servers[0].end(), back.end()] == [0, 0]
+
+
+def test_a_server_that_stays_away_is_named_and_the_others_end(cluster: Callable) -> None:
+    made = cluster(stall_timeout=8.0)
+    server, chief, worker = made.start("ps"), made.start("chief"), made.start("worker")
+    worker.wait_for_step(1)
+    server.kill()
+    address = re.escape(made.jobs["ps"][0])
+    for process in (chief, worker):
+        process.wait_for(rf"nothing has gone on for .*parameter server 0 \({address}\) does not answer")
+        assert process.end() == 1
+        assert "Ending with status 1" in process.log()
+
+
+def test_another_runs_variables_are_not_taken(
+    cluster: Callable, stop: Callable, tmp_path: pathlib.Path
+) -> None:
+    made = cluster(workers=0)
+    server, chief = made.start("ps"), made.start("chief")
+    chief.wait_for_step(20)
+    chief.kill()
+    (tmp_path / "run").rename(tmp_path / "other")  # the server still holds the variables of this run
+    again = made.start("chief")
+    again.wait_for("the variables are fresh")
+    assert again.wait_for_step(1) == 1
+    stop()
+    assert again.outcome()[0] == "finished"
+    assert server.end() == 0
+
+
+def test_a_taken_port_is_refused(cluster: Callable) -> None:
+    made = cluster(workers=0)
+    server = made.start("ps")
+    server.wait_for("serves on")
+    second = made.start("ps")
+    assert second.end() == 2
+    assert f"ps 0 cannot listen on {made.jobs['ps'][0]}" in second.log()
+    assert "in use" in second.log()

@@ -1,0 +1,123 @@
+"""Training under TF_CONFIG: what this process does is its role's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from absl import logging
+
+from yt8m import run_dir, runner
+from yt8m.config import EvalConfig, TrainConfig
+from yt8m.deploy import cluster as clusters
+from yt8m.deploy.cluster import ClusterConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.jobs import evaluation, training, workload
+from yt8m.runner import checkpoints
+from yt8m.runner.cluster import note
+
+POLL_SECONDS = 2.0
+
+
+def train(config: TrainConfig) -> int:
+    """Trains alone or in the role that TF_CONFIG gives this process; returns the exit status.
+
+    Raises:
+      UsageError: the cluster cannot be, or the run's folder is not named.
+      RunError: as `training.train`.
+    """
+    cluster = clusters.from_environment()
+    if cluster is None:
+        return training.train(config)
+    if not config.train_dir:
+        raise UsageError(
+            "--train_dir is missing: the processes of a cluster need one folder that all can see."
+        )
+    logging.info(
+        "this is %s of %d replicas and %d ps", cluster.name, len(cluster.replicas), len(cluster.servers)
+    )
+    if cluster.role == clusters.EVALUATOR:
+        return _evaluate(config)
+    cluster.need_servers()
+    if cluster.role == clusters.PS:
+        from yt8m.runner.cluster.parameter_server import serve
+
+        serve(cluster)
+    if cluster.role == clusters.WORKER:
+        return _work(config, cluster)
+    return training.train(config, cluster) if cluster.is_distributed else _train_alone(config)
+
+
+def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
+    """A worker: it writes nothing into the run's folder."""
+    config = training.complete(config)
+    parts = workload.create_training(config)
+    settings = training.runner_config(config, cluster)
+    callbacks = runner.CallbackConfig(config.callbacks)
+    outcome = runner.build(settings, parts.inputter, parts.modeler, callbacks).run()
+    logging.info("%s ended at step %d: %s", cluster.name, outcome.global_step, outcome.message)
+    return outcome.exit_code
+
+
+def _train_alone(config: TrainConfig) -> int:
+    """A chief without workers trains as ever, but tells an evaluator when it has ended."""
+    if note.read(config.train_dir) is not None:
+        note.begin(config.train_dir)  # it has not ended yet
+    status = training.train(config)
+    steps = checkpoints.steps_in(config.train_dir)
+    if not status and steps:
+        note.end(config.train_dir, note.begin(config.train_dir), steps[0])
+    return status
+
+
+def _evaluate(config: TrainConfig) -> int:
+    """The evaluator: each checkpoint as it comes, until training has ended."""
+    patience = config.distributed.stall_timeout
+    following = _checkpoints(config.train_dir, patience)
+    first = next(following)  # before that there is no run to read
+    settings = EvalConfig(
+        train_dir=config.train_dir,
+        eval_data_pattern=config.distributed.eval_data_pattern,
+        batch_size=config.data.batch_size,
+        num_readers=config.data.num_readers,
+        num_gpu=config.devices.num_gpu,
+        log_every_n_steps=config.log_every_n_steps,
+    )
+    return evaluation.evaluate(settings, _again(first, following))
+
+
+def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest
+
+
+def _checkpoints(train_dir: str, patience: float) -> Iterator[str]:
+    """Each newest checkpoint, until the chief's note says that the last one was given.
+
+    Raises:
+      RunError: there is still none when `patience` seconds have gone.
+    """
+    last, since = -1, time.monotonic()
+    while True:
+        # In this order: the chief writes its note after the last checkpoint.
+        found = note.read(train_dir)
+        newest = _newer(train_dir, last)
+        if newest:
+            last = checkpoints.step_of(newest)
+            yield newest
+            continue
+        if last >= 0 and found is not None and found.ended is not None:
+            logging.info("training has ended at step %d", found.ended)
+            return
+        if last < 0 and time.monotonic() - since > patience:
+            raise RunError(f"no checkpoint in {train_dir} for {patience:g} s: does the chief train there?")
+        time.sleep(POLL_SECONDS)
+
+
+def _newer(train_dir: str, last: int) -> str:
+    """The newest checkpoint of a run that says what it is, where it is newer than step `last`."""
+    # By name first: to see that a checkpoint is readable means to read all of it.
+    if max(checkpoints.steps_in(train_dir), default=-1) <= last or run_dir.read(train_dir) is None:
+        return ""
+    newest = checkpoints.pointed_to(train_dir)
+    return newest if newest and checkpoints.step_of(newest) > last else ""
