@@ -26,6 +26,8 @@ COMMANDS = {
     "download": Command("yt8m.tools.download", "fetch shards of YouTube-8M, checked by their md5"),
     "export": Command("yt8m.export", "export a model, its weights in fewer bits if asked"),
     "average-checkpoints": Command("yt8m.average_checkpoints", "the mean of a run's checkpoints"),
+    "json-to-csv": Command("yt8m.tools.json_to_csv", "batch-prediction JSON lines as a prediction file"),
+    "from-mediapipe": Command("yt8m.tools.from_mediapipe", "MediaPipe's features as frame records"),
     "sample-data": Command("yt8m.tools.sample_data", "write small data in the formats of YouTube-8M"),
     "ensemble": Command(
         "yt8m.ensemble", "join predictions of several models, or make one model of several runs"

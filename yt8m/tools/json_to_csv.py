@@ -1,0 +1,91 @@
+"""`yt8m json-to-csv`: the JSON lines of batch prediction as a prediction file."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from yt8m import flags, options, storage
+from yt8m.errors import UsageError
+from yt8m.options import option
+from yt8m.program import run_main
+from yt8m.tools import text_lines
+from yt8m.tools.ground_truth import files
+
+_KEYS = ("video_id", "class_indexes", "predictions")
+
+
+@dataclass(frozen=True)
+class JsonToCsvConfig:
+    """What `yt8m json-to-csv` is asked for."""
+
+    json_prediction_files_pattern: str = option("", "files of JSON lines: a glob, local or gs://")
+    csv_output_file: str = option("", "where the predictions go (CSV)")
+    top_k: int = option(20, "predictions listed per video", minimum=1)
+
+    def __post_init__(self) -> None:
+        options.check(self)
+        for name in ("json_prediction_files_pattern", "csv_output_file"):
+            if not getattr(self, name):
+                raise UsageError(f"--{name} is missing.")
+
+
+def main(argv: list[str]) -> int:
+    """Converts as the flags say; returns the exit status.
+
+    Raises:
+      UsageError: no file matches.
+      RunError: a line is no prediction; it is named, and nothing is written.
+    """
+    purpose = "Makes one prediction file of the JSON lines that batch prediction wrote."
+    config = flags.read(JsonToCsvConfig, "yt8m json-to-csv", purpose, argv)
+    paths = files(config.json_prediction_files_pattern, "json_prediction_files_pattern")
+    with storage.write_atomic(config.csv_output_file, "w") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(("VideoId", "LabelConfidencePairs"))
+        for path in paths:
+            for line in text_lines.read(path):
+                rows.writerow(_row(line, config.top_k))
+    return 0
+
+
+def _row(line: text_lines.Line, top_k: int) -> tuple[str, str]:
+    video_id, classes, scores = _fields(line)
+    ranked = sorted(zip(classes, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))[:top_k]
+    return video_id, " ".join(["%i %g" % pair for pair in ranked])  # noqa: UP031
+
+
+def _fields(line: text_lines.Line) -> tuple[str, list[int], list[float]]:
+    try:
+        found = json.loads(line.text)
+    except ValueError as error:
+        line.refuse(f"it is no JSON ({error}).")
+    if not isinstance(found, dict) or not all(key in found for key in _KEYS):
+        line.refuse(f"expected one object with {', '.join(_KEYS)}; found {text_lines.shown(line.text)}.")
+    video_id, classes, scores = (found[key] for key in _KEYS)
+    if not isinstance(video_id, str) or not video_id:
+        line.refuse(f"video_id is {video_id!r}; expected text.")
+    if not _are_numbers(classes, int) or not _are_numbers(scores, float) or len(classes) != len(scores):
+        line.refuse("expected as many finite predictions as whole class_indexes.")
+    return video_id, classes, scores
+
+
+def _are_numbers(values: Any, kind: type) -> bool:
+    """Whether it is a list of numbers; whole and not negative, or finite."""
+    if not isinstance(values, list):
+        return False
+    allowed = (int,) if kind is int else (int, float)
+    return all(
+        isinstance(value, allowed)
+        and not isinstance(value, bool)
+        and (value >= 0 if kind is int else math.isfinite(value))
+        for value in values
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(run_main("yt8m json-to-csv", main))
