@@ -44,9 +44,14 @@ def serve_variables(config: DeployConfig) -> None:
     logging.info("all workers are done")
 
 
-def farewell(config: DeployConfig) -> tf.train.SessionRunHook:
-    """Says goodbye to each parameter server when a worker's session ends well."""
-    return tf.train.FinalOpsHook([_goodbyes(config, task).enqueue(0) for task in range(len(config.ps_hosts))])
+def say_goodbye(config: DeployConfig, server: tf.train.Server) -> None:
+    """Tells each parameter server that this worker is through and will not come back."""
+    own = f"/job:worker/task:{config.task_index}"
+    with tf.Graph().as_default():
+        goodbyes = [_goodbyes(config, task).enqueue(0) for task in range(len(config.ps_hosts))]
+        # A worker that has ended before is not waited for.
+        with tf.Session(server.target, config=tf.ConfigProto(device_filters=["/job:ps", own])) as session:
+            session.run(goodbyes)
 
 
 def _goodbyes(config: DeployConfig, task: int) -> Any:

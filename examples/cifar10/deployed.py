@@ -26,6 +26,9 @@ from yt8m.config import OptimizerConfig
 from yt8m.deploy import DeployedModel, DeploymentConfig
 from yt8m.lazy import tf
 from yt8m.program import run_main
+from yt8m.runner import StopSignals
+
+_GRACE_SECONDS = 20.0  # for the step in hand, then for saving
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,26 +66,40 @@ def build(
     return train_op, model
 
 
-def train(config: DeployConfig, data: DataSet) -> None:
-    """Trains to the last step, going on from what `train_dir` holds; in a cluster, as one worker of it."""
+def train(config: DeployConfig, data: DataSet) -> int:
+    """Trains to the last step, going on from what `train_dir` holds; in a cluster, as one worker of it.
+
+    Returns:
+      The exit status: 0, or after SIGTERM or ctrl-C, which end the run as its last step does, 128 + signal.
+    """
     deployment = _deployment(config)
     server = cluster.start_server(config, deployment) if config.job_name else None
     inputter = data.training(config.batch_size, config.seed + deployment.replica_id)
     with tf.Graph().as_default():
         tf.set_random_seed(config.seed)
         train_op, model = build(deployment, inputter, config.optimizer())
-        with tf.train.MonitoredTrainingSession(
-            master=server.target if server else "",
-            is_chief=deployment.replica_id == 0,
-            checkpoint_dir=config.train_dir,
-            save_checkpoint_secs=config.save_checkpoint_minutes * 60,
-            save_summaries_steps=config.save_summary_steps,
-            log_step_count_steps=config.log_every_n_steps,
-            config=deployment.session_config(),
-            hooks=_hooks(config, data, model),
-        ) as session:
-            while not session.should_stop():
+        with (
+            StopSignals(_GRACE_SECONDS) as signals,
+            tf.train.MonitoredTrainingSession(
+                master=server.target if server else "",
+                is_chief=deployment.replica_id == 0,
+                checkpoint_dir=config.train_dir,
+                save_checkpoint_secs=config.save_checkpoint_minutes * 60,
+                save_summaries_steps=config.save_summary_steps,
+                log_step_count_steps=config.log_every_n_steps,
+                config=deployment.session_config(),
+                hooks=_hooks(config, data, model),
+            ) as session,
+        ):
+            while not session.should_stop() and not signals.requested:
                 session.run(train_op)
+            signals.noticed()
+    if signals.signal:
+        return 128 + signals.signal
+    if server:
+        # Not after a signal: the servers keep the variables for a worker that is started again.
+        cluster.say_goodbye(config, server)
+    return 0
 
 
 def _hooks(config: DeployConfig, data: DataSet, model: DeployedModel) -> list[tf.train.SessionRunHook]:
@@ -91,9 +108,7 @@ def _hooks(config: DeployConfig, data: DataSet, model: DeployedModel) -> list[tf
         every_n_iter=config.log_every_n_steps,
         formatter=lambda values: f"total loss = {values['loss']:.2f}",
     )
-    hooks = [tf.train.StopAtStepHook(last_step=last_step(config, data)), losses]
-    # Last, so that the servers stay until everything else has been done.
-    return hooks + ([cluster.farewell(config)] if config.job_name else [])
+    return [tf.train.StopAtStepHook(last_step=last_step(config, data)), losses]
 
 
 def _deployment(config: DeployConfig) -> DeploymentConfig:
@@ -119,9 +134,8 @@ def _run(words: list[str]) -> int:
     tf.logging.set_verbosity(tf.logging.INFO)  # the lines are those of TensorFlow's own hooks
     if config.job_name == "ps":
         cluster.serve_variables(config)
-    else:
-        train(config, prepare(config))
-    return 0
+        return 0
+    return train(config, prepare(config))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from yt8m.runner.config import CallbackConfig, Outcome, RunnerConfig, Status
 from yt8m.runner.context import Context
 from yt8m.runner.lines import StepValues
 from yt8m.runner.runner import Runner
+from yt8m.runner.signals import StopSignals
 
 __all__ = [
     "Callback",
@@ -23,6 +24,7 @@ __all__ = [
     "RunnerConfig",
     "Status",
     "StepValues",
+    "StopSignals",
     "build",
     "runners",
 ]

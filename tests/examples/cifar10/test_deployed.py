@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
@@ -148,3 +149,15 @@ def test_one_machine_trains_and_goes_on(tmp_path, monkeypatch):
         assert deployed.main([*flags, "--generated", f"--train_dir={tmp_path / 'run'}"]) == 0
         newest = tf.train.latest_checkpoint(str(tmp_path / "run"))
         assert newest.endswith(f"model.ckpt-{steps}")
+
+
+@pytest.mark.long
+def test_a_signal_ends_the_run_with_a_checkpoint(tmp_path):
+    log, run = tmp_path / "log", tmp_path / "run"
+    flags = ["--batch_size=4", "--log_every_n_steps=1", f"--data_dir={tmp_path / 'data'}"]
+    with process(log, *flags, f"--train_dir={run}") as started:
+        wait_for("global_step/sec", log, started)  # at least one step has been taken
+        started.send_signal(signal.SIGTERM)
+        assert started.wait() == 128 + signal.SIGTERM, log.read_text()
+    reader = tf.train.load_checkpoint(str(run))
+    assert reader.get_tensor("global_step") >= 1

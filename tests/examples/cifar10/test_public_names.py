@@ -25,7 +25,7 @@ def test_only_public_names_of_the_engine_are_used(path):
             assert {alias.name for alias in node.names} <= set(public)
 
 
-def test_there_is_no_gradient_function_callback_or_step_loop_of_its_own():
+def test_there_is_no_gradient_function_or_callback_of_its_own():
     for path in FILES:
         text = path.read_text()
         assert "compute_gradients" not in text, path.name
