@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -61,6 +62,8 @@ class Registry(Generic[T]):
 
     def _load(self, path: str) -> T:
         module_name, _, attribute = path.partition(":")
+        # A module of the user's own may import TensorFlow by itself, before yt8m.lazy keeps it quiet.
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         try:
             found: Any = importlib.import_module(module_name)
             for part in attribute.split("."):
