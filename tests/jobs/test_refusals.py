@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pathlib
+import resource
+import signal
 import sys
 
 import pytest
 from golden_data import golden
 
+from yt8m import eval as evaluation
 from yt8m import inference, train
+from yt8m.lazy import tf
 
 OWN_MODEL = """
 from yt8m.lazy import tf
@@ -72,3 +76,50 @@ def test_a_packed_model_of_ones_own_predicts_without_its_code_or_sample_data(
     lines = (tmp_path / "1.csv").read_text().splitlines()
     assert len(lines) == 22
     assert (tmp_path / "2.csv").read_text().splitlines() == lines
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("refusals")
+    assert train.main(train_flags(folder)) == 0
+    return f"{folder}/run"
+
+
+def unlabelled(path: pathlib.Path, count: int) -> str:
+    floats = {
+        name: tf.train.FloatList(value=[1.0] * size) for name, size in (("mean_rgb", 16), ("mean_audio", 8))
+    }
+    features = {name: tf.train.Feature(float_list=values) for name, values in floats.items()}
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for number in range(count):
+            name = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"v%d" % number]))
+            example = tf.train.Example(features=tf.train.Features(feature={"id": name, **features}))
+            writer.write(example.SerializeToString())
+    return str(path)
+
+
+def test_data_without_labels_are_evaluated_with_a_warning(
+    run: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = unlabelled(tmp_path / "test.tfrecord", 3)
+    assert evaluation.main([f"--train_dir={run}", f"--eval_data_pattern={data}", "--run_once"]) == 0
+    assert "no example has a label" in capfd.readouterr().err
+
+
+def test_predictions_that_find_no_room_are_named_in_one_line(
+    run: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data = unlabelled(tmp_path / "test.tfrecord", 200)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, before[1]))
+    try:
+        words = [f"--train_dir={run}", f"--input_data_pattern={data}", f"--output_file={tmp_path}/o.csv"]
+        assert inference.main(words) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    said = capfd.readouterr().err
+    assert f"inference.py: error: {tmp_path}/o.csv was not written: no room to write: File too large" in said
+    assert "Traceback" not in said
+    assert [path.name for path in tmp_path.iterdir()] == ["test.tfrecord"]

@@ -26,6 +26,8 @@ _SHOWN = 5  # best and worst classes in the table
 def write(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
     """Gives out the figures of one checkpoint, in every form."""
     logging.info("%s", summary_line(done.step, done.figures))
+    if not len(done.figures["aps"]):
+        logging.warning("no example has a label (a test split?): these figures say nothing of the model")
     print_table(done)
     folder = storage.join(train_dir, FOLDER)
     with storage.write_atomic(storage.join(folder, "report.json"), "w") as file:

@@ -174,14 +174,14 @@ def _run(
     callbacks = runner.CallbackConfig(config.callbacks, options={"infer_writer": {"consumer": consumer}})
     outcome = runner.build(settings, inputter, modeler, callbacks).run()
     if outcome.exit_code:
-        raise _UnfinishedError(outcome)
+        raise _UnfinishedError(outcome, config.output_file)
 
 
 class _UnfinishedError(RunError):
     """Leaves the output unwritten with the run's own exit status."""
 
-    def __init__(self, outcome: runner.Outcome) -> None:
-        super().__init__(outcome.message)
+    def __init__(self, outcome: runner.Outcome, output: str) -> None:
+        super().__init__(f"{output} was not written: {outcome.message}")
         self.exit_code = outcome.exit_code
 
 

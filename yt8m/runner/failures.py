@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 
 from absl import logging
@@ -22,6 +23,8 @@ def explain(error: Exception) -> str:
     if isinstance(error, tf.errors.OpError):
         where = f" in {error.op.name}" if error.op is not None else ""
         return f"{type(error).__name__}{where}: {_first_line(error)}"
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        return f"no room to write: {error.strerror}"
     logging.error("the run failed", exc_info=error)
     return f"{type(error).__name__}: {_first_line(error)}"
 
@@ -32,6 +35,8 @@ def _first_line(error: Exception) -> str:
     lines = (_FRAME.sub("", line).strip() for line in text.splitlines())
     return next((line for line in lines if line and not line.startswith(_AROUND)), "no message")
 
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # "Error in user-defined function passed to ... transformation with iterator: Iterator::Root::...: "
 _FRAME = re.compile(r"^Error in user-defined function passed to .*? with iterator: \S+: ")
