@@ -37,6 +37,15 @@ COMMANDS = {
     "vocabulary": Command("yt8m.tools.vocabulary_search", "find classes: yt8m vocabulary search TEXT"),
     "score": Command("yt8m.tools.score", "GAP, Hit@1, PERR and mAP of a prediction file"),
     "segment-eval": Command("yt8m.tools.segment_eval", "MAP@n of a file of ranked segments"),
+    "completion": Command("yt8m.completion", "let the shell finish commands, flags and names"),
+}
+
+# In the order of work; a command that no group names stands under the last heading.
+_GROUPS = {
+    "get and look at data": ("download", "sample-data", "inspect", "from-mediapipe", "vocabulary"),
+    "train": ("train", "cloud-job"),
+    "measure": ("eval", "score", "segment-eval"),
+    "use a model": ("predict", "inference", "json-to-csv", "ensemble", "average-checkpoints", "export"),
 }
 
 _EXAMPLES = """\
@@ -44,8 +53,11 @@ examples:
   yt8m sample-data --out_dir=data
   yt8m train --train_data_pattern='data/video/train/*.tfrecord' --train_dir=runs/first
   yt8m eval --train_dir=runs/first --eval_data_pattern='data/video/validate/*.tfrecord' --run_once
+  yt8m predict --model=runs/first data/video/test/test0000.tfrecord
   yt8m inference --train_dir=runs/first --input_data_pattern='data/video/test/*.tfrecord' \\
     --output_file=predictions.csv
+  yt8m download --partition=2/video/train --mirror=us --shard=1,100 --dest=data/2/video/train
+  yt8m vocabulary search guitar
 
 `yt8m COMMAND --help` lists the flags of a command.
 """
@@ -72,8 +84,17 @@ def _dispatch(words: list[str]) -> int:
 
 def overview() -> str:
     """What `yt8m` alone prints."""
-    lines = [f"  {name:<21}{command.purpose}" for name, command in COMMANDS.items()]
-    return "\n".join(["usage: yt8m COMMAND [--flag=value ...]", "", "commands:", *lines, "", _EXAMPLES])
+    width = max(map(len, COMMANDS)) + 2
+    lines = ["usage: yt8m COMMAND [--flag=value ...]", ""]
+    for title, names in {**_GROUPS, "more": _ungrouped()}.items():
+        told = [f"  {name:<{width}}{COMMANDS[name].purpose}" for name in names if name in COMMANDS]
+        lines += [f"{title}:", *told, ""]
+    return "\n".join([*lines, _EXAMPLES])
+
+
+def _ungrouped() -> tuple[str, ...]:
+    grouped = {name for names in _GROUPS.values() for name in names}
+    return tuple(name for name in COMMANDS if name not in grouped)
 
 
 if __name__ == "__main__":

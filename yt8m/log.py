@@ -11,7 +11,15 @@ FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 class _Handler(logging.StreamHandler):  # type: ignore[type-arg]
-    """Ours, told from the handlers of others."""
+    """Ours, told from the handlers of others; writes to what is the error stream at the time.
+
+    While a progress bar is shown, that is the bar's own, which puts lines above itself.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes one line."""
+        self.stream = sys.stderr
+        super().emit(record)
 
 
 def set_up() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from absl import logging
@@ -28,23 +29,26 @@ class Evaluated(NamedTuple):
     num_examples: int
 
 
-def evaluate(config: EvalConfig, given: Iterator[str] | None = None) -> int:
+Evaluate = Callable[[EvalConfig, TrainConfig, str, str, workload.Workload], runner.Outcome]
+
+
+def evaluate(
+    config: EvalConfig, given: Iterator[str] | None = None, evaluate_one: Evaluate | None = None
+) -> int:
     """Evaluates as `config` says; returns the exit status.
 
     Args:
       config: the evaluation's.
       given: the checkpoints to evaluate; by default those that `config` asks for.
+      evaluate_one: evaluates one checkpoint; by default this process does so alone.
 
     Raises:
       UsageError: no such run, no data.
       RunError: the folder holds no checkpoint, or one that cannot be evaluated.
     """
-    train_dir = saved_run.find(config.train_dir)
-    run = saved_run.load(train_dir, config.num_classes, config.hyper_parameters)
-    parts = workload.create(_data(config, run), run.model, "eval", config.top_k)
-    parts.inputter.files()
+    train_dir, run, parts = prepare(config)
     for checkpoint in given or _checkpoints(train_dir, config.run_once):
-        outcome = _run(config, run, train_dir, checkpoint, parts)
+        outcome = (evaluate_one or run_one)(config, run, train_dir, checkpoint, parts)
         if outcome.exit_code and not _was_deleted(checkpoint, config):
             return outcome.exit_code
         if not outcome.exit_code:
@@ -52,6 +56,15 @@ def evaluate(config: EvalConfig, given: Iterator[str] | None = None) -> int:
             eval_report.write(train_dir, done, run)
             _keep(config, run, train_dir, done, parts)
     return 0
+
+
+def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
+    """The run's folder, the run, and what is evaluated with."""
+    train_dir = saved_run.find(config.train_dir)
+    run = saved_run.load(train_dir, config.num_classes, config.hyper_parameters)
+    parts = workload.create(_data(config, run), run.model, "eval", config.top_k)
+    parts.inputter.files()
+    return train_dir, run, parts
 
 
 def _data(config: EvalConfig, run: TrainConfig) -> DataConfig:
@@ -95,9 +108,10 @@ def _was_deleted(checkpoint: str, config: EvalConfig) -> bool:
     return gone
 
 
-def _run(
+def run_one(
     config: EvalConfig, run: TrainConfig, train_dir: str, checkpoint: str, parts: workload.Workload
 ) -> runner.Outcome:
+    """Evaluates one checkpoint in this process."""
     settings = runner.RunnerConfig(
         mode="eval",
         model_dir=train_dir,
@@ -107,6 +121,7 @@ def _run(
         log_every_n_iter=config.log_every_n_steps,
         seed=run.seed,
         optimizer=run.optimizer,
+        progress=sys.stderr.isatty(),
     )
     return runner.build(
         settings, parts.inputter, parts.modeler, runner.CallbackConfig(config.callbacks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from typing import Any, NamedTuple
 
 from absl import logging
@@ -170,6 +171,7 @@ def _run(
         batch_size_per_gpu=config.batch_size,
         log_every_n_iter=config.log_every_n_steps,
         optimizer=source.run.optimizer,
+        progress=sys.stderr.isatty(),
     )
     callbacks = runner.CallbackConfig(config.callbacks, options={"infer_writer": {"consumer": consumer}})
     outcome = runner.build(settings, inputter, modeler, callbacks).run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -84,6 +85,7 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
         cluster=cluster,
         sync_replicas=config.distributed.sync_replicas,
         stall_timeout=config.distributed.stall_timeout,
+        progress=sys.stderr.isatty(),
     )
 
 

@@ -48,6 +48,7 @@ class RunnerConfig:
       stall_timeout: seconds that a process of a cluster waits for others in vain before it fails.
       stop_grace_seconds: after SIGTERM or ctrl-C, how long a step may take to end by itself.
       format_line: makes the line of the log; None for the published one of the mode.
+      progress: a bar on the error stream, a terminal, in place of the lines.
     """
 
     mode: str = "train"
@@ -74,6 +75,7 @@ class RunnerConfig:
     stall_timeout: float = 600.0
     stop_grace_seconds: float = 20.0
     format_line: Callable[[StepValues], str] | None = None
+    progress: bool = False
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:

@@ -128,7 +128,8 @@ class Runner:
         config = self.config
         format_line = config.format_line or FORMATS[config.mode]
         line = StepLine(config.log_every_n_iter)
-        line.listen(lambda values: logging.info("%s", format_line(values)))
+        if not config.progress:
+            line.listen(lambda values: logging.info("%s", format_line(values)))
         is_resumed = created.checkpoint is not None
         context = Context(config, created.ops, self.modeler, line, is_resumed=is_resumed)
         if created.saver is None:
@@ -152,6 +153,7 @@ class Runner:
             hooks.InputHook(context, files, position),
             hooks.StepHook(context),
             *callbacks.build(self.callbacks, context),
+            *([callbacks.progress_bar(context)] if self.config.progress else []),
             hooks.LineHook(context),
         ]
 

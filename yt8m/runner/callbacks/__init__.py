@@ -74,6 +74,13 @@ def build(config: CallbackConfig, context: Context) -> list[Any]:
     return [_make(name, context, dict(config.options.get(name, {}))) for name in names]
 
 
+def progress_bar(context: Context) -> Any:
+    """The bar that stands for the lines on a terminal."""
+    from yt8m.runner.callbacks.progress import Progress
+
+    return Progress(context)
+
+
 def check(mode: str, names: Sequence[str]) -> None:
     """Refuses unknown callbacks before anything is built; loads those of a user's own.
 

@@ -1,0 +1,73 @@
+"""A bar on a terminal: how far, how fast, how long still, and the figures of the last line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich import progress as bars
+from rich.console import Console
+
+from yt8m.lazy import tf
+from yt8m.runner.callbacks.base import Callback
+from yt8m.runner.context import Context
+from yt8m.runner.lines import StepValues
+
+_VERBS = {"train": "training", "eval": "evaluating", "infer": "predicting"}
+
+
+class Progress(Callback):
+    """Shows the run's step; log lines appear above it.
+
+    Args:
+      context: of the run.
+      console: where; the error stream by default.
+    """
+
+    def __init__(self, context: Context, console: Console | None = None) -> None:
+        super().__init__(context)
+        is_training = context.config.mode == "train"
+        self._total = context.config.max_steps if is_training else None
+        self._bar = _bar(console or Console(stderr=True), self._total is not None)
+        self._task: bars.TaskID | None = None
+        context.line.listen(self._show)
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """Starts where the run does: a resumed run's former steps say nothing of its speed."""
+        if self._task is None:
+            verb = _VERBS[self.context.config.mode]
+            self._task = self._bar.add_task(verb, total=self._total, completed=self.context.step, figures="")
+            self._bar.start()
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Moves on."""
+        if self._task is not None:
+            self._bar.update(self._task, completed=self.context.step)
+
+    def close(self) -> None:
+        """Leaves the bar as it stands."""
+        self._bar.stop()
+
+    def _show(self, values: StepValues) -> None:
+        if self._task is not None:
+            self._bar.update(self._task, figures=_figures(values))
+
+
+def _bar(console: Console, has_end: bool) -> bars.Progress:
+    columns: list[bars.ProgressColumn] = [bars.TextColumn("{task.description} step {task.completed}")]
+    if has_end:
+        columns += [bars.TextColumn("of {task.total:.0f}"), bars.BarColumn(), bars.TimeRemainingColumn()]
+    else:
+        columns += [bars.SpinnerColumn(), bars.TimeElapsedColumn()]
+    return bars.Progress(*columns, bars.TextColumn("{task.fields[figures]}"), console=console)
+
+
+def _figures(values: StepValues) -> str:
+    """`1234 examples/s  loss 12.34  Hit@1 0.51  GAP 0.43`, of what the line has."""
+    parts = []
+    if values.examples is not None:
+        parts.append(f"{values.examples} examples")
+    if values.examples_per_second is not None:
+        parts.append(f"{values.examples_per_second:.0f} examples/s")
+    if values.loss is not None:
+        parts.append(f"loss {values.loss:.2f}")
+    return "  ".join([*parts, *(f"{name} {value:.3f}" for name, value in values.figures.items())])
