@@ -12,6 +12,7 @@ from graph_toy import Linear, Rows, initial_weights, rows
 
 from yt8m import deploy, graph
 from yt8m.config import OptimizerConfig
+from yt8m.errors import UsageError
 from yt8m.lazy import tf
 
 CONFIG = OptimizerConfig(
@@ -130,3 +131,10 @@ def test_a_sparse_gradient_is_accumulated_too() -> None:
         assert not session.run(table).any()
         session.run(train_op)
         np.testing.assert_allclose(session.run(table), [[0, 0], [-2, -2], [0, 0]])
+
+
+def test_a_cluster_is_refused() -> None:
+    deployment = deploy.DeploymentConfig(num_replicas=2, num_ps_tasks=1)
+    config = dataclasses.replace(CONFIG, accumulate_steps=2)
+    with tf.Graph().as_default(), pytest.raises(UsageError, match="accumulate_steps=2 is for one machine"):
+        graph.build(Run._inputter([4], 1), Linear(), deployment, config)

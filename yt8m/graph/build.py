@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from yt8m import deploy
 from yt8m.config import OptimizerConfig
+from yt8m.errors import UsageError
 from yt8m.graph import collections
 from yt8m.graph.apply import apply_gradients
 from yt8m.graph.clones import Towers, build_towers, read_shares
@@ -42,7 +43,15 @@ def build(
     Returns:
       The handles. N towers give the gradients of one tower on the same batch, to rounding
       (batch-norm statistics excepted).
+
+    Raises:
+      UsageError: gradients are to be accumulated in a cluster.
     """
+    if optimizer.accumulate_steps > 1 and deployment.num_replicas > 1:
+        raise UsageError(
+            f"--accumulate_steps={optimizer.accumulate_steps} is for one machine: the replicas of a cluster "
+            "share the global step, and no group of batches is one replica's alone."
+        )
     global_step = tf.train.get_or_create_global_step()
     # Read once: two reads in a step could see two moments.
     start = tf.identity(global_step.read_value(), name="step_at_start")
