@@ -18,7 +18,7 @@ def _run(words: list[str]) -> int:
     config = flags.inference_config(words)
     log.set_up()
     # Here, so that flag errors and --help come before the graph code is loaded.
-    from yt8m.jobs.inference import infer
+    from yt8m.jobs.team_inference import infer
 
     return infer(config)
 

@@ -51,6 +51,19 @@ class RatedPairs:
         self._entries.append(pack(classes, values[rows, classes], hit))
         self._positives = self._positives + np.bincount(classes[hit], minlength=self.num_class)
 
+    def merge(self, other: RatedPairs) -> None:
+        """Adds all batches of `other`, which stays as it is.
+
+        Raises:
+          ValueError: num_class differs.
+        """
+        if self.num_class != other.num_class:
+            raise ValueError(
+                f"cannot merge pairs of {other.num_class} classes into those of {self.num_class}"
+            )
+        self._entries.extend(other._entries)
+        self._positives = self._positives + other._positives
+
     def get(self, n: int = MOST) -> SegmentFigures:
         """MAP@n: each class ranks its rated segments; the mean over classes with a positive (nan for none).
 

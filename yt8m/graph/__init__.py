@@ -9,6 +9,7 @@ from yt8m.graph.ops import EvalOps, InputOps, PredictOps, Reduction, Report, Tra
 from yt8m.graph.optimizers import create_optimizer, learning_rate
 from yt8m.graph.protocols import Evaluator, Inputter, MeanLoss, Modeler
 from yt8m.graph.restore import Restorer, restore_predict, restore_train, signature_of
+from yt8m.graph.synchrony import Synchrony
 from yt8m.graph.warm_start import WarmStart, warm_start
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Reduction",
     "Report",
     "Restorer",
+    "Synchrony",
     "TrainOps",
     "VideoModeler",
     "WarmStart",

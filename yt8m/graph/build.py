@@ -16,6 +16,7 @@ from yt8m.graph.ops import EvalOps, PredictOps, TrainOps
 from yt8m.graph.optimizers import create_optimizer, learning_rate
 from yt8m.graph.protocols import Inputter, Modeler
 from yt8m.graph.summaries import train_summaries
+from yt8m.graph.synchrony import Synchrony
 from yt8m.lazy import tf
 
 
@@ -28,6 +29,7 @@ def build(
     seed: int = 0,
     split: bool = True,
     signature: Mapping[str, Any] | None = None,
+    synchrony: Synchrony | None = None,
 ) -> TrainOps:
     """Builds one training step in the current graph and publishes it to collections.
 
@@ -39,6 +41,7 @@ def build(
       seed: of everything random in the graph.
       split: one batch cut over the towers; False: one batch dequeued for each tower.
       signature: what shaped this graph, stored in it so that a resume can tell whether it still fits.
+      synchrony: where the replicas of a cluster take each step together.
 
     Returns:
       The handles. N towers give the gradients of one tower on the same batch, to rounding
@@ -57,9 +60,10 @@ def build(
     start = tf.identity(global_step.read_value(), name="step_at_start")
     batch, shares, input_ops = read_shares(inputter, deployment, split)
     towers = build_towers(modeler, deployment, shares, mode="train", seed=seed, step=start)
-    rate = learning_rate(optimizer, start, inputter.batch_size * deployment.num_clones)
+    replicas = synchrony.replicas if synchrony is not None else 1
+    rate = learning_rate(optimizer, start, inputter.batch_size * deployment.num_clones * replicas)
     with tf.device(deployment.optimizer_device()):
-        applied = _apply(towers, rate, optimizer, global_step)
+        applied = _apply(towers, rate, optimizer, global_step, synchrony)
     with tf.control_dependencies([applied.train_op]):
         step = tf.identity(global_step.read_value(), name="step_after_train_op")
     losses = _losses(towers, optimizer.regularization_penalty)
@@ -145,10 +149,18 @@ class _Applied(NamedTuple):
     averages: tuple[tuple[str, str], ...]
 
 
-def _apply(towers: Towers, rate: tf.Tensor, config: OptimizerConfig, global_step: tf.Variable) -> _Applied:
+def _apply(
+    towers: Towers,
+    rate: tf.Tensor,
+    config: OptimizerConfig,
+    global_step: tf.Variable,
+    synchrony: Synchrony | None,
+) -> _Applied:
     """Combines, clips and applies the gradients, counts the step, moves the averages."""
     optimizer = create_optimizer(config.optimizer, rate, config.weight_decay)
     gradients = tower_gradients(towers, optimizer, config)
     norms = deploy.gradient_norms([gradient for gradient, _ in gradients])
+    if synchrony is not None:
+        optimizer = synchrony.wrap(optimizer, towers.examples())
     averages, train_op = apply_gradients(gradients, norms, optimizer, config, global_step, towers.examples())
     return _Applied(train_op, gradients, norms, averages)

@@ -152,6 +152,12 @@ class VideoEvaluator:
             self._is_rated = True
         return {"Hit@1": figures["hit_at_one"], "PERR": figures["perr"], "GAP": figures["gap"]}
 
+    def merge(self, other: VideoEvaluator) -> None:
+        """Adds all steps of `other`, which another process may have accumulated."""
+        self.metrics.merge(other.metrics)
+        self.pairs.merge(other.pairs)
+        self._is_rated = self._is_rated or other._is_rated
+
     def get(self) -> dict[str, Any]:
         """All figures so far, named as by `EvaluationMetrics.get`; `map_at_n` where pairs were rated."""
         rated = {"map_at_n": self.pairs.get().map} if self._is_rated else {}

@@ -98,7 +98,11 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
 
 
 def replicate(
-    config: RunnerConfig, inputter: Inputter, modeler: Modeler, deployment: deploy.DeploymentConfig
+    config: RunnerConfig,
+    inputter: Inputter,
+    modeler: Modeler,
+    deployment: deploy.DeploymentConfig,
+    synchrony: graph.Synchrony | None = None,
 ) -> TrainOps | EvalOps:
     """Builds the mode's graph with code: the batch cut over the towers, what they give reduced."""
     tf.set_random_seed(config.seed)
@@ -112,6 +116,7 @@ def replicate(
         seed=config.seed,
         split=config.split_batch,
         signature=full_signature(config),
+        synchrony=synchrony,
     )
 
 

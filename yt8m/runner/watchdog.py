@@ -70,13 +70,14 @@ class Watchdog:
 
 def unreachable(processes: Mapping[str, str]) -> str:
     """Which of the processes, by name and address, take no connection; a sentence for the watchdog."""
-    silent = [f"{name} ({address})" for name, address in processes.items() if not _answers(address)]
+    silent = [f"{name} ({address})" for name, address in processes.items() if not answers(address)]
     if silent:
         return f"{', '.join(silent)} do{'es' * (len(silent) == 1)} not answer"
     return "all processes answer, so one of them is slow or blocked"
 
 
-def _answers(address: str) -> bool:
+def answers(address: str) -> bool:
+    """Whether somebody takes connections at `host:port`."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), _PROBE_SECONDS):

@@ -6,18 +6,16 @@ Trains the tiny workload; prints `step N` after every step and the outcome as th
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import sys
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from absl import logging
 from tiny_workload import TinyInputter, TinyModeler
 
-from yt8m import runner
-from yt8m.config import CheckpointConfig
+from yt8m import log, runner
+from yt8m.config import CheckpointConfig, OptimizerConfig
 from yt8m.deploy.cluster import from_environment
 from yt8m.lazy import tf
 from yt8m.program import run_main
@@ -61,6 +59,7 @@ def run(words: list[str]) -> int:
     steps = {"stop": given.pop("stop"), "pause": given.pop("pause", 0.02)}
     callbacks = runner.CallbackConfig(options={"tiny_replica:Steps": steps})
     given["checkpoints"] = CheckpointConfig(**given.get("checkpoints", {}))
+    given["optimizer"] = OptimizerConfig(**given.get("optimizer", {}))
     config = runner.RunnerConfig(cluster=cluster, **{"stall_timeout": 60.0, **given})
     outcome = runner.build(config, inputter, TinyModeler(), callbacks).run()
     print(json.dumps([outcome.status.value, outcome.global_step, outcome.message]), flush=True)
@@ -68,6 +67,5 @@ def run(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    logging.set_verbosity(logging.INFO)
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    log.set_up()
     sys.exit(run_main("tiny_replica.py", run))

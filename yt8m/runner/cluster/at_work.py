@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +27,27 @@ class AtWork:
     context: Context
     signals: StopSignals
     watchdog: Watchdog
+    files: Sequence[str] = ()
     hooks: list[Any] = field(default_factory=list)
+
+    def sync_hooks(self) -> list[Any]:
+        """Those that common steps need; none where each replica steps by itself."""
+        from yt8m.runner.cluster.hooks import IdleHook
+
+        if self.replica.synchrony is None:
+            return []
+        return [self.replica.synchrony.hook(self.cluster.is_chief), IdleHook(self.replica.synchrony)]
+
+    @property
+    def idle(self) -> Any:
+        """The hook of common steps without data; None where each replica steps by itself."""
+        return next((hook for hook in self.hooks if hasattr(hook, "is_idle")), None)
+
+    def start_over(self, session: Any) -> None:
+        """Begins the data of this replica again."""
+        inputs = self.replica.ops.input
+        feed = {inputs.files: list(self.files)}
+        session.run_step_fn(lambda step_context: step_context.session.run(inputs.initializer, feed))
 
     @property
     def cluster(self) -> ClusterConfig:

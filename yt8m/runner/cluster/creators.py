@@ -34,6 +34,12 @@ class _Creator:
     def __init__(self, target: str, replica: ReplicaGraph, context: Context) -> None:
         self._target, self._graph, self._context = target, replica, context
 
+    def say_done(self) -> None:
+        """Lets the parameter servers go. After the last session has closed, which needs them to do so."""
+        with self._open() as session:
+            for op in self._graph.done:
+                session.run(op)
+
     def _open(self) -> tf.Session:
         """A session with the parameter servers and this process alone."""
         tf.get_default_graph().finalize()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from yt8m.lazy import tf
@@ -17,25 +16,6 @@ def queue_on(index: int) -> Any:
         return tf.FIFOQueue(_CAPACITY, tf.string, [[]], shared_name=f"done_{index}")
 
 
-class DoneHook(tf.train.SessionRunHook):
-    """Says at the end, after everything else, that this process needs the parameter servers no longer.
-
-    Args:
-      name: of this process.
-      servers: how many there are.
-      is_over: whether the process ends because its work is done; one that was told to stop comes again.
-    """
-
-    def __init__(self, name: str, servers: int, is_over: Callable[[], bool]) -> None:
-        self._name, self._servers, self._is_over = name, servers, is_over
-        self._ops: Sequence[tf.Operation] = ()
-
-    def begin(self) -> None:
-        """Makes the ops."""
-        self._ops = [queue_on(index).enqueue(self._name) for index in range(self._servers)]
-
-    def end(self, session: tf.Session) -> None:
-        """Tells every server."""
-        if self._is_over():
-            for op in self._ops:
-                session.run(op)
+def tell_ops(name: str, servers: int) -> list[tf.Operation]:
+    """Ops that tell every parameter server that the process called `name` needs it no longer."""
+    return [queue_on(index).enqueue(name) for index in range(servers)]

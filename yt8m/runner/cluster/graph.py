@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from yt8m import graph
 from yt8m.graph import Inputter, Modeler, TrainOps
 from yt8m.lazy import tf
+from yt8m.runner.cluster import done
 from yt8m.runner.cluster.board import Board
 from yt8m.runner.cluster.server import server_device
 from yt8m.runner.config import RunnerConfig
@@ -26,7 +29,9 @@ class ReplicaGraph:
       missing: names of variables without a value.
       init: gives all shared variables their first values.
       local_init: the same for what is this process' own.
+      done: tells the parameter servers that this process needs them no longer.
       deployment: devices, and how to open a session.
+      synchrony: the common steps; None where each replica steps by itself.
     """
 
     ops: TrainOps
@@ -36,16 +41,23 @@ class ReplicaGraph:
     missing: tf.Tensor
     init: tf.Operation
     local_init: tf.Operation
+    done: Sequence[tf.Operation]
     deployment: Any
+    synchrony: graph.Synchrony | None
 
 
 def build(config: RunnerConfig, inputter: Inputter, modeler: Modeler) -> ReplicaGraph:
     """Builds it in the current, empty graph."""
-    deployment = deployment_for(config)
+    deployment, cluster = deployment_for(config), config.cluster
+    assert cluster is not None
     board = Board(server_device(0))
     with tf.device(server_device(0)):
         tf.train.get_or_create_global_step()
-    ops = replicate(config, inputter, modeler, deployment)
+    synchrony = None
+    if config.sync_replicas:
+        synchrony = graph.Synchrony(deployment.num_replicas, board.table)
+        config = _averages_on_the_chief(config)
+    ops = replicate(config, inputter, modeler, deployment, synchrony)
     assert isinstance(ops, TrainOps)
     _check_places()
     # Files are read and written here, not where a variable lives.
@@ -58,8 +70,19 @@ def build(config: RunnerConfig, inputter: Inputter, modeler: Modeler) -> Replica
             missing=tf.report_uninitialized_variables(tf.global_variables()),
             init=tf.global_variables_initializer(),
             local_init=tf.group(tf.local_variables_initializer(), tf.tables_initializer()),
+            done=done.tell_ops(cluster.replica_name(cluster.replica), len(cluster.servers)),
             deployment=deployment,
+            synchrony=synchrony,
         )
+
+
+def _averages_on_the_chief(config: RunnerConfig) -> RunnerConfig:
+    """Moving averages move once a common step, not once a replica."""
+    assert config.cluster is not None
+    if config.cluster.is_chief:
+        return config
+    optimizer = dataclasses.replace(config.optimizer, moving_average_decay=0.0)
+    return dataclasses.replace(config, optimizer=optimizer)
 
 
 def _check_places() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from yt8m.graph import Synchrony
 from yt8m.lazy import tf
 from yt8m.runner.cluster.board import Board
 from yt8m.runner.signals import StopSignals
@@ -35,3 +36,28 @@ class BeatHook(tf.train.SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """One step."""
         self._watchdog.beat()
+
+
+class IdleHook(tf.train.SessionRunHook):
+    """Lets a replica without data go on in common steps, with weight 0, until all replicas are without.
+
+    Attributes:
+      is_idle: whether this replica has read all its data.
+      steps: idle steps so far.
+    """
+
+    def __init__(self, synchrony: Synchrony) -> None:
+        self._synchrony, self.is_idle, self.steps = synchrony, False, 0
+
+    def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
+        """Asks for the examples of the common step, which every replica sees alike."""
+        if not self.is_idle:
+            return None
+        return tf.train.SessionRunArgs(self._synchrony.examples, {self._synchrony.counts: 0.0})
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """A step without any example is the last."""
+        if self.is_idle:
+            self.steps += 1
+            if int(run_values.results) == 0:
+                run_context.request_stop()

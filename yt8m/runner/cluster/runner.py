@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from absl import logging
+
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError
 from yt8m.lazy import tf
@@ -24,6 +26,9 @@ from yt8m.runner.signals import StopSignals
 from yt8m.runner.watchdog import Watchdog, unreachable
 
 LAST_STEP_SECONDS = 20.0  # how long the others may take for the step that they are in at the end
+
+# The thread that sums gradients for all cannot be woken; it ends with the session.
+_STOP_SECONDS = 2
 
 # What only one process of a run may write.
 _CHIEFS_OWN = ("train_summary", "train_export")
@@ -44,9 +49,13 @@ class ClusterRunner(Runner):
             replica = graph.build(self.config, self.inputter, self.modeler)
             runtime = server.start(cluster, dict(replica.deployment.session_config().device_count))
             context = self._shared(replica, files)
-            at_work = AtWork(replica, context, signals, watchdog)
+            at_work = AtWork(replica, context, signals, watchdog, files)
             with self._hooked(at_work, files):
-                return self._drive_monitored(self._creator(runtime.target, at_work), at_work)
+                creator = self._creator(runtime.target, at_work)
+                outcome = self._drive_monitored(creator, at_work)
+                if outcome.status is not Status.STOPPED:  # one that was told to stop comes again
+                    creator.say_done()
+                return outcome
 
     @property
     def _cluster(self) -> ClusterConfig:
@@ -56,16 +65,14 @@ class ClusterRunner(Runner):
     @contextlib.contextmanager
     def _hooked(self, at_work: AtWork, files: Sequence[str]) -> Iterator[None]:
         """Makes all hooks, and closes them however the run ends."""
-        from yt8m.runner.cluster.done import DoneHook
         from yt8m.runner.cluster.hooks import BeatHook, BeginHook
 
         cluster, context, signals = self._cluster, at_work.context, at_work.signals
         hooks = at_work.hooks
         try:
             hooks.append(BeginHook(cluster.replica, at_work.replica.board, signals))
+            hooks += at_work.sync_hooks()
             hooks += self._hooks(context, files, None)
-            name = cluster.replica_name(cluster.replica)
-            hooks.append(DoneHook(name, len(cluster.servers), lambda: not signals.requested))
             hooks.append(BeatHook(at_work.watchdog))
             yield
         finally:
@@ -92,8 +99,10 @@ class ClusterRunner(Runner):
     def _drive_monitored(self, creator: Any, at_work: AtWork) -> Outcome:
         signals, context = at_work.signals, at_work.context
         try:
-            with tf.train.MonitoredSession(creator, list(at_work.hooks)) as session:
+            with tf.train.MonitoredSession(creator, list(at_work.hooks), _STOP_SECONDS) as session:
                 is_end = _run_steps(session, at_work.replica.ops.train_op, signals)
+                if is_end and at_work.idle is not None:
+                    self._stay(session, at_work)
                 if not signals.requested:
                     at_work.announce_end(session)
                     if self._cluster.is_chief:
@@ -102,6 +111,17 @@ class ClusterRunner(Runner):
         except StoppedWaiting:
             return Outcome(Status.STOPPED, context.global_step, "stopped by a signal", signals.signal)
         return self._outcome(context, signals, is_end)
+
+    def _stay(self, session: Any, at_work: AtWork) -> None:
+        """Takes part in common steps, without counting, until all replicas have read their data."""
+        idle = at_work.idle
+        logging.info("all data of this replica were read; it goes on without counting until all are through")
+        idle.is_idle, before = True, -1
+        while before < idle.steps and not session.should_stop() and not at_work.signals.requested:
+            before = idle.steps
+            at_work.start_over(session)
+            if not _run_steps(session, at_work.replica.ops.train_op, at_work.signals):
+                return
 
     def _patience(self, context: Context) -> float:
         """How long the others may stand still: at the last step of all they have only that one to end."""

@@ -1,0 +1,81 @@
+"""Replicas that take each step together."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from clusters import Cluster
+from tiny_workload import CLASSES, FEATURES
+
+from yt8m.lazy import tf
+
+pytestmark = pytest.mark.long
+
+
+def rows_of(path: pathlib.Path) -> np.ndarray:
+    records = list(tf.python_io.tf_record_iterator(str(path)))
+    return np.stack([np.frombuffer(record, np.float32) for record in records])
+
+
+def mean_gradient_steps(weights: np.ndarray, shards: list[np.ndarray], rate: float) -> tuple[np.ndarray, int]:
+    """Softmax regression by hand: each step on the rows that all replicas read in it."""
+    steps = max(-(-len(shard) // 8) for shard in shards)
+    for step in range(steps):
+        rows = np.concatenate([shard[8 * step : 8 * step + 8] for shard in shards])
+        inputs, labels = rows[:, :FEATURES], rows[:, FEATURES].astype(int)
+        scores = np.exp(inputs @ weights)
+        error = scores / scores.sum(axis=1, keepdims=True) - np.eye(CLASSES)[labels]
+        weights = weights - rate * inputs.T @ error / len(rows)
+    return weights, steps
+
+
+def test_a_replica_that_is_through_does_not_hold_up_the_others(
+    cluster: Callable[..., Cluster], tmp_path: pathlib.Path
+) -> None:
+    """36 rows of the chief against 44 of the worker: both read theirs once, in steps of the mean gradient."""
+    made = cluster(
+        uneven=4,
+        epochs=1,
+        sync_replicas=True,
+        stall_timeout=40,
+        optimizer={
+            "optimizer": "GradientDescentOptimizer",
+            "base_learning_rate": 0.5,
+            "clip_gradient_norm": 0.0,
+        },
+    )
+    processes = made.start_all()
+    outcomes = [processes[role][0].outcome() for role in ("chief", "worker")]
+    assert processes["ps"][0].end() == 0
+    run = str(tmp_path / "run")
+    first = tf.train.load_checkpoint(f"{run}/model.ckpt-0").get_tensor("weights")
+    shards = [rows_of(tmp_path / f"{i}.tfrecord") for i in range(2)]
+    expected, steps = mean_gradient_steps(first.astype(np.float64), shards, 0.5)
+    assert outcomes == [["out_of_data", steps, "all data were read"]] * 2
+    np.testing.assert_allclose(tf.train.load_variable(run, "weights"), expected, atol=1e-5)
+
+
+def test_a_worker_that_is_killed_ends_the_others_in_time(cluster: Callable[..., Cluster]) -> None:
+    made = cluster(sync_replicas=True, stall_timeout=8.0)
+    made.start("ps")
+    chief, worker = made.start("chief"), made.start("worker")
+    chief.wait_for_step(5)
+    worker.kill()
+    chief.wait_for(r"nothing has gone on for .*worker 0 \(.*\) does not answer")
+    assert chief.end() == 1
+
+
+def test_a_worker_that_comes_back_in_time_takes_part_again(
+    cluster: Callable[..., Cluster], stop: Callable[[], None]
+) -> None:
+    made = cluster(sync_replicas=True)
+    server, chief, worker = made.start("ps"), made.start("chief"), made.start("worker")
+    chief.wait_for_step(5)
+    worker.kill()
+    again = made.start("worker")
+    chief.wait_for_step(again.wait_for_step(1) + 10)
+    again.kill()
+    server.kill()

@@ -1,0 +1,97 @@
+"""Replicas that take each step together, by TensorFlow's SyncReplicasOptimizer (arXiv:1604.00981)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from yt8m.lazy import tf
+
+_EXAMPLES = "examples_of_step"
+
+
+class Synchrony:
+    """Makes a step of one replica a part of a common step on the mean gradient of all examples.
+
+    Every replica weighs its gradient by its examples. One that has no more data goes on with weight 0,
+    so that the others do not wait for it in vain; a step without any example changes nothing, and
+    each replica sees at that very step that all are through.
+
+    Args:
+      replicas: how many take a step together.
+      table: handle of a string to int64 table that all replicas share.
+    """
+
+    def __init__(self, replicas: int, table: tf.Tensor) -> None:
+        self.replicas, self._table = replicas, table
+        self._optimizer: Any = None
+
+    def wrap(self, optimizer: tf.train.Optimizer, examples: tf.Tensor) -> Any:
+        """Stands for `optimizer`; its `apply_gradients` gives the op of a common step.
+
+        Args:
+          optimizer: steps on the mean gradient.
+          examples: int64 scalar, of this replica's step.
+        """
+        self.counts = tf.placeholder_with_default(1.0, [], name="counts_in_common_step")
+        self._optimizer = tf.train.SyncReplicasOptimizer(
+            _OnMean(optimizer, self._note), self.replicas, total_num_replicas=self.replicas
+        )
+        return _Weighted(self, self._optimizer, tf.cast(examples, tf.float32) * self.counts)
+
+    def hook(self, is_chief: bool) -> tf.train.SessionRunHook:
+        """Starts the common steps in a new session; the chief's sums gradients up for all."""
+        # No tokens at the start: with some a replica could count twice in a step.
+        return self._optimizer.make_session_run_hook(is_chief, num_tokens=0)
+
+    def read_examples(self, step_op: tf.Operation) -> None:
+        """Makes `examples`, int64 scalar: those of the common step that `step_op` was part of."""
+        with tf.control_dependencies([step_op]):
+            self.examples = tf.raw_ops.LookupTableFindV2(
+                table_handle=self._table, keys=_EXAMPLES, default_value=tf.constant(-1, tf.int64)
+            )
+
+    def _note(self, mean_examples: tf.Tensor) -> tf.Operation:
+        total = tf.cast(tf.round(mean_examples * self.replicas), tf.int64)
+        return tf.raw_ops.LookupTableInsertV2(table_handle=self._table, keys=_EXAMPLES, values=total)
+
+
+class _Weighted:
+    """What a replica gives to a common step: gradients times examples, and the examples."""
+
+    def __init__(self, synchrony: Synchrony, common: tf.train.Optimizer, weight: tf.Tensor) -> None:
+        self._synchrony, self._common, self._weight = synchrony, common, weight
+
+    def apply_gradients(
+        self, gradients: Sequence[tuple[Any, Any]], global_step: tf.Variable, name: str | None = None
+    ) -> tf.Operation:
+        weighted = [
+            (tf.convert_to_tensor(gradient) * tf.cast(self._weight, gradient.dtype), variable)
+            for gradient, variable in gradients
+        ]
+        # Only its name and place are used: it tells the sum of examples from those of the gradients.
+        with tf.device(global_step.device):
+            place = tf.get_variable(_EXAMPLES, [], tf.float32, trainable=False, collections=[_EXAMPLES])
+        step_op = self._common.apply_gradients([*weighted, (self._weight, place)], global_step, name)
+        self._synchrony.read_examples(step_op)
+        return step_op.op if hasattr(step_op, "op") else step_op
+
+
+class _OnMean:
+    """The optimizer behind the common one: turns means over replicas into means over examples."""
+
+    def __init__(self, optimizer: tf.train.Optimizer, note: Any) -> None:
+        self._optimizer, self._note = optimizer, note
+
+    def apply_gradients(
+        self, gradients: Iterable[tuple[Any, Any]], global_step: tf.Variable, name: str | None = None
+    ) -> tf.Operation:
+        *pairs, (examples, _) = gradients
+
+        def step() -> tf.Tensor:
+            means = [(gradient / tf.cast(examples, gradient.dtype), variable) for gradient, variable in pairs]
+            with tf.control_dependencies([self._optimizer.apply_gradients(means, global_step, name)]):
+                return tf.constant(True)
+
+        stepped = tf.cond(examples > 0, step, lambda: tf.constant(False))
+        return tf.group(stepped, self._note(examples))

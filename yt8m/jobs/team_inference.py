@@ -1,0 +1,125 @@
+"""Inference under TF_CONFIG: every process predicts for some of the files, the chief joins the parts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+
+from absl import logging
+
+from yt8m import readers, storage
+from yt8m.config import InferenceConfig
+from yt8m.deploy.cluster import ClusterConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.jobs import inference, team
+from yt8m.runner import checkpoints
+
+_ORDER = "predict"
+
+
+def infer(config: InferenceConfig) -> int:
+    """Predicts alone, or as one of several; returns the exit status.
+
+    Raises:
+      UsageError: several processes cannot do what is asked; as `inference.infer`.
+      RunError: a part is lost or of another checkpoint; as `inference.infer`.
+    """
+    cluster = team.cluster_here()
+    if cluster is None:
+        return inference.infer(config)
+    _check(config)
+    if team.has_no_part(cluster):
+        return 0
+    with team.Team(cluster, config.stall_timeout) as others:
+        return _lead(config, others) if cluster.is_chief else _work(config, others)
+
+
+def _check(config: InferenceConfig) -> None:
+    for name in ("output_file", "input_data_pattern"):
+        if not getattr(config, name):
+            raise UsageError(f"--{name} is missing: the processes of a cluster have to agree on it.")
+    if config.segment_labels:
+        raise UsageError(
+            "--segment_labels: the segments of a class are ranked in one process; run inference without "
+            "TF_CONFIG."
+        )
+
+
+def _lead(config: InferenceConfig, others: team.Team) -> int:
+    """The chief: its own part, then all of them in one file."""
+    cluster = others.cluster
+    others.send(_ORDER)
+    replies = [_predict(config, cluster), *(json.loads(reply) for reply in others.collect())]
+    for replica, reply in enumerate(replies):
+        name = f"the part of {cluster.replica_name(replica)}"
+        if reply["error"]:
+            raise RunError(f"{name} is missing: {reply['error']}")
+        if reply["step"] != replies[0]["step"]:
+            raise RunError(
+                f"{name} is of step {reply['step']}, the chief's of {replies[0]['step']}: training went on "
+                "meanwhile. Predict again when it has ended."
+            )
+        if not storage.exists(reply["path"]) or storage.size(reply["path"]) != reply["size"]:
+            raise RunError(
+                f"{name}, {reply['path']}, does not reach the chief: --output_file must be on shared storage."
+            )
+    _join(config.output_file, [reply["path"] for reply in replies])
+    logging.info("the predictions of %d processes are in %s", len(replies), config.output_file)
+    return 0
+
+
+def _work(config: InferenceConfig, others: team.Team) -> int:
+    """A worker: its part, if the chief wants it."""
+    while others.receive():
+        try:
+            reply = _predict(dataclasses.replace(config, output_model_tgz=""), others.cluster)
+        except (UsageError, RunError) as error:
+            others.reply(json.dumps({"error": str(error)}).encode())
+            raise
+        others.reply(json.dumps(reply).encode())
+    return 0
+
+
+def _predict(config: InferenceConfig, cluster: ClusterConfig) -> dict[str, object]:
+    """Writes this process' part; what the chief needs to know of it."""
+    part, count = cluster.replica, len(cluster.replicas)
+    files = _files(config.input_data_pattern, part, count)
+    path = f"{config.output_file}.part-{part:05d}-of-{count:05d}"
+    newest = checkpoints.newest_readable(config.train_dir) if config.train_dir else None
+    step = checkpoints.step_of(newest) if newest else -1
+    if files:
+        own = dataclasses.replace(
+            config,
+            input_data_pattern=",".join(files),
+            output_file=path,
+            untar_model_dir=f"{config.untar_model_dir}-{part}",
+        )
+        inference.infer(own)
+    else:
+        logging.info("there are fewer files than processes: %s has none to predict for", cluster.name)
+        with storage.write_atomic(path, "w"):
+            pass
+    return {"error": "", "step": step, "path": path, "size": storage.size(path)}
+
+
+def _files(pattern: str, part: int, count: int) -> list[str]:
+    """The files of one part: neighbours, so that the parts, joined, have the order of the whole."""
+    files = readers.BatchQueue(readers.YT8MAggregatedFeatureReader(), pattern).files()
+    return files[len(files) * part // count : len(files) * (part + 1) // count]
+
+
+def _join(path: str, parts: Sequence[str]) -> None:
+    """One file of all parts, with one header; the parts go when it is whole."""
+    with storage.write_atomic(path) as whole:
+        header = b""
+        for part in parts:
+            with storage.open_read(part) as file:
+                first = file.readline()
+                if not header:
+                    header = first
+                    whole.write(header)
+                while block := file.read(1 << 20):
+                    whole.write(block)
+    for part in parts:
+        storage.remove(part)
