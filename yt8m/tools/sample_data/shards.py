@@ -11,6 +11,7 @@ from yt8m import records, storage
 from yt8m.errors import UsageError
 from yt8m.tools.sample_data import world
 from yt8m.tools.sample_data.config import SPLITS, SampleConfig
+from yt8m.tools.sample_data.surroundings import surroundings
 
 
 def split_paths(config: SampleConfig, level: str, split: str, count: int) -> list[str]:
@@ -80,7 +81,7 @@ def _segment_record(video: world.Video, config: SampleConfig, labelled: bool) ->
         context["segment_scores"] = records.float_feature(scores)
     shows = np.zeros((video.num_frames, len(video.labels)), np.float32)
     shows[: len(shown) * world.SEGMENT] = np.repeat(shown, world.SEGMENT, axis=0)
-    return _sequence(context, world.frames(video, shows))
+    return _sequence(context, world.frames(video, shows, around=surroundings(video)))
 
 
 def _sequence(context: Mapping[str, bytes], frames: NDArray[np.uint8]) -> bytes:

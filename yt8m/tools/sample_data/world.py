@@ -158,15 +158,18 @@ def _ground(video: Video) -> Floats:
     return video.offset + common
 
 
-def frames(video: Video, shows: Floats | None = None, temporal: bool = False) -> NDArray[np.uint8]:
+def frames(
+    video: Video, shows: Floats | None = None, temporal: bool = False, around: Floats | float = 0.0
+) -> NDArray[np.uint8]:
     """uint8 [num_frames, SIZE], quantised.
 
     Args:
       video: whose.
       shows: float32 [num_frames, L], how much of each label is in each frame; None for all of it.
       temporal: see `_in_time`.
+      around: float32 [SIZE], added to every frame.
     """
-    return quantized(_made(video, shows, temporal))
+    return quantized(_made(video, shows, temporal) + np.float32(around))
 
 
 def _made(video: Video, shows: Floats | None, temporal: bool) -> Floats:
