@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from absl import logging
 
-from yt8m import storage
+from yt8m import record_reader, storage
 from yt8m.config import DataConfig
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
 from yt8m.readers.base import at_least_one
 from yt8m.readers.factory import reader_for
@@ -133,6 +133,16 @@ class BatchQueue:
             logging.info("%d files for %d processes: each reads every %d-th record", len(files), count, count)
             shared._files, shared._part, shared._parts = files, index, count
         return shared
+
+    def damage(self) -> str:
+        """The first damage in the files, by file and record; reads them until it is found."""
+        for path in self.files():
+            try:
+                for _ in record_reader.read_shard(path):
+                    pass
+            except RunError as error:
+                return str(error)
+        return "Every file can be read now: the damage was not on the disk, or has been mended"
 
     def _matches(self, pattern: str) -> list[str]:
         whole = self._list_files(pattern) if pattern else []

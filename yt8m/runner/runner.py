@@ -164,8 +164,18 @@ class Runner:
 
     def _failed(self, error: Exception) -> Outcome:
         message = explain(error)
+        if isinstance(error, tf.errors.DataLossError):
+            message += self._damage()
         logging.error("%s", message)
         return Outcome(Status.FAILED, self._step, message, error=error)
+
+    def _damage(self) -> str:
+        """Which file is damaged, where the inputter can tell; the runtime names none."""
+        find = getattr(self.inputter, "damage", None)
+        if find is None:
+            return ""
+        logging.info("looking for the damaged file")
+        return f". {find()}"
 
 
 def _with_batch_size(config: RunnerConfig, inputter: Inputter) -> RunnerConfig:
