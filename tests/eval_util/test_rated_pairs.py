@@ -47,3 +47,18 @@ def test_refusals() -> None:
         RatedPairs(2).accumulate([[1.0]], [[1]])
     with pytest.raises(ValueError, match="NaN"):
         RatedPairs(1).accumulate([[math.nan]], [[1]])
+
+
+def test_merged_parts_are_the_whole():
+    generator = np.random.default_rng(3)
+    scores, hits = generator.random((40, 4)), generator.random((40, 4)) > 0.6
+    scores[generator.random((40, 4)) > 0.7] = -np.inf
+    whole, parts = RatedPairs(4), [RatedPairs(4) for _ in range(3)]
+    whole.accumulate(scores, hits)
+    for part, rows in zip(parts, np.array_split(np.arange(40), 3), strict=True):
+        part.accumulate(scores[rows], hits[rows])
+    parts[0].merge(parts[2])
+    parts[0].merge(parts[1])
+    assert parts[0].get().map == whole.get().map
+    with pytest.raises(ValueError, match="3 classes into those of 4"):
+        whole.merge(RatedPairs(3))
