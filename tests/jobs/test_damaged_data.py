@@ -42,3 +42,13 @@ def test_the_damaged_shard_is_named(
     assert inference.main([*flags, *words]) == 1
     assert f"{run}/b.tfrecord" in capfd.readouterr().err
     assert not list(run.glob("*out.csv*"))
+
+
+def test_files_without_a_record_leave_no_predictions(
+    run: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (run / "none.tfrecord").touch()
+    words = [f"--input_data_pattern={run}/none.tfrecord", f"--output_file={run}/empty.csv"]
+    assert inference.main([f"--train_dir={run}/run", *words]) == 1
+    assert "none.tfrecord holds no record" in capfd.readouterr().err
+    assert not (run / "empty.csv").exists()

@@ -152,6 +152,8 @@ def _predict(config: InferenceConfig, source: Source, data: DataConfig, modeler:
     with storage.write_atomic(config.output_file, "w") as file:
         writer = PredictionWriter(file, config.top_k)
         _run(config, source, inputter, modeler, writer)
+        if not writer.count:
+            raise RunError(f"{data.data_pattern} holds no record: there is nothing to predict.")
     logging.info("%d predictions are in %s", writer.count, config.output_file)
     return 0
 

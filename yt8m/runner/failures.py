@@ -19,17 +19,17 @@ def explain(error: Exception) -> str:
     if isinstance(error, RunError):
         return str(error)
     if isinstance(error, tf.errors.ResourceExhaustedError):
-        return f"out of memory: {_first_line(error)}. Use a smaller batch size, or fewer towers a device."
+        return f"out of memory: {first_line(error)}. Use a smaller batch size, or fewer towers a device."
     if isinstance(error, tf.errors.OpError):
         where = f" in {error.op.name}" if error.op is not None else ""
-        return f"{type(error).__name__}{where}: {_first_line(error)}"
+        return f"{type(error).__name__}{where}: {first_line(error)}"
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
         return f"no room to write: {error.strerror}"
     logging.error("the run failed", exc_info=error)
-    return f"{type(error).__name__}: {_first_line(error)}"
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """The line that says what is wrong, without the frame that the runtime puts around it."""
     text = error.message if isinstance(error, tf.errors.OpError) else str(error)
     lines = (_FRAME.sub("", line).strip() for line in text.splitlines())

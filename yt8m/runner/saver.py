@@ -15,6 +15,7 @@ from yt8m.errors import RunError
 from yt8m.graph import InputOps
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
+from yt8m.runner.failures import first_line
 
 
 class RunSaver:
@@ -58,9 +59,8 @@ class RunSaver:
             self._write(session, step)
         except (tf.errors.OpError, RunError, OSError) as error:
             self._remove(step)
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise RunError(
-                f"cannot save the checkpoint {path}: {reason}. The one before it, if any, is intact; "
+                f"cannot save the checkpoint {path}: {first_line(error)}. The one before it, if any, is intact; "
                 "make room or name another folder, and start again to go on from it."
             ) from error
         self._saved_step = step
@@ -149,7 +149,7 @@ class Position:
                 return "the files, the batch size or the shuffling have changed"
             self._saver.restore(session, path)
         except (tf.errors.OpError, RunError, ValueError, KeyError, TypeError) as error:
-            return (str(error).splitlines() or [type(error).__name__])[0]
+            return first_line(error)
         return ""
 
 
