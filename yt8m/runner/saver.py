@@ -60,8 +60,8 @@ class RunSaver:
         except (tf.errors.OpError, RunError, OSError) as error:
             self._remove(step)
             raise RunError(
-                f"cannot save the checkpoint {path}: {first_line(error)}. The one before it, if any, is intact; "
-                "make room or name another folder, and start again to go on from it."
+                f"cannot save the checkpoint {path}: {first_line(error)}. The one before it, if any, "
+                "is intact; make room or name another folder, and start again to go on from it."
             ) from error
         self._saved_step = step
         for listener in self._listeners:
