@@ -21,6 +21,8 @@ class ShardServer:
     Attributes:
       faults: {name: [fault, ...]}; each GET of that name meets the next one, then none.
       head_sizes: {name: the size that HEAD gives}, where that is a lie.
+      head_status: what HEAD answers, where it is not 0.
+      plan: its bytes, where it is not the right one.
       gets: (name, first byte asked for) of every GET, in order.
       most_at_once: GETs of files that ran side by side.
     """
@@ -30,6 +32,7 @@ class ShardServer:
         self.gets, self.head_sizes = list[tuple[str, int]](), dict[str, int]()
         self.md5 = {name: hashlib.md5(content).hexdigest() for name, content in files.items()}
         self.plan: bytes | None = None
+        self.head_status = 0
         self.release, self.lock = threading.Event(), threading.Lock()
         self.running = self.most_at_once = 0
         self.gate: threading.Barrier | None = None
@@ -166,6 +169,10 @@ class _Requests(http.server.BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         shards, name = self.server.shards, self.path.rpartition("/")[2]
+        if shards.head_status:
+            self.send_response(shards.head_status)
+            self.end_headers()
+            return
         if name not in shards.files:
             self.send_error(404)
             return

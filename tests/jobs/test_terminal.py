@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
-import pty
 import re
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 from reader_records import video_record, write_shard
+from terminal import on_a_terminal
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from yt8m import train
 
 
 def command(folder: pathlib.Path) -> list[str]:
@@ -28,26 +26,6 @@ def command(folder: pathlib.Path) -> list[str]:
     return [sys.executable, "-m", "yt8m.train", *words, *data, "--max_steps=20", "--log_every_n_steps=5"]
 
 
-def on_a_terminal(words: list[str]) -> str:
-    """What a process writes to a terminal of 160 columns that is its error stream."""
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "160"}
-    process = subprocess.Popen(words, stderr=theirs, stdout=subprocess.DEVNULL, cwd=ROOT, env=environment)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            piece = os.read(ours, 65536)
-        except OSError:  # Linux's way to say that the other end is closed
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(ours)
-    assert process.wait() == 0, shown
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
-
-
 @pytest.mark.long
 def test_a_bar_on_a_terminal(tmp_path: pathlib.Path) -> None:
     shown = on_a_terminal(command(tmp_path))
@@ -59,10 +37,9 @@ def test_a_bar_on_a_terminal(tmp_path: pathlib.Path) -> None:
     assert len((tmp_path / "run/metrics.jsonl").read_text().splitlines()) == 4
 
 
-@pytest.mark.long
-def test_lines_elsewhere(tmp_path: pathlib.Path) -> None:
-    done = subprocess.run(command(tmp_path), capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    steps = re.findall(r"INFO training step (\d+) \| Loss: [\d.]+ .*GAP: ", done.stderr)
+def test_lines_elsewhere(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train.main(command(tmp_path)[3:]) == 0
+    shown = capsys.readouterr().err
+    steps = re.findall(r"INFO training step (\d+) \| Loss: [\d.]+ .*GAP: ", shown)
     assert steps == ["5", "10", "15", "20"]
-    assert "\x1b" not in done.stderr
+    assert "\x1b" not in shown

@@ -10,7 +10,7 @@ import numpy as np
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.graph.export import SIGNATURE
-from yt8m.lazy import tf
+from yt8m.lazy import quiet_native_stderr, tf
 
 _FILE = "saved_model.pb"
 
@@ -51,7 +51,7 @@ def _names(folder: str) -> list[str]:
 
 
 class SavedModel:
-    """A model in a session of its own, by its signature for serialized records.
+    """A model in a session of its own on the CPU, by its signature for serialized records.
 
     A SavedModel is a program: it runs what its graph says. Close it, or use it in a `with` block.
 
@@ -65,7 +65,8 @@ class SavedModel:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._session = tf.Session(graph=tf.Graph())
+        with quiet_native_stderr():  # which complains where there is no GPU
+            self._session = tf.Session(graph=tf.Graph(), config=tf.ConfigProto(device_count={"GPU": 0}))
         try:
             with self._session.graph.as_default():
                 loaded = tf.saved_model.loader.load(

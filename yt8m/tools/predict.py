@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from yt8m import flags, options, record_reader, storage, vocabulary
+from yt8m import flags, log, options, record_reader, storage, vocabulary
 from yt8m.errors import RunError, UsageError
 from yt8m.graph import saved_model
 from yt8m.options import option
@@ -41,6 +41,7 @@ def main(argv: list[str]) -> int:
     purpose = "Shows the best classes of records: name TFRecord files beside the flags."
     config = flags.read(PredictConfig, "yt8m predict", purpose, argv, patterns)
     files = _files(patterns)
+    log.set_up()
     folder = saved_model.find(config.model)
     records = list(itertools.islice(_wanted(files, config.video_id), config.count))
     if not records:

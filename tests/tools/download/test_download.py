@@ -188,6 +188,15 @@ def test_a_file_that_another_process_fetches_is_left_to_it(server, tmp_path, cap
     assert f"is held by process {os.getpid()}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("status", [405, 501])
+def test_a_server_that_tells_no_sizes_will_do(server, tmp_path, capsys, status):
+    server.head_status = status
+    assert run(server, tmp_path) == 0
+    assert_all_there(server, tmp_path)
+    assert run(server, tmp_path / "other", "--dry_run") == 0
+    assert "(size not known)" in capsys.readouterr().out
+
+
 def test_a_disk_without_room_is_refused_before_anything_is_fetched(server, tmp_path, capsys):
     server.head_sizes["trainab.tfrecord"] = 10**18
     assert run(server, tmp_path) == 2

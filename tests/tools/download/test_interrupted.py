@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 
 from download_runs import run
 from shard_server import ShardServer, stall
+from terminal import on_a_terminal
 
 from yt8m import storage
 
@@ -45,3 +47,9 @@ def test_a_full_disk_is_named(server, tmp_path):
     assert "failed: train0093.tfrecord: cannot write" in done.stderr
     assert "File too large" in done.stderr
     assert not storage.glob(f"{tmp_path}/*")
+
+
+def test_a_bar_on_a_terminal(server, tmp_path):
+    shown = on_a_terminal(program(server, tmp_path))
+    assert re.search(r"1 of 1 files .* 20.0/20.0 kB", shown)
+    assert "train0093.tfrecord (" not in shown  # the bar stands for the lines

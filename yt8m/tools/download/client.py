@@ -17,7 +17,7 @@ from yt8m.errors import RunError
 T = TypeVar("T")
 
 _WORTH_ANOTHER_TRY = (408, 425, 429, 500, 502, 503, 504)
-_PARTIAL, _NO_SUCH_RANGE = 206, 416
+_PARTIAL, _NO_SUCH_RANGE, _NO_HEAD = 206, 416, (405, 501)
 _BLOCK = 1 << 18
 _LEAST_BYTES = 1024  # that a connection must bring in `stall_seconds`: a drip is a stall too
 
@@ -101,7 +101,8 @@ class Client:
 
         def ask() -> int | None:
             with self._open("HEAD", url) as response:
-                return _number(response.headers.get("Content-Length"))
+                is_told = response.status_code not in _NO_HEAD
+                return _number(response.headers.get("Content-Length")) if is_told else None
 
         return self.persist(url, ask)
 
@@ -143,7 +144,7 @@ class Client:
             raise RunError(f"{url}: {error}") from error
         if response.status_code == _NO_SUCH_RANGE:
             raise WrongRangeError(url)
-        if response.status_code >= 400:
+        if response.status_code >= 400 and not (method == "HEAD" and response.status_code in _NO_HEAD):
             _refuse(response)
         return response
 
