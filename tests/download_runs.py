@@ -18,7 +18,9 @@ SAVED = dict(zip(NAMES, ("train0000", "train0001", "train0093", "train0939"), st
 
 
 @pytest.fixture
-def server() -> Iterator[ShardServer]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ShardServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")  # loopback is not for a proxy that the machine may have
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     draw = np.random.default_rng(0)
     files = {f"{name}.tfrecord": draw.bytes(20_000 + 7 * i) for i, name in enumerate(NAMES)}
     with shard_server.serving(files) as shards:
