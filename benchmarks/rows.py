@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks import input as reading
-from benchmarks import metrics, runs
+from benchmarks import metrics, runs, segments
 from benchmarks.floors import DenseFloor
 from benchmarks.measure import Measured
 
@@ -51,6 +51,9 @@ ROWS: dict[str, Row] = {
     "metrics/dense": Row(metrics.dense, rate=metrics.EXAMPLES / 1.0),
     "metrics/dense with ties": Row(metrics.dense_tied),
     "metrics/top-k columns": Row(metrics.from_columns),
+    "segments/inference": Row(segments.inference, rate=20_000),
+    "segments/ranking": Row(segments.ranking),
+    "segments/judging": Row(segments.judging, rate=1000 * 100_000 / 60, peak_mb=3000),
     "input/video, for training": Row(reading.video_shuffled),
     "input/video, in order": Row(reading.video_in_order),
     "input/frame, for training": Row(reading.frame_shuffled),

@@ -31,10 +31,15 @@ def train(config: DataConfig, model: str, repeats: int, floor: Floor = None) -> 
 def evaluate(config: DataConfig, model: str, repeats: int, floor: Floor = None) -> Measured:
     """Steps of evaluation, metrics included, on a checkpoint of one step."""
     with tempfile.TemporaryDirectory() as folder:
-        parts = _parts("train", config, model)
-        settings = runner.RunnerConfig("train", folder, max_steps=1, batch_size_per_gpu=config.batch_size)
-        _finish(runner.build(settings, parts.inputter, parts.modeler, ["train_basic"]))
+        one_step(config, model, folder)
         return _timed("eval", config, model, repeats, floor, folder, _EVAL_BLOCK)
+
+
+def one_step(config: DataConfig, model: str, folder: str) -> None:
+    """Leaves a checkpoint of one step in `folder`."""
+    parts = _parts("train", config, model)
+    settings = runner.RunnerConfig("train", folder, max_steps=1, batch_size_per_gpu=config.batch_size)
+    finish(runner.build(settings, parts.inputter, parts.modeler, ["train_basic"]))
 
 
 def frame_data(batch_size: int = 128) -> DataConfig:
@@ -61,7 +66,7 @@ def _timed(
     options = {"into": measured, "steps": steps, "repeats": repeats, "floor": floor}
     settings = runner.RunnerConfig(mode, folder, batch_size_per_gpu=config.batch_size)
     callbacks = runner.CallbackConfig((name,), {name: options})
-    _finish(runner.build(settings, parts.inputter, parts.modeler, callbacks))
+    finish(runner.build(settings, parts.inputter, parts.modeler, callbacks))
     return measured
 
 
@@ -77,7 +82,8 @@ def _parts(mode: str, config: DataConfig, model: str) -> Any:
     )
 
 
-def _finish(run: runner.Runner) -> None:
+def finish(run: runner.Runner) -> None:
+    """Runs to the end, which must be a good one."""
     logging.set_verbosity(logging.WARNING)
     outcome = run.run()
     if outcome.exit_code:

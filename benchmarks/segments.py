@@ -15,9 +15,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from benchmarks import runs
 from benchmarks.measure import Measured, repeat
-from yt8m import vocabulary
-from yt8m.jobs import segment_inference
+from yt8m import readers, runner, vocabulary
+from yt8m.config import InferenceConfig, ModelConfig
+from yt8m.jobs import segment_inference, workload
 from yt8m.jobs.segment_ranking import SegmentRanking
 from yt8m.tools.ground_truth import Ratings
 from yt8m.tools.segment_eval import evaluate
@@ -41,6 +43,24 @@ def judging(repeats: int) -> Measured:
             segment_inference.write(file, rank(predictions(256), most=2000))
         judged = ratings(256)
         return repeat(lambda: judge(path, judged), CLASSES * 2000, repeats)
+
+
+def inference(repeats: int) -> Measured:
+    """FrameLevelLogisticModel from files to ranked segments of the 1000 published classes."""
+    config, measured = runs.frame_data(1024), Measured(1024, [], [])
+    reader = readers.EverySegmentReader()
+    queue = readers.BatchQueue(reader, config.data_pattern, config.batch_size, num_epochs=None)
+    with tempfile.TemporaryDirectory() as folder:
+        runs.one_step(runs.frame_data(16), "FrameLevelLogisticModel", folder)
+        modeler = workload.create(config, ModelConfig("FrameLevelLogisticModel"), "infer").modeler
+        found = segment_inference.ranking_for(InferenceConfig(segment_labels=True), modeler)
+        watch = {"into": measured, "steps": 40, "repeats": repeats, "floor": None}
+        consumer = segment_inference.consumer_for(found, None)
+        options = {"benchmarks.stopwatch:Stopwatch": watch, "infer_writer": {"consumer": consumer}}
+        settings = runner.RunnerConfig("infer", folder, batch_size_per_gpu=config.batch_size)
+        callbacks = runner.CallbackConfig(("benchmarks.stopwatch:Stopwatch",), options)
+        runs.finish(runner.build(settings, queue, modeler, callbacks))
+    return measured
 
 
 def predictions(videos: int) -> Iterator[tuple[list[bytes], np.ndarray]]:
