@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from benchmarks.measure import Clock, Sample
+from benchmarks.products import Product
 from yt8m.lazy import tf
 
 
-class DenseFloor:
-    """The products of one dense layer, run in a session of their own in this process.
+class Floor:
+    """Products one after the other, as in a step, in a session of their own in this process.
 
     Args:
-      batch, inputs, outputs: the layer's shape.
-      training: forward and the gradient of the weights (two products); else forward alone.
+      products: in order.
       steps: steps in a sample.
     """
 
-    def __init__(self, batch: int, inputs: int, outputs: int, training: bool, steps: int = 20) -> None:
+    def __init__(self, products: Sequence[Product], steps: int = 20) -> None:
         self._steps = steps
         with tf.Graph().as_default():
-            features = _held([batch, inputs])
-            products = [tf.matmul(features, _held([inputs, outputs]))]
-            if training:
-                # After the first, as in a step.
-                with tf.control_dependencies(products):
-                    slopes = tf.identity(_held([batch, outputs]))
-                products.append(tf.matmul(features, slopes, transpose_a=True))
-            # An element each: a product that nothing looks at is not computed.
-            self._fetches = [product[0, 0] for product in products]
+            with tf.variable_scope("", reuse=tf.AUTO_REUSE):
+                last: list[tf.Tensor] = []
+                for product in products:
+                    with tf.control_dependencies(last):
+                        # An element each: a product that nothing looks at is not computed.
+                        last = [_element(product)]
+            self._fetch = last[0]
             self._session = tf.Session()
             self._session.run(tf.global_variables_initializer())
-        self._run(3)
+        self._run(2)
 
     def __call__(self) -> Sample:
         """Seconds of one step."""
@@ -40,13 +40,30 @@ class DenseFloor:
 
     def _run(self, steps: int) -> None:
         for _ in range(steps):
-            self._session.run(self._fetches)
+            self._session.run(self._fetch)
+
+
+def _element(product: Product) -> tf.Tensor:
+    """Runs a product; gives one element of it."""
+    parallel = [product.side_by_side] if product.side_by_side else []
+    left = _held([*parallel, product.rows, product.inner])
+    right = _held([*parallel, product.inner, product.columns])
+    if product.in_turn == 1:
+        return tf.reshape(tf.matmul(left, right), [-1])[0]
+
+    def step(time: tf.Tensor, element: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        # The element goes into the next operand, so that no two run at once and none is hoisted out.
+        return time + 1, tf.matmul(left + 1e-30 * element, right)[0, 0]
+
+    return tf.while_loop(lambda time, _: time < product.in_turn, step, [tf.constant(0), tf.zeros([])])[1]
 
 
 def _held(shape: list[int]) -> tf.Tensor:
-    return tf.get_variable(
+    """A matrix that is there already; products of one shape share theirs."""
+    variable = tf.get_variable(
         f"held_{'x'.join(map(str, shape))}",
         shape,
         initializer=tf.random_normal_initializer(),
         use_resource=True,
     )
+    return tf.identity(variable.read_value())

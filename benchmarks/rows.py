@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks import input as reading
-from benchmarks import metrics, runs, segments
-from benchmarks.floors import DenseFloor
+from benchmarks import metrics, products, runs, segments
+from benchmarks.floors import Floor
 from benchmarks.measure import Measured
 
-FEATURES, CLASSES, BATCH = 1152, 3862, 1024
+BATCH = 1024
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,25 @@ class Row:
     peak_mb: float | None = None
 
 
+def _logistic(training: bool) -> Floor:
+    return Floor(
+        products.dense(BATCH, products.FEATURES, products.CLASSES, training=training, to_input=False)
+    )
+
+
 def _train_logistic(repeats: int) -> Measured:
-    floor = DenseFloor(BATCH, FEATURES, CLASSES, training=True)
-    return runs.train(runs.video_data(BATCH), "LogisticModel", repeats, floor)
+    return runs.train(runs.video_data(BATCH), "LogisticModel", repeats, _logistic(training=True))
 
 
 def _evaluate_logistic(repeats: int) -> Measured:
-    floor = DenseFloor(BATCH, FEATURES, CLASSES, training=False)
-    return runs.evaluate(runs.video_data(BATCH), "LogisticModel", repeats, floor)
+    return runs.evaluate(runs.video_data(BATCH), "LogisticModel", repeats, _logistic(training=False))
+
+
+def _train_frames(model: str, batch: int, needed: list[products.Product]) -> Callable[[int], Measured]:
+    """A row of a large model on frames: few steps, since each takes a second or more."""
+    return lambda repeats: runs.train(
+        runs.frame_data(batch), model, repeats, Floor(needed, steps=2), steps=runs.FEW_STEPS
+    )
 
 
 def _train_frame_logistic(repeats: int) -> Measured:
@@ -47,6 +58,14 @@ def _train_frame_logistic(repeats: int) -> Measured:
 ROWS: dict[str, Row] = {
     "train/LogisticModel": Row(_train_logistic, ratio=0.55, peak_mb=1500),
     "train/FrameLevelLogisticModel": Row(_train_frame_logistic, rate=1500),
+    "train/DbofModel": Row(_train_frames("DbofModel", 64, products.dbof(64)), ratio=0.55, peak_mb=2500),
+    "train/NetVladModel": Row(_train_frames("NetVladModel", 80, products.net_vlad(80)), ratio=0.5),
+    "train/LstmModel": Row(
+        _train_frames("LstmModel", 32, products.recurrent(32, 1024, gates=(4,))), ratio=0.45
+    ),
+    "train/GruModel": Row(
+        _train_frames("GruModel", 32, products.recurrent(32, 1200, gates=(2, 1))), ratio=0.45
+    ),
     "eval/LogisticModel": Row(_evaluate_logistic, rate=15_000),
     "metrics/dense": Row(metrics.dense, rate=metrics.EXAMPLES / 1.0),
     "metrics/dense with ties": Row(metrics.dense_tied),

@@ -20,12 +20,15 @@ Floor = Callable[[], Sample] | None
 
 # One summary and ten lines of the log.
 _TRAIN_BLOCK, _EVAL_BLOCK = 100, 40
+FEW_STEPS = 10  # a line of the log, no summary
 
 
-def train(config: DataConfig, model: str, repeats: int, floor: Floor = None) -> Measured:
-    """Steps of training, from files to the saved summaries."""
+def train(
+    config: DataConfig, model: str, repeats: int, floor: Floor = None, steps: int = _TRAIN_BLOCK
+) -> Measured:
+    """Steps of training, from files to the saved summaries; `steps` to a sample."""
     with tempfile.TemporaryDirectory() as folder:
-        return _timed("train", config, model, repeats, floor, folder, _TRAIN_BLOCK)
+        return _timed("train", config, model, repeats, floor, folder, steps)
 
 
 def evaluate(config: DataConfig, model: str, repeats: int, floor: Floor = None) -> Measured:
