@@ -21,12 +21,12 @@ class Floor:
         self._steps = steps
         with tf.Graph().as_default():
             with tf.variable_scope("", reuse=tf.AUTO_REUSE):
-                last: list[tf.Tensor] = []
+                elements: list[tf.Tensor] = []
                 for product in products:
-                    with tf.control_dependencies(last):
-                        # An element each: a product that nothing looks at is not computed.
-                        last = [_element(product)]
-            self._fetch = last[0]
+                    with tf.control_dependencies(elements[-1:]):
+                        elements.append(_element(product))
+            # An element of each: a product that nothing looks at is not computed.
+            self._fetch = tf.add_n(elements)
             self._session = tf.Session()
             self._session.run(tf.global_variables_initializer())
         self._run(2)
