@@ -99,7 +99,7 @@ class Session:
         with self.graph.as_default():
             # One fixed batch: the toy's batch size divides by nothing, as real last batches do not.
             inputter = Rows(*batch, batch_size=-(-len(batch[0]) // towers))
-            inputter.dataset = lambda files, size: tf.data.Dataset.from_tensors(batch).repeat()  # type: ignore
+            inputter.dataset = lambda *_: tf.data.Dataset.from_tensors(batch).repeat()  # type: ignore
             deployment = deploy.DeploymentConfig(num_clones=towers, spread_on_cpu=True)
             self.ops = graph.build(inputter, modeler, deployment, config or OptimizerConfig(), **options)
             self.session = tf.Session(config=deployment.session_config())

@@ -76,15 +76,25 @@ class Closed(runner.Callback):
             file.write("closed\n")
 
 
-class Plain:
-    """Not even a SessionRunHook of ours: takes nothing, counts its calls."""
+class Plain(tf.train.SessionRunHook):
+    """A SessionRunHook that is no callback of ours: takes nothing, keeps its calls."""
 
     calls: list[str] = []  # noqa: RUF012 - shared on purpose: the test has no other hold on it
 
     def __init__(self) -> None:
         self.calls.clear()
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in ("begin", "after_create_session", "before_run", "after_run", "end"):
-            raise AttributeError(name)
-        return lambda *_: self.calls.append(name)
+    def begin(self) -> None:
+        self.calls.append("begin")
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self.calls.append("after_create_session")
+
+    def before_run(self, run_context: Any) -> None:
+        self.calls.append("before_run")
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self.calls.append("after_run")
+
+    def end(self, session: Any) -> None:
+        self.calls.append("end")
