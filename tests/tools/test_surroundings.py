@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from yt8m.tools.sample_data import world
-from yt8m.tools.sample_data.surroundings import looks, surroundings
+from yt8m.tools.sample_data.surroundings import looks, pictures, surroundings
 
 
 def test_they_are_what_segments_without_the_class_have_in_common_with_it() -> None:
@@ -31,3 +31,14 @@ def test_classes_look_like_themselves_not_like_their_surroundings() -> None:
     prototypes, _ = world.prototypes()
     alike = [np.corrcoef(prototypes[number], looks()[number])[0, 1] for number in range(100)]
     assert np.abs(alike).max() < 0.15
+
+
+def test_pictures_are_of_classes_that_the_video_does_not_have() -> None:
+    for video in itertools.islice(world.videos(0, 0, 20, 30, segments=True), 20):
+        shown = pictures(video, 30)
+        segments = shown[: len(shown) // 5 * 5].reshape(-1, 5, world.SIZE)
+        seen = np.flatnonzero(np.abs(segments).sum(axis=(1, 2)))
+        assert len(seen) == 10
+        likeness = segments[seen].mean(axis=1) @ world.prototypes()[0][:30].T
+        assert not np.isin(likeness.argmax(axis=1), video.labels).any()
+    assert not pictures(next(world.videos(0, 0, 1, 1, segments=True)), 1).any()

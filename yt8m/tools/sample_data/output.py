@@ -18,7 +18,7 @@ from yt8m.tools.sample_data.config import SPLITS, SampleConfig
 from yt8m.tools.sample_data.shards import refuse_other_shards, split_paths, write_split
 
 # Raised when other bytes come out for the same config, so that no old cache is taken for new.
-EDITION = 2
+EDITION = 3
 # With the default flags of training on two towers these give some seventy steps.
 _CACHED_VIDEO_LEVEL = SampleConfig("cached", train=30_000, validate=2_000, test=1_000)
 

@@ -11,7 +11,7 @@ from yt8m import records, storage
 from yt8m.errors import UsageError
 from yt8m.tools.sample_data import world
 from yt8m.tools.sample_data.config import SPLITS, SampleConfig
-from yt8m.tools.sample_data.surroundings import surroundings
+from yt8m.tools.sample_data.surroundings import pictures, surroundings
 
 
 def split_paths(config: SampleConfig, level: str, split: str, count: int) -> list[str]:
@@ -81,7 +81,8 @@ def _segment_record(video: world.Video, config: SampleConfig, labelled: bool) ->
         context["segment_scores"] = records.float_feature(scores)
     shows = np.zeros((video.num_frames, len(video.labels)), np.float32)
     shows[: len(shown) * world.SEGMENT] = np.repeat(shown, world.SEGMENT, axis=0)
-    return _sequence(context, world.frames(video, shows, around=surroundings(video)))
+    around = surroundings(video) + pictures(video, config.num_classes)
+    return _sequence(context, world.frames(video, shows, around=around))
 
 
 def _sequence(context: Mapping[str, bytes], frames: NDArray[np.uint8]) -> bytes:

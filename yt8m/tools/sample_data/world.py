@@ -167,7 +167,7 @@ def frames(
       video: whose.
       shows: float32 [num_frames, L], how much of each label is in each frame; None for all of it.
       temporal: see `_in_time`.
-      around: float32 [SIZE], added to every frame.
+      around: float32 [SIZE] or [num_frames, SIZE], added to the frames.
     """
     return quantized(_made(video, shows, temporal) + np.float32(around))
 
@@ -193,7 +193,7 @@ def _in_time(made: Floats, label: int, amplitude: np.float32, stream: np.random.
     """Adds a class that only time tells.
 
     Of four classes in a row two share their looks and have them in opposite order, which no mean over
-    frames can tell; the other two flash up, with four times the strength, in one frame of fifty.
+    frames can tell; the other two flash up, with twice the strength, in one frame of fifty.
     """
     looks, _ = prototypes()
     half = len(made) // 2
@@ -203,7 +203,7 @@ def _in_time(made: Floats, label: int, amplitude: np.float32, stream: np.random.
         made[half:] += amplitude * second
     else:
         flashes = max(len(made) // 50, 1)
-        made[stream.choice(len(made), flashes, replace=False)] += 4 * amplitude * looks[label]
+        made[stream.choice(len(made), flashes, replace=False)] += 2 * amplitude * looks[label]
 
 
 def quantized(features: Floats) -> NDArray[np.uint8]:
