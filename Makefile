@@ -8,12 +8,13 @@ INSTALLED := $(VENV)/.installed
 RUNNABLE := $(VENV)/.runnable
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+RECIPES_ARGS ?=
 
 # Any Python 3.10 to 3.13 that can make a virtual environment; `make venv PYTHON=...` takes another.
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3.10 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test lint format bench clean
+.PHONY: help venv demo test lint format bench recipes clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
@@ -22,6 +23,7 @@ help:
 	@echo 'make lint    all of that but the tests'
 	@echo 'make format  put the code into format'
 	@echo 'make bench   speeds, as ratios to bare matmuls timed in the same run; BENCH_ARGS=--rows=... for some'
+	@echo 'make recipes every model trained small on sample data, its figure checked against its recipe and docs/models.md'
 	@echo 'make clean   remove what the other targets made, except $(VENV)'
 
 venv: $(INSTALLED)
@@ -69,6 +71,9 @@ format: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks --json bench.json $(BENCH_ARGS)
+
+recipes: $(INSTALLED)
+	$(BIN)/python -m recipes $(RECIPES_ARGS)
 
 clean:
 	rm -rf build dist demo *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

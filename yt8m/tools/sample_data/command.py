@@ -27,20 +27,34 @@ def main(argv: list[str]) -> int:
     Raises:
       UsageError, RunError: see `generate`.
     """
-    known = [
+    try:
+        asked = config(argv)
+    except HelpAsked:
+        print(_help(_flags()))
+        return 0
+    generate(asked)
+    print(_next_step(asked))
+    return 0
+
+
+def config(argv: list[str]) -> SampleConfig:
+    """What the flags ask for.
+
+    Raises:
+      HelpAsked: `--help` was given.
+      UsageError: it cannot be.
+    """
+    try:
+        return SampleConfig(**parse(_flags(), argv))
+    except UsageError as error:
+        raise UsageError(as_flag(error)) from error
+
+
+def _flags() -> list[Flag]:
+    return [
         Flag(name, {bool: bool, str: str}.get(one.type, int), one.default, one.help, "Sample data")
         for name, one in options.declared(SampleConfig).items()
     ]
-    try:
-        config = SampleConfig(**parse(known, argv))
-    except HelpAsked:
-        print(_help(known))
-        return 0
-    except UsageError as error:
-        raise UsageError(as_flag(error)) from error
-    generate(config)
-    print(_next_step(config))
-    return 0
 
 
 def _help(known: list[Flag]) -> str:

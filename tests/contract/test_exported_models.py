@@ -1,0 +1,118 @@
+"""Every registered model from records to a SavedModel: all on the way predict the same."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+from contract.model_cases import CASES, SIZES, C, T
+from contract.model_session import quick_session
+from reader_records import frame_record, video_record, write_shard
+
+from yt8m import deploy, graph, models
+from yt8m.config import DataConfig, ModelConfig, OptimizerConfig
+from yt8m.graph.export import export_saved_model
+from yt8m.jobs import workload
+from yt8m.lazy import tf
+
+RNG = np.random.default_rng(31)
+LENGTHS = (T, 1, 3, T - 2)
+
+
+def sizes_of(name: str) -> tuple[int, int]:
+    """Tiny, but for what is whitened by the published eigenvalues of 1024 rgb features."""
+    return (1024, 4) if models.get(name).input_transform == "reverse_whitening" else SIZES
+
+
+def records(level: str, sizes: tuple[int, int]) -> list[bytes]:
+    """Some videos with one label each."""
+    made = []
+    for index, length in enumerate(LENGTHS):
+        context = {"id": [b"abc%d" % index], "labels": [index % C]}
+        if level == "video":
+            mean = {
+                f"mean_{name}": RNG.normal(size=size)
+                for name, size in zip(("rgb", "audio"), sizes, strict=True)
+            }
+            made.append(video_record(**context, **mean))
+            continue
+        frames = {
+            name: list(RNG.integers(0, 256, (length, size), np.uint8))
+            for name, size in zip(("rgb", "audio"), sizes, strict=True)
+        }
+        made.append(frame_record(context, frames))
+    return made
+
+
+def parts_of(name: str, shard: str) -> workload.Workload:
+    """Reader, inputter and modeler of the model at its tiny size, as a training run has them."""
+    level = models.get(name).level
+    data = DataConfig(
+        data_pattern=shard,
+        feature_names=("rgb", "audio") if level == "frame" else ("mean_rgb", "mean_audio"),
+        feature_sizes=sizes_of(name),
+        frame_features=level == "frame",
+        num_classes=C,
+        max_frames=T,
+        batch_size=len(LENGTHS),
+        num_readers=1,
+        num_epochs=None,
+    )
+    return workload.create(data, ModelConfig(name, CASES[name].hyper_parameters), "train")
+
+
+def trained(parts: workload.Workload, path: str, raw: np.ndarray, frames: np.ndarray) -> np.ndarray:
+    """Predictions for `raw` after three steps, which `path` keeps."""
+    with quick_session() as session:
+        ops = graph.build(
+            parts.inputter, parts.modeler, deploy.DeploymentConfig(clone_on_cpu=True), OptimizerConfig()
+        )
+        session.run(tf.global_variables_initializer())
+        session.run(ops.input.initializer, {ops.input.files: parts.inputter.files()})
+        for _ in range(3):
+            session.run(ops.train_op)
+        tf.train.Saver().save(session, path, write_meta_graph=False)
+        feeds = {ops.predict.input_batch_raw: raw, ops.predict.num_frames: frames}
+        return session.run(ops.predict.predictions, feeds)
+
+
+def parsed(parts: workload.Workload, given: list[bytes]) -> list[np.ndarray]:
+    """What the reader makes of records: float features and numbers of frames."""
+    with quick_session() as session:
+        batch = parts.reader.prepare_serialized_examples(tf.constant(given))
+        return session.run([parts.reader.video_matrix(batch), batch.num_frames])
+
+
+def restored(parts: workload.Workload, path: str, given: list[bytes]) -> np.ndarray:
+    """Predictions of a graph built anew, with the weights of the checkpoint."""
+    with quick_session() as session:
+        batch = parts.reader.prepare_serialized_examples(tf.constant(given))
+        predictions = parts.modeler.predict(batch).predictions
+        tf.train.Saver().restore(session, path)
+        return session.run(predictions)
+
+
+def reloaded(folder: str, given: list[bytes]) -> dict[str, Any]:
+    """What the SavedModel gives, without any code of the model."""
+    with quick_session() as session:
+        loaded = tf.saved_model.loader.load(session, [tf.saved_model.tag_constants.SERVING], folder)
+        signature = loaded.signature_def["serving_default"]
+        fetches = {name: info.name for name, info in signature.outputs.items()}
+        return session.run(fetches, {signature.inputs["example_bytes"].name: given})
+
+
+@pytest.mark.parametrize("name", models.names())
+def test_train_checkpoint_restore_export_and_reload_agree(name: str, tmp_path: pathlib.Path) -> None:
+    given, path = records(models.get(name).level, sizes_of(name)), str(tmp_path / "model.ckpt")
+    parts = parts_of(name, write_shard(tmp_path / "some.tfrecord", given))
+    live = trained(parts, path, *parsed(parts, given))
+    assert np.ptp(live) > 0
+    np.testing.assert_allclose(restored(parts, path, given), live, rtol=1e-5, atol=1e-7)
+    export_saved_model(str(tmp_path / "export"), path, parts.reader, parts.modeler)
+    found = reloaded(str(tmp_path / "export"), given)
+    assert found["video_id"].tolist() == [b"abc0", b"abc1", b"abc2", b"abc3"]
+    assert found["class_indexes"].shape == (len(LENGTHS), C)
+    of_classes = np.take_along_axis(live, found["class_indexes"], 1)
+    np.testing.assert_allclose(found["predictions"], of_classes, rtol=1e-5, atol=1e-7)

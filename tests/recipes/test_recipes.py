@@ -1,0 +1,67 @@
+"""Every model has recipes that our parser takes, and one figure wherever it is told."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import pytest
+
+from recipes import figures, files
+from yt8m import flags, models
+from yt8m.tools.sample_data.command import config
+
+every_model = pytest.mark.parametrize("name", models.names())
+both_sizes = pytest.mark.parametrize("folder", [files.FOLDER, files.SMALL], ids=["full", "small"])
+
+
+def test_there_is_a_recipe_for_each_model_and_no_other() -> None:
+    for folder in (files.FOLDER, files.SMALL):
+        found = {path.stem for path in folder.glob("*.flags")} - {files.DATA.stem}
+        assert found == set(models.names())
+    assert files.names() == models.names()
+
+
+@every_model
+@both_sizes
+def test_recipes_parse(name: str, folder: pathlib.Path) -> None:
+    """By the parser of train.py, with all that it refuses."""
+    parsed = flags.train_config([f"--flagfile={folder / name}.flags"])
+    assert parsed.model.model == name
+    assert parsed.data.frame_features == (files.level(name) == "frame")
+    assert parsed.data.feature_sizes == (1024, 128)
+    assert parsed.data.num_classes == (config_of_data().num_classes if folder == files.SMALL else 3862)
+    assert parsed.seed == 0
+
+
+@every_model
+@both_sizes
+def test_recipes_say_where_they_come_from(name: str, folder: pathlib.Path) -> None:
+    text = (folder / f"{name}.flags").read_text()
+    relative = (folder / f"{name}.flags").relative_to(files.FOLDER.parent)
+    assert f"# Command: yt8m train --flagfile={relative} " in text
+    if folder == files.FOLDER:
+        assert re.search("^# Source: .+", text, re.MULTILINE)
+        assert re.search("^# Published: .+", text, re.MULTILINE)
+
+
+@every_model
+def test_one_figure_is_told_everywhere(name: str) -> None:
+    stated = {files.stated(folder / f"{name}.flags") for folder in (files.FOLDER, files.SMALL)}
+    assert stated == {figures.read_table(files.DOCS)[name].gap}
+    assert 0 < stated.pop() < 1
+
+
+def test_the_figures_bear_out_the_claims() -> None:
+    gaps = {name: row.gap for name, row in figures.read_table(files.DOCS).items()}
+    assert figures.broken_claims(gaps, margin=0.0) == []
+    assert set(figures.IN_ORDER + figures.WEIGHED) <= set(gaps)
+
+
+def config_of_data():
+    """What the sample data of the recipes are."""
+    return config([f"--flagfile={files.DATA}", "--out_dir=x"])
+
+
+def test_the_sample_data_hide_classes_in_time() -> None:
+    assert config_of_data().temporal
