@@ -1,4 +1,4 @@
-# make demo: sample data, training, evaluation, predictions. make test: every check. make help lists the rest.
+# make demo: sample data, training, evaluation, predictions. make test: the checks. make help lists the rest.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
@@ -14,12 +14,13 @@ RECIPES_ARGS ?=
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3.10 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test lint format bench recipes clean
+.PHONY: help venv demo test test-all lint format bench recipes clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
 	@echo 'make demo    sample data, a model trained on two towers, its figures and predictions, in demo/'
 	@echo 'make test    format, lint, types, layers, tests'
+	@echo 'make test-all  the same, with the clusters of killed processes and the longest runs'
 	@echo 'make lint    all of that but the tests'
 	@echo 'make format  put the code into format'
 	@echo 'make bench   speeds, as ratios to bare matmuls timed in the same run; BENCH_ARGS=--rows=... for some'
@@ -63,6 +64,9 @@ lint: $(INSTALLED)
 	$(BIN)/lint-imports
 
 test: lint
+	$(BIN)/pytest -n 2 -m 'not heavy' $(PYTEST_ARGS)
+
+test-all: lint
 	$(BIN)/pytest -n 2 $(PYTEST_ARGS)
 
 format: $(INSTALLED)

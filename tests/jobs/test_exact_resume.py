@@ -53,6 +53,7 @@ def weights(folder: pathlib.Path, step: int) -> dict[str, np.ndarray]:
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 @pytest.mark.parametrize("towers", [1, 2])
 def test_the_next_twenty_steps_are_those_of_the_unbroken_run(tmp_path: pathlib.Path, towers: int) -> None:

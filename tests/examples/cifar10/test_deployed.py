@@ -114,6 +114,7 @@ def wait_for(text, log, started):
     raise AssertionError(f"{text!r} was never written:\n{log.read_text()}")
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_two_workers_train_the_variables_of_a_server_and_all_end(tmp_path):
     server, *workers = hosts(3)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.heavy]
 
 
 def test_a_late_worker_joins_and_a_killed_one_comes_back(cluster: Callable, stop: Callable) -> None:

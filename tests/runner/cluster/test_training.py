@@ -10,7 +10,7 @@ import pytest
 
 from yt8m.lazy import tf
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.heavy]
 
 
 def test_all_train_read_their_own_records_once_and_end(cluster: Callable, tmp_path: pathlib.Path) -> None:
