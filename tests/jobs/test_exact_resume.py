@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import subprocess
 import sys
@@ -10,8 +9,7 @@ import sys
 import numpy as np
 import pytest
 from golden_data import golden
-
-from yt8m.lazy import tf
+from jobs.small_run import losses, weights
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -41,16 +39,6 @@ def train(folder: pathlib.Path, steps: int, *more: str) -> str:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stderr
-
-
-def losses(folder: pathlib.Path) -> dict[int, float]:
-    lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
-    return {line["step"]: line["loss"] for line in lines}
-
-
-def weights(folder: pathlib.Path, step: int) -> dict[str, np.ndarray]:
-    reader = tf.train.load_checkpoint(str(folder / f"model.ckpt-{step}"))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 @pytest.mark.heavy
