@@ -64,7 +64,8 @@ def test_killed_while_it_saves_it_goes_on_bit_for_bit(
     train(unbroken, max_steps=last + 20, exact_resume=True, model_dir=str(tmp_path / "unbroken_run"))
     expected = (tmp_path / "unbroken").read_text().splitlines()
     got = (tmp_path / "resumed").read_text().splitlines()
-    assert 20 <= len(got) <= 22
+    # The checkpoint is of the last step whose loss was written, or of one before or after it.
+    assert 19 <= len(got) <= 22
     assert got == expected[-len(got) :]
     assert (tmp_path / "killed").read_text().splitlines() == expected[:last]
 
