@@ -38,7 +38,7 @@ def described(x: np.ndarray, v: Variables, scope: str, groups: int, clusters: in
         for g in range(groups):
             a = attention[i, g] * softmax(scores[i, g * clusters : (g + 1) * clusters])
             y += a[:, None] * (wide[i, g * pieces : (g + 1) * pieces] - centres)
-    return norm(l2(l2(y).ravel()), v, f"{scope}vlad_bn")
+    return norm(l2(y).ravel(), v, f"{scope}vlad_bn")
 
 
 def logits(x: np.ndarray, v: Variables, scope: str = "") -> np.ndarray:

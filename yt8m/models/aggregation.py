@@ -47,16 +47,26 @@ def masses(shares: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(shares, 1)[:, :, tf.newaxis]
 
 
+def side_by_side(described: tf.Tensor) -> tf.Tensor:
+    """[B, K, D] -> [B, K * D], each cluster brought to length 1."""
+    clusters = tf.nn.l2_normalize(described, -1)
+    return tf.reshape(clusters, [-1, described.shape[1] * described.shape[2]])
+
+
 def flatten(described: tf.Tensor) -> tf.Tensor:
     """[B, K, D] -> [B, K * D]: each cluster to length 1, then all of it (Arandjelovic et al. 2016)."""
-    clusters = tf.nn.l2_normalize(described, -1)
-    return tf.nn.l2_normalize(tf.reshape(clusters, [-1, described.shape[1] * described.shape[2]]), -1)
+    return tf.nn.l2_normalize(side_by_side(described), -1)
+
+
+def residuals(net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
+    """V_k = sum_i a_ik (x_i - c_k), [B, K, D] (Arandjelovic et al. 2016, equation 4)."""
+    centres = anchors(net, "centres", shares.shape[-1], inputs.shape[-1])
+    return gathered(shares, inputs) - masses(shares) * centres
 
 
 def vlad(net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-    """V_k = sum_i a_ik (x_i - c_k) (Arandjelovic et al. 2016, equation 4)."""
-    centres = anchors(net, "centres", shares.shape[-1], inputs.shape[-1])
-    return flatten(gathered(shares, inputs) - masses(shares) * centres)
+    """The residuals V_k, normalised and flat (Arandjelovic et al. 2016, section 3.1)."""
+    return flatten(residuals(net, shares, inputs))
 
 
 def rvlad(shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:

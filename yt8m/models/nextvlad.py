@@ -67,7 +67,11 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
         return gating.squeeze_excite(net, hidden, self.gating_reduction, valid=valid)
 
     def _vlad(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor, index: int) -> tf.Tensor:
-        """y_k = sum over frames i and groups g of m_i a_g a_gk (x_ig - c_k), flat [B, K * width]."""
+        """y_k = sum over frames i and groups g of m_i a_g a_gk (x_ig - c_k), flat [B, K * width].
+
+        Each y_k has length 1, the whole has not: batch normalisation follows, and shorter values would
+        drown in its epsilon.
+        """
         clusters, groups = self._half(self.nextvlad_cluster_size, index), self._half(self.groups, index)
         width = self._width(index, int(inputs.shape[-1]))
         expanded = net.dense(inputs, groups * width, "expansion")
@@ -79,7 +83,8 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
         pieces = tf.shape(inputs)[1] * groups
         shares = tf.nn.softmax(tf.reshape(scores, [-1, pieces, clusters]))
         shares *= tf.reshape(attention, [-1, pieces, 1])
-        return aggregation.vlad(net, shares, tf.reshape(expanded, [-1, pieces, width]))
+        described = aggregation.residuals(net, shares, tf.reshape(expanded, [-1, pieces, width]))
+        return aggregation.side_by_side(described)
 
     def _width(self, index: int, size: int) -> int:
         """Features of one group of the stream `index` with `size` features."""
