@@ -33,8 +33,10 @@ COMMANDS = {
         "yt8m.ensemble", "join predictions of several models, or make one model of several runs"
     ),
     "inspect": Command("yt8m.tools.inspect_shards", "show what TFRecord shards hold, and what is damaged"),
+    "verify": Command("yt8m.tools.verify", "check that shards are whole; write a manifest of their counts"),
     "predict": Command("yt8m.tools.predict", "what a model says of a few records, in words"),
     "vocabulary": Command("yt8m.tools.vocabulary_search", "find classes: yt8m vocabulary search TEXT"),
+    "report": Command("yt8m.tools.report", "a page of figures and pictures, of one run or of several"),
     "score": Command("yt8m.tools.score", "GAP, Hit@1, PERR and mAP of a prediction file"),
     "segment-eval": Command("yt8m.tools.segment_eval", "MAP@n of a file of ranked segments"),
     "completion": Command("yt8m.completion", "let the shell finish commands, flags and names"),
@@ -42,9 +44,9 @@ COMMANDS = {
 
 # In the order of work; a command that no group names stands under the last heading.
 _GROUPS = {
-    "get and look at data": ("download", "sample-data", "inspect", "from-mediapipe", "vocabulary"),
+    "get and look at data": ("download", "sample-data", "inspect", "verify", "from-mediapipe", "vocabulary"),
     "train": ("train", "cloud-job"),
-    "measure": ("eval", "score", "segment-eval"),
+    "measure": ("eval", "report", "score", "segment-eval"),
     "use a model": ("predict", "inference", "json-to-csv", "ensemble", "average-checkpoints", "export"),
 }
 
@@ -52,7 +54,7 @@ _EXAMPLES = """\
 examples:
   yt8m sample-data --out_dir=data
   yt8m train --train_data_pattern='data/video/train/*.tfrecord' --train_dir=runs/first
-  yt8m eval --train_dir=runs/first --eval_data_pattern='data/video/validate/*.tfrecord' --run_once
+  yt8m eval --train_dir=runs/first --eval_data_pattern='data/video/validate/*.tfrecord' --run_once --report
   yt8m predict --model=runs/first data/video/test/test0000.tfrecord
   yt8m inference --train_dir=runs/first --input_data_pattern='data/video/test/*.tfrecord' \\
     --output_file=predictions.csv

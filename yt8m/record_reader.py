@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,22 @@ from yt8m.records import masked_crc
 
 Values = list[bytes] | list[int] | list[float]
 
-_LARGEST = 1 << 31  # no record of this field comes near; a longer one is a damaged length
+_USUAL = 1 << 24  # a read of more bytes than there are would set aside memory for all of them
+_GZIP = b"\x1f\x8b"
 
 
 class DamagedError(RunError):
-    """A shard that cannot be read on; what came before is sound."""
+    """A shard that cannot be read on; what came before is sound.
+
+    Attributes:
+      path: of the shard.
+      record: number of the damaged record, from 0.
+      what: what is wrong with it.
+    """
+
+    def __init__(self, path: str, record: int, what: str) -> None:
+        super().__init__(f"{path}: record {record}: {what}; fetch the file again, or leave it out.")
+        self.path, self.record, self.what = path, record, what
 
 
 class Feature(NamedTuple):
@@ -73,23 +84,45 @@ def read_shard(path: str) -> Iterator[bytes]:
       DamagedError: names the file and the number of the record (from 0) that is damaged or cut short.
     """
     with storage.open_read(path) as file:
-        number = 0
-        while header := file.read(12):
-            if len(header) < 12 or header[8:] != masked_crc(header[:8]):
-                raise DamagedError(_damage(path, number, "its length is damaged or cut short"))
-            (length,) = struct.unpack("<Q", header[:8])
-            body = file.read(length + 4) if length < _LARGEST else b""
-            if len(body) < length + 4:
-                raise DamagedError(_damage(path, number, "it is cut short"))
-            payload = body[:length]
-            if body[length:] != masked_crc(payload):
-                raise DamagedError(_damage(path, number, "its checksum is wrong"))
-            yield payload
-            number += 1
+        yield from read_records(file, path)
 
 
-def _damage(path: str, number: int, what: str) -> str:
-    return f"{path}: record {number}: {what}; fetch the file again, or leave it out."
+def read_records(file: BinaryIO, path: str, number: int = 0) -> Iterator[bytes]:
+    """The records of an open shard from its present place on.
+
+    Args:
+      file: at the beginning of a record.
+      path: for what is raised, which is as in `read_shard`.
+      number: of the record that comes first.
+    """
+    while header := file.read(12):
+        if len(header) < 12 or header[8:] != masked_crc(header[:8]):
+            raise DamagedError(path, number, _about_header(header, number))
+        (length,) = struct.unpack("<Q", header[:8])
+        body = file.read(length + 4) if _is_there(file, length) else b""
+        if len(body) < length + 4:
+            raise DamagedError(path, number, "it is cut short")
+        payload = body[:length]
+        if body[length:] != masked_crc(payload):
+            raise DamagedError(path, number, "its checksum is wrong")
+        yield payload
+        number += 1
+
+
+def _about_header(header: bytes, number: int) -> str:
+    if number == 0 and header.startswith(_GZIP):
+        return "the file is compressed by gzip, and read as plain; unpack it (gunzip)"
+    return "its length is damaged or cut short"
+
+
+def _is_there(file: BinaryIO, length: int) -> bool:
+    """Whether so many bytes can follow; for a length beyond the usual the file's end is looked up."""
+    if length < _USUAL:
+        return True
+    here = file.tell()
+    end = file.seek(0, 2)
+    file.seek(here)
+    return length <= end - here
 
 
 def parse(payload: bytes, with_lists: bool = True) -> Record:
