@@ -63,11 +63,12 @@ class DataConfig(_Checked):
 
 @dataclass(frozen=True)
 class ModelConfig(_Checked):
-    """Which model and label loss, and the model's hyper-parameters by name."""
+    """Which model and label loss, and the hyper-parameters of both by name."""
 
     model: str = option("LogisticModel", "the model: one of those listed below, or package.module:Class")
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
     label_loss: str = option("CrossEntropyLoss", "the loss on the labels, by name or as package.module:Class")
+    loss_hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

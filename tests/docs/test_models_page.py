@@ -31,7 +31,12 @@ def test_the_model_and_the_loss_of_the_page_train(
     monkeypatch.syspath_prepend(tmp_path)
     generate(SampleConfig("data", "frame", 12, 6, 0, num_classes=4, shards=1, min_frames=10, max_frames=12))
     words = ["--frame_features", "--num_classes=4", "--batch_size=6", "--max_steps=3", "--train_dir=run"]
-    words += ["--model=my_models:BestFramesModel", "--units=8", "--label_loss=my_losses:BrierLoss"]
+    words += [
+        "--model=my_models:BestFramesModel",
+        "--units=8",
+        "--label_loss=my_losses:BrierLoss",
+        "--scale=2",
+    ]
     assert train.main([*words, "--train_data_pattern=data/frame/train/*", "--feature_names=rgb,audio"]) == 0
     assert (
         evaluation.main(["--train_dir=run", "--run_once", "--eval_data_pattern=data/frame/validate/*"]) == 0

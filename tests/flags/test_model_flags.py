@@ -96,3 +96,18 @@ def test_what_only_the_classifier_has_goes_to_it():
         flags.train_config([*words, "--video_level_classifier_model=LogisticModel"])
     with pytest.raises(UsageError, match=r"^--moe_num_mixtures must be at least 1"):
         flags.train_config([*words[:-1], "--moe_num_mixtures=0"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--groups=7"], r"^--groups must divide expansion x features; feature 0 has 1024 x 2 for 7"),
+        (["--feature_names=audio"], "whitening of the 1024 rgb features, but --feature_sizes is 128"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("files_are_here", [True, False])
+def test_sizes_that_a_model_cannot_take_are_refused_by_its_flags(words, message, files_are_here):
+    with pytest.raises(UsageError, match=message):
+        flags.train_config(
+            ["--model=NeXtVladModel", "--frame_features", *words], files_are_here=files_are_here
+        )

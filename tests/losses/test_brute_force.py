@@ -68,8 +68,8 @@ def pairwise(b: int, c: int, eps: float, w: np.ndarray) -> float:
 
 
 CASES = {
-    "LabelSmoothingLoss": ({"smoothing": 0.3}, smoothed),
-    "FocalLoss": ({"gamma": 3.0}, focal),
+    "LabelSmoothingLoss": ({"label_smoothing": 0.3}, smoothed),
+    "FocalLoss": ({"focal_gamma": 3.0}, focal),
     "WeightedCrossEntropyLoss": ({"positive_weight": 4.0}, positive),
     "BatchAgreementLoss": ({"agreement_weight": 0.5}, agreement),
     "PairwiseHingeLoss": ({"pairwise_margin": 0.3}, pairwise),
@@ -100,6 +100,6 @@ def test_segment_fine_tuning(classes: tuple[int, ...]) -> None:
             # A rating is a label or its absence; what was not rated bears no label.
             rows.append(cost + 0.5 * np.mean([cross_entropy(P[b, c], 0, eps) for c in unrated] or [0]))
         expected.append(np.mean(rows))
-    fields = {"alpha": 0.5, "segment_classes": classes}
+    fields = {"unrated_weight": 0.5, "segment_classes": classes}
     got = both_forms("SegmentFineTuningLoss", fields, rated, LABELS * rated)
     np.testing.assert_allclose(got, expected, rtol=1e-5)

@@ -12,7 +12,7 @@ CASES = {
     "cross_entropy_weighted": ("CrossEntropyLoss", {}, "predictions", True),
     "cross_entropy_edge": ("CrossEntropyLoss", {}, "edge_predictions", False),
     "hinge_b1": ("HingeLoss", {}, "hinge_predictions", False),
-    "hinge_b0.5": ("HingeLoss", {"b": 0.5}, "hinge_predictions", False),
+    "hinge_b0.5": ("HingeLoss", {"hinge_margin": 0.5}, "hinge_predictions", False),
     "hinge_on_probabilities": ("HingeLoss", {}, "predictions", False),
     "softmax": ("SoftmaxLoss", {}, "softmax_predictions", False),
     "softmax_on_probabilities": ("SoftmaxLoss", {}, "predictions", False),

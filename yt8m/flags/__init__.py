@@ -62,10 +62,9 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
     config = _section(TrainConfig, given, config)
     checks.check_names(config.model, config.optimizer.optimizer)
     model = with_hyper_parameters(config.model, _hyper_parameters(given, declared.train()))
+    checks.check_features(config.data, model)
     if files_are_here:
-        checks.check_data(config.data, model, "train_data_pattern")
-    else:
-        check_level(model.model, config.data.frame_features)
+        checks.check_files("train_data_pattern", config.data.data_pattern)
     return dataclasses.replace(config, model=model)
 
 
@@ -113,9 +112,10 @@ def read(
 def _given(
     program: str, purpose: str, known: Callable[[], list[declared.Flag]], words: Sequence[str]
 ) -> dict[str, Any]:
-    """The flags that were given, those of the models among them."""
+    """The flags that were given, those of the models and losses among them."""
     flags = known()
-    flags += declared.hyper_parameters(flags, chosen=find_word("model", words))
+    model, loss = find_word("model", words), find_word("label_loss", words)
+    flags += declared.hyper_parameters(flags, model, loss, of_losses=known is not declared.inference)
     names = {"models": models.names(), "losses": losses.names(), "optimizers": OPTIMIZERS}
     return _parsed(program, purpose, flags, words, names)
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from yt8m import losses, models, storage
-from yt8m.config import DataConfig, ModelConfig
+from yt8m.config import KNOWN_SIZES, DataConfig, ModelConfig
 from yt8m.errors import UsageError, suggestion
-from yt8m.flags.declared import owners_of_hyper_parameters
+from yt8m.flags.declared import owners
 from yt8m.flags.optimizers import OPTIMIZERS
 
 
@@ -69,44 +69,79 @@ def check_files(flag: str, pattern: str) -> None:
 
 
 def with_hyper_parameters(model: ModelConfig, given: Mapping[str, Any]) -> ModelConfig:
-    """`model` with the given flags put over its hyper-parameters, the rest at their defaults.
+    """`model` with the given flags put over its hyper-parameters and its loss's, the rest at their defaults.
 
     What the model does not have goes to its video-level classifier, where it has one.
 
     Raises:
-      UsageError: neither has a flag that is given, or a value cannot be.
+      UsageError: none of them has a flag that is given, or a value cannot be.
     """
-    cls = models.get(model.model)
+    of_loss = _of_the_loss(model, given)
+    own = models.hyper_parameters(models.get(model.model))
+    of_model = {name: value for name, value in given.items() if name not in of_loss or name in own}
+    return dataclasses.replace(
+        model,
+        hyper_parameters=_filled("model", models, model.model, model.hyper_parameters, of_model),
+        loss_hyper_parameters=_filled(
+            "label_loss", losses, model.label_loss, model.loss_hyper_parameters, of_loss
+        ),
+    )
+
+
+def _of_the_loss(model: ModelConfig, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the chosen loss has, or some loss and no model."""
+    own = losses.hyper_parameters(losses.get(model.label_loss))
+    of_losses = owners(losses).keys() - owners(models, model.model).keys()
+    return {name: value for name, value in given.items() if name in own or name in of_losses}
+
+
+def _filled(
+    flag: str, catalogue: Any, name: str, saved: Mapping[str, Any], given: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """All hyper-parameters of the class `name` of `catalogue`, chosen by `flag`."""
+    cls = catalogue.get(name)
     if not dataclasses.is_dataclass(cls):  # of the user's own, without declared hyper-parameters
-        _refuse_foreign(model.model, given)
-        return model
+        _refuse_foreign(flag, catalogue, name, given)
+        return saved
     arranged = cls.arrange(given) if hasattr(cls, "arrange") else given
-    _refuse_foreign(model.model, {n: v for n, v in given.items() if n in arranged.keys() - _fields(cls)})
+    foreign = {n: v for n, v in given.items() if n in arranged.keys() - _fields(cls)}
+    _refuse_foreign(flag, catalogue, name, foreign)
     try:
-        made = models.create(model.model, {**model.hyper_parameters, **given})
+        made = catalogue.create(name, {**saved, **given})
     except UsageError as error:
         raise UsageError(as_flag(error)) from error
-    values = {name: getattr(made, name) for name in _fields(cls)}
-    return dataclasses.replace(model, hyper_parameters=values)
+    return {field: getattr(made, field) for field in _fields(cls)}
 
 
-def check_data(data: DataConfig, model: ModelConfig, flag: str) -> None:
-    """All that can be known of the data before a file is opened."""
+def check_features(data: DataConfig, model: ModelConfig) -> None:
+    """Refuses a model that cannot take features of these kinds and sizes."""
+    cls, sizes = models.get(model.model), data.feature_sizes
     check_level(model.model, data.frame_features)
-    check_files(flag, data.data_pattern)
+    if getattr(cls, "input_transform", "") == "reverse_whitening" and KNOWN_SIZES["rgb"] not in sizes:
+        raise UsageError(
+            f"--model={model.model} undoes the whitening of the {KNOWN_SIZES['rgb']} rgb features, but "
+            f"--feature_sizes is {','.join(map(str, sizes))}; add rgb to --feature_names, or choose another "
+            "--model."
+        )
+    if "feature_sizes" in models.hyper_parameters(cls):
+        try:
+            models.create(model.model, {**model.hyper_parameters, "feature_sizes": sizes})
+        except UsageError as error:
+            raise UsageError(as_flag(error)) from error
 
 
 def _fields(cls: Any) -> list[str]:
     return [field.name for field in dataclasses.fields(cls) if field.init]
 
 
-def _refuse_foreign(model: str, foreign: Mapping[str, Any]) -> None:
-    """Refuses hyper-parameters that the model does not have, naming the models that have them."""
+def _refuse_foreign(flag: str, catalogue: Any, chosen: str, foreign: Mapping[str, Any]) -> None:
+    """Refuses hyper-parameters that the model or loss does not have, naming those that have them."""
     for name, value in foreign.items():
-        owners = [owner for owner, _ in owners_of_hyper_parameters(model).get(name, [])]
+        having = [owner for owner, _ in owners(catalogue, chosen).get(name, [])]
+        none = f"no {flag.replace('_', ' ')}"
         raise UsageError(
-            f"--{name}={value}: {model} has no such hyper-parameter; {', '.join(owners) or 'no model'} has. "
-            f"Leave the flag out or choose another --model."
+            f"--{name}={value}: {chosen} has no such hyper-parameter; {', '.join(having) or none} has. "
+            f"Leave the flag out or choose another --{flag}."
         )
 
 

@@ -1,4 +1,4 @@
-"""Which flags each program has: derived from the fields of its config and of the models."""
+"""Which flags each program has: derived from the fields of its config, of the models and of the losses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import typing
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from yt8m import config, models, options
+from yt8m import config, losses, models, options
 from yt8m.errors import UsageError
 
 
@@ -65,35 +65,41 @@ def inference() -> list[Flag]:
     return of(config.InferenceConfig, "Inference")
 
 
-def hyper_parameters(taken: Iterable[Flag], chosen: str = "") -> list[Flag]:
-    """The hyper-parameters of all models as flags; one flag where several models share a name.
+def hyper_parameters(
+    taken: Iterable[Flag], model: str = "", loss: str = "", *, of_losses: bool = True
+) -> list[Flag]:
+    """The hyper-parameters of all models and losses as flags; one flag where several share a name.
 
     Args:
       taken: other flags, whose names are not given twice.
-      chosen: the model asked for. Its types win, and where it is a `package.module:Class` of the
+      model, loss: those asked for. Their types win, and where one is a `package.module:Class` of the
         user's own it brings its flags along.
+      of_losses: False for a program that has no loss.
     """
-    names, owners = {flag.name for flag in taken}, owners_of_hyper_parameters(chosen)
-    return [
-        Flag(name, _plain(found[0][1].type), None, _shared_help(found), "Hyper-parameters of the models")
-        for name, found in owners.items()
-        if name not in names
-    ]
+    names, made = {flag.name for flag in taken}, []
+    kinds = [("models", models, model), ("losses", losses, loss)]
+    for kind, catalogue, chosen in kinds if of_losses else kinds[:1]:
+        for name, found in owners(catalogue, chosen).items():
+            if name not in names:
+                names.add(name)
+                group = f"Hyper-parameters of the {kind}"
+                made.append(Flag(name, _plain(found[0][1].type), None, _shared_help(found), group))
+    return made
 
 
-def owners_of_hyper_parameters(chosen: str = "") -> dict[str, list[tuple[str, options.Option]]]:
-    """{hyper-parameter: [(model, its declaration), ...]}, the chosen model first."""
-    owners: dict[str, list[tuple[str, options.Option]]] = {}
-    for model in dict.fromkeys([*_loadable(chosen), *models.names()]):
-        for name, option in models.hyper_parameters(models.get(model)).items():
-            owners.setdefault(name, []).append((model, option))
-    return owners
+def owners(catalogue: Any, chosen: str = "") -> dict[str, list[tuple[str, options.Option]]]:
+    """{hyper-parameter: [(class, its declaration), ...]} of `models` or `losses`, the chosen one first."""
+    found: dict[str, list[tuple[str, options.Option]]] = {}
+    for owner in dict.fromkeys([*_loadable(catalogue, chosen), *catalogue.names()]):
+        for name, option in catalogue.hyper_parameters(catalogue.get(owner)).items():
+            found.setdefault(name, []).append((owner, option))
+    return found
 
 
-def _loadable(model: str) -> Sequence[str]:
-    """The model where it can be found; what is wrong with its name is said once all flags are read."""
+def _loadable(catalogue: Any, chosen: str) -> Sequence[str]:
+    """The class where it can be found; what is wrong with its name is said once all flags are read."""
     try:
-        return [model] if model and isinstance(models.get(model), type) else []
+        return [chosen] if chosen and isinstance(catalogue.get(chosen), type) else []
     except UsageError:
         return []
 

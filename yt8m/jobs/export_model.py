@@ -7,7 +7,7 @@ import os
 
 from absl import logging
 
-from yt8m import losses, readers, run_dir, runner
+from yt8m import readers, run_dir, runner
 from yt8m.config import DataConfig, OptimizerConfig, TrainConfig
 from yt8m.config_export import ExportConfig
 from yt8m.errors import RunError
@@ -41,7 +41,7 @@ def export(config: ExportConfig) -> int:
         os.makedirs(part)
         parameters = _write(part, config, run, checkpoint, parts)
         prefix = os.path.join(part, NAME, NAME)
-        loss = losses.create(run.model.label_loss)
+        loss = workload.create_loss(run.model)
         after = _gap(config, OptimizerConfig(), prefix, MetaGraphModeler(prefix, config.top_k, loss), data)
         run_dir.write(part, dataclasses.replace(run, train_dir=config.out))
         step = checkpoints.step_of(checkpoint)

@@ -99,6 +99,7 @@ def flags(run: TrainConfig) -> list[str]:
     found["model"] = run.model.model
     found |= {"feature_names": run.data.feature_names, "feature_sizes": run.data.feature_sizes}
     found |= dict(_hyper_parameters(run.model.hyper_parameters))
+    found |= dict(_hyper_parameters(run.model.loss_hyper_parameters))
     return [f"--{name}={shown(found[name])}" for name in sorted(found)]
 
 

@@ -140,6 +140,7 @@ def _signature(config: TrainConfig) -> Mapping[str, Any]:
         "hyper_parameters": dict(config.model.hyper_parameters),
         "label_loss": config.model.label_loss,
         "precision": config.devices.precision,
+        "loss_hyper_parameters": dict(config.model.loss_hyper_parameters),
         "feature_names": data.feature_names,
         "feature_sizes": data.feature_sizes,
         "num_classes": data.num_classes,

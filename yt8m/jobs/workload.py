@@ -29,7 +29,7 @@ def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> 
     reader = readers.reader_for(data)
     modeler = VideoModeler(
         create_model(model, data),
-        losses.get(model.label_loss)() if mode != "infer" else None,
+        create_loss(model) if mode != "infer" else None,
         data.num_classes,
         top_k,
         data.feature_sizes,
@@ -59,6 +59,11 @@ def create_training(config: TrainConfig) -> Workload:
         distill_weight=config.distillation.distill_weight,
     )
     return parts._replace(modeler=modeler)
+
+
+def create_loss(model: ModelConfig) -> Any:
+    """An instance of the label loss."""
+    return losses.create(model.label_loss, model.loss_hyper_parameters)
 
 
 def create_model(model: ModelConfig, data: DataConfig) -> Any:

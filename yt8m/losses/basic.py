@@ -35,13 +35,13 @@ class CrossEntropyLoss(ClassLoss):
 @register
 @dataclass(frozen=True)
 class HingeLoss(ClassLoss):
-    """max(0, b - (2y - 1) x), on predictions or on logits."""
+    """max(0, margin - (2y - 1) x), on predictions or on logits."""
 
-    b: float = option(1.0, "margin that a class has to keep from 0 on its side", minimum=0)
+    hinge_margin: float = option(1.0, "by how much a score has to be on its side of 0", minimum=0)
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The same on predictions as on logits."""
-        return tf.nn.relu(self.b - (2.0 * labels - 1.0) * predictions)
+        return tf.nn.relu(self.hinge_margin - (2.0 * labels - 1.0) * predictions)
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The same on logits as on predictions."""
@@ -50,7 +50,7 @@ class HingeLoss(ClassLoss):
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """-(2y - 1) where the margin is not kept."""
         signs = 2.0 * labels - 1.0
-        return weighted(tf.where(signs * logits < self.b, -signs, tf.zeros_like(signs)), weights)
+        return weighted(tf.where(signs * logits < self.hinge_margin, -signs, tf.zeros_like(signs)), weights)
 
 
 @register

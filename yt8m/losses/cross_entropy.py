@@ -17,7 +17,7 @@ from yt8m.options import option
 class LabelSmoothingLoss(CrossEntropyLoss):
     """Cross-entropy with y (1 - e) + e |y| / C for y: a share e of a row's labels goes to all classes."""
 
-    smoothing: float = option(0.1, "e, the share of the labels that is spread", minimum=0, maximum=1)
+    label_smoothing: float = option(0.1, "e, the share of the labels that is spread", minimum=0, maximum=1)
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """Of the smoothed labels."""
@@ -33,7 +33,7 @@ class LabelSmoothingLoss(CrossEntropyLoss):
 
     def _smooth(self, labels: tf.Tensor) -> tf.Tensor:
         mean = tf.reduce_mean(labels, 1, keepdims=True)
-        return labels * (1.0 - self.smoothing) + self.smoothing * mean
+        return labels * (1.0 - self.label_smoothing) + self.label_smoothing * mean
 
 
 @register
@@ -64,27 +64,27 @@ class WeightedCrossEntropyLoss(ClassLoss):
 class FocalLoss(ClassLoss):
     """-(1 - p_t)^gamma log p_t, p_t = p for a label and 1 - p otherwise (Lin et al. 2017, equation 4)."""
 
-    gamma: float = option(2.0, "how much less a class counts the better it is told", minimum=0)
+    focal_gamma: float = option(2.0, "how much less a class counts the better it is told", minimum=0)
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """With 1e-5 inside the logarithms."""
-        hits = tf.pow(1.0 - predictions, self.gamma) * tf.math.log(predictions + EPSILON)
-        passes = tf.pow(predictions, self.gamma) * tf.math.log(1.0 - predictions + EPSILON)
+        hits = tf.pow(1.0 - predictions, self.focal_gamma) * tf.math.log(predictions + EPSILON)
+        passes = tf.pow(predictions, self.focal_gamma) * tf.math.log(1.0 - predictions + EPSILON)
         return -labels * hits - (1.0 - labels) * passes
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """Exact for every logit; a power of a probability is the exponential of its logarithm's multiple."""
         missed, wrong = tf.nn.softplus(-logits), tf.nn.softplus(logits)  # -log p, -log(1 - p)
-        hits = tf.exp(-self.gamma * wrong) * missed
-        passes = tf.exp(-self.gamma * missed) * wrong
+        hits = tf.exp(-self.focal_gamma * wrong) * missed
+        passes = tf.exp(-self.focal_gamma * missed) * wrong
         return labels * hits + (1.0 - labels) * passes
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """(1 - p)^g (g p log p - (1 - p)) for a label, p^g (p - g (1 - p) log(1 - p)) otherwise."""
         missed, wrong = tf.nn.softplus(-logits), tf.nn.softplus(logits)
         p, q = tf.sigmoid(logits), tf.sigmoid(-logits)
-        hits = tf.exp(-self.gamma * wrong) * (self.gamma * p * missed + q)
-        passes = tf.exp(-self.gamma * missed) * (self.gamma * q * wrong + p)
+        hits = tf.exp(-self.focal_gamma * wrong) * (self.focal_gamma * p * missed + q)
+        passes = tf.exp(-self.focal_gamma * missed) * (self.focal_gamma * q * wrong + p)
         return weighted((1.0 - labels) * passes - labels * hits, weights)
 
 
@@ -143,7 +143,7 @@ class SegmentFineTuningLoss(ReweightedLoss):
     labels of the whole video, so that every unrated class of `segment_classes` is taken as absent.
     """
 
-    alpha: float = option(0.1, "weight of the unrated classes", minimum=0)
+    unrated_weight: float = option(0.1, "alpha, what the unrated classes together weigh", minimum=0)
     segment_classes: tuple[int, ...] = option((), "classes that segments are rated for; none: all")
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
@@ -156,4 +156,4 @@ class SegmentFineTuningLoss(ReweightedLoss):
             chosen = tf.one_hot(list(self.segment_classes), tf.shape(labels)[1])
             unrated *= tf.reduce_max(chosen, 0)
         count = tf.maximum(tf.reduce_sum(unrated, 1, keepdims=True), 1.0)
-        return weights + self.alpha * unrated / count
+        return weights + self.unrated_weight * unrated / count

@@ -62,7 +62,8 @@ def _job_flags() -> list[declared.Flag]:
 
 def _train_flags(words: Sequence[str]) -> list[declared.Flag]:
     known = declared.train()
-    return known + declared.hyper_parameters(known, chosen=find_word("model", words))
+    model, loss = find_word("model", words), find_word("label_loss", words)
+    return known + declared.hyper_parameters(known, model, loss)
 
 
 def _args(job: CloudJobConfig, given: Mapping[str, Any]) -> list[str]:
