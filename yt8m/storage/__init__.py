@@ -37,6 +37,7 @@ __all__ = [
     "remove_tree",
     "rename",
     "size",
+    "times",
     "write_atomic",
 ]
 
@@ -150,6 +151,11 @@ def makedirs(path: Path) -> None:
 def listdir(path: Path) -> list[str]:
     """The names in a folder, sorted; raises `NotFoundError` where there is no such folder."""
     return _store(os.fspath(path)).listdir(os.fspath(path))
+
+
+def times(path: Path) -> dict[str, float]:
+    """When each file right in a folder was last written, in seconds since 1970; raises as `listdir`."""
+    return _store(os.fspath(path)).times(os.fspath(path))
 
 
 def remove(path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import secrets
 import socket
 from typing import Any
 
@@ -31,9 +32,10 @@ class Locked(RunError):  # noqa: N818 - it is a state of the file, and reads so 
 
 
 def this_holder() -> bytes:
-    """What this process writes into a lock file."""
+    """What this process writes into a lock file; never twice the same."""
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-    return json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now}).encode()
+    holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
+    return json.dumps({**holder, "token": secrets.token_hex(8)}).encode()
 
 
 def parse_holder(content: bytes) -> dict[str, Any]:

@@ -5,44 +5,67 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import io
-import os
-import socket
 import tempfile
 from collections.abc import Iterator
-from typing import IO, Any, BinaryIO
+from contextlib import AbstractContextManager
+from typing import IO, Any, BinaryIO, cast
 
 from google.api_core import exceptions as api
-from google.cloud.storage.retry import DEFAULT_RETRY
 
-from yt8m.storage.failures import Locked, NotFoundError, parse_holder, this_holder
-from yt8m.storage.gcs_client import WILD, blob_at, client, named, parse
+from yt8m.storage import gcs_lock, gcs_transfer
+from yt8m.storage.failures import NotFoundError
+from yt8m.storage.gcs_client import WILD, ask, blob_at, client, parse
 
-# Locks of this very process: a restarted container may bear the host name and pid of its predecessor.
-_held: set[str] = set()
-
-
-def _children(bucket: str, folder: str, start: str = "") -> Iterator[tuple[str, bool]]:
-    """(name, is a folder) of what lies right under `folder` ("" or "a/b/") and begins with `start`."""
-    listing = client().list_blobs(bucket, prefix=folder + start, delimiter="/")
-    for blob in listing:
-        if blob.name != folder:  # an empty object named like the folder, as the web console makes them
-            yield blob.name.removeprefix(folder), False
-    for prefix in sorted(listing.prefixes):
-        yield prefix.removeprefix(folder).rstrip("/"), True
+_IN_MEMORY = 32 << 20  # what is longer waits on the disk
 
 
-def _matches(bucket: str, folder: str, parts: list[str]) -> Iterator[str]:
+def _folder(path: str) -> str:
+    """The prefix of what lies in a folder: "" or "a/b/"."""
+    name = parse(path).name.rstrip("/")
+    return f"{name}/" if name else ""
+
+
+def _children(path: str, folder: str, start: str = "") -> list[tuple[str, bool, Any]]:
+    """(name, is a folder, object) of what lies right under `folder` and begins with `start`."""
+
+    def listed() -> list[tuple[str, bool, Any]]:
+        listing = client().list_blobs(parse(path).bucket, prefix=folder + start, delimiter="/", retry=None)
+        # An empty object named like the folder is what the web console makes.
+        found = [(blob.name.removeprefix(folder), False, blob) for blob in listing if blob.name != folder]
+        folders = sorted(listing.prefixes)
+        return found + [(prefix.removeprefix(folder).rstrip("/"), True, None) for prefix in folders]
+
+    return ask("list", path, listed)
+
+
+def _below(path: str, most: int | None = None) -> list[Any]:
+    """All objects under a folder, at any depth."""
+    bucket, prefix = parse(path).bucket, _folder(path)
+    return ask(
+        "list", path, lambda: list(client().list_blobs(bucket, prefix=prefix, max_results=most, retry=None))
+    )
+
+
+def versions(folder: str, start: str, deep: bool = False) -> dict[str, int]:
+    """The generation of each object in `folder` whose name begins with `start`, or of all below it."""
+    prefix = _folder(folder)
+    if deep:
+        return {blob.name.removeprefix(prefix): int(blob.generation) for blob in _below(folder)}
+    return {name: int(blob.generation) for name, _, blob in _children(folder, prefix, start) if blob}
+
+
+def _matches(path: str, folder: str, parts: list[str]) -> Iterator[str]:
     """Names under `folder` that match the pattern's remaining components."""
     part, rest = parts[0], parts[1:]
     literal = WILD.split(part)[0]
-    for name, is_folder in _children(bucket, folder, literal):
+    for name, is_folder, _ in _children(path, folder, literal):
         hidden = name.startswith(".") and not part.startswith(".")
         if hidden or not fnmatch.fnmatchcase(name, part):
             continue
         if not rest:
             yield folder + name
         elif is_folder:
-            yield from _matches(bucket, f"{folder}{name}/", rest)
+            yield from _matches(path, f"{folder}{name}/", rest)
 
 
 class GcsStore:
@@ -55,147 +78,97 @@ class GcsStore:
         parts = name.rstrip("/").split("/")
         literal = next((i for i, part in enumerate(parts) if WILD.search(part)), len(parts) - 1)
         folder = "".join(part + "/" for part in parts[:literal])
-        with named("list", pattern):
-            return sorted({f"gs://{bucket}/{found}" for found in _matches(bucket, folder, parts[literal:])})
+        return sorted({f"gs://{bucket}/{found}" for found in _matches(pattern, folder, parts[literal:])})
 
     def exists(self, path: str) -> bool:
-        if parse(path).name:
-            with named("look up", path):
-                if blob_at(path).exists():
-                    return True
+        if parse(path).name and ask("look up", path, lambda: blob_at(path).exists(retry=None)):
+            return True
         return self.is_dir(path)
 
     def is_dir(self, path: str) -> bool:
-        return next(self._below(path), None) is not None
-
-    def _below(self, path: str) -> Iterator[Any]:
-        """All objects under a folder, at any depth."""
-        bucket, name = parse(path)
-        prefix = name.rstrip("/") + "/" if name.rstrip("/") else ""
-        with named("list", path):
-            yield from client().list_blobs(bucket, prefix=prefix)
+        return bool(_below(path, most=1))
 
     @contextlib.contextmanager
     def open_read(self, path: str) -> Iterator[BinaryIO]:
-        blob = blob_at(path)
-        with named("read", path):
-            blob.reload()  # a missing object would show at the first read only
-            with blob.open("rb", chunk_size=8 << 20) as file:
-                yield file
+        with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
+            gcs_transfer.download(path, cast("IO[bytes]", file))
+            file.seek(0)
+            yield cast(BinaryIO, file)
 
     @contextlib.contextmanager
     def write_atomic(self, path: str, mode: str) -> Iterator[IO[Any]]:
-        blob = blob_at(path)
+        generation = gcs_transfer.generation_of(path)  # a missing bucket is said before the work is done
         with tempfile.TemporaryFile() as file:
             yield (wrapped := io.TextIOWrapper(file, "utf-8", newline="\n") if mode == "w" else file)
             wrapped.flush()
-            length = file.seek(0, os.SEEK_END)
-            # Sending the same bytes again does no harm, so it may be tried again without a precondition.
-            with named("write", path):
-                blob.upload_from_file(file, rewind=True, size=length, retry=DEFAULT_RETRY)
+            gcs_transfer.upload(path, file, generation)
 
     def append(self, path: str, data: bytes) -> None:
         before = b""
-        if blob_at(path).exists():
-            with self.open_read(path) as file:
-                before = file.read()
-        with self.write_atomic(path, "wb") as file:
-            file.write(before + data)
+        with contextlib.suppress(NotFoundError), self.open_read(path) as file:
+            before = file.read()
+        with self.write_atomic(path, "wb") as target:
+            target.write(before + data)
 
     def makedirs(self, path: str) -> None:
         parse(path)
 
     def listdir(self, path: str) -> list[str]:
-        bucket, name = parse(path)
-        folder = name.rstrip("/") + "/" if name.rstrip("/") else ""
-        with named("list", path):
-            names = sorted({child for child, _ in _children(bucket, folder)})
-        if not names and folder and not self.is_dir(path):
+        names = sorted({name for name, _, _ in _children(path, _folder(path))})
+        if not names and _folder(path) and not self.is_dir(path):
             raise NotFoundError(f"cannot list {path}: nothing lies under it")
         return names
 
+    def times(self, path: str) -> dict[str, float]:
+        files = ((name, blob) for name, is_folder, blob in _children(path, _folder(path)) if not is_folder)
+        return {name: blob.updated.timestamp() for name, blob in files}
+
     def remove(self, path: str) -> None:
-        with named("remove", path):
-            blob_at(path).delete(retry=DEFAULT_RETRY)
+        ask("remove", path, _Deletion(blob_at(path)))
 
     def remove_tree(self, path: str) -> None:
-        below = list(self._below(path))
+        below = _below(path)
         if not below:
             raise NotFoundError(f"cannot remove {path}: nothing lies under it")
-        with named("remove", path):
-            for blob in below:
-                blob.delete(retry=DEFAULT_RETRY)
+        for blob in below:
+            ask("remove", f"gs://{blob.bucket.name}/{blob.name}", _Deletion(blob))
 
     def rename(self, source: str, target: str) -> None:
         blob = blob_at(source)
-        with named("rename", source):
-            if blob.exists():
-                _move(blob, blob_at(target))
-                return
-        below = list(self._below(source))
+        if ask("rename", source, lambda: blob.exists(retry=None)):
+            _move(source, blob, blob_at(target))
+            return
+        below = _below(source)
         if not below:
             raise NotFoundError(f"cannot rename {source}: there is no such object, and nothing lies under it")
-        with named("rename", source):
-            for child in below:
-                tail = child.name.removeprefix(blob.name.rstrip("/"))
-                _move(child, blob_at(target.rstrip("/") + tail))
+        for child in below:
+            tail = child.name.removeprefix(blob.name.rstrip("/"))
+            _move(source, child, blob_at(target.rstrip("/") + tail))
 
     def size(self, path: str) -> int:
         blob = blob_at(path)
-        with named("read", path):
-            blob.reload()
+        ask("read", path, lambda: blob.reload(retry=None))
         return int(blob.size)
 
-    @contextlib.contextmanager
-    def lock(self, path: str) -> Iterator[None]:
-        with named("lock", path):
-            generation = _take(path)
-        _held.add(path)
+    def lock(self, path: str) -> AbstractContextManager[None]:
+        return gcs_lock.lock(path)
+
+
+class _Deletion:
+    """Removes one object; the second attempt minds no more that it is gone."""
+
+    def __init__(self, blob: Any) -> None:
+        self._blob, self._tried = blob, False
+
+    def __call__(self) -> None:
+        is_first, self._tried = not self._tried, True
         try:
-            yield
-        finally:
-            _held.discard(path)
-            with contextlib.suppress(api.NotFound), named("unlock", path):
-                blob_at(path).delete(if_generation_match=generation)
+            self._blob.delete(retry=None)
+        except api.NotFound:
+            if is_first:
+                raise
 
 
-def _move(source: Any, target: Any) -> None:
-    source.bucket.copy_blob(source, target.bucket, target.name, retry=DEFAULT_RETRY)
-    source.delete(retry=DEFAULT_RETRY)
-
-
-def _take(path: str) -> int:
-    """Creates the lock object and gives its generation.
-
-    Raises:
-      Locked: another has it.
-    """
-    blob = blob_at(path)
-    if blob.exists():  # also for servers that know no preconditions
-        holder = parse_holder(blob.download_as_bytes())
-        if not _is_dead(path, holder):
-            raise Locked(path, holder)
-        blob.reload()
-        with contextlib.suppress(api.NotFound, api.PreconditionFailed):
-            blob.delete(if_generation_match=blob.generation)
-    try:
-        blob.upload_from_string(this_holder(), if_generation_match=0)
-    except api.PreconditionFailed as error:
-        raise Locked(path, parse_holder(blob.download_as_bytes())) from error
-    return int(blob.generation)
-
-
-def _is_dead(path: str, holder: dict[str, Any]) -> bool:
-    """Whether the holder was a process of this machine that no longer runs."""
-    pid = holder.get("pid")
-    if holder.get("host") != socket.gethostname() or not isinstance(pid, int):
-        return False
-    if pid == os.getpid():
-        return path not in _held
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
+def _move(path: str, source: Any, target: Any) -> None:
+    ask("rename", path, lambda: source.bucket.copy_blob(source, target.bucket, target.name, retry=None))
+    ask("rename", path, _Deletion(source))

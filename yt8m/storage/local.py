@@ -90,6 +90,10 @@ class LocalStore:
         with named("list", path):
             return sorted(os.listdir(path))
 
+    def times(self, path: str) -> dict[str, float]:
+        with named("list", path), os.scandir(path) as entries:
+            return {entry.name: entry.stat().st_mtime for entry in entries if entry.is_file()}
+
     def remove(self, path: str) -> None:
         with named("remove", path):
             os.unlink(path)

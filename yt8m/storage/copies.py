@@ -1,0 +1,88 @@
+"""Copies on this machine of what lies in buckets, for libraries that read local files alone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from yt8m.storage import is_remote, join
+from yt8m.storage.failures import NotFoundError
+from yt8m.storage.workspace import folder_for
+
+_AT_ONCE = 4
+
+
+def copy_of(prefix: str) -> str:
+    """A prefix under which the files `prefix.*` lie on this machine: itself where it is a local path.
+
+    What is in a bucket is fetched anew only where it has changed there.
+
+    Raises:
+      NotFoundError: there are no such files, or they are deleted just now.
+      RunError: they cannot be fetched.
+    """
+    if not is_remote(prefix):
+        return prefix
+    folder, _, name = prefix.rpartition("/")
+    there = _versions(folder, f"{name}.")
+    if not there:
+        raise NotFoundError(f"cannot read {prefix}: there are no files {name}.* in {folder}")
+    here = _place(prefix, there)
+    if not os.path.isdir(here):
+        forget(prefix)
+        _fetch_all(folder, list(there), here)
+    return os.path.join(here, name)
+
+
+def folder_copy(folder: str) -> str:
+    """A folder of this machine with all that lies in `folder`, at any depth; raises as `copy_of`."""
+    if not is_remote(folder):
+        return folder
+    there = _versions(folder, "", deep=True)
+    if not there:
+        raise NotFoundError(f"cannot read {folder}: nothing lies under it")
+    here = _place(folder, there)
+    if not os.path.isdir(here):
+        forget(folder)
+        _fetch_all(folder, list(there), here)
+    return here
+
+
+def keep(prefix: str, files: Sequence[str]) -> None:
+    """Moves the local `files`, which were just sent to be `prefix.*`, to where `copy_of` looks."""
+    folder, _, name = prefix.rpartition("/")
+    here = _place(prefix, _versions(folder, f"{name}."))
+    os.makedirs(here, exist_ok=True)
+    for path in files:
+        os.replace(path, os.path.join(here, os.path.basename(path)))
+
+
+def forget(prefix: str) -> None:
+    """Removes the copy of a prefix or folder, if there is one."""
+    if is_remote(prefix):
+        shutil.rmtree(folder_for("copies", prefix), ignore_errors=True)
+
+
+def _versions(folder: str, start: str, deep: bool = False) -> dict[str, int]:
+    # Here, since the client library takes half a second to import.
+    from yt8m.storage.gcs import versions
+
+    return versions(folder, start, deep)
+
+
+def _place(prefix: str, versions: Mapping[str, int]) -> str:
+    digest = hashlib.sha256(repr(sorted(versions.items())).encode()).hexdigest()[:16]
+    return os.path.join(folder_for("copies", prefix), digest)
+
+
+def _fetch_all(folder: str, names: Sequence[str], here: str) -> None:
+    from yt8m.storage.gcs_transfer import fetch
+
+    part = f"{here}.part"
+    shutil.rmtree(part, ignore_errors=True)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(lambda name: fetch(join(folder, name), os.path.join(part, name)), names))
+    os.rename(part, here)
