@@ -148,6 +148,7 @@ class EvalConfig(_Checked):
     log_every_n_steps: int = option(10, "steps between two lines in the log", minimum=1)
     stall_timeout: float = option(STALL_TIMEOUT, STALL_HELP, minimum=1.0)
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
+    report: bool = option(False, "write eval/report.html too, a page of figures and pictures")
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ class EvaluationMetrics:
           avg_hit_at_one, avg_perr, avg_loss: means over examples (those without labels count as 0);
           gap; map, the mean of `aps`;
           aps: float64 [P], AP of each class that has a positive; aps_class: int64 [P], which class;
-          num_examples.
+          aps_positives: int64 [P], how many it has; num_examples.
           Without any positive aps is empty, map nan and the rest 0; without any loss avg_loss is nan.
         """
         entries = self._entries.all()
@@ -170,6 +170,7 @@ class EvaluationMetrics:
             "map": float(aps.mean()) if len(aps) else float("nan"),
             "aps": aps,
             "aps_class": present,
+            "aps_positives": self._label_counts[present],
             "num_examples": self._sums.examples,
         }
 

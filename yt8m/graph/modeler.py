@@ -11,6 +11,7 @@ import numpy as np
 from yt8m import losses
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.rated_pairs import RatedPairs
+from yt8m.eval_util.video_sample import VideoSample
 from yt8m.graph.columns import scored_columns
 from yt8m.graph.narrowed import narrowed
 from yt8m.graph.ops import PredictOps, Report
@@ -36,6 +37,7 @@ class VideoModeler(Modeler):
     Attributes:
       listed_classes: where set, inference reports the scores of these classes, all of them, as
         `class_scores` in place of the top columns.
+      keeps_videos: evaluation also reports ids and labels, and its evaluator keeps a sample of the videos.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class VideoModeler(Modeler):
         self.top_k = min(top_k, num_classes)
         self.feature_sizes = feature_sizes
         self.listed_classes: tuple[int, ...] = ()
+        self.keeps_videos = False
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """The model on the dequantised, joined and transformed features, and its label loss."""
@@ -103,11 +106,13 @@ class VideoModeler(Modeler):
         reports = scored_columns(scores, tf.cast(positives, tf.float32), self.top_k)
         if mode == "eval" and batch.label_weights is not None:
             reports |= {"pair_scores": Report(scores), "pair_hits": Report(positives)}
+        if mode == "eval" and self.keeps_videos:
+            reports |= {"video_ids": Report(batch.video_ids), "labels": Report(positives)}
         return reports
 
     def evaluator(self) -> VideoEvaluator:
         """Hit@1, PERR, GAP and mAP from the reports."""
-        return VideoEvaluator(self.num_classes, self.top_k)
+        return VideoEvaluator(self.num_classes, self.top_k, VideoSample() if self.keeps_videos else None)
 
     def _with_label_loss(self, output: ModelOutput, batch: Batch, is_training: bool) -> ModelOutput:
         if self.label_loss is None or output.loss is not None:
@@ -136,9 +141,14 @@ class VideoModeler(Modeler):
 
 
 class VideoEvaluator:
-    """`EvaluationMetrics`, and MAP@n of rated pairs, behind the engine's evaluator."""
+    """`EvaluationMetrics`, and MAP@n of rated pairs, behind the engine's evaluator.
 
-    def __init__(self, num_classes: int, top_k: int) -> None:
+    Attributes:
+      sample: some of the videos, where those are to be kept.
+    """
+
+    def __init__(self, num_classes: int, top_k: int, sample: VideoSample | None = None) -> None:
+        self.sample = sample
         self.metrics = EvaluationMetrics(num_classes, top_k)
         self.pairs = RatedPairs(num_classes)
         self._is_rated = False
@@ -150,6 +160,8 @@ class VideoEvaluator:
         if "pair_scores" in reports:
             self.pairs.accumulate(reports["pair_scores"], reports["pair_hits"])
             self._is_rated = True
+        if self.sample is not None and "labels" in reports:
+            self.sample.add(reports)
         return {"Hit@1": figures["hit_at_one"], "PERR": figures["perr"], "GAP": figures["gap"]}
 
     def merge(self, other: VideoEvaluator) -> None:
@@ -157,6 +169,8 @@ class VideoEvaluator:
         self.metrics.merge(other.metrics)
         self.pairs.merge(other.pairs)
         self._is_rated = self._is_rated or other._is_rated
+        if self.sample is not None and other.sample is not None:
+            self.sample.merge(other.sample)
 
     def get(self) -> dict[str, Any]:
         """All figures so far, named as by `EvaluationMetrics.get`; `map_at_n` where pairs were rated."""
@@ -167,6 +181,8 @@ class VideoEvaluator:
         """Forgets all steps."""
         self.metrics.clear()
         self.pairs.clear()
+        if self.sample is not None:
+            self.sample.clear()
 
 
 def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) -> ModelOutput:

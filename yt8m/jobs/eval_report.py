@@ -57,7 +57,8 @@ def report(done: Evaluated, run: TrainConfig) -> dict[str, Any]:
         **{name: _number(figures[key]) for name, key in _FIGURES},
         **({"map_at_n": _number(figures["map_at_n"])} if "map_at_n" in figures else {}),
         "classes": [
-            {"class": index, "name": name, "average_precision": ap} for index, name, ap in _classes(figures)
+            {"class": index, "name": name, "average_precision": ap, "positives": positives}
+            for index, name, ap, positives in _classes(figures)
         ],
         "versions": config_file.versions(),
     }
@@ -84,15 +85,15 @@ def print_table(done: Evaluated) -> None:
     ranked = sorted(_classes(done.figures), key=lambda row: (-row[2], row[0]))
     for title, rows in (("best", ranked[:_SHOWN]), ("worst", ranked[_SHOWN:][-_SHOWN:])):
         table.add_section()
-        for index, name, ap in rows:
+        for index, name, ap, _ in rows:
             table.add_row(f"{title}: {name} ({index})", f"{ap:.4f}")
     Console(soft_wrap=True).print(table)
 
 
-def _classes(figures: dict[str, Any]) -> list[tuple[int, str, float]]:
+def _classes(figures: dict[str, Any]) -> list[tuple[int, str, float, int]]:
     names = vocabulary.load()
-    pairs = zip(figures["aps_class"], figures["aps"], strict=True)
-    return [(int(index), names.name(int(index)), float(ap)) for index, ap in pairs]
+    found = zip(figures["aps_class"], figures["aps"], figures["aps_positives"], strict=True)
+    return [(int(index), names.name(int(index)), float(ap), int(count)) for index, ap, count in found]
 
 
 def _number(value: Any) -> float | None:

@@ -12,10 +12,13 @@ from absl import logging
 from yt8m import runner, storage
 from yt8m.config import DataConfig, EvalConfig, TrainConfig
 from yt8m.errors import RunError
+from yt8m.eval_util.video_sample import VideoSample
 from yt8m.graph.inference_model import write_inference_model
 from yt8m.jobs import eval_report, model_card, sample, saved_run, workload
 from yt8m.jobs.best import keep_best
 from yt8m.runner import checkpoints
+from yt8m.tools import report
+from yt8m.tools.report import kept
 
 POLL_SECONDS = 5.0
 
@@ -27,6 +30,7 @@ class Evaluated(NamedTuple):
     step: int
     figures: dict[str, Any]
     num_examples: int
+    sample: VideoSample | None = None
 
 
 Evaluate = Callable[[EvalConfig, TrainConfig, str, str, workload.Workload], runner.Outcome]
@@ -52,17 +56,22 @@ def evaluate(
         if outcome.exit_code and not _was_deleted(checkpoint, config):
             return outcome.exit_code
         if not outcome.exit_code:
-            done = Evaluated(checkpoint, outcome.global_step, *_figures(outcome.results))
+            sample = getattr(outcome.results.get("evaluator"), "sample", None)
+            done = Evaluated(checkpoint, outcome.global_step, *_figures(outcome.results), sample)
             eval_report.write(train_dir, done, run)
+            _write_page(train_dir, done, run)
             _keep(config, run, train_dir, done, parts)
     return 0
 
 
 def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
     """The run's folder, the run, and what is evaluated with."""
+    if config.report:
+        report.need_matplotlib()
     train_dir = saved_run.find(config.train_dir)
     run = saved_run.load(train_dir, config.num_classes, config.hyper_parameters)
     parts = workload.create(_data(config, run), run.model, "eval", config.top_k)
+    parts.modeler.keeps_videos = config.report
     parts.inputter.files()
     return train_dir, run, parts
 
@@ -132,6 +141,15 @@ def _figures(results: Any) -> tuple[dict[str, Any], int]:
     if not results.get("examples"):
         raise RunError("the evaluation data hold no example: nothing was evaluated.")
     return results["figures"], results["examples"]
+
+
+def _write_page(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
+    """Where videos were kept: the file of them, and the page that is made of it."""
+    videos = done.sample.videos() if done.sample else None
+    if done.sample is not None and videos is not None:
+        figures = eval_report.report(done, run)
+        kept.write(train_dir, kept.Kept(figures, videos, run.data.num_classes, done.sample.seen))
+        report.write([train_dir])
 
 
 def _keep(

@@ -1,0 +1,69 @@
+"""`yt8m report RUN [RUN ...]`: one HTML page of figures and pictures."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from absl import logging
+
+from yt8m import flags, log, options, storage, vocabulary
+from yt8m.errors import UsageError
+from yt8m.options import option
+from yt8m.program import run_main
+from yt8m.tools.report import kept
+from yt8m.tools.report.loading import load
+from yt8m.tools.report.page import page
+from yt8m.tools.report.pictures import need_matplotlib
+
+__all__ = ["ReportConfig", "main", "need_matplotlib", "write"]
+
+PAGE, COMPARISON = "report.html", "comparison.html"
+
+
+@dataclass(frozen=True)
+class ReportConfig:
+    """What `yt8m report` is asked for."""
+
+    output: str = option(
+        "", f"the page; by default eval/{PAGE} in the folder of the run, {COMPARISON} here for several"
+    )
+    resamples: int = option(200, "sets of videos drawn for the intervals", minimum=10, maximum=100_000)
+    seed: int = option(0, "seed of those sets", minimum=0)
+
+    def __post_init__(self) -> None:
+        options.check(self)
+
+
+def main(argv: list[str]) -> int:
+    """Writes the page; returns the exit status.
+
+    Raises:
+      UsageError: no run is named, or one is not there; matplotlib is missing.
+      RunError: a run was not evaluated for a report.
+    """
+    runs: list[str] = []
+    purpose = "Writes a page on one run, or on several side by side: name their folders beside the flags."
+    config = flags.read(ReportConfig, "yt8m report", purpose, argv, runs)
+    if not runs:
+        raise UsageError("no run is named: yt8m report RUN [RUN ...].")
+    log.set_up()
+    write(runs, config)
+    return 0
+
+
+def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
+    """Writes the page of the runs whose folders are given; returns its path. Raises as `main`."""
+    config = config or ReportConfig()
+    need_matplotlib()
+    output = config.output or (storage.join(runs[0], kept.FOLDER, PAGE) if len(runs) == 1 else COMPARISON)
+    text = page(load(runs, config.resamples, config.seed), vocabulary.load())
+    with storage.write_atomic(output, "w") as file:
+        file.write(text)
+    logging.info("the report is %s", output)
+    return output
+
+
+if __name__ == "__main__":
+    sys.exit(run_main("yt8m report", main))

@@ -1,0 +1,173 @@
+"""The pictures of the report: training curves, precision and recall, calibration, classes, verticals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from yt8m.eval_util.arrays import Floats64
+from yt8m.tools.report import ranking
+from yt8m.tools.report.classes import ClassFigure, VerticalFigure
+from yt8m.tools.report.loading import Run, figure
+from yt8m.tools.report.markup import Markup
+from yt8m.tools.report.pictures import colour, legend, picture
+
+_MANY = 400  # points of a scatter beyond which they are painted as dots of an image
+_TITLES = {"examples_per_second": "examples a second"}
+_EVALUATED = {"GAP": "gap", "Hit@1": "hit_at_one", "PERR": "perr"}
+
+
+def training(runs: Sequence[Run]) -> list[Markup]:
+    """One picture for each figure that the runs logged while they trained."""
+    names = dict.fromkeys(name for run in runs for name in run.curves)
+    return [_curve(name, runs) for name in names]
+
+
+def _curve(name: str, runs: Sequence[Run]) -> Markup:
+    title = _TITLES.get(name, name)
+
+    def draw(axes: Any) -> None:
+        lines = []
+        for index, run in _with_curve(name, runs):
+            curve = run.curves[name]
+            axes.plot(*_few(curve.steps, curve.values), color=colour(index), alpha=0.3, linewidth=0.8)
+            lines += axes.plot(*_few(curve.steps, curve.smoothed()), color=colour(index), linewidth=1.6)
+            value = figure(run, _EVALUATED.get(name, ""))
+            if value is not None:
+                axes.plot(figure(run, "global_step"), value, "D", color=colour(index), markersize=5)
+        axes.set(xlabel="step", ylabel=title)
+        legend(axes, lines, [run.name for _, run in _with_curve(name, runs)])
+
+    ends = "; ".join(
+        f"{run.name}: {run.curves[name].smoothed()[-1]:.4g}" for _, run in _with_curve(name, runs)
+    )
+    told = " The diamond is the evaluation." if name in _EVALUATED else ""
+    return picture(
+        draw,
+        f"{title} over the steps of the training, at its end {ends}",
+        f"{title} over the steps: of single batches, and their running mean.{told}",
+    )
+
+
+def _with_curve(name: str, runs: Sequence[Run]) -> list[tuple[int, Run]]:
+    return [(index, run) for index, run in enumerate(runs) if name in run.curves]
+
+
+def _few(steps: Floats64, values: Floats64, most: int = 500) -> tuple[Floats64, Floats64]:
+    """No more points than a picture shows."""
+    every = -(-len(steps) // most)
+    return steps[::every], values[::every]
+
+
+def precision_recall(runs: Sequence[Run]) -> Markup:
+    """Precision against recall of each run."""
+
+    def draw(axes: Any) -> None:
+        lines = []
+        for index, run in enumerate(runs):
+            curve = ranking.thinned(ranking.precision_recall(run.kept.videos))
+            lines += axes.plot(curve.recall, curve.precision, color=colour(index), linewidth=1.6)
+        axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1.02))
+        legend(axes, lines, [run.name for run in runs])
+
+    ends = []
+    for run in runs:
+        curve = ranking.precision_recall(run.kept.videos)
+        half = curve.precision[curve.recall >= 0.5]
+        ends.append(
+            f"{run.name}: precision {half[0]:.2f} at half of the labels"
+            if len(half)
+            else f"{run.name}: below half"
+        )
+    caption = "All predictions of all videos in one list, best first. GAP is the area below the curve."
+    return picture(draw, f"Precision against recall. {'; '.join(ends)}", caption)
+
+
+def calibration(runs: Sequence[Run]) -> Markup:
+    """Scores against the share of predictions that are right."""
+    found = [ranking.calibration(run.kept.videos) for run in runs]
+
+    def draw(axes: Any) -> None:
+        axes.plot([0, 1], [0, 1], color="#8b8fa3", linestyle=":", linewidth=1)
+        lines = []
+        for index, one in enumerate(found):
+            lines += axes.plot(one.scores, one.shares, "o-", color=colour(index), markersize=4, linewidth=1.6)
+        axes.set(xlabel="score", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1.02))
+        legend(axes, lines, [run.name for run in runs], loc="upper left")
+
+    errors = "; ".join(f"{run.name}: {one.error:.3f}" for run, one in zip(runs, found, strict=True))
+    caption = (
+        "Of predictions with a score of 0.8, eight in ten should be right: the dotted line. "
+        f"Mean distance from it: {errors}."
+    )
+    return picture(draw, f"Calibration. Mean distance of score and share: {errors}", caption)
+
+
+def classes(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Markup:
+    """AP of each class against how many labels it has."""
+
+    def draw(axes: Any) -> None:
+        dots = []
+        for index, rows in enumerate(figures):
+            dots.append(
+                axes.scatter(
+                    [row.positives for row in rows],
+                    [row.average_precision for row in rows],
+                    s=9,
+                    alpha=0.45,
+                    linewidths=0,
+                    color=colour(index),
+                    rasterized=len(rows) > _MANY,
+                )
+            )
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:,.0f}")  # the usual one is a formula
+        axes.xaxis.set_minor_formatter("")
+        axes.set(xlabel="labels of the class", ylabel="average precision", ylim=(-0.02, 1.02))
+        legend(axes, dots, [run.name for run in runs])
+
+    counts = "; ".join(f"{run.name}: {len(rows)} classes" for run, rows in zip(runs, figures, strict=True))
+    return picture(
+        draw, f"Average precision of each class against its labels. {counts}", "Each dot is a class."
+    )
+
+
+def average_precisions(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Markup:
+    """How many classes have which AP."""
+
+    def draw(axes: Any) -> None:
+        values = [[row.average_precision for row in rows] for rows in figures]
+        paint = [colour(index) for index in range(len(runs))]
+        _, _, bars = axes.hist(values, bins=[part / 10 for part in range(11)], color=paint)
+        axes.set(xlabel="average precision", ylabel="classes", xlim=(0, 1))
+        legend(axes, [bars] if len(runs) == 1 else list(bars), [run.name for run in runs])
+
+    low = "; ".join(
+        f"{run.name}: {sum(row.average_precision < 0.1 for row in rows)} below 0.1, "
+        f"{sum(row.average_precision >= 0.9 for row in rows)} from 0.9 on"
+        for run, rows in zip(runs, figures, strict=True)
+    )
+    return picture(
+        draw, f"How many classes have which average precision. {low}", f"Classes by their AP. {low}."
+    )
+
+
+def verticals(runs: Sequence[Run], figures: Sequence[Sequence[VerticalFigure]]) -> Markup:
+    """Mean AP of each vertical's classes, as bars."""
+    names = list(dict.fromkeys(row.name for rows in figures for row in rows))
+    thick = 0.8 / len(runs)
+
+    def draw(axes: Any) -> None:
+        bars = []
+        for index, rows in enumerate(figures):
+            places = [names.index(row.name) + (index - (len(runs) - 1) / 2) * thick for row in rows]
+            bars.append(axes.barh(places, [row.mean_ap for row in rows], thick * 0.9, color=colour(index)))
+        axes.set(xlabel="mean AP of its classes", xlim=(0, 1), ylim=(len(names) - 0.4, -0.6))
+        axes.set_yticks(range(len(names)), names)
+        axes.grid(visible=False, axis="y")
+        legend(axes, bars, [run.name for run in runs], loc="lower right")
+
+    told = "; ".join(f"{row.name} {row.mean_ap:.2f}" for row in figures[0])
+    height = 0.7 + len(names) * max(0.19, 0.11 * len(runs))
+    caption = "Mean average precision of the classes of each vertical, the one with the most labels first."
+    return picture(draw, f"Mean average precision by vertical. {runs[0].name}: {told}", caption, height)

@@ -1,0 +1,133 @@
+"""The page: one HTML file with everything in it, that asks for nothing from outside and runs no script."""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections.abc import Sequence
+from typing import Any
+
+from yt8m.tools.report import charts, tables
+from yt8m.tools.report.classes import class_figures, verticals
+from yt8m.tools.report.loading import Run, difference_interval, figure, interval_of, same_videos
+from yt8m.tools.report.markup import Markup, joined, table, tag
+from yt8m.tools.report.pictures import colour
+from yt8m.vocabulary import Vocabulary
+
+FIGURES = {"gap": "GAP", "hit_at_one": "Hit@1", "perr": "PERR", "map": "mAP"}
+# Even if a name got through unescaped, nothing could be loaded or run.
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+
+
+def page(runs: Sequence[Run], names: Vocabulary) -> str:
+    """The HTML of one run, or of several side by side."""
+    title = f"Report: {', '.join(run.name for run in runs)}"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        tag("title", title),
+        tag("style", Markup((importlib.resources.files("yt8m") / "data" / "report.css").read_text("utf-8"))),
+    )
+    body = tag("body", tag("main", tag("h1", title), *_sections(runs, names)))
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def _sections(runs: Sequence[Run], names: Vocabulary) -> list[Markup]:
+    by_class = [class_figures(run.kept.figures, names) for run in runs]
+    parts = [
+        tag("div", *(_card(index, run) for index, run in enumerate(runs)), class_="grid"),
+        _about_intervals(runs),
+        *([_differences(runs)] if len(runs) > 1 else []),
+        tag("h2", "Training"),
+        tag("div", *charts.training(runs), class_="grid")
+        if any(run.curves for run in runs)
+        else tag("p", "There is no metrics.jsonl with the curves of the training.", class_="soft"),
+        tag("h2", "Predictions"),
+        tag("div", charts.precision_recall(runs), charts.calibration(runs), class_="grid"),
+    ]
+    if any(by_class):
+        left = [charts.classes(runs, by_class), charts.average_precisions(runs, by_class)]
+        bars = charts.verticals(runs, [verticals(rows) for rows in by_class])
+        parts += [tag("h2", "Classes"), tag("div", tag("div", *left, class_="grid"), bars, class_="grid")]
+        parts += tables.classes(runs, by_class, names)
+    return parts
+
+
+def _card(index: int, run: Run) -> Markup:
+    """A run's figures, each with its interval on a line from 0 to 1."""
+    told = (
+        f"{figure(run, 'model')}, step {figure(run, 'global_step'):,}, {figure(run, 'num_examples'):,} videos"
+    )
+    rows = [_figure(title, run, key, colour(index)) for key, title in FIGURES.items()]
+    more = [("loss", figure(run, "loss")), ("MAP@100,000 of rated segments", figure(run, "map_at_n"))]
+    facts = "; ".join(f"{name} {value:.4g}" for name, value in more if value is not None)
+    return tag(
+        "section",
+        tag("h3", tag("span", class_="swatch", style=f"background:{colour(index)}"), tag("span", run.name)),
+        tag("p", told, class_="soft small"),
+        tag("div", *rows, class_="figures"),
+        tag("p", facts, class_="soft small"),
+        _details(run),
+        class_="card",
+    )
+
+
+def _figure(name: str, run: Run, key: str, paint: str) -> Markup:
+    value = figure(run, key)
+    if value is None:
+        return tag("div", tag("div", name, class_="soft small"), tag("div", "not defined", class_="value"))
+    bounds = interval_of(run, key)
+    left, right = (100 * min(max(bound, 0.0), 1.0) for bound in bounds)
+    bar = f"left:{left:.2f}%;width:{right - left:.2f}%;background:{paint}"
+    return tag(
+        "div",
+        tag("div", name, class_="soft small"),
+        tag("div", f"{value:.4f}", class_="value"),
+        tag("div", tag("i", style=bar), class_="track"),
+        tag("div", f"{bounds.low:.4f} to {bounds.high:.4f}", class_="soft small"),
+    )
+
+
+def _details(run: Run) -> Markup:
+    facts: dict[str, Any] = {"folder": run.folder, "checkpoint": figure(run, "checkpoint")}
+    facts |= figure(run, "versions") or {}
+    rows = table(("", ""), facts.items())
+    return tag("details", tag("summary", "where it comes from", class_="soft small"), rows)
+
+
+def _about_intervals(runs: Sequence[Run]) -> Markup:
+    kept = runs[0].kept
+    resamples = len(next(iter(runs[0].resampled.values())))
+    told = (
+        "The range below each figure is its 95 % bootstrap interval, "
+        f"from {resamples} sets of videos drawn with replacement."
+    )
+    if kept.seen > len(kept.videos):
+        told += (
+            f" Those are of a sample of {len(kept.videos):,} of the {kept.seen:,} videos, and so are the "
+            "curves of the predictions and the confusions. The figures are those of all videos."
+        )
+    return tag("p", told, class_="soft small", style="margin-top:.75rem")
+
+
+def _differences(runs: Sequence[Run]) -> Markup:
+    """How far the others are from the first; on the same videos, resample by resample."""
+    rows = [
+        (f"{run.name}: {title}", *_difference(runs[0], run, key))
+        for run in runs[1:]
+        for key, title in FIGURES.items()
+        if figure(run, key) is not None and figure(runs[0], key) is not None
+    ]
+    heading = tag("h2", f"Difference from {runs[0].name}")
+    body = table(("figure", "difference", "95 % interval"), rows, numbers=2)
+    told = "An interval without 0 in it says that the difference is not chance of the videos."
+    return joined([heading, tag("div", body, tag("p", told, class_="soft small"), class_="card")])
+
+
+def _difference(first: Run, other: Run, key: str) -> tuple[str, str]:
+    difference = f"{figure(other, key) - figure(first, key):+.4f}"
+    if not same_videos(first, other):
+        return difference, "other videos"
+    low, high = difference_interval(first, other, key)
+    return difference, f"{low:+.4f} to {high:+.4f}"
