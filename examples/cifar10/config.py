@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from yt8m import options
 from yt8m.config import OptimizerConfig
+from yt8m.deploy import CHIEF, WORKER, ClusterConfig
 from yt8m.errors import UsageError
 from yt8m.options import option
 
@@ -108,3 +109,12 @@ class DeployConfig(TrainConfig):
                 f"--task_index={self.task_index}: expected less than {len(hosts)}, the number of "
                 f"{self.job_name} hosts."
             )
+
+    def cluster(self) -> ClusterConfig | None:
+        """All processes, of which worker 0 is the chief, and which one this is; None on one machine."""
+        if not self.job_name:
+            return None
+        is_chief = self.job_name == "worker" and self.task_index == 0
+        role = CHIEF if is_chief else self.job_name
+        index = self.task_index - (role == WORKER)
+        return ClusterConfig(self.worker_hosts, self.ps_hosts, role, index)

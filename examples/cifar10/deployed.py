@@ -14,16 +14,16 @@ from typing import Any
 
 from absl import logging
 
-from examples.cifar10 import cluster
 from examples.cifar10.config import DeployConfig
 from examples.cifar10.data import DataSet, prepare
 from examples.cifar10.inputter import CifarInputter
 from examples.cifar10.modeler import tower_loss
 from examples.cifar10.network import network
 from examples.cifar10.train import last_step
-from yt8m import deploy, flags, graph, log
+from yt8m import deploy, flags, graph, log, runner
 from yt8m.config import OptimizerConfig
 from yt8m.deploy import DeployedModel, DeploymentConfig
+from yt8m.errors import RunError
 from yt8m.lazy import tf
 from yt8m.program import run_main
 from yt8m.runner import StopSignals
@@ -72,8 +72,9 @@ def train(config: DeployConfig, data: DataSet) -> int:
     Returns:
       The exit status: 0, or after SIGTERM or ctrl-C, which end the run as its last step does, 128 + signal.
     """
-    deployment = _deployment(config)
-    server = cluster.start_server(config, deployment) if config.job_name else None
+    deployment, cluster = _deployment(config), config.cluster()
+    devices = dict(deployment.session_config().device_count)
+    server = runner.start_server(cluster, devices) if cluster else None
     inputter = data.training(config.batch_size, config.seed + deployment.replica_id)
     with tf.Graph().as_default():
         tf.set_random_seed(config.seed)
@@ -91,14 +92,19 @@ def train(config: DeployConfig, data: DataSet) -> int:
                 hooks=_hooks(config, data, model),
             ) as session,
         ):
-            while not session.should_stop() and not signals.requested:
-                session.run(train_op)
+            try:
+                while not session.should_stop() and not signals.requested:
+                    session.run(train_op)
+            except tf.train.NanLossDuringTrainingError as error:
+                raise RunError(
+                    f"{error} --base_learning_rate={config.base_learning_rate} may be too high."
+                ) from error
             signals.noticed()
     if signals.signal:
         return 128 + signals.signal
-    if server:
+    if cluster:
         # Not after a signal: the servers keep the variables for a worker that is started again.
-        cluster.say_goodbye(config, server)
+        runner.say_done(cluster, server)
     return 0
 
 
@@ -108,7 +114,8 @@ def _hooks(config: DeployConfig, data: DataSet, model: DeployedModel) -> list[tf
         every_n_iter=config.log_every_n_steps,
         formatter=lambda values: f"total loss = {values['loss']:.2f}",
     )
-    return [tf.train.StopAtStepHook(last_step=last_step(config, data)), losses]
+    finite = tf.train.NanTensorHook(model.total_loss)
+    return [finite, tf.train.StopAtStepHook(last_step=last_step(config, data)), losses]
 
 
 def _deployment(config: DeployConfig) -> DeploymentConfig:
@@ -133,8 +140,7 @@ def _run(words: list[str]) -> int:
     log.set_up()
     tf.logging.set_verbosity(tf.logging.INFO)  # the lines are those of TensorFlow's own hooks
     if config.job_name == "ps":
-        cluster.serve_variables(config)
-        return 0
+        runner.serve_variables(config.cluster())
     return train(config, prepare(config))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from yt8m.deploy.clones import Clone, create_clones
+from yt8m.deploy.cluster import CHIEF, WORKER, ClusterConfig
 from yt8m.deploy.config import DeploymentConfig, count_gpus, local
 from yt8m.deploy.deployed_model import DeployedModel, deploy
 from yt8m.deploy.gradients import (
@@ -16,7 +17,10 @@ from yt8m.deploy.objectives import Objective
 from yt8m.deploy.optimize import optimize_clones
 
 __all__ = [
+    "CHIEF",
+    "WORKER",
     "Clone",
+    "ClusterConfig",
     "DeployedModel",
     "DeploymentConfig",
     "Objective",

@@ -8,7 +8,10 @@ from typing import Any
 
 from yt8m.graph import Inputter, Modeler
 from yt8m.registry import Registry
+from yt8m.runner.cluster.done import say_done
+from yt8m.runner.cluster.parameter_server import serve as serve_variables
 from yt8m.runner.cluster.runner import ClusterRunner
+from yt8m.runner.cluster.server import start as start_server
 from yt8m.runner.config import CallbackConfig, Outcome, RunnerConfig, Status
 from yt8m.runner.context import Context
 from yt8m.runner.lines import StepValues
@@ -27,6 +30,9 @@ __all__ = [
     "StopSignals",
     "build",
     "runners",
+    "say_done",
+    "serve_variables",
+    "start_server",
 ]
 
 runners: Registry[Callable[..., Runner]] = Registry("runner")

@@ -141,7 +141,7 @@ def test_two_workers_train_the_variables_of_a_server_and_all_end(tmp_path):
     assert outcome.results["figures"]["accuracy"] > 0.3
 
 
-def test_one_machine_trains_and_goes_on(tmp_path, monkeypatch):
+def test_one_machine_trains_goes_on_and_fails_when_it_diverges(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(generated, "RECORDS", 40)
     for index, name in enumerate([*TRAIN_FILES, TEST_FILE]):
         generated.make(str(tmp_path / "data" / "generated" / name), index, 40)
@@ -150,6 +150,9 @@ def test_one_machine_trains_and_goes_on(tmp_path, monkeypatch):
         assert deployed.main([*flags, "--generated", f"--train_dir={tmp_path / 'run'}"]) == 0
         newest = tf.train.latest_checkpoint(str(tmp_path / "run"))
         assert newest.endswith(f"model.ckpt-{steps}")
+    too_high = ["--base_learning_rate=1e6", f"--train_dir={tmp_path / 'other'}", "--max_steps=50"]
+    assert deployed.main(["--batch_size=4", f"--data_dir={tmp_path / 'data'}", *too_high]) == 1
+    assert "--base_learning_rate=1000000.0 may be too high" in capsys.readouterr().err
 
 
 @pytest.mark.long
