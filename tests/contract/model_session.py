@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ NUM_FRAMES = np.array([T, 1, 3, 0, T - 1, 2], np.int32)
 EVERY_FRAME = np.full(B, T, np.int32)
 
 
-def tiny(name: str) -> Any:
-    """The model at the size of its case; `feature_sizes` filled as from a reader."""
-    given = dict(CASES[name].hyper_parameters)
+def tiny(name: str, other: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    """The model at the size of its case, or as `other` says; `feature_sizes` filled as from a reader."""
+    given = {**CASES[name].hyper_parameters, **other}
     if "feature_sizes" in models.hyper_parameters(models.get(name)):
         given["feature_sizes"] = SIZES
     return models.create(name, given)

@@ -189,9 +189,10 @@ def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) 
     """The label loss of the output and of its side outputs, from logits where they exist."""
     loss, roots = _head_loss(label_loss, output.predictions, output.logits, labels, weights)
     for side in output.side_outputs:
-        target = labels if side.target is None else side.target
+        # Label weights say which labels are known; the output of another head is known for every class.
+        target, of_target = (labels, weights) if side.target is None else (side.target, None)
         side_loss = losses.create(side.loss) if side.loss else label_loss
-        value, side_roots = _head_loss(side_loss, tf.sigmoid(side.logits), side.logits, target, weights)
+        value, side_roots = _head_loss(side_loss, tf.sigmoid(side.logits), side.logits, target, of_target)
         loss += side.weight * value
         roots += tuple((tensor, side.weight * gradient) for tensor, gradient in side_roots)
     closed = all(side.target is None for side in output.side_outputs) and roots

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models import attention, frames, recurrent, sampling
-from yt8m.models.classifier import ClassifiedModel
+from yt8m.models.classifier import ClassifiedModel, of_videos
 from yt8m.models.names import register
 from yt8m.options import option
 from yt8m.types import ModelOutput
@@ -96,12 +96,7 @@ class LstmAttentionMaxModel(ClassifiedModel):
         outputs, _ = recurrent.stack(recurrent.lstm, net, inputs, mask, self.lstm_cells, self.lstm_layers)
         seen = attention.weigh(net, outputs, mask, self.lstm_attentions)
         views = self.classify(net, tf.reshape(seen, [-1, self.lstm_cells]), vocab_size)
-
-        def largest(values: tf.Tensor) -> tf.Tensor:
-            return tf.reduce_max(tf.reshape(values, [-1, self.lstm_attentions, vocab_size]), 1)
-
-        logits = None if views.logits is None else largest(views.logits)
-        return ModelOutput(predictions=largest(views.predictions), logits=logits)
+        return of_videos(views, self.lstm_attentions, tf.reduce_max)
 
 
 @register

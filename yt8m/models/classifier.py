@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from yt8m.errors import UsageError
+from yt8m.lazy import tf
 from yt8m.models import names
 from yt8m.models.base import BaseModel
 from yt8m.options import option
 from yt8m.types import ModelOutput
 
 if TYPE_CHECKING:
-    import tensorflow.compat.v1 as tf
-
     from yt8m.models.layers import Net
 
 
@@ -74,3 +73,25 @@ class ClassifiedModel(BaseModel):
             inputs, vocab_size=vocab_size, num_frames=None, is_training=net.is_training, labels=None
         )
         return net.absorb(ModelOutput.of(given))
+
+
+def of_videos(output: ModelOutput, parts: int, reduce: Callable[[tf.Tensor, int], tf.Tensor]) -> ModelOutput:
+    """What a classifier says of `parts` parts of each video, [B * parts, C], as one output on videos.
+
+    Args:
+      output: its further heads are reduced in the same way.
+      parts: rows of a video, one behind the other.
+      reduce: tf.reduce_mean or tf.reduce_max, of the log-odds, or of the probabilities where there are none.
+    """
+
+    def merged(values: tf.Tensor) -> tf.Tensor:
+        return reduce(tf.reshape(values, [-1, parts, values.shape[-1]]), 1)
+
+    sides = tuple(
+        side._replace(logits=merged(side.logits), target=None if side.target is None else merged(side.target))
+        for side in output.side_outputs
+    )
+    if output.logits is None:
+        return dataclasses.replace(output, predictions=merged(output.predictions), side_outputs=sides)
+    logits = merged(output.logits)
+    return dataclasses.replace(output, predictions=tf.sigmoid(logits), logits=logits, side_outputs=sides)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from yt8m.lazy import tf
 from yt8m.models import frames, sampling
-from yt8m.models.classifier import ClassifiedModel
+from yt8m.models.classifier import ClassifiedModel, of_videos
 from yt8m.models.layers import product
 from yt8m.models.names import register
 from yt8m.models.normalised import NormalisedModel
@@ -69,7 +68,7 @@ class DbofModel(NormalisedModel, ClassifiedModel):
         apart = self.dbof_pooling_method == "none"
         hidden = self._layer(net, pooled, self.dbof_hidden_size, "hidden1", mask if apart else valid)
         output = self.classify(net, hidden, vocab_size)
-        return _average(output, self.iterations) if apart else output
+        return of_videos(output, self.iterations, tf.reduce_mean) if apart else output
 
     def _layer(self, net: Net, inputs: tf.Tensor, units: int, name: str, mask: tf.Tensor) -> tf.Tensor:
         features = int(inputs.shape[-1])
@@ -91,15 +90,3 @@ class DbofModel(NormalisedModel, ClassifiedModel):
             shares = tf.nn.softmax(net.dense(units, 1, "attention", bias=False), 1)
             return tf.squeeze(tf.matmul(shares, units, transpose_a=True), 1)
         return tf.reshape(units, [-1, self.dbof_cluster_size])
-
-
-def _average(output: ModelOutput, samples: int) -> ModelOutput:
-    """The output on frames [B * S, C] as that on videos: mean log-odds, or mean probability without them."""
-
-    def mean(values: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_mean(tf.reshape(values, [-1, samples, values.shape[-1]]), 1)
-
-    if output.logits is None:
-        return dataclasses.replace(output, predictions=mean(output.predictions))
-    logits = mean(output.logits)
-    return dataclasses.replace(output, predictions=tf.sigmoid(logits), logits=logits)

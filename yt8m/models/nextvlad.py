@@ -124,14 +124,15 @@ class MixNeXtVladModel(NeXtVladModel):
             with tf.variable_scope(f"branch_{index}"):
                 branches.append(self._branch(net, inputs, vocab_size, num_frames))
         shares = self._shares(net, inputs, num_frames)
-        logits = tf.add_n([shares[:, e : e + 1] * z for e, z in enumerate(branches)])
+        logits = tf.add_n([shares[:, e : e + 1] * z for e, (z, _) in enumerate(branches)])
         return ModelOutput(
             predictions=tf.sigmoid(logits), logits=logits, side_outputs=self._side_outputs(branches, logits)
         )
 
     def _branch(
         self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None
-    ) -> tf.Tensor:
+    ) -> tuple[tf.Tensor, tuple[SideOutput, ...]]:
+        """The logits of one branch, and the further heads of its classifier."""
         output = super().forward(net, inputs, vocab_size, num_frames)
         if output.logits is None:
             raise UsageError(f"{self.video_level_classifier_model} gives no logits, which a mixture needs")
@@ -142,12 +143,14 @@ class MixNeXtVladModel(NeXtVladModel):
         mean = net.batch_norm(frames.mean(inputs, num_frames), "mixture_bn", valid)
         return tf.nn.softmax(net.dense(mean, self.mix_number, "mixture"))
 
-    def _side_outputs(self, branches: list[tf.Tensor], mixture: tf.Tensor) -> tuple[SideOutput, ...]:
-        heat = self.cl_temperature
+    def _side_outputs(
+        self, branches: list[tuple[tf.Tensor, tuple[SideOutput, ...]]], mixture: tf.Tensor
+    ) -> tuple[SideOutput, ...]:
+        heat, sides = self.cl_temperature, []
         target = tf.stop_gradient(tf.nn.softmax(mixture / heat))
-        learnt = [SideOutput(f"branch_{e}", z) for e, z in enumerate(branches)]
-        compared = [
-            SideOutput(f"distilled_{e}", z / heat, self.cl_lambda * heat**2, target, "SoftmaxLoss")
-            for e, z in enumerate(branches)
-        ]
-        return (*learnt, *compared)
+        for e, (z, further) in enumerate(branches):
+            sides.append(SideOutput(f"branch_{e}", z))
+            weight = self.cl_lambda * heat**2
+            sides.append(SideOutput(f"distilled_{e}", z / heat, weight, target, "SoftmaxLoss"))
+            sides += [side._replace(name=f"branch_{e}_{side.name}") for side in further]
+        return tuple(sides)
