@@ -136,7 +136,7 @@ class MixNeXtVladModel(NeXtVladModel):
         output = super().forward(net, inputs, vocab_size, num_frames)
         if output.logits is None:
             raise UsageError(f"{self.video_level_classifier_model} gives no logits, which a mixture needs")
-        return output.logits
+        return output.logits, output.side_outputs
 
     def _shares(self, net: Net, inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
         valid = frames.count(inputs, num_frames) > 0
