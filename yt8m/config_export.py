@@ -14,8 +14,15 @@ class ExportConfig:
     """A model out of a run's checkpoint."""
 
     train_dir: str = option("", "folder of the run; the newest under runs/ where none is given")
+    run: str = option("", "the same as --train_dir")
     checkpoint: str = option("last", "which one: last, best (kept by eval.py --keep_best), or its step")
     weights: str = option("float32", "how weights are stored", choices=("float32", "float16", "int8"))
+    signature: str = option(
+        "records",
+        "which input serving_default takes: serialized records, or features as MediaPipe's graph gives them; "
+        "the other goes by its own name",
+        choices=("records", "mediapipe"),
+    )
     out: str = option("", "folder to write, which must not be there yet")
     eval_data_pattern: str = option(
         "", "records with labels: GAP is taken on them before and after, and put into the model card"
@@ -28,6 +35,8 @@ class ExportConfig:
         options.check(self)
         if not self.out:
             raise UsageError("--out is missing: name the folder to write the model into.")
+        if self.train_dir and self.run:
+            raise UsageError("--train_dir and --run both name the run; give one of them.")
         if self.checkpoint not in ("last", "best") and not self.checkpoint.isdigit():
             raise UsageError(f"--checkpoint={self.checkpoint}: expected last, best, or a step such as 1000.")
 

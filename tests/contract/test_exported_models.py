@@ -94,24 +94,44 @@ def restored(parts: workload.Workload, path: str, given: list[bytes]) -> np.ndar
         return session.run(predictions)
 
 
-def reloaded(folder: str, given: list[bytes]) -> dict[str, Any]:
-    """What the SavedModel gives, without any code of the model."""
+def reloaded(folder: str, *given: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the SavedModel gives to each (signature, inputs), without any code of the model."""
     with quick_session() as session:
         loaded = tf.saved_model.loader.load(session, [tf.saved_model.tag_constants.SERVING], folder)
-        signature = loaded.signature_def["serving_default"]
-        fetches = {name: info.name for name, info in signature.outputs.items()}
-        return session.run(fetches, {signature.inputs["example_bytes"].name: given})
+        found = []
+        for name, inputs in given:
+            signature = loaded.signature_def[name]
+            fetches = {name: info.name for name, info in signature.outputs.items()}
+            found.append(session.run(fetches, {signature.inputs[key].name: inputs[key] for key in inputs}))
+        return found
+
+
+def as_mediapipe_gives_them(raw: np.ndarray, frames: np.ndarray) -> dict[str, np.ndarray]:
+    """Frames, with no numbers at all behind the last; two frames of which a video's features are the mean."""
+    if raw.ndim == 2:
+        away = RNG.normal(size=raw.shape).astype(np.float32)
+        raw, frames = np.stack([raw + away, raw - away, raw], 1), np.full_like(frames, 2)
+    behind = np.arange(raw.shape[1]) >= frames[:, None]
+    raw = np.where(behind[:, :, None], np.nan, raw)
+    return {"rgb_and_audio": raw, "num_frames": frames[:, None]}
 
 
 @pytest.mark.parametrize("name", models.names())
 def test_train_checkpoint_restore_export_and_reload_agree(name: str, tmp_path: pathlib.Path) -> None:
     given, path = records(models.get(name).level, sizes_of(name)), str(tmp_path / "model.ckpt")
     parts = parts_of(name, write_shard(tmp_path / "some.tfrecord", given))
-    live = trained(parts, path, *parsed(parts, given))
+    raw, frames = parsed(parts, given)
+    live = trained(parts, path, raw, frames)
     assert np.ptp(live) > 0
     np.testing.assert_allclose(restored(parts, path, given), live, rtol=1e-5, atol=1e-7)
     export_saved_model(str(tmp_path / "export"), path, parts.reader, parts.modeler)
-    found = reloaded(str(tmp_path / "export"), given)
+    found, of_features = reloaded(
+        str(tmp_path / "export"),
+        ("serving_default", {"example_bytes": given}),
+        ("mediapipe", as_mediapipe_gives_them(raw, frames)),
+    )
+    # The mean of two floats is that of the records but for rounding, which a whitening magnifies.
+    np.testing.assert_allclose(of_features["predictions"], live, rtol=1e-4, atol=1e-6)
     assert found["video_id"].tolist() == [b"abc0", b"abc1", b"abc2", b"abc3"]
     assert found["class_indexes"].shape == (len(LENGTHS), C)
     of_classes = np.take_along_axis(live, found["class_indexes"], 1)

@@ -1,4 +1,4 @@
-"""A SavedModel that takes serialized records and gives ids, classes and scores."""
+"""A SavedModel of two signatures: serialized records, and MediaPipe's dequantised features."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from yt8m.graph.protocols import Modeler
+from yt8m.graph.modeler import VideoModeler
 from yt8m.graph.small_weights import restored
 from yt8m.lazy import tf
+from yt8m.readers import join_features
+from yt8m.types import ModelOutput
 
-SIGNATURE = "serving_default"
+RECORDS, MEDIAPIPE = "records", "mediapipe"
+SIGNATURES = (RECORDS, MEDIAPIPE)
 
 
 class RecordParser(Protocol):
@@ -26,19 +29,24 @@ def export_saved_model(
     folder: str,
     checkpoint: str,
     reader: RecordParser,
-    modeler: Modeler,
+    modeler: VideoModeler,
     *,
     moving_average_decay: float = 0.0,
     weights: str = "float32",
     describe: Callable[[str, int], None] | None = None,
 ) -> str:
+    default: str = (RECORDS,)
     """Writes `folder`, a SavedModel of the weights in `checkpoint`; whole or not at all.
 
-    Signature `serving_default`: `example_bytes` string [B] (serialized records, as in the training files)
+    Signature `records`: `example_bytes` string [B] (serialized records, as in the training files)
     to `video_id` string [B], `class_indexes` int32 [B, k] best first, `predictions` float32 [B, k].
 
     Args:
       folder: a local path.
+    Signature `mediapipe`: `rgb_and_audio` float32 [B, T, D], features side by side as they are before
+    quantising, and `num_frames` int32 [B, 1] or [B] (one for all where B is 1) to `predictions` float32
+    [B, C]. Later frames count for nothing. A model of videos takes the mean of the frames.
+
       checkpoint: of the model.
       reader: parses the records.
       modeler: the model.
@@ -46,21 +54,15 @@ def export_saved_model(
       weights: how they are stored: float32, float16 or int8.
       describe: called with the folder as it is written and the number of parameters, to put a
         description beside the model.
+      default: which of the two is `serving_default` too, which most programs ask for.
 
     Returns:
       `folder`.
     """
 
-    def build() -> Any:
-        example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")
-        batch = reader.prepare_serialized_examples(example_bytes)
-        reports = modeler.reports(batch, modeler.build(batch, is_training=False), "infer")
-        outputs = {
-            "video_id": tf.identity(reports["video_ids"].tensor, name="video_id"),
-            "class_indexes": tf.identity(reports["classes"].tensor, name="class_indexes"),
-            "predictions": tf.identity(reports["scores"].tensor, name="predictions"),
-        }
-        return _signature({"example_bytes": example_bytes}, outputs)
+    def build() -> dict[str, Any]:
+        signatures = _signatures(reader, modeler)
+        return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: signatures[default], **signatures}
 
     with restored(build, checkpoint, moving_average_decay, weights) as model, replaced_folder(folder) as part:
         _save(model.session, part, model.built)
@@ -71,7 +73,45 @@ def export_saved_model(
 
 def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]) -> Any:
     """A SignatureDef, filled by hand: TensorFlow's own helpers are deprecated and say so in the log."""
-    signature = tf.MetaGraphDef().signature_def[SIGNATURE]
+
+
+def _signatures(reader: RecordParser, modeler: VideoModeler) -> dict[str, Any]:
+    """One model for both: its features come from the records where they are not fed."""
+    example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")
+    batch = reader.prepare_serialized_examples(example_bytes)
+    joined = join_features(batch)
+    has_frames = joined.shape.rank == 3
+    # MediaPipe names a stream by an input's name in capitals: the names are its.
+    frames = tf.placeholder_with_default(
+        joined if has_frames else joined[:, tf.newaxis], [None, None, joined.shape[-1]], name="rgb_and_audio"
+    )
+    given = tf.placeholder_with_default(batch.num_frames, None, name="num_frames")  # MediaPipe's is [B, 1]
+    predictions = modeler.predict_raw(*_masked(frames, given, has_frames)).predictions
+    reports = modeler.reports(batch, ModelOutput(predictions), "infer")
+    of_records = {
+        "video_id": reports["video_ids"].tensor,
+        "class_indexes": reports["classes"].tensor,
+        "predictions": reports["scores"].tensor,
+    }
+    features = {"rgb_and_audio": frames, "num_frames": given}
+    return {
+        RECORDS: _signature({"example_bytes": example_bytes}, of_records),
+        MEDIAPIPE: _signature(features, {"predictions": predictions}),
+    }
+
+
+def _masked(frames: tf.Tensor, given: tf.Tensor, has_frames: bool) -> tuple[tf.Tensor, tf.Tensor]:
+    """What the model takes: frames with 0 past the last, or their mean; and their numbers, int32 [B]."""
+    rows, longest = tf.shape(frames)[0], tf.shape(frames)[1]
+    counts = tf.clip_by_value(tf.broadcast_to(tf.reshape(given, [-1]), [rows]), 0, longest)
+    # Not a product with the mask: what stands behind the last frame may be no number.
+    there = tf.sequence_mask(counts, longest)[:, :, tf.newaxis]
+    raw = tf.where_v2(there, frames, 0.0)
+    if not has_frames:
+        raw = tf.math.divide_no_nan(tf.reduce_sum(raw, 1), tf.cast(counts, tf.float32)[:, tf.newaxis])
+    return raw, counts
+
+    signature = tf.MetaGraphDef().signature_def[RECORDS]
     signature.method_name = tf.saved_model.signature_constants.PREDICT_METHOD_NAME
     for infos, tensors in ((signature.inputs, inputs), (signature.outputs, outputs)):
         for name, tensor in tensors.items():
@@ -81,10 +121,10 @@ def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]
     return signature
 
 
-def _save(session: tf.Session, folder: str, signature: Any) -> None:
+def _save(session: tf.Session, folder: str, signatures: Mapping[str, Any]) -> None:
     builder = tf.saved_model.Builder(folder)
     builder.add_meta_graph_and_variables(
-        session, [tf.saved_model.tag_constants.SERVING], {SIGNATURE: signature}, strip_default_attrs=True
+        session, [tf.saved_model.tag_constants.SERVING], dict(signatures), strip_default_attrs=True
     )
     builder.save()
 

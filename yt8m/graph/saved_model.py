@@ -1,4 +1,4 @@
-"""An exported model, read back: records in, ids with classes and scores out."""
+"""An exported model, read back: records or features in, classes and scores out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
-from yt8m.graph.export import SIGNATURE
 from yt8m.lazy import quiet_native_stderr, tf
+from yt8m.storage import copies
 
 _FILE = "saved_model.pb"
 
@@ -51,12 +51,17 @@ def _names(folder: str) -> list[str]:
 
 
 class SavedModel:
-    """A model in a session of its own on the CPU, by its signature for serialized records.
+    """A model in a session of its own on the CPU, by its signatures for records and for features.
 
-    A SavedModel is a program: it runs what its graph says. Close it, or use it in a `with` block.
+    A SavedModel is a program: it runs what its graph says. Close it, or use it in a `with` block. Several
+    threads may call it at once.
 
     Args:
       folder: where its `saved_model.pb` is.
+
+    Attributes:
+      folder: the same.
+      feature_size: D, of the features of a frame; None where the model takes records alone.
 
     Raises:
       UsageError: it has no signature that takes records.
@@ -70,20 +75,22 @@ class SavedModel:
         try:
             with self._session.graph.as_default():
                 loaded = tf.saved_model.loader.load(
-                    self._session, [tf.saved_model.tag_constants.SERVING], folder
+                    self._session, [tf.saved_model.tag_constants.SERVING], copies.folder_copy(folder)
                 )
         except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
             raise RunError(f"{folder}: the SavedModel cannot be loaded: {error}") from error
-        signature = loaded.signature_def.get(SIGNATURE)
-        if signature is None or "example_bytes" not in signature.inputs:
+        records = _taking("example_bytes", loaded)
+        if records is None:
             known = ", ".join(sorted(loaded.signature_def)) or "none"
             raise UsageError(
-                f"{folder}: there is no signature {SIGNATURE} with the input example_bytes (signatures: "
+                f"{folder}: there is no signature with the input example_bytes (signatures: "
                 f"{known}); only models exported by this project take records."
             )
-        self._input = signature.inputs["example_bytes"].name
+        self._input = records.inputs["example_bytes"].name
         names = ("video_id", "class_indexes", "predictions")
-        self._outputs = [signature.outputs[name].name for name in names]
+        self._outputs = [records.outputs[name].name for name in names]
+        self._features = features = _taking("rgb_and_audio", loaded)
+        self.feature_size = features and int(features.inputs["rgb_and_audio"].tensor_shape.dim[-1].size)
 
     def predict(self, records: Sequence[bytes]) -> Predictions:
         """The classes of serialized records, of the kind the model was trained on.
@@ -98,6 +105,22 @@ class SavedModel:
             raise RunError(f"the model in {self.folder} cannot read these records: {reason}") from error
         return Predictions(*found)
 
+    def score(self, frames: np.ndarray, num_frames: np.ndarray) -> np.ndarray:
+        """float32 [B, C], the probabilities of all classes, from features.
+
+        Args:
+          frames: float32 [B, T, D], not quantised; of a model of videos, the mean over frames is taken.
+          num_frames: int32 [B].
+
+        Raises:
+          UsageError: the model takes records alone.
+        """
+        if self._features is None:
+            raise UsageError(f"{self.folder}: this model takes records alone; export it anew.")
+        inputs = self._features.inputs
+        fed = {inputs["rgb_and_audio"].name: frames, inputs["num_frames"].name: num_frames}
+        return self._session.run(self._features.outputs["predictions"].name, fed)
+
     def close(self) -> None:
         """Ends its session."""
         self._session.close()
@@ -107,3 +130,9 @@ class SavedModel:
 
     def __exit__(self, *error: Any) -> None:
         self.close()
+
+
+def _taking(name: str, loaded: Any) -> Any:
+    """The signature that has an input of this name; None for none."""
+    having = [signature for signature in loaded.signature_def.values() if name in signature.inputs]
+    return having[0] if having else None

@@ -30,7 +30,7 @@ def export(config: ExportConfig) -> int:
       UsageError: no such run or checkpoint, or the folder is there already.
       RunError: the checkpoint cannot be read.
     """
-    train_dir = saved_run.find(config.train_dir)
+    train_dir = saved_run.find(config.train_dir or config.run)
     chosen_checkpoint.refuse_used(config.out)
     run = saved_run.load(train_dir, None, {})
     checkpoint = chosen_checkpoint.find(train_dir, config.checkpoint)
@@ -85,6 +85,7 @@ def _write(
         parts.modeler,
         moving_average_decay=decay,
         weights=config.weights,
+        default=config.signature,
     )
     return seen[0]
 
