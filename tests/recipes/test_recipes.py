@@ -43,6 +43,25 @@ def test_recipes_say_where_they_come_from(name: str, folder: pathlib.Path) -> No
     if folder == files.FOLDER:
         assert re.search("^# Source: .+", text, re.MULTILINE)
         assert re.search("^# Published: .+", text, re.MULTILINE)
+    else:
+        assert "# Ours: all sizes, steps and learning rates" in text
+
+
+# What to read, not how to learn from it.
+READ = {"model", "frame_features", "feature_names", "feature_sizes", "seed"}
+
+
+@every_model
+def test_full_recipes_tell_published_values_from_ours(name: str) -> None:
+    text = (files.FOLDER / f"{name}.flags").read_text()
+    told = re.search(
+        r"^# As published: (.*?)\.\n# Ours: (.*?)\.\n# Published: ", text, re.MULTILINE | re.DOTALL
+    )
+    assert told is not None
+    published, ours = (set(re.findall(r"\w+", part.split(";")[0])) for part in told.groups())
+    given = set(re.findall(r"^--(\w+)", text, re.MULTILINE)) - READ
+    assert not published & ours
+    assert (published | ours) - {"nothing"} == given
 
 
 @every_model
