@@ -10,6 +10,7 @@ from yt8m.graph.ops import PredictOps
 from yt8m.graph.warm_start import AVERAGE
 from yt8m.lazy import tf
 from yt8m.readers import join_features
+from yt8m.storage import copies
 from yt8m.types import Batch, ModelOutput
 
 
@@ -76,7 +77,7 @@ def gather_checkpoint(
         session.run(step.initializer)
         variables = [variable for variable in tf.global_variables() if variable is not step]
         for place, checkpoint in enumerate(checkpoints):
-            reader, prefix = tf.train.load_checkpoint(checkpoint), f"{scope_of(place)}/"
+            reader, prefix = tf.train.load_checkpoint(copies.copy_of(checkpoint)), f"{scope_of(place)}/"
             for variable in (one for one in variables if one.op.name.startswith(prefix)):
                 name = variable.op.name.removeprefix(prefix)
                 average = name + AVERAGE

@@ -8,10 +8,12 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+from yt8m import storage
 from yt8m.graph.modeler import VideoModeler
 from yt8m.graph.small_weights import restored
 from yt8m.lazy import tf
 from yt8m.readers import join_features
+from yt8m.storage import sending
 from yt8m.types import ModelOutput
 
 RECORDS, MEDIAPIPE = "records", "mediapipe"
@@ -45,6 +47,8 @@ def export_saved_model(
       folder: a local path.
     Signature `mediapipe`: `rgb_and_audio` float32 [B, T, D], features side by side as they are before
     quantising, and `num_frames` int32 [B, 1] or [B] (one for all where B is 1) to `predictions` float32
+    Args:
+      folder: local or gs://.
     [B, C]. Later frames count for nothing. A model of videos takes the mean of the frames.
 
       checkpoint: of the model.
@@ -131,7 +135,12 @@ def _save(session: tf.Session, folder: str, signatures: Mapping[str, Any]) -> No
 
 @contextlib.contextmanager
 def replaced_folder(folder: str) -> Iterator[str]:
+    In a bucket the files are sent once they are whole, see `sending.replaced_folder`.
     """A new, not yet existing path to write to; on success it takes the place of `folder` by renaming.
+    if storage.is_remote(folder):
+        with sending.replaced_folder(folder) as part:
+            yield part
+        return
 
     A reader sees the old folder or the new one whole. What an earlier, killed call left is cleared first.
     """

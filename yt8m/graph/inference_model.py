@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from yt8m import storage
 from yt8m.graph import collections
 from yt8m.graph.export import replaced_folder
 from yt8m.graph.modeler import VideoModeler
@@ -31,7 +32,7 @@ def write_inference_model(
     moving averages, these are the weights.
 
     Args:
-      folder: a local path.
+      folder: local or gs://.
       checkpoint: of the model.
       modeler: the model.
       frame_features: whether it takes frames.
@@ -56,7 +57,7 @@ def write_inference_model(
         _relative_state(part)
         if describe is not None:
             describe(part, model.parameters)
-    return os.path.join(folder, NAME)
+    return storage.join(folder, NAME)
 
 
 def _relative_state(folder: str) -> None:

@@ -11,6 +11,7 @@ from yt8m.graph.modeler import VideoModeler
 from yt8m.graph.ops import PredictOps
 from yt8m.lazy import tf
 from yt8m.readers import join_features
+from yt8m.storage import copies
 from yt8m.types import Batch, ModelOutput
 
 _SCOPE = "imported"
@@ -59,7 +60,7 @@ class MetaGraphModeler(VideoModeler):
 
     def restore(self, session: tf.Session) -> None:
         """Reads the weights."""
-        self._saver.restore(session, self._prefix)
+        self._saver.restore(session, copies.copy_of(self._prefix))
 
     def _import(self, raw: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
         inputs = {"input_batch_raw": fitted(raw, self._kinds["input_batch_raw"].shape)}

@@ -10,6 +10,7 @@ from yt8m.graph import collections
 from yt8m.graph.averages import names_in_checkpoint
 from yt8m.graph.ops import PredictOps, TrainOps
 from yt8m.lazy import tf
+from yt8m.storage import copies
 
 
 def signature_of(meta_path: str) -> dict[str, Any] | None:
@@ -24,7 +25,7 @@ def restore_train(meta_path: str) -> TrainOps:
     Raises:
       RunError: the file holds no training graph of this project.
     """
-    tf.train.import_meta_graph(meta_path)
+    tf.train.import_meta_graph(_here(meta_path))
     return collections.recover_train()
 
 
@@ -39,8 +40,13 @@ def restore_predict(meta_path: str) -> tuple[PredictOps, tf.train.Saver]:
     Raises:
       RunError: the graph was not made for inference.
     """
-    saver = tf.train.import_meta_graph(meta_path, clear_devices=True)
+    saver = tf.train.import_meta_graph(_here(meta_path), clear_devices=True)
     return collections.recover_predict(), saver
+
+
+def _here(meta_path: str) -> str:
+    """The path of the same file on this machine."""
+    return f"{copies.copy_of(meta_path.removesuffix('.meta'))}.meta"
 
 
 class Restorer:
@@ -64,10 +70,11 @@ class Restorer:
         Raises:
           RunError: the checkpoint is another model's (a variable is missing or has another shape).
         """
-        reader = tf.train.load_checkpoint(checkpoint)
+        here = copies.copy_of(checkpoint)
+        reader = tf.train.load_checkpoint(here)
         self._check(reader.get_variable_to_shape_map(), checkpoint)
         if self._saver is not None:
-            self._saver.restore(session, checkpoint)
+            self._saver.restore(session, here)
         step = int(reader.get_tensor("global_step")) if reader.has_tensor("global_step") else 0
         if self._step is not None:
             # Fed through the variable's own initializer: the graph may be finalized already.

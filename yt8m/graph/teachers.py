@@ -10,6 +10,7 @@ from yt8m.graph.meta_modeler import fitted, keep_collections, kinds, read_meta_g
 from yt8m.lazy import tf
 from yt8m.readers import join_features
 from yt8m.readers.checks import gate, require, say
+from yt8m.storage import copies
 from yt8m.types import Batch
 
 _MISSING = "?"  # no list of class numbers and scores
@@ -122,7 +123,7 @@ class ModelTeacher:
         """Reads the weights through the ops that the first tower's import left in the graph."""
         with session.graph.as_default():
             saver = tf.train.Saver(saver_def=collections.teacher_saver())
-        saver.restore(session, self._prefix)
+        saver.restore(session, copies.copy_of(self._prefix))
 
     def _import(self, inputs: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.train.Saver]:
         """One more copy of the graph; all copies share the variables of the first."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from yt8m.errors import RunError
 from yt8m.lazy import tf
+from yt8m.storage import copies
 
 AVERAGE = "/ExponentialMovingAverage"
 
@@ -41,7 +42,7 @@ def warm_start(session: tf.Session, checkpoint: str, averages: Iterable[tuple[st
     Raises:
       RunError: not one variable fits.
     """
-    reader = tf.train.load_checkpoint(checkpoint)
+    reader = tf.train.load_checkpoint(copies.copy_of(checkpoint))
     shapes = reader.get_variable_to_shape_map()
     own_average, by_name = dict(averages), {v.op.name: v for v in tf.global_variables()}
     result = WarmStart([], [], [])

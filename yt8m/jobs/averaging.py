@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-from yt8m import run_dir
+from yt8m import run_dir, storage
 from yt8m.config import TrainConfig
 from yt8m.config_export import AverageConfig
 from yt8m.errors import RunError, UsageError
@@ -19,6 +18,7 @@ from yt8m.graph.export import replaced_folder
 from yt8m.jobs import chosen_checkpoint, saved_run, workload
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
+from yt8m.storage import copies
 
 _USUAL = 5
 
@@ -41,7 +41,7 @@ def average(config: AverageConfig) -> int:
     names = _names(run)
     step = max(map(checkpoints.step_of, paths))
     with replaced_folder(config.out.rstrip("/")) as part:
-        os.makedirs(part)
+        storage.makedirs(part)
         _write(checkpoints.path_of(part, step), step, paths, names)
         checkpoints.write_state(part, step, keep=1)
         run_dir.write(part, dataclasses.replace(run, train_dir=config.out))
@@ -74,7 +74,7 @@ def _names(run: TrainConfig) -> list[str]:
 
 def _write(path: str, step: int, paths: Sequence[str], names: Sequence[str]) -> None:
     """One variable at a time, so that one mean is in memory beside the new weights."""
-    readers = [tf.train.load_checkpoint(one) for one in paths]
+    readers = [tf.train.load_checkpoint(copies.copy_of(one)) for one in paths]
     config = tf.ConfigProto(device_count={"GPU": 0})
     with tf.Graph().as_default(), tf.Session(config=config) as session:
         _variable(session, "global_step", np.array(step, np.int64))

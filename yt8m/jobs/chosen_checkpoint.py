@@ -39,9 +39,7 @@ def refuse_used(out: str) -> None:
     """Refuses to write over anything.
 
     Raises:
-      UsageError: `out` is there already, or is not on this machine.
+      UsageError: `out` is there already.
     """
-    if storage.is_remote(out):
-        raise UsageError(f"--out={out}: models are written to local folders; copy them from there.")
     if storage.exists(out) or storage.is_dir(out):
         raise UsageError(f"--out={out} is there already; name a new folder, or remove that one.")

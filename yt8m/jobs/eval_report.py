@@ -14,6 +14,7 @@ from yt8m import config_file, storage, vocabulary
 from yt8m.config import TrainConfig
 from yt8m.eval_util.rated_pairs import MOST
 from yt8m.lazy import tf
+from yt8m.runner.event_file import EventFile
 
 if TYPE_CHECKING:
     from yt8m.jobs.evaluation import Evaluated
@@ -109,5 +110,6 @@ def _write_summaries(folder: str, done: Evaluated) -> None:
     values = [
         tf.Summary.Value(tag=f"Epoch/Eval_{tag}", simple_value=float(done.figures[key])) for tag, key in tags
     ]
-    with tf.Graph().as_default(), tf.summary.FileWriter(folder) as writer:
-        writer.add_summary(tf.Summary(value=values), done.step)
+    events = EventFile(folder)
+    events.add(tf.Summary(value=values), done.step)
+    events.close()

@@ -17,6 +17,7 @@ from yt8m.graph.inference_model import write_inference_model
 from yt8m.jobs import eval_report, model_card, sample, saved_run, workload
 from yt8m.jobs.best import keep_best
 from yt8m.runner import checkpoints
+from yt8m.storage import copies
 from yt8m.tools import report
 from yt8m.tools.report import kept
 
@@ -105,6 +106,7 @@ def _checkpoints(train_dir: str, run_once: bool) -> Iterator[str]:
         if max(checkpoints.steps_in(train_dir), default=-1) > checkpoints.step_of(last):
             newest = checkpoints.newest_readable(train_dir)
             if newest is not None and newest != last:
+                copies.forget(last)
                 last = newest
                 yield last
 

@@ -7,7 +7,7 @@ import os
 
 from absl import logging
 
-from yt8m import readers, run_dir, runner
+from yt8m import readers, run_dir, runner, storage
 from yt8m.config import DataConfig, OptimizerConfig, TrainConfig
 from yt8m.config_export import ExportConfig
 from yt8m.errors import RunError
@@ -38,7 +38,7 @@ def export(config: ExportConfig) -> int:
     parts = workload.create(data, run.model, "eval", config.top_k)
     before = _gap(config, run.optimizer, checkpoint, parts.modeler, data)
     with replaced_folder(config.out.rstrip("/")) as part:
-        os.makedirs(part)
+        storage.makedirs(part)
         parameters = _write(part, config, run, checkpoint, parts)
         prefix = os.path.join(part, NAME, NAME)
         loss = workload.create_loss(run.model)
@@ -98,7 +98,7 @@ def _gap(
         return None
     settings = runner.RunnerConfig(
         mode="eval",
-        model_dir=os.path.dirname(checkpoint),
+        model_dir=checkpoint.rpartition("/")[0],
         checkpoint=checkpoint,
         batch_size_per_gpu=config.batch_size,
         log_every_n_iter=1_000_000,

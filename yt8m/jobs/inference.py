@@ -20,6 +20,7 @@ from yt8m.jobs import model_card, sample, saved_run, segment_inference, workload
 from yt8m.jobs.prediction_file import PredictionWriter
 from yt8m.jobs.segment_ranking import SegmentRanking
 from yt8m.runner import checkpoints
+from yt8m.storage import copies
 
 INFERENCE_MODEL, PREDICTIONS = "inference_model", "predictions.csv"
 
@@ -191,7 +192,7 @@ class _UnfinishedError(RunError):
 
 def _pack(path: str, source: Source, modeler: VideoModeler) -> None:
     """Packs the inference model and what it needs to know into one archive."""
-    folder = os.path.join(source.folder, INFERENCE_MODEL)
+    folder = storage.join(source.folder, INFERENCE_MODEL)
     if not source.meta_prefix:
         write_inference_model(
             folder,
@@ -202,5 +203,5 @@ def _pack(path: str, source: Source, modeler: VideoModeler) -> None:
             describe=model_card.describing(source.run, source.folder, checkpoints.step_of(source.checkpoint)),
         )
         run_dir.write(folder, source.run)
-    archive.make_tgz(folder, path)
+    archive.make_tgz(copies.folder_copy(folder), path)
     logging.info("the model is packed in %s", path)

@@ -9,6 +9,7 @@ from yt8m.config import DataConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.graph.inference_model import NAME
 from yt8m.graph.teachers import ModelTeacher, PredictionTeacher, Teacher
+from yt8m.storage import copies
 from yt8m.tools import prediction_lists
 
 
@@ -26,8 +27,8 @@ def teacher_for(config: TrainConfig) -> Teacher | None:
 
 
 def _predictions(path: str, num_classes: int) -> PredictionTeacher:
-    if storage.is_remote(path) or not storage.exists(path):
-        raise UsageError(f"--distill_from={path}: there is no such file on this machine.")
+    if not storage.exists(path):
+        raise UsageError(f"--distill_from={path}: there is no such file.")
     count = 0
     for row in prediction_lists.read(path, num_classes):
         if "," in row.video_id or '"' in row.video_id:
@@ -42,7 +43,7 @@ def _predictions(path: str, num_classes: int) -> PredictionTeacher:
             )
         count += 1
     logging.info("the teacher is %s, with predictions for %d videos", path, count)
-    return PredictionTeacher(path, num_classes)
+    return PredictionTeacher(copies.file_copy(path), num_classes)
 
 
 def _model(folder: str, data: DataConfig) -> ModelTeacher:

@@ -11,6 +11,7 @@ from absl import logging
 from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.lazy import tf
+from yt8m.storage import copies
 
 NAME, INPUT_NAME, STATE = "model.ckpt", "input", "checkpoint"
 KEEP_EVERY_SECONDS = 0.25 * 3600  # beside the newest, one of each quarter of an hour is kept
@@ -75,10 +76,25 @@ def read_state(model_dir: str) -> Any:
     if not storage.exists(path):
         return None
     try:
-        return tf.train.get_checkpoint_state(model_dir)
+        return _remote_state(path) if storage.is_remote(path) else tf.train.get_checkpoint_state(model_dir)
     except ValueError as error:  # UnicodeDecodeError among them
         logging.warning("THE FILE %s IS DAMAGED and is left out: %s", path, error)
         return None
+
+
+def _remote_state(path: str) -> Any:
+    """As TensorFlow reads it: names become paths."""
+    from google.protobuf import text_format
+
+    state = tf.train.generate_checkpoint_state_proto(".", NAME)
+    state.Clear()
+    try:
+        text_format.Parse(storage.read_text(path), state)
+    except text_format.ParseError as error:
+        raise ValueError(str(error)) from error
+    folder, name = path.rpartition("/")[0], state.model_checkpoint_path
+    state.model_checkpoint_path = name if name.startswith("gs://") or not name else storage.join(folder, name)
+    return state
 
 
 def pointed_to(model_dir: str) -> str | None:
@@ -108,7 +124,11 @@ def problem_of(checkpoint: str) -> str:
     if not storage.exists(f"{checkpoint}.index"):
         return "its .index is missing"
     try:
-        reader = tf.train.load_checkpoint(checkpoint)
+        here = copies.copy_of(checkpoint)
+    except storage.NotFoundError:
+        return "it was deleted meanwhile"
+    try:
+        reader = tf.train.load_checkpoint(here)
         for tensor in reader.get_variable_to_shape_map():
             reader.get_tensor(tensor)
     except Exception as error:  # the reader raises whatever its binding makes of it, IndexError too
@@ -141,11 +161,12 @@ def write_state(model_dir: str, step: int, keep: int) -> None:
 
     Only checkpoints up to `step` count: a newer one is a damaged one that was left behind.
     """
-    files = files_of(model_dir)
-    times = {}
-    for found, names in files.items():
-        if found <= step and f"{NAME}-{found}.index" in names:
-            times[found] = tf.gfile.Stat(f"{path_of(model_dir, found)}.index").mtime_nsec / 1e9
+    files, written = files_of(model_dir), storage.times(model_dir)
+    times = {
+        found: written[f"{NAME}-{found}.index"]
+        for found in files
+        if found <= step and f"{NAME}-{found}.index" in written
+    }
     doomed, preserved = to_delete(times, keep, _last_preserved(model_dir, times))
     kept = sorted(set(times) - set(doomed))
     state = tf.train.generate_checkpoint_state_proto(

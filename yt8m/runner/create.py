@@ -16,6 +16,7 @@ from yt8m.graph import EvalOps, Inputter, Modeler, TrainOps
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.runner.config import RunnerConfig
+from yt8m.storage import copies
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ def replicate(
         split=config.split_batch,
         signature=full_signature(config),
         synchrony=synchrony,
+        precision=config.precision,
     )
 
 
@@ -204,7 +206,7 @@ def _decay_in(checkpoint: str, optimizer: OptimizerConfig) -> float:
     if optimizer.moving_average_decay <= 0:
         return 0.0
     try:
-        names = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
-    except (tf.errors.OpError, ValueError):
+        names = tf.train.load_checkpoint(copies.copy_of(checkpoint)).get_variable_to_shape_map()
+    except (tf.errors.OpError, ValueError, storage.NotFoundError):
         return optimizer.moving_average_decay
     return optimizer.moving_average_decay if any("ExponentialMovingAverage" in n for n in names) else 0.0

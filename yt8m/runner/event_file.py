@@ -13,6 +13,7 @@ from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.lazy import tf
 from yt8m.runner.metrics_file import QuietlyFailing
+from yt8m.storage.sending import GrowingFile
 
 _numbers = itertools.count()
 
@@ -27,6 +28,7 @@ class EventFile:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._writer: Any = None
+        self._file: GrowingFile | None = None
         self._quietly = QuietlyFailing(f"the event file in {folder}")
 
     def add(self, summary: Any, step: int) -> None:
@@ -43,6 +45,9 @@ class EventFile:
         if self._writer is not None:
             self._try(self._writer.close)
             self._writer = None
+        if self._file is not None:
+            self._try(self._file.close)
+            self._file = None
 
     def _add(self, make: Callable[[], Any]) -> None:
         self._try(lambda: self._write(make()))
@@ -56,7 +61,8 @@ class EventFile:
     def _open(self) -> None:
         storage.makedirs(self._folder)
         name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}"
-        self._writer = tf.io.TFRecordWriter(storage.join(self._folder, name))
+        self._file = GrowingFile(storage.join(self._folder, name))
+        self._writer = tf.io.TFRecordWriter(self._file.local)
         self._writer.write(tf.Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
 
     def _try(self, call: Callable[[], Any]) -> None:

@@ -12,6 +12,7 @@ from absl import logging
 from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.runner.lines import StepValues
+from yt8m.storage.sending import GrowingFile
 
 
 class QuietlyFailing:
@@ -39,12 +40,12 @@ class MetricsFile:
     """Appends the values of each line as `{"step": ..., "loss": ..., ...}`."""
 
     def __init__(self, path: str) -> None:
-        self._path, self._quietly = path, QuietlyFailing(path)
+        self._file, self._quietly = GrowingFile(path, go_on=True), QuietlyFailing(path)
 
     def add(self, values: StepValues) -> None:
         """One line; a figure that is not finite is written as null, which JSON has."""
         line = json.dumps({key: _finite(value) for key, value in _as_dict(values).items()})
-        self._quietly(lambda: storage.append_line(self._path, line), (RunError,))
+        self._quietly(lambda: storage.append_line(self._file.local, line), (RunError,))
 
 
 def _as_dict(values: StepValues) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from yt8m.graph import Restorer, warm_start
 from yt8m.lazy import tf
 from yt8m.runner.config import RunnerConfig
 from yt8m.runner.create import CreatedGraph, choose
+from yt8m.storage import copies
 
 
 def initializers(created: CreatedGraph) -> list[tf.Operation]:
@@ -44,7 +45,7 @@ def start(
             changed = f" What has changed: {created.reason}." if created.reason else ""
             raise RunError(f"{error}{changed}") from error
     elif created.saver is not None:
-        created.saver.restore(session, created.checkpoint)
+        created.saver.restore(session, copies.copy_of(created.checkpoint))
 
 
 def _warm_start(session: tf.Session, created: CreatedGraph, checkpoint: str) -> None:
@@ -63,7 +64,7 @@ def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: R
         try:
             restorer.restore(session, checkpoint)
             return
-        except (tf.errors.OpError, ValueError, RuntimeError):
+        except (tf.errors.OpError, ValueError, RuntimeError, storage.NotFoundError):
             is_gone = not storage.exists(f"{checkpoint}.index")
             if not is_gone or config.checkpoint or config.mode == "train":
                 raise

@@ -22,6 +22,7 @@ from yt8m.runner.metrics_file import MetricsFile
 from yt8m.runner.saver import Position, RunSaver
 from yt8m.runner.session import close_all, run_steps
 from yt8m.runner.signals import StopSignals
+from yt8m.storage import sending
 
 
 class Runner:
@@ -70,6 +71,8 @@ class Runner:
                 return self._failed(error)
             except Exception as error:
                 return self._failed(error)
+            finally:
+                sending.send_growing()
 
     def create_graph(self) -> CreatedGraph:
         """The graph in the current, empty default graph: restored or built, see `create.create`."""

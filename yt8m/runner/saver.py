@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,11 +12,12 @@ import numpy as np
 from absl import logging
 
 from yt8m import graph, storage
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
 from yt8m.graph import InputOps
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.runner.failures import first_line
+from yt8m.storage import copies, sending, workspace
 
 
 class RunSaver:
@@ -57,12 +59,14 @@ class RunSaver:
         _check_finite(session)
         try:
             self._write(session, step)
-        except (tf.errors.OpError, RunError, OSError) as error:
+        except (tf.errors.OpError, RunError, UsageError, OSError) as error:
             self._remove(step)
             raise RunError(
                 f"cannot save the checkpoint {path}: {first_line(error)}. The one before it, if any, "
                 "is intact; make room or name another folder, and start again to go on from it."
             ) from error
+        if self._saved_step is not None:
+            copies.forget(checkpoints.path_of(self._model_dir, self._saved_step))
         self._saved_step = step
         for listener in self._listeners:
             listener(step)
@@ -70,16 +74,40 @@ class RunSaver:
 
     def _write(self, session: tf.Session, step: int) -> None:
         storage.makedirs(self._model_dir)
+        folder = sending.workplace(self._model_dir)
         if self._position is not None:
-            self._position.save(session, self._model_dir, step)
+            self._position.save(session, folder, step)
         with session.graph.as_default():
-            name = storage.join(self._model_dir, checkpoints.NAME)
+            name = os.path.join(folder, checkpoints.NAME)
             self._saver.save(session, name, global_step=step, write_state=False)
+        if folder != self._model_dir:
+            self._send(folder, step)
         checkpoints.write_state(self._model_dir, step, self._keep)
+        sending.send_growing()
         logging.info("saved %s", checkpoints.path_of(self._model_dir, step))
 
+    def _send(self, folder: str, step: int) -> None:
+        """Sends what was made for a bucket; the index, by which a checkpoint is known, comes last."""
+        order = sorted(
+            checkpoints.files_of(folder)[step],
+            key=lambda name: (name.startswith(checkpoints.NAME), name.endswith(".index")),
+        )
+        files = [os.path.join(folder, name) for name in order]
+        try:
+            sending.refuse_lost_lock(self._model_dir)
+            sending.send_files(files, self._model_dir)
+        except (RunError, UsageError) as error:
+            kept = workspace.rescue(files, checkpoints.NAME)
+            raise RunError(f"{first_line(error)} (its files are kept in {kept})") from error
+        weights = [path for path in files if os.path.basename(path).startswith(checkpoints.NAME)]
+        copies.keep(checkpoints.path_of(self._model_dir, step), weights)
+        for path in set(files) - set(weights):
+            storage.remove(path)
+
     def _remove(self, step: int) -> None:
-        """Removes what was written of a checkpoint that failed."""
+        """Removes what was written of a checkpoint that failed; in a bucket, the next save writes over it."""
+        if storage.is_remote(self._model_dir):
+            return
         stems = (f"{checkpoints.NAME}-{step}.", f"{checkpoints.INPUT_NAME}-{step}.")
         names = storage.listdir(self._model_dir) if storage.is_dir(self._model_dir) else []
         for name in names:
@@ -147,7 +175,7 @@ class Position:
         try:
             if json.loads(storage.read_text(f"{path}.json"))["data"] != self._digest:
                 return "the files, the batch size or the shuffling have changed"
-            self._saver.restore(session, path)
+            self._saver.restore(session, copies.copy_of(path))
         except (tf.errors.OpError, RunError, ValueError, KeyError, TypeError) as error:
             return first_line(error)
         return ""

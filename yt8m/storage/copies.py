@@ -51,6 +51,22 @@ def folder_copy(folder: str) -> str:
     return here
 
 
+def file_copy(path: str) -> str:
+    """The same file on this machine: `path` itself where that is local; else fetched, once a process.
+
+    Raises:
+      RunError: it cannot be fetched.
+    """
+    if not is_remote(path):
+        return path
+    from yt8m.storage.gcs_transfer import fetch
+
+    local = os.path.join(folder_for("copies", path), path.rpartition("/")[2])
+    if not os.path.exists(local):
+        fetch(path, local)
+    return local
+
+
 def keep(prefix: str, files: Sequence[str]) -> None:
     """Moves the local `files`, which were just sent to be `prefix.*`, to where `copy_of` looks."""
     folder, _, name = prefix.rpartition("/")

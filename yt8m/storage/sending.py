@@ -151,6 +151,17 @@ def send_growing() -> None:
             logging.error("%s is not up to date: %s", file.path, error)
 
 
+def refuse_lost_lock(folder: str) -> None:
+    """Refuses to go on in a remote folder of which this process has lost a lock.
+
+    Raises:
+      RunError: names the lock.
+    """
+    from yt8m.storage import gcs_lock
+
+    gcs_lock.refuse_lost(folder)
+
+
 def send_files(files: Sequence[str], folder: str) -> None:
     """Sends local files into a folder, one after the other; raises as `send`."""
     for path in files:
