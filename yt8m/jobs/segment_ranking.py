@@ -27,8 +27,8 @@ _UNNAMEABLE = (b" ", b",", b"\n", b"\r", b'"')
 class SegmentRanking:
     """Ranks segments by class.
 
-    Memory: 9 bytes for each class and kept segment, 16 kB a class for what waits, and the videos' ids;
-    nothing else grows with the stream.
+    Memory: 9 bytes for each class and kept segment (4 while all segments are kept), 16 kB a class for what
+    waits, and the videos' ids; nothing else grows with the stream.
 
     Args:
       classes: of the columns of the scores.
@@ -41,8 +41,11 @@ class SegmentRanking:
         self.most, self.segment_size = most, segment_size
         self._settled = 0
         self._room = most + max(most // _SLACK, _BLOCK)
-        self._keys = [np.empty(min(self._room, _BLOCK), np.uint64) for _ in self.classes]
+        # The system gives memory to what is written, so short streams stay small in long rows.
+        self._keys = [np.empty(self._room, np.uint64) for _ in self.classes]
         self._fill = [0] * len(self.classes)
+        # At first every segment is kept: a row then holds bare scores, and their places are the numbers.
+        self._is_bare = True
         self._least = [-np.inf] * len(self.classes)
         # What waits, a row a class, so that each is read in one go; one array for the whole stream, since the
         # system hands out fresh memory slowly.
@@ -84,6 +87,7 @@ class SegmentRanking:
     def lines(self) -> Iterator[tuple[int, list[bytes]]]:
         """(class, its segments from the best) by ascending class, of all that was added."""
         self._settle()
+        self._number_all()
         first, videos = np.array(self._first, np.int64), np.array(self._videos, object)
         is_named_once = len(set(self._videos)) == len(self._videos)
         for place in np.argsort(self.classes, kind="stable").tolist():
@@ -104,32 +108,38 @@ class SegmentRanking:
 
     def _settle(self) -> None:
         """Sorts what waits into the classes."""
+        if self._is_bare and self._settled + self._waiting_rows > self._room:
+            self._number_all()
         for place, column in enumerate(self._waiting[:, : self._waiting_rows]):
-            # Of equal scores the earlier segment stays, so only better ones come in.
-            found = np.flatnonzero(column > self._least[place])
-            if len(found):
-                self._insert(place, _keys(column[found], found + self._settled))
+            if self._is_bare:
+                self._bare(place)[self._settled : self._settled + len(column)] = column
+            else:
+                self._insert(place, column, self._settled)
         self._settled += self._waiting_rows
         self._waiting_rows = 0
 
-    def _insert(self, place: int, keys: Keys) -> None:
-        fill = self._fill[place]
-        if fill + len(keys) > self._room:
-            fill = self._keep_best(place, fill)
-        row = self._with_room(place, fill, fill + len(keys))
-        row[fill : fill + len(keys)] = keys
-        self._fill[place] = fill + len(keys)
-        if self._least[place] == -np.inf and self._fill[place] >= self.most:
-            self._fill[place] = self._keep_best(place, self._fill[place])
+    def _bare(self, place: int) -> npt.NDArray[np.float32]:
+        return self._keys[place].view(np.float32)
 
-    def _with_room(self, place: int, fill: int, needed: int) -> Keys:
-        """The entries of a class, in twice the room where there was too little: short streams stay small."""
-        row = self._keys[place]
-        if needed > len(row):
-            row = np.empty(min(self._room, max(needed, 2 * len(row))), np.uint64)
-            row[:fill] = self._keys[place][:fill]
-            self._keys[place] = row
-        return row
+    def _number_all(self) -> None:
+        """Makes keys of bare scores."""
+        if self._is_bare:
+            self._is_bare = False
+            for place in range(len(self.classes)):
+                self._insert(place, self._bare(place)[: self._settled].copy(), 0)
+
+    def _insert(self, place: int, scores: npt.NDArray[np.float32], start: int) -> None:
+        """Takes those of `scores`, of the segments from number `start` on, that may be kept."""
+        # Of equal scores the earlier segment stays, so only better ones come in.
+        found = np.flatnonzero(scores > self._least[place])
+        fill = self._fill[place]
+        if fill + len(found) > self._room:
+            fill = self._keep_best(place, fill)
+        end = fill + len(found)
+        self._keys[place][fill:end] = _keys(scores[found], found + start)
+        self._fill[place] = end
+        if self._least[place] == -np.inf and end >= self.most:
+            self._fill[place] = self._keep_best(place, end)
 
     def _keep_best(self, place: int, fill: int) -> int:
         """Cuts a class down to its best `most` entries; returns how many it has."""
