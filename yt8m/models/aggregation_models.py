@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from yt8m.lazy import tf
 from yt8m.models import aggregation, frames, gating, sampling
@@ -18,9 +18,23 @@ if TYPE_CHECKING:
     from yt8m.models.layers import Net
 
 
+class Sizes(NamedTuple):
+    """Clusters, units of the hidden layer, and whether both are batch-normalised."""
+
+    clusters: int
+    hidden: int
+    batch_norm: bool
+
+
 @dataclass(frozen=True)
 class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
-    """Frames sampled in training, all real frames in evaluation; pooled, a hidden layer, classified."""
+    """Frames sampled in training, all real frames in evaluation; pooled, a hidden layer, classified.
+
+    Attributes:
+      family: what the fields of its sizes begin with, as the published flags do.
+    """
+
+    family: ClassVar[str]
 
     iterations: int = option(300, "frames sampled from a video in training", minimum=1)
     sample_random_frames: bool = option(True, "frames one by one; else a run of neighbours")
@@ -32,9 +46,10 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """[B, F] of inputs [B, T, D] with mask [B, T]."""
 
-    @abc.abstractmethod
-    def hidden_layer(self) -> tuple[int, bool]:
-        """(units, whether batch-normalised) of the layer on what was pooled."""
+    def sizes(self) -> Sizes:
+        """The sizes, whatever they are called in the family."""
+        names = ("cluster_size", "hidden_size", "add_batch_norm")
+        return Sizes(*(getattr(self, f"{self.family}_{name}") for name in names))
 
     def forward(
         self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None
@@ -44,7 +59,7 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
         inputs, mask = sampling.in_training(
             net, inputs, num_frames, self.iterations, scattered=self.sample_random_frames
         )
-        units, batch_norm = self.hidden_layer()
+        _, units, batch_norm = self.sizes()
         hidden = net.dense(self.pool(net, inputs, mask), units, "hidden1", bias=not batch_norm)
         if batch_norm:
             hidden = net.batch_norm(hidden, "hidden1_bn", valid)
@@ -57,6 +72,8 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
 @dataclass(frozen=True)
 class SoftDbowModel(AggregatedModel):
     """Soft bag of words: z = l2(sum_i a_i), with l2(max_i a_i) beside it on request."""
+
+    family: ClassVar[str] = "dbof"
 
     dbof_cluster_size: int = option(4096, "words", minimum=1)
     dbof_hidden_size: int = option(1024, "units of the layer on the bag", minimum=1)
@@ -77,10 +94,6 @@ class SoftDbowModel(AggregatedModel):
         return aggregation.assign(
             net, inputs, mask, self.dbof_cluster_size, batch_norm=self.dbof_add_batch_norm
         )
-
-    def hidden_layer(self) -> tuple[int, bool]:
-        """As the fields say."""
-        return self.dbof_hidden_size, self.dbof_add_batch_norm
 
 
 @register
@@ -105,29 +118,27 @@ class StreamModel(AggregatedModel, abc.ABC):
     feature_sizes: tuple[int, ...] = option((), "sizes of the features, described apart; none: together")
 
     @abc.abstractmethod
-    def clusters(self) -> tuple[int, bool]:
-        """(clusters of the first stream, whether their scores are batch-normalised)."""
-
-    @abc.abstractmethod
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
         """[B, F] of one stream [B, T, D] and its assignments [B, T, K]."""
 
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """The streams' descriptions side by side."""
-        size, batch_norm = self.clusters()
-        described = []
-        for index, stream in enumerate(frames.streams(inputs, self.feature_sizes)):
-            with tf.variable_scope(f"stream_{index}"):
-                count = max(size // 2, 1) if index else size
-                shares = aggregation.assign(net, stream, mask, count, batch_norm=batch_norm)
-                described.append(self.describe(net, shares, stream))
-        return tf.concat(described, -1)
+        size, _, batch_norm = self.sizes()
+
+        def described(stream: tf.Tensor, index: int) -> tf.Tensor:
+            count = max(size // 2, 1) if index else size
+            shares = aggregation.assign(net, stream, mask, count, batch_norm=batch_norm)
+            return self.describe(net, shares, stream)
+
+        return frames.each_stream(inputs, self.feature_sizes, described)
 
 
 @register
 @dataclass(frozen=True)
 class NetVladModel(StreamModel):
     """V_k = sum_i a_ik (x_i - c_k) (Arandjelovic et al. 2016; Miech et al. 2017)."""
+
+    family: ClassVar[str] = "netvlad"
 
     netvlad_cluster_size: int = option(256, "clusters of the first feature; the others take half", minimum=1)
     netvlad_hidden_size: int = option(1024, "units of the layer on the description", minimum=1)
@@ -136,14 +147,6 @@ class NetVladModel(StreamModel):
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
         """As the class says."""
         return aggregation.vlad(net, shares, inputs)
-
-    def clusters(self) -> tuple[int, bool]:
-        """As the fields say."""
-        return self.netvlad_cluster_size, self.netvlad_add_batch_norm
-
-    def hidden_layer(self) -> tuple[int, bool]:
-        """As the fields say."""
-        return self.netvlad_hidden_size, self.netvlad_add_batch_norm
 
 
 @register
@@ -171,6 +174,8 @@ class NetVlagdModel(NetVladModel):
 class NetFvModel(StreamModel):
     """Fisher vectors with learned, uncoupled centres and spreads (Miech et al. 2017)."""
 
+    family: ClassVar[str] = "fv"
+
     fv_cluster_size: int = option(128, "clusters of the first feature; the others take half", minimum=1)
     fv_hidden_size: int = option(1024, "units of the layer on the description", minimum=1)
     fv_add_batch_norm: bool = option(True, "batch normalisation; else biases")
@@ -178,11 +183,3 @@ class NetFvModel(StreamModel):
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
         """As the class says."""
         return aggregation.fisher(net, shares, inputs)
-
-    def clusters(self) -> tuple[int, bool]:
-        """As the fields say."""
-        return self.fv_cluster_size, self.fv_add_batch_norm
-
-    def hidden_layer(self) -> tuple[int, bool]:
-        """As the fields say."""
-        return self.fv_hidden_size, self.fv_add_batch_norm

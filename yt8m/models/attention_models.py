@@ -32,14 +32,15 @@ class AttentionLstmModel(ClassifiedModel):
         self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None
     ) -> ModelOutput:
         """inputs [B, T, D] -> [B, vocab_size]."""
-        mask, sums = frames.mask(inputs, num_frames), []
-        for index, stream in enumerate(frames.streams(inputs, self.feature_sizes)):
-            with tf.variable_scope(f"stream_{index}"):
-                outputs, _ = recurrent.both_ways(
-                    recurrent.lstm, net, stream, mask, self.lstm_cells, self.lstm_layers, "rnn"
-                )
-                sums.append(tf.squeeze(attention.weigh(net, outputs, mask, 1), 1))
-        return self.classify(net, tf.concat(sums, -1), vocab_size)
+        mask = frames.mask(inputs, num_frames)
+
+        def read(stream: tf.Tensor, _: int) -> tf.Tensor:
+            outputs, _finals = recurrent.both_ways(
+                recurrent.lstm, net, stream, mask, self.lstm_cells, self.lstm_layers, "rnn"
+            )
+            return tf.squeeze(attention.weigh(net, outputs, mask, 1), 1)
+
+        return self.classify(net, frames.each_stream(inputs, self.feature_sizes, read), vocab_size)
 
 
 @register
@@ -63,11 +64,10 @@ class AttentionClusterModel(ClassifiedModel):
         inputs, mask = sampling.in_training(
             net, inputs, num_frames, self.iterations, scattered=self.sample_random_frames
         )
-        clusters = []
-        for index, stream in enumerate(frames.streams(inputs, self.feature_sizes)):
-            with tf.variable_scope(f"stream_{index}"):
-                clusters.append(self._shifted(net, stream, mask))
-        return self.classify(net, tf.concat(clusters, -1), vocab_size)
+        clusters = frames.each_stream(
+            inputs, self.feature_sizes, lambda stream, _: self._shifted(net, stream, mask)
+        )
+        return self.classify(net, clusters, vocab_size)
 
     def _shifted(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """[B, K * D] of inputs [B, T, D]."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 
@@ -41,3 +43,17 @@ def streams(inputs: tf.Tensor, feature_sizes: tuple[int, ...]) -> list[tf.Tensor
             f"{inputs.shape[-1]} features; give the sizes of the features that are read"
         )
     return tf.split(inputs, list(feature_sizes), -1)
+
+
+def each_stream(
+    inputs: tf.Tensor, feature_sizes: tuple[int, ...], describe: Callable[[tf.Tensor, int], tf.Tensor]
+) -> tf.Tensor:
+    """What `describe(stream, index)` [B, .] makes of each feature of inputs [B, T, D], side by side.
+
+    The variables of a feature stand under `stream_0`, `stream_1`, ...
+    """
+    described = []
+    for index, stream in enumerate(streams(inputs, feature_sizes)):
+        with tf.variable_scope(f"stream_{index}"):
+            described.append(describe(stream, index))
+    return tf.concat(described, -1)

@@ -55,11 +55,11 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
     def describe(self, net: Net, inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
         """The gated hidden layer [B, nextvlad_hidden_size]."""
         mask, valid = frames.mask(inputs, num_frames), frames.count(inputs, num_frames) > 0
-        described = []
-        for index, stream in enumerate(frames.streams(inputs, self.feature_sizes)):
-            with tf.variable_scope(f"stream_{index}"):
-                described.append(net.batch_norm(self._vlad(net, stream, mask, index), "vlad_bn", valid))
-        dropped = net.dropout(tf.concat(described, -1), self.drop_rate)
+
+        def described(stream: tf.Tensor, index: int) -> tf.Tensor:
+            return net.batch_norm(self._vlad(net, stream, mask, index), "vlad_bn", valid)
+
+        dropped = net.dropout(frames.each_stream(inputs, self.feature_sizes, described), self.drop_rate)
         hidden = net.dense(
             dropped, self.nextvlad_hidden_size, "hidden1", bias=False, l2_penalty=self.l2_penalty
         )

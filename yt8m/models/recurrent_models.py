@@ -70,11 +70,8 @@ class GruModel(RecurrentModel):
 
 @register
 @dataclass(frozen=True)
-class BiLstmModel(RecurrentModel):
-    """A stack of LSTM layers forwards beside one backwards."""
-
-    lstm_cells: int = option(1024, "cells of each layer and direction", minimum=1)
-    lstm_layers: int = option(2, "layers", minimum=1)
+class BiLstmModel(LstmModel):
+    """A stack of LSTM layers forwards beside one backwards, each with its cells."""
 
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
         """Both directions side by side."""
