@@ -10,9 +10,11 @@ import sys
 import numpy as np
 import pytest
 from golden_data import golden
+from sklearn.metrics import average_precision_score
 
 from yt8m import eval as evaluation
 from yt8m import inference, train
+from yt8m.tools.report import kept
 
 DATA = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", "--num_classes=10"]
 
@@ -46,7 +48,7 @@ def test_a_run_leaves_what_it_should(trained: pathlib.Path) -> None:
 def test_eval_writes_its_report_and_an_inference_model(trained: pathlib.Path) -> None:
     data = golden("checkpoint_logistic/test.tfrecord")
     flags = [f"--train_dir={trained}/run", f"--eval_data_pattern={data}", "--run_once", "--keep_best"]
-    assert evaluation.main(flags) == 0
+    assert evaluation.main([*flags, "--report"]) == 0
     report = json.loads((trained / "run/eval/report.json").read_text())
     assert report["global_step"] == 20
     assert report["num_examples"] == 21
@@ -57,6 +59,21 @@ def test_eval_writes_its_report_and_an_inference_model(trained: pathlib.Path) ->
     best = json.loads((trained / "run/best/best.json").read_text())
     assert best["gap"] == pytest.approx(report["gap"])
     assert (trained / "run/best/model.ckpt-20.index").exists()
+    page = (trained / "run/eval/report.html").read_text()
+    assert f">{report['gap']:.4f}</div>" in page
+    assert page.count("<img ") == 5 + 5  # curves of loss, rate and three figures; five of the evaluation
+
+
+def test_the_videos_that_were_kept_give_the_figures_again(trained: pathlib.Path) -> None:
+    figures, videos, num_classes, seen = kept.read(str(trained / "run"))
+    assert (len(videos), num_classes, seen) == (21, 10, 21)
+    scores, labels = np.zeros((21, 10)), np.zeros((21, 10), bool)
+    np.put_along_axis(scores, videos.classes, videos.scores, axis=1)
+    labels[videos.owners(), videos.labels] = True
+    assert figures["gap"] == pytest.approx(average_precision_score(labels.ravel(), scores.ravel()), abs=1e-6)
+    assert figures["map"] == pytest.approx(average_precision_score(labels, scores, average="macro"), abs=1e-6)
+    assert [row["positives"] for row in figures["classes"]] == labels.sum(0).tolist()
+    assert figures["perr"] == pytest.approx(videos.perr.mean())
 
 
 def test_evaluating_twice_gives_the_same_report(trained: pathlib.Path) -> None:

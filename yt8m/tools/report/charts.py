@@ -10,7 +10,7 @@ from yt8m.tools.report import ranking
 from yt8m.tools.report.classes import ClassFigure, VerticalFigure
 from yt8m.tools.report.loading import Run, figure
 from yt8m.tools.report.markup import Markup
-from yt8m.tools.report.pictures import colour, legend, picture
+from yt8m.tools.report.pictures import colour, legend, picture, short
 
 _MANY = 400  # points of a scatter beyond which they are painted as dots of an image
 _TITLES = {"examples_per_second": "examples a second"}
@@ -35,7 +35,7 @@ def _curve(name: str, runs: Sequence[Run]) -> Markup:
             value = figure(run, _EVALUATED.get(name, ""))
             if value is not None:
                 axes.plot(figure(run, "global_step"), value, "D", color=colour(index), markersize=5)
-        axes.set(xlabel="step", ylabel=title)
+        axes.set(xlabel="step", ylabel=short(title))
         legend(axes, lines, [run.name for _, run in _with_curve(name, runs)])
 
     ends = "; ".join(
@@ -93,7 +93,7 @@ def calibration(runs: Sequence[Run]) -> Markup:
         for index, one in enumerate(found):
             lines += axes.plot(one.scores, one.shares, "o-", color=colour(index), markersize=4, linewidth=1.6)
         axes.set(xlabel="score", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1.02))
-        legend(axes, lines, [run.name for run in runs], loc="upper left")
+        legend(axes, lines, [run.name for run in runs])
 
     errors = "; ".join(f"{run.name}: {one.error:.3f}" for run, one in zip(runs, found, strict=True))
     caption = (
@@ -163,9 +163,9 @@ def verticals(runs: Sequence[Run], figures: Sequence[Sequence[VerticalFigure]]) 
             places = [names.index(row.name) + (index - (len(runs) - 1) / 2) * thick for row in rows]
             bars.append(axes.barh(places, [row.mean_ap for row in rows], thick * 0.9, color=colour(index)))
         axes.set(xlabel="mean AP of its classes", xlim=(0, 1), ylim=(len(names) - 0.4, -0.6))
-        axes.set_yticks(range(len(names)), names)
+        axes.set_yticks(range(len(names)), [short(name) for name in names])
         axes.grid(visible=False, axis="y")
-        legend(axes, bars, [run.name for run in runs], loc="lower right")
+        legend(axes, bars, [run.name for run in runs])
 
     told = "; ".join(f"{row.name} {row.mean_ap:.2f}" for row in figures[0])
     height = 0.7 + len(names) * max(0.19, 0.11 * len(runs))

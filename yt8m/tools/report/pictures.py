@@ -59,10 +59,15 @@ def colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
-def legend(axes: Any, handles: list[Any], names: list[str], **where: Any) -> None:
-    """A legend where there is more than one name; names as they are, an underscore in front included."""
+def legend(axes: Any, handles: list[Any], names: list[str]) -> None:
+    """A legend above the axes where there is more than one name; names as they are, `_` in front included."""
     if len(names) > 1:
-        axes.legend(handles, [name if len(name) <= 32 else f"...{name[-29:]}" for name in names], **where)
+        axes.figure.legend(handles, [short(name) for name in names], loc="outside upper left", ncols=2)
+
+
+def short(name: str) -> str:
+    """A name as a picture has room for it; the ends of paths tell more than their beginnings."""
+    return name if len(name) <= 28 else f"...{name[-25:]}"
 
 
 def _svg(draw: Callable[[Any], None], height: float) -> str:

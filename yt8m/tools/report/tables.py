@@ -59,7 +59,7 @@ def _ranked(
     heading = _heading(run, index, count)
     if not heading:  # one run: both side by side, as cells of the grid
         return Markup("".join(tables))
-    return tag("div", *heading, *tables)
+    return tag("div", *heading, *tables, class_="stack")
 
 
 def _class(one: ClassFigure) -> Markup:

@@ -1,0 +1,51 @@
+"""Evaluations made by hand: scores and labels drawn at random, kept as an evaluation keeps them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from yt8m.eval_util import EvaluationMetrics
+from yt8m.eval_util.video_sample import VideoSample
+from yt8m.eval_util.videos import Videos
+
+
+def drawn(seed: int, videos: int, classes: int, coarse: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """(scores float32 [N, C], labels bool [N, C]); labels are likelier where scores are high."""
+    draw = np.random.default_rng(seed)
+    scores = draw.random((videos, classes)).astype(np.float32)
+    labels = draw.random((videos, classes)) < scores**4
+    return (np.round(scores, 1) if coarse else scores), labels
+
+
+def batch(scores: np.ndarray, labels: np.ndarray, top_k: int, first: int = 0) -> dict[str, np.ndarray]:
+    """The reports of a step; the videos are named v0, v1, ... from `first` on."""
+    classes = np.argsort(-scores, axis=1, kind="stable")
+    hits = np.take_along_axis(labels, classes, axis=1)
+    perr = [row[:n].sum() / n if (n := int(row.sum())) else 0.0 for row in hits]
+    return {
+        "video_ids": np.array([b"v%d" % number for number in range(first, first + len(scores))]),
+        "scores": np.take_along_axis(scores, classes, axis=1)[:, :top_k],
+        "classes": classes[:, :top_k],
+        "hits": hits[:, :top_k],
+        "perr": np.array(perr),
+        "labels": labels,
+    }
+
+
+def kept_videos(scores: np.ndarray, labels: np.ndarray, top_k: int) -> Videos:
+    """All of them."""
+    sample = VideoSample()
+    sample.add(batch(scores, labels, top_k))
+    videos = sample.videos()
+    assert videos is not None
+    return videos
+
+
+def by_metrics(scores: np.ndarray, labels: np.ndarray, top_k: int) -> dict[str, Any]:
+    """The figures of dense scores, under the names that the bootstrap has."""
+    metrics = EvaluationMetrics(scores.shape[1], top_k)
+    metrics.accumulate(scores, labels)
+    figures = metrics.get()
+    return figures | {"hit_at_one": figures["avg_hit_at_one"], "perr": figures["avg_perr"]}

@@ -1,0 +1,56 @@
+"""Runs made by hand for the tests of the page, with names that want to break out of it."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import numpy as np
+from evaluated_videos import by_metrics, drawn, kept_videos
+
+from yt8m import vocabulary
+from yt8m.tools.report import kept
+from yt8m.vocabulary import Vocabulary
+
+HOSTILE = "\"><script>alert(1)</script><img src=x onerror='alert(2)'>&amp; $x^{$ _"
+VIDEOS, CLASSES = 80, 12
+_USUAL = vocabulary.load()
+
+
+def data(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scores that differ by `seed`, and labels that do not; one class has no positive."""
+    scores, labels = drawn(7, VIDEOS, CLASSES)
+    labels[:, 11] = False
+    noise = np.random.default_rng(seed).normal(scale=0.05, size=scores.shape)
+    return (0.15 + 0.7 * scores + 0.7 * noise).astype(np.float32), labels
+
+
+def make_run(folder: pathlib.Path, seed: int, seen: int = VIDEOS) -> None:
+    """A folder with an evaluation and with curves, its last line cut short."""
+    scores, labels = data(seed)
+    found = by_metrics(scores, labels, CLASSES)
+    rows = zip(*(found[name].tolist() for name in ("aps_class", "aps", "aps_positives")), strict=True)
+    figures = {
+        "checkpoint": f"{folder}/model.ckpt-90",
+        "global_step": 90,
+        "model": f"MoeModel{HOSTILE}",
+        "num_examples": seen,
+        **{name: found[name] for name in ("hit_at_one", "perr", "gap", "map")},
+        "loss": None,
+        "classes": [
+            {"class": number, "average_precision": ap, "positives": count} for number, ap, count in rows
+        ],
+        "versions": {"yt8m": "0"},
+    }
+    kept.write(str(folder), kept.Kept(figures, kept_videos(scores, labels, CLASSES), CLASSES, seen))
+    lines = [
+        {"step": step, "loss": 900 / step + seed, "GAP": step / 100, HOSTILE: 1} for step in range(1, 91)
+    ]
+    text = "\n".join(map(json.dumps, [*lines, {"step": 5, "loss": 7.0}, {"step": 6, "loss": None}]))
+    (folder / "metrics.jsonl").write_text(f'{text}\n{{"step": 91, "lo')
+
+
+def hostile_vocabulary() -> Vocabulary:
+    """The usual classes, the first two with other names, and the first with another vertical."""
+    names = (HOSTILE, "</td></table>", *_USUAL.names[2:])
+    return Vocabulary(names, _USUAL.counts, (HOSTILE, *_USUAL.verticals[1:]))
