@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PATIENCE = 90.0
+PATIENCE = 240.0  # several processes that import TensorFlow on a busy machine
 
 
 def free_addresses(count: int) -> list[str]:

@@ -14,6 +14,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 
+import leaks
 import pytest
 
 _START = """
@@ -39,12 +40,14 @@ def _wait_until_up(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def running_emulator() -> Iterator[str]:
+def running_emulator(lives_longer: bool = False) -> Iterator[str]:
     """The emulator's address while the block runs; STORAGE_EMULATOR_HOST is the caller's to set."""
     port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-c", _START, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
+    if lives_longer:
+        leaks.lives_longer(process.pid)
     try:
         _wait_until_up(f"http://127.0.0.1:{port}", process)
         yield f"http://127.0.0.1:{port}"
@@ -56,7 +59,7 @@ def running_emulator() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def emulator_address() -> Iterator[str]:
     """One emulator for all tests of this process."""
-    with running_emulator() as address:
+    with running_emulator(lives_longer=True) as address:
         yield address
 
 

@@ -14,7 +14,7 @@ from reader_records import video_record, write_shard
 from yt8m import eval as evaluation
 from yt8m import inference, train
 
-pytestmark = [pytest.mark.long, pytest.mark.heavy]
+pytestmark = [pytest.mark.long, pytest.mark.heavy, pytest.mark.timeout(900)]
 FEATURES = ["--feature_names=mean_rgb", "--feature_sizes=4", "--num_classes=6"]
 COUNTS = {"train": (40, 30, 20), "test": (17, 5, 9)}
 
@@ -62,7 +62,7 @@ def test_training_in_every_role(
 ) -> None:
     folder = tmp_path / "run"
     flags = [f"--train_data_pattern={data}/train*", f"--train_dir={folder}", *FEATURES]
-    flags += [f"--eval_data_pattern={data}/test*", "--batch_size=10", "--num_epochs=2", "--stall_timeout=100"]
+    flags += [f"--eval_data_pattern={data}/test*", "--batch_size=10", "--num_epochs=2", "--stall_timeout=240"]
     made = processes("train", *flags, servers=1)
     started = made.start_all()
     evaluator = made.start("evaluator")

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import pathlib
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from absl import logging
 from tiny_workload import TinyInputter, TinyModeler, write_rows
+from zygote import Forked, Zygote
 
 from yt8m import runner
 from yt8m.config import CheckpointConfig
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(autouse=True)
-def nothing_leaks() -> Iterator[None]:
-    """Fails a test that leaves a thread or a signal handler behind."""
-    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
-    yield
-    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == handlers
-    names = {thread.name for thread in threading.enumerate()}
-    assert not names & {"stop-signals", "close-session"}
-    wakeup = signal.set_wakeup_fd(-1)
-    signal.set_wakeup_fd(wakeup)
-    assert wakeup == -1
 
 
 @pytest.fixture
@@ -77,24 +59,24 @@ def train(tmp_path: pathlib.Path, data: str) -> Callable[..., runner.Outcome]:
     return run
 
 
-@pytest.fixture
-def start(tmp_path: pathlib.Path, data: str) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts a run in a process of its own; none outlives the test."""
-    started: list[subprocess.Popen[str]] = []
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """Starts runs of the tiny workload."""
+    with Zygote("tiny_run", ROOT / "tests/runner") as parent:
+        yield parent
 
-    def run(**fields: Any) -> subprocess.Popen[str]:
+
+@pytest.fixture
+def start(tmp_path: pathlib.Path, data: str, zygote: Zygote) -> Iterator[Callable[..., Forked]]:
+    """Starts a run in a process of its own; none outlives the test."""
+    started: list[Forked] = []
+
+    def run(**fields: Any) -> Forked:
         fields = {"model_dir": str(tmp_path / "run"), "data": data, **fields}
-        command = [sys.executable, str(ROOT / "tests/runner/tiny_run.py"), json.dumps(fields)]
-        paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-        environment = {**os.environ, "PYTHONPATH": paths, "TF_CPP_MIN_LOG_LEVEL": "2"}
-        process = subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        started.append(process)
-        return process
+        started.append(zygote.start(json.dumps(fields)))
+        return started[-1]
 
     yield run
     for process in started:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
+        process.kill()
         process.communicate()

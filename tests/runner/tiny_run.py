@@ -1,13 +1,12 @@
-"""`python tiny_run.py '{"model_dir": ..., ...}'`: one run of the tiny workload in a process of its own.
+"""One run of the tiny workload in a process of its own: `main('{"model_dir": ..., ...}')`.
 
-Prints status, step and message as the last line and exits with the outcome's code. Beside RunnerConfig's
+Prints status, step and message as the last line and returns the outcome's code. Beside RunnerConfig's
 fields: `data`, `epochs`, `noise`, `blocks`, `callbacks` (options by name), `checkpoints` (as a dict).
 """
 
 from __future__ import annotations
 
 import json
-import sys
 
 from absl import logging
 from tiny_workload import TinyInputter, TinyModeler
@@ -16,9 +15,10 @@ from yt8m import runner
 from yt8m.config import CheckpointConfig
 
 
-def main() -> int:
+def main(text: str) -> int:
+    """Runs as the JSON object in `text` says."""
     logging.set_verbosity(logging.INFO)
-    given = json.loads(sys.argv[1])
+    given = json.loads(text)
     inputter = TinyInputter(given.pop("data"), 8, given.pop("epochs", None))
     modeler = TinyModeler(given.pop("noise", 0.0), given.pop("blocks", False))
     callbacks = runner.CallbackConfig(options=given.pop("callbacks", {}))
@@ -27,7 +27,3 @@ def main() -> int:
     outcome = runner.build(config, inputter, modeler, callbacks).run()
     print(json.dumps([outcome.status.value, outcome.global_step, outcome.message]), flush=True)
     return outcome.exit_code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

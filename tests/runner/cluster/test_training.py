@@ -10,11 +10,13 @@ import pytest
 
 from yt8m.lazy import tf
 
-pytestmark = [pytest.mark.long, pytest.mark.heavy]
+pytestmark = [pytest.mark.long, pytest.mark.heavy, pytest.mark.timeout(900)]
 
 
 def test_all_train_read_their_own_records_once_and_end(cluster: Callable, tmp_path: pathlib.Path) -> None:
-    made = cluster(workers=2, servers=2, epochs=3, stall_timeout=30, checkpoints={"save_checkpoint_steps": 5})
+    made = cluster(
+        workers=2, servers=2, epochs=3, stall_timeout=120, checkpoints={"save_checkpoint_steps": 5}
+    )
     processes = made.start_all()
     chief, workers = processes["chief"][0], processes["worker"]
     outcomes = [process.outcome() for process in (chief, *workers)]

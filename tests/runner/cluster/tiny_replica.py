@@ -6,6 +6,7 @@ Trains the tiny workload; prints `step N` after every step and the outcome as th
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import sys
 import time
@@ -49,6 +50,9 @@ class Steps(runner.Callback):
         if self.stop.exists():
             run_context.request_stop()
 
+    def end(self, session: tf.Session) -> None:
+        time.sleep(float(os.environ.get("LINGER", "0")))  # a process that is slow to end
+
 
 def run(words: list[str]) -> int:
     cluster = from_environment()
@@ -60,7 +64,7 @@ def run(words: list[str]) -> int:
     callbacks = runner.CallbackConfig(options={"tiny_replica:Steps": steps})
     given["checkpoints"] = CheckpointConfig(**given.get("checkpoints", {}))
     given["optimizer"] = OptimizerConfig(**given.get("optimizer", {}))
-    config = runner.RunnerConfig(cluster=cluster, **{"stall_timeout": 60.0, **given})
+    config = runner.RunnerConfig(cluster=cluster, **{"stall_timeout": 240.0, **given})
     outcome = runner.build(config, inputter, TinyModeler(), callbacks).run()
     print(json.dumps([outcome.status.value, outcome.global_step, outcome.message]), flush=True)
     return outcome.exit_code

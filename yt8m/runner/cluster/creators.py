@@ -117,7 +117,7 @@ class WorkerCreator(_Creator):
         """A session whose variables have values.
 
         Raises:
-          StoppedWaiting: the process was told to stop.
+          StoppedWaiting: the process was told to stop, or came when training had ended.
         """
         told = False
         while not self._is_stopped():
@@ -139,8 +139,12 @@ class WorkerCreator(_Creator):
     def _is_ready(self, session: tf.Session) -> bool:
         found = note.read(self._context.config.model_dir)
         self._context.is_resumed = True  # a worker gives nothing its first value
-        return found is not None and self._is_live(session, found.run)
+        if found is None or not self._is_live(session, found.run):
+            return False
+        if found.ended is not None:  # without a chief, nothing that it does would be saved
+            raise StoppedWaiting(f"training had ended at step {found.ended} before this worker came")
+        return True
 
 
 class StoppedWaiting(Exception):  # noqa: N818 - nothing went wrong
-    """The process was told to stop while it waited for others."""
+    """The process was told to stop while it waited for others, or has nothing to do any more."""

@@ -14,13 +14,14 @@ from yt8m.deploy.cluster import ClusterConfig
 from yt8m.lazy import tf
 from yt8m.runner.cluster import done, server
 from yt8m.runner.signals import StopSignals
+from yt8m.runner.watchdog import answers
 
 POLL_SECONDS = 0.5
 GRACE_SECONDS = 20.0  # once the chief is done, others may be lost
 
 
 def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS) -> NoReturn:
-    """Serves until the chief and all workers are done, or the chief is and the grace has gone.
+    """Serves until the chief and all workers are done, or the chief is and the others are out of reach.
 
     Then the process ends here, with status 0, or 143 and 130 after a signal: the runtime's server cannot
     be stopped, and Python would wait for its threads.
@@ -56,23 +57,36 @@ def _leave(status: int) -> NoReturn:
 
 
 class _Heard:
-    """Who has said that it is done."""
+    """Who has said that it is done, and who is given up.
+
+    A worker that still runs is waited for, however slow its machine: without its parameter servers it could
+    not close its session, and would fail after all the work was done.
+    """
 
     def __init__(self, cluster: ClusterConfig, grace_seconds: float) -> None:
-        self._missing = {cluster.replica_name(replica) for replica in range(len(cluster.replicas))}
+        replicas = range(len(cluster.replicas))
+        self._missing = {cluster.replica_name(replica): cluster.replicas[replica] for replica in replicas}
         self._chief, self._grace = cluster.replica_name(0), grace_seconds
         self._deadline: float | None = None
 
     def add(self, name: str) -> None:
         """Takes a name from the queue."""
         logging.info("%s is done", name)
-        self._missing.discard(name)
+        self._missing.pop(name, None)
         if name == self._chief:
-            self._deadline = time.monotonic() + self._grace
+            self._renew()
 
     def is_over(self) -> bool:
         """Whether nobody is to be waited for any more."""
-        late = self._deadline is not None and time.monotonic() > self._deadline
-        if late and self._missing:
-            logging.warning("not waiting for %s any longer", ", ".join(sorted(self._missing)))
-        return late or not self._missing
+        if not self._missing:
+            return True
+        if self._deadline is None or time.monotonic() < self._deadline:
+            return False
+        if any(answers(address) for address in self._missing.values()):
+            self._renew()
+            return False
+        logging.warning("not waiting for %s any longer", ", ".join(sorted(self._missing)))
+        return True
+
+    def _renew(self) -> None:
+        self._deadline = time.monotonic() + self._grace

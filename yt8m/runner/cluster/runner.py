@@ -108,7 +108,9 @@ class ClusterRunner(Runner):
                     if self._cluster.is_chief:
                         at_work.wait_for_others(session, self._patience(context))
                 signals.noticed()
-        except StoppedWaiting:
+        except StoppedWaiting as late:
+            if not signals.requested:
+                return Outcome(Status.FINISHED, context.global_step, str(late))
             return Outcome(Status.STOPPED, context.global_step, "stopped by a signal", signals.signal)
         return self._outcome(context, signals, is_end)
 

@@ -1,0 +1,31 @@
+"""What holds for every test."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+
+import leaks
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The system's temporary folder is this process' own, so that what is left there is its own too."""
+    folder = str(tmp_path_factory.mktemp("system"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", folder)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def nothing_leaks(own_temporary_folder: None) -> Iterator[None]:
+    """Fails a test that leaves something behind.
+
+    What fixtures of a module or of the session hold is there before, and not looked for.
+    """
+    before = leaks.State()
+    yield
+    left = before.left_since()
+    assert not left, f"the test has left behind: {'; '.join(left)}"

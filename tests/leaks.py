@@ -1,0 +1,150 @@
+"""What a test must not leave behind: threads, processes, signal handlers, environment, files, sessions."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import signal
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+_PATIENCE = 5.0  # for a thread or a process that is just ending
+_POLL = 0.02
+
+# The first is pytest's own; the others are set by TensorFlow's import, once.
+_NOT_OURS = {
+    "PYTEST_CURRENT_TEST",
+    "ENABLE_RUNTIME_UPTIME_TELEMETRY",
+    "HDF5_PLUGIN_PATH",
+    "KMP_DUPLICATE_LIB_OK",
+    "KMP_INIT_AT_FORK",
+    "TF2_BEHAVIOR",
+    "TF_CPP_MIN_LOG_LEVEL",
+    "TPU_ML_PLATFORM",
+    "TPU_ML_PLATFORM_VERSION",
+}
+
+# What TensorFlow and multiprocessing make once for the whole process, and remove when it ends.
+_FILES_OF_THE_PROCESS = ("__autograph_generated_file",)
+_PROCESSES_OF_THE_PROCESS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+
+_sessions: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+_long_lived: set[int] = set()
+
+
+def lives_longer(pid: int) -> None:
+    """Says that a process is a fixture's of the module or the session, though a test asked for it first."""
+    _long_lived.add(pid)
+
+
+class State:
+    """This process as it is now; `left_since` says what a later moment has more."""
+
+    def __init__(self) -> None:
+        _watch_sessions()
+        self._threads, self._children = _threads(), _children()
+        self._handlers, self._environment = _handlers(), _environment()
+        self._folder, self._files = os.getcwd(), _temporary_files()
+        self._sessions = set(map(id, _open_sessions()))
+
+    def left_since(self) -> list[str]:
+        """What has been left since; a sentence each."""
+        found = [f"thread {thread.name}" for thread in _later(_threads, self._threads)]
+        found += [f"process {_command(pid)}" for pid in _later(_children, self._children)]
+        found += _changes("signal handler", self._handlers, _handlers())
+        found += _changes("environment variable", self._environment, _environment())
+        found += [f"temporary file {name}" for name in sorted(_temporary_files() - self._files)]
+        found += [f"open session {each}" for each in _open_sessions() if id(each) not in self._sessions]
+        if os.getcwd() != self._folder:
+            found.append(f"the working folder {os.getcwd()}")
+        return found
+
+
+def _later(look: Callable[[], set[Any]], before: set[Any]) -> set[Any]:
+    """What is there that was not before, once what is about to end has ended."""
+    deadline = time.monotonic() + _PATIENCE
+    while (found := look() - before) and time.monotonic() < deadline:
+        time.sleep(_POLL)
+    return found
+
+
+def _threads() -> set[threading.Thread]:
+    return set(threading.enumerate())
+
+
+def _children() -> set[int]:
+    """Processes started here that were not waited for, ended or not."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return set()  # the usual case, and cheaper than to look through /proc
+    there = set(map(int, filter(str.isdigit, os.listdir("/proc")))) if os.path.isdir("/proc") else set()
+    return {pid for pid in there if _parent(pid) == os.getpid() and _is_ours(pid)}
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _command(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return f"{pid} " + pathlib.Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")[:200].strip()
+    return str(pid)
+
+
+def _is_ours(pid: int) -> bool:
+    return pid not in _long_lived and not any(name in _command(pid) for name in _PROCESSES_OF_THE_PROCESS)
+
+
+def _handlers() -> dict[str, Any]:
+    found = {number.name: signal.getsignal(number) for number in _NAMED}
+    wakeup = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(wakeup)
+    return {**found, "wakeup": wakeup}
+
+
+# SIGALRM is that of the time limit.
+_NAMED = set(signal.Signals) - {signal.SIGALRM}
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _NOT_OURS}
+
+
+def _changes(what: str, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return [f"{what} {name}: {before.get(name)} -> {after.get(name)}" for name in names]
+
+
+def _temporary_files() -> set[str]:
+    names = os.listdir(tempfile.gettempdir())
+    return {name for name in names if not name.startswith(_FILES_OF_THE_PROCESS)}
+
+
+def _open_sessions() -> list[Any]:
+    return [session for session in _sessions if not session._closed]
+
+
+def _watch_sessions() -> None:
+    """Notes each session that is opened from now on; TensorFlow has no list of them."""
+    module = sys.modules.get("tensorflow.python.client.session")
+    if module is None or hasattr(module.BaseSession, "is_watched"):
+        return
+    make = module.BaseSession.__init__
+
+    def noted(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        _sessions.add(self)
+
+    module.BaseSession.__init__, module.BaseSession.is_watched = noted, True

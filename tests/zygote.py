@@ -1,0 +1,130 @@
+"""Processes that start in milliseconds: forked from one that has imported TensorFlow but never used it.
+
+`python zygote.py MODULE` answers requests, a line of JSON each: `{"start": TEXT, "out": FIFO, "err": FIFO}`
+runs `MODULE.main(TEXT)` in a new process and gives its id; `{"wait": ID}` waits for one and gives its exit
+status.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+class Zygote:
+    """The parent of such processes, as a test sees it; a context.
+
+    Args:
+      module: whose `main` takes a text and returns an exit status.
+      folders: where modules are found, beside the project and its tests.
+    """
+
+    def __init__(self, module: str, *folders: pathlib.Path) -> None:
+        paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests", *folders)))
+        environment = {**os.environ, "PYTHONPATH": paths, "TF_CPP_MIN_LOG_LEVEL": "2"}
+        self._popen = subprocess.Popen(
+            [sys.executable, __file__, module],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+
+    def __enter__(self) -> Zygote:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self._popen.stdin.close()
+        self._popen.wait()
+        self._popen.stdout.close()
+
+    def start(self, text: str) -> Forked:
+        """Runs `main(text)` in a new process."""
+        with tempfile.TemporaryDirectory() as folder:
+            pipes = [os.path.join(folder, name) for name in ("out", "err")]
+            for pipe in pipes:
+                os.mkfifo(pipe)
+            pid = self.ask(start=text, out=pipes[0], err=pipes[1])
+            return Forked(self, pid, *(open(pipe) for pipe in pipes))
+
+    def ask(self, **request: Any) -> int:
+        """The answer to one request."""
+        print(json.dumps(request), file=self._popen.stdin, flush=True)
+        return int(self._popen.stdout.readline())
+
+
+class Forked:
+    """One process, used like a Popen; `stdout` and `stderr` are its streams."""
+
+    def __init__(self, zygote: Zygote, pid: int, stdout: Any, stderr: Any) -> None:
+        self._zygote, self.pid, self.stdout, self.stderr = zygote, pid, stdout, stderr
+        self.returncode: int | None = None
+
+    def send_signal(self, number: int) -> None:
+        """Sends a signal, where the process was not waited for yet."""
+        if self.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self) -> tuple[str, str]:
+        """What is left on both streams; the process has ended then."""
+        if self.returncode is not None:
+            return "", ""
+        # What tests print fits into a pipe, so that one stream can wait for the other.
+        output, log = self.stdout.read(), self.stderr.read()
+        self.returncode = self._zygote.ask(wait=self.pid)
+        self.stdout.close()
+        self.stderr.close()
+        return output, log
+
+
+def _serve(main: Callable[[str], int]) -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "wait" in request:
+            status = os.waitpid(request["wait"], 0)[1]
+            print(os.waitstatus_to_exitcode(status), flush=True)
+            continue
+        pid = os.fork()
+        if not pid:
+            _run(main, request)
+        print(pid, flush=True)
+
+
+def _run(main: Callable[[str], int], request: dict[str, str]) -> None:
+    """In the new process."""
+    status = 1
+    try:
+        for name, number in (("out", 1), ("err", 2)):
+            pipe = os.open(request[name], os.O_WRONLY)
+            os.dup2(pipe, number)
+            os.close(pipe)
+        nowhere = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nowhere, 0)
+        status = main(request["start"])
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    _serve(importlib.import_module(sys.argv[1]).main)
