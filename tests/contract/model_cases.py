@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import pytest
+
+from yt8m import models
+
 # Features (rgb and audio), classes, frames and rows of the contract suite.
 SIZES, D, C, T, B = (6, 4), 10, 5, 7, 6
 
@@ -147,3 +151,19 @@ CASES: dict[str, Case] = {
         random=True,
     ),
 }
+
+# One of each family; whole runs of the others are for `make test-all`.
+QUICK = (
+    "LogisticModel",
+    "MoeModel",
+    "DbofModel",
+    "NetVladModel",
+    "NeXtVladModel",
+    "LstmModel",
+    "TransformerModel",
+)
+
+
+def one_of_each_family() -> list[Any]:
+    """All registered models for `parametrize`; those that are not QUICK are marked heavy."""
+    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.heavy) for name in models.names()]

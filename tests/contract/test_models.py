@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from contract.model_cases import CASES, B, C, D
+from contract.model_cases import CASES, B, C, D, one_of_each_family
 from contract.model_session import EVERY_FRAME, NUM_FRAMES, Built, Tower, built, quick_session
 
 from yt8m import models
@@ -97,7 +97,7 @@ def test_training_draws_by_the_key_alone(model: Built) -> None:
     assert (first != later).any() == CASES[model.name].random
 
 
-@every_model
+@pytest.mark.parametrize("model", one_of_each_family(), indirect=True)
 def test_checkpoints_and_meta_graphs_go_on_alike(model: Built, tmp_path: pathlib.Path) -> None:
     """The stored graph predicts and trains on as the live one; a rebuilt one predicts the same."""
     x, path = model.draw(), str(tmp_path / "model.ckpt")
