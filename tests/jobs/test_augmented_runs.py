@@ -31,7 +31,7 @@ def run(folder: pathlib.Path, steps: int, *more: str) -> None:
     assert train.main(words) == 0
 
 
-@pytest.mark.long
+@pytest.mark.heavy
 def test_changed_frames_are_changed_alike_after_a_resume(tmp_path: pathlib.Path) -> None:
     changes = ("--augment_crop=0.4", "--augment_frame_dropout=0.3", "--augment_noise=0.2")
     run(tmp_path / "whole", 10, *changes)

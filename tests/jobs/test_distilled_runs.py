@@ -40,7 +40,7 @@ def test_a_model_and_its_predictions_teach_the_same(teacher: pathlib.Path, tmp_p
     assert losses(tmp_path / "none")[12] != pytest.approx(expected[12], rel=1e-3)
 
 
-@pytest.mark.long
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["model", "file"])
 def test_a_resumed_student_goes_on_bit_for_bit(
     teacher: pathlib.Path, tmp_path: pathlib.Path, kind: str, caplog: pytest.LogCaptureFixture
