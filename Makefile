@@ -42,7 +42,7 @@ $(RUNNABLE): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(INSTALLED): $(RUNNABLE)
-	$(PIP_INSTALL) -e '.[test,reports]'
+	$(PIP_INSTALL) -e '.[test,reports,serve]'
 	@touch $@
 
 demo: $(RUNNABLE)

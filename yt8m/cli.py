@@ -35,6 +35,7 @@ COMMANDS = {
     "inspect": Command("yt8m.tools.inspect_shards", "show what TFRecord shards hold, and what is damaged"),
     "verify": Command("yt8m.tools.verify", "check that shards are whole; write a manifest of their counts"),
     "predict": Command("yt8m.tools.predict", "what a model says of a few records, in words"),
+    "serve": Command("yt8m.tools.serve", "a model behind HTTP: records or features in, classes out"),
     "vocabulary": Command("yt8m.tools.vocabulary_search", "find classes: yt8m vocabulary search TEXT"),
     "report": Command("yt8m.tools.report", "a page of figures and pictures, of one run or of several"),
     "score": Command("yt8m.tools.score", "GAP, Hit@1, PERR and mAP of a prediction file"),
@@ -47,7 +48,15 @@ _GROUPS = {
     "get and look at data": ("download", "sample-data", "inspect", "verify", "from-mediapipe", "vocabulary"),
     "train": ("train", "cloud-job"),
     "measure": ("eval", "report", "score", "segment-eval"),
-    "use a model": ("predict", "inference", "json-to-csv", "ensemble", "average-checkpoints", "export"),
+    "use a model": (
+        "predict",
+        "serve",
+        "inference",
+        "json-to-csv",
+        "ensemble",
+        "average-checkpoints",
+        "export",
+    ),
 }
 
 _EXAMPLES = """\
