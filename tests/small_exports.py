@@ -1,0 +1,61 @@
+"""Tiny exported models with weights drawn at random, and records for them."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+from reader_records import frame_record, video_record
+
+from yt8m.config import DataConfig, ModelConfig
+from yt8m.graph.export import export_saved_model
+from yt8m.jobs import workload
+from yt8m.lazy import tf
+
+SIZES, CLASSES = (6, 2), 30
+
+
+def frame_records(count: int, longest: int = 7) -> list[bytes]:
+    """Videos v00, v01, ... of 1 to `longest` frames."""
+    draw = np.random.default_rng(0)
+    made = []
+    for row in range(count):
+        length = 1 + row % longest
+        frames = {
+            name: list(draw.integers(0, 256, (length, size), np.uint8))
+            for name, size in zip(("rgb", "audio"), SIZES, strict=True)
+        }
+        made.append(frame_record({"id": [b"v%02d" % row], "labels": [row % CLASSES]}, frames))
+    return made
+
+
+def video_records(count: int) -> list[bytes]:
+    """Videos v00, v01, ... with the means of their frames."""
+    draw = np.random.default_rng(0)
+    return [
+        video_record(
+            id=[b"v%02d" % row],
+            labels=[row % CLASSES],
+            mean_rgb=draw.normal(size=SIZES[0]).astype("f4"),
+            mean_audio=draw.normal(size=SIZES[1]).astype("f4"),
+        )
+        for row in range(count)
+    ]
+
+
+def export(folder: pathlib.Path, model: str) -> str:
+    """Writes the SavedModel of a model of videos or, by its name, of frames; returns its folder."""
+    has_frames = model.startswith("Frame")
+    names = ("rgb", "audio") if has_frames else ("mean_rgb", "mean_audio")
+    data = DataConfig(
+        feature_names=names, feature_sizes=SIZES, frame_features=has_frames, num_classes=CLASSES
+    )
+    parts = workload.create(data, ModelConfig(model), "infer")
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(1)
+        shape = [None, None, sum(SIZES)] if has_frames else [None, sum(SIZES)]
+        parts.modeler.predict_raw(tf.placeholder(tf.float32, shape), tf.placeholder(tf.int32, [None]))
+        tf.train.get_or_create_global_step()
+        session.run(tf.global_variables_initializer())
+        path = tf.train.Saver().save(session, str(folder / "model.ckpt"), write_meta_graph=False)
+    return export_saved_model(str(folder / "saved_model"), path, parts.reader, parts.modeler)
