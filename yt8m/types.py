@@ -21,6 +21,8 @@ class Batch(NamedTuple):
       num_frames: int32 [B], the true number of frames (at most T); 1 at video level.
       labels: bool [B, C]; float32 [B, C] scores in 0..1 for rated segments.
       label_weights: float32 [B, C], 1 where the pair was rated; None where every label counts.
+      video_labels: bool [B, C], the labels of the video that a rated segment is of; None where the
+        examples are videos.
     """
 
     video_ids: tf.Tensor
@@ -28,6 +30,7 @@ class Batch(NamedTuple):
     num_frames: tf.Tensor
     labels: tf.Tensor
     label_weights: tf.Tensor | None = None
+    video_labels: tf.Tensor | None = None
 
 
 class SideOutput(NamedTuple):

@@ -148,3 +148,25 @@ def test_predictions_can_be_fed_without_any_input() -> None:
     np.testing.assert_allclose(same, unfed, atol=2e-7)
     np.testing.assert_allclose(fed, unfed, atol=2e-7)
     assert all(name.startswith("tower/") for name in names)
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+def test_a_loss_of_segments_sees_what_their_videos_are_labelled_with(is_training: bool) -> None:
+    """Rated: class 0, rightly. Of the video: 0 and 1. Class 1 may be in the segment; 2 and 3 are not."""
+    loss = losses.create("SegmentFineTuningLoss", {"unrated_weight": 0.5, "segment_classes": (0, 1, 2, 3)})
+    rows = [np.array([row], np.float32) for row in ([1, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0])]
+    logits = np.array([[0.3, 2.0, -1.0, 0.5]], np.float32)
+
+    class Given:
+        input_transform = "raw"
+
+        def create_model(self, model_input: Any, **unused: Any) -> ModelOutput:
+            return ModelOutput(tf.sigmoid(model_input), model_input)
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        labels, weights, of_video = (tf.constant(row) for row in rows)
+        one = tf.ones([1], tf.int32)
+        batch = Batch(tf.fill([1], "v"), (tf.constant(logits),), one, labels, weights, of_video > 0)
+        found = session.run(VideoModeler(Given(), loss, 4, feature_sizes=(4,)).build(batch, is_training).loss)
+    p = 1 / (1 + np.exp(-logits[0]))
+    assert found == pytest.approx(-np.log(p[0]) - 0.25 * np.log((1 - p[2]) * (1 - p[3])), rel=1e-4)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from yt8m import losses
+from yt8m import losses, vocabulary
 from yt8m.lazy import tf
 
 RNG = np.random.default_rng(23)
@@ -87,19 +87,31 @@ def test_loss(name: str, with_weights: bool) -> None:
     np.testing.assert_allclose(both_forms(name, fields, weights), expected, rtol=1e-5)
 
 
+PUBLISHED = tuple(c for c in range(C) if c in vocabulary.segment_classes())
+VIDEO = RNG.random((B, C)) < 0.5
+VIDEO[4], VIDEO[5] = True, False
+
+
+@pytest.mark.parametrize("of_video", [None, VIDEO], ids=["segments", "videos"])
 @pytest.mark.parametrize("classes", [(), (0, 3, 4)])
-def test_segment_fine_tuning(classes: tuple[int, ...]) -> None:
+def test_segment_fine_tuning(classes: tuple[int, ...], of_video: np.ndarray | None) -> None:
+    """What a video is labelled with and was not rated for its segment costs nothing."""
     rated = (WEIGHTS > 0).astype(float)
     rated[2], rated[3] = 0, 1
+    known_absent = np.ones((B, C), bool) if of_video is None else ~of_video
     expected = []
     for eps in (1e-5, 0.0):
         rows = []
         for b in range(B):
-            unrated = [c for c in classes or range(C) if not rated[b, c]]
+            unrated = [c for c in classes or PUBLISHED if not rated[b, c] and known_absent[b, c]]
             cost = sum(cross_entropy(P[b, c], LABELS[b, c], eps) for c in range(C) if rated[b, c])
             # A rating is a label or its absence; what was not rated bears no label.
             rows.append(cost + 0.5 * np.mean([cross_entropy(P[b, c], 0, eps) for c in unrated] or [0]))
         expected.append(np.mean(rows))
     fields = {"unrated_weight": 0.5, "segment_classes": classes}
-    got = both_forms("SegmentFineTuningLoss", fields, rated, LABELS * rated)
+    with tf.Graph().as_default(), tf.Session() as session:
+        video = None if of_video is None else tf.constant(of_video)
+        loss = losses.create("SegmentFineTuningLoss", fields)
+        weights = session.run(loss.weights_of(tf.constant(rated), video))
+    got = both_forms("SegmentFineTuningLoss", fields, weights, LABELS * rated)
     np.testing.assert_allclose(got, expected, rtol=1e-5)

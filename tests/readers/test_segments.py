@@ -125,3 +125,9 @@ def test_a_segment_beyond_max_frames_is_read_whole() -> None:
 def test_a_wrong_rating_is_named(bad: dict[str, Any], expected: list[str]) -> None:
     message = error_of(reader(), [record(b"good", 9, [(0, 1, 1.0)]), record(b"bad!", 9, **bad)])
     assert [words for words in ["video bad!", *expected] if words not in message] == [], message
+
+
+def test_segments_know_the_labels_of_their_video() -> None:
+    both = [record(b"a", 9, [(5, 2, 1.0), (0, 3, 0.0)], labels=[1, 2]), record(b"b", 9, [(0, 2, 1.0)])]
+    parsed = _parsed(both)
+    assert parsed["video_labels"].tolist() == [[False, True, True, False, False, False]] * 2 + [[False] * 6]

@@ -117,6 +117,9 @@ class VideoModeler(Modeler):
     def _with_label_loss(self, output: ModelOutput, batch: Batch, is_training: bool) -> ModelOutput:
         if self.label_loss is None or output.loss is not None:
             return output
+        weights = batch.label_weights
+        if hasattr(self.label_loss, "weights_of"):
+            weights = self.label_loss.weights_of(weights, batch.video_labels)
         if is_training:
             return _with_loss(output, self.label_loss, batch.labels, batch.label_weights)
         # In the probability form, as published, so that evaluation figures compare.

@@ -5,6 +5,9 @@ from __future__ import annotations
 import abc
 from dataclasses import dataclass
 
+import numpy as np
+
+from yt8m import vocabulary
 from yt8m.lazy import tf
 from yt8m.losses.base import BaseLoss, ClassLoss, weighted
 from yt8m.losses.basic import EPSILON, CrossEntropyLoss
@@ -136,24 +139,33 @@ class BatchAgreementLoss(ReweightedLoss):
 @register
 @dataclass(frozen=True)
 class SegmentFineTuningLoss(ReweightedLoss):
-    """Cross-entropy on the rated classes + alpha times the mean of that of saying 0 to the unrated ones.
+    """Cross-entropy on the rated classes + alpha times the mean of that of saying 0 to absent ones.
 
-    The label weights say which classes of a segment were rated; without them all are. Classes of the
-    video that nobody rated for this segment are not known to be absent from it; the reader gives no
-    labels of the whole video, so that every unrated class of `segment_classes` is taken as absent.
+    The label weights say which classes of a segment were rated; without them all are. Absent are, of the
+    classes that segments are rated for, those that are no labels of the segment's video: a label of the
+    video that nobody rated for this segment may well be in it, and costs nothing. `weights_of` marks those.
     """
 
-    unrated_weight: float = option(0.1, "alpha, what the unrated classes together weigh", minimum=0)
-    segment_classes: tuple[int, ...] = option((), "classes that segments are rated for; none: all")
+    unrated_weight: float = option(0.1, "alpha, what the absent classes together weigh", minimum=0)
+    segment_classes: tuple[int, ...] = option(
+        (), "classes that segments are rated for; none: the published 1000, those that there are"
+    )
+
+    def weights_of(self, label_weights: tf.Tensor | None, video_labels: tf.Tensor | None) -> tf.Tensor | None:
+        """The label weights [B, C], below 0 at the unrated labels of the video, bool [B, C]."""
+        if label_weights is None or video_labels is None:
+            return label_weights
+        return tf.where(
+            video_labels & tf.equal(label_weights, 0.0), -tf.ones_like(label_weights), label_weights
+        )
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The weights where rated, alpha / (number of unrated classes) where not."""
+        """The weights where rated, alpha / (number of absent classes) where absent, 0 where unknown."""
         if weights is None:
             return tf.ones_like(labels)
         weights = weights * tf.ones_like(labels)
-        unrated = tf.cast(tf.equal(weights, 0.0), tf.float32)
-        if self.segment_classes:
-            chosen = tf.one_hot(list(self.segment_classes), tf.shape(labels)[1])
-            unrated *= tf.reduce_max(chosen, 0)
-        count = tf.maximum(tf.reduce_sum(unrated, 1, keepdims=True), 1.0)
-        return weights + self.unrated_weight * unrated / count
+        classes = self.segment_classes or vocabulary.segment_classes()
+        ratable = np.isin(np.arange(int(labels.shape[1])), classes)
+        absent = tf.cast(tf.equal(weights, 0.0) & ratable, tf.float32)
+        count = tf.maximum(tf.reduce_sum(absent, 1, keepdims=True), 1.0)
+        return tf.nn.relu(weights) + self.unrated_weight * absent / count

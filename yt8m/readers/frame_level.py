@@ -75,7 +75,7 @@ class YT8MFrameFeatureReader(Reader):
         return self._videos(context, parts, lengths, ids)
 
     def _context_features(self) -> dict[str, Any]:
-        names = segments.CONTEXT if self.segment_labels else {"labels": "int64"}
+        names = {"labels": "int64", **(segments.CONTEXT if self.segment_labels else {})}
         return {
             name: tf.io.RaggedFeature(tf.as_dtype(dtype), row_splits_dtype=tf.int64)
             for name, dtype in names.items()
@@ -96,7 +96,8 @@ class YT8MFrameFeatureReader(Reader):
     def _segments(
         self, context: Mapping[str, Any], parts: list[frames.Frames], lengths: tf.Tensor, ids: tf.Tensor
     ) -> Batch:
-        found = segments.find(context, ids, self.num_classes)
+        found = segments.find({name: context[name] for name in segments.CONTEXT}, ids, self.num_classes)
+        of_videos = dense_labels(context["labels"], ids, self.num_classes)
         at, valid = segments.frame_indices(found, lengths, self.segment_size)
         return Batch(
             video_ids=tf.gather(ids, found.rows),
@@ -105,6 +106,7 @@ class YT8MFrameFeatureReader(Reader):
             labels=found.labels,
             label_weights=found.label_weights,
         )
+            video_labels=tf.gather(of_videos, found.rows),
 
     def video_matrix(self, batch: Batch) -> tf.Tensor:
         """float32 [B, max_frames, D] ([B, segment_size, D] for segments): dequantised, 0 past num_frames."""
