@@ -121,11 +121,9 @@ class VideoModeler(Modeler):
         if hasattr(self.label_loss, "weights_of"):
             weights = self.label_loss.weights_of(weights, batch.video_labels)
         if is_training:
-            return _with_loss(output, self.label_loss, batch.labels, batch.label_weights)
+            return _with_loss(output, self.label_loss, batch.labels, weights)
         # In the probability form, as published, so that evaluation figures compare.
-        loss = self.label_loss.calculate_loss(
-            output.predictions, batch.labels, label_weights=batch.label_weights
-        )
+        loss = self.label_loss.calculate_loss(output.predictions, batch.labels, label_weights=weights)
         return replace(output, loss=loss)
 
     def _transform_name(self) -> str:
