@@ -1,11 +1,13 @@
-"""The quick way to unit frames against its definition."""
+"""The transforms of the input against their definitions."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from yt8m.graph.transforms import transformed
+from yt8m import vocabulary
+from yt8m.errors import UsageError
+from yt8m.graph.transforms import transform, transformed
 from yt8m.lazy import tf
 from yt8m.types import Batch
 
@@ -49,3 +51,27 @@ def test_raw_frames_are_not_divided() -> None:
         found = session.run(transformed("raw", batch_of(features, num_frames=[2]), (2,)))
     np.testing.assert_allclose(found[0, :2], 2 + 4 / 512, rtol=1e-6)
     np.testing.assert_array_equal(found[0, 2:], 0)
+
+
+@pytest.mark.parametrize("sizes", [(1024,), (1024, 3), (3, 1024)])
+def test_whitening_is_undone_where_the_rgb_features_are(sizes: tuple[int, ...]) -> None:
+    """x times the square roots of the first eigenvalues, without the half step that dequantising adds."""
+    draw = np.random.default_rng(6)
+    features = tuple(draw.integers(0, 256, (2, 3, size)).astype(np.uint8) for size in sizes)
+    with tf.Graph().as_default(), tf.Session() as session:
+        batch = batch_of(*features, num_frames=[3, 1])
+        found = session.run(transformed("reverse_whitening", batch, sizes))
+    at = sizes.index(1024)
+    expected = [f * (4 / 255) + 4 / 512 - 2 for f in features]
+    roots = np.sqrt(vocabulary.pca_eigenvalues()[:1024].astype(float))
+    expected[at] = (features[at] * (4 / 255) - 2) * (roots + 1e-4)
+    whole = np.concatenate(expected, -1)
+    np.testing.assert_allclose(found[0], whole[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found[1, 0], whole[1, 0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(found[1, 1:], 0)  # padding
+    assert 0.01 < roots[-1] < roots[0]
+
+
+def test_there_is_no_whitening_to_undo_without_rgb() -> None:
+    with tf.Graph().as_default(), pytest.raises(UsageError, match=r"1024 rgb features .* sizes are \(5,\)"):
+        transform("reverse_whitening", tf.ones([1, 2, 5]), (5,))

@@ -24,8 +24,9 @@ _LEAST_NORM = 1e-6  # as in tf.nn.l2_normalize
 def transform(name: str, raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Tensor:
     """`raw` [..., D] as the model wants it.
 
-    l2_normalize: unit length over the last axis. raw: as it is. reverse_whitening: rgb multiplied by
-    the square roots of the PCA's eigenvalues (NeXtVLAD, Lin et al. 2018), other features as they are.
+    l2_normalize: unit length over the last axis. raw: as it is. reverse_whitening: rgb as
+    (x - 4/512) (sqrt(e_j) + 1e-4), e the PCA's eigenvalues (NeXtVLAD, Lin et al. 2018, its code), other
+    features as they are.
 
     Raises:
       UsageError: no such transform, or there are no 1024-wide features to reverse.

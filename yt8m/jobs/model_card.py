@@ -79,7 +79,7 @@ def text(
         "",
         "## Flags",
         "",
-        "What differs from the defaults:",
+        "What differs from the defaults, and the hyper-parameters of model and loss:",
         "",
         *("```", *flags(run), "```"),
         "",
