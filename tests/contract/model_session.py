@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from contract.model_cases import CASES, SIZES, B, C, D, T
 
-from yt8m import models, random_keys
+from yt8m import models, precision, random_keys
 from yt8m.lazy import tf
 from yt8m.types import ModelOutput
 
@@ -47,8 +47,9 @@ class Built:
       train: one step of gradient descent, with the update ops.
     """
 
-    def __init__(self, name: str, session: Any) -> None:
+    def __init__(self, name: str, session: Any, computed_in: str = "float32") -> None:
         self.name, self.session, self._model = name, session, tiny(name)
+        self._computed_in = computed_in
         shape = [None, None, D] if models.get(name).level == "frame" else [None, D]
         self._x = tf.placeholder(tf.float32, shape)
         self._num_frames = tf.placeholder(tf.int32, [None])
@@ -64,7 +65,7 @@ class Built:
         self._start()
 
     def _build(self, is_training: bool, counted: bool = True) -> ModelOutput:
-        with tf.variable_scope("tower", reuse=tf.AUTO_REUSE):
+        with tf.variable_scope("tower", reuse=tf.AUTO_REUSE), precision.scope(self._computed_in):
             return ModelOutput.of(
                 self._model.create_model(
                     self._x,
@@ -107,11 +108,11 @@ class Built:
 
 
 @contextlib.contextmanager
-def built(name: str) -> Iterator[Built]:
+def built(name: str, computed_in: str = "float32") -> Iterator[Built]:
     """A fresh graph and session with the model called `name`."""
     with quick_session() as session:
         tf.set_random_seed(4)
-        yield Built(name, session)
+        yield Built(name, session, computed_in)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,8 @@ import pytest
 
 from yt8m import random_keys
 from yt8m.lazy import tf
-from yt8m.models.layers import Net, product
+from yt8m.models.layers import Net
+from yt8m.precision import product
 from yt8m.types import ModelOutput
 
 RNG = np.random.default_rng(5)

@@ -30,6 +30,7 @@ def build(
     split: bool = True,
     signature: Mapping[str, Any] | None = None,
     synchrony: Synchrony | None = None,
+    precision: str = "float32",
 ) -> TrainOps:
     """Builds one training step in the current graph and publishes it to collections.
 
@@ -42,6 +43,7 @@ def build(
       split: one batch cut over the towers; False: one batch dequeued for each tower.
       signature: what shaped this graph, stored in it so that a resume can tell whether it still fits.
       synchrony: where the replicas of a cluster take each step together.
+      precision: what the towers compute products in; predictions beside them stay float32.
 
     Returns:
       The handles. N towers give the gradients of one tower on the same batch, to rounding
@@ -59,7 +61,9 @@ def build(
     # Read once: two reads in a step could see two moments.
     start = tf.identity(global_step.read_value(), name="step_at_start")
     batch, shares, input_ops = read_shares(inputter, deployment, split)
-    towers = build_towers(modeler, deployment, shares, mode="train", seed=seed, step=start)
+    towers = build_towers(
+        modeler, deployment, shares, mode="train", seed=seed, step=start, computed_in=precision
+    )
     replicas = synchrony.replicas if synchrony is not None else 1
     rate = learning_rate(optimizer, start, inputter.batch_size * deployment.num_clones * replicas)
     with tf.device(deployment.optimizer_device()):

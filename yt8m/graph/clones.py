@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from yt8m import deploy, random_keys
+from yt8m import deploy, precision, random_keys
 from yt8m.graph.inputs import create_input
 from yt8m.graph.ops import InputOps, Reduction, Report
 from yt8m.graph.protocols import Inputter, Modeler
@@ -105,15 +105,20 @@ def build_towers(
     mode: str,
     seed: int,
     step: tf.Tensor,
+    computed_in: str = "float32",
 ) -> Towers:
-    """Runs `modeler.build` and `modeler.reports` on every tower's share."""
+    """Runs `modeler.build` and `modeler.reports` on every tower's share, products in `computed_in`."""
     todo = iter(enumerate(shares))
     shared: list[tf.Tensor] = []
 
     def model_fn() -> tuple[ModelOutput, Mapping[str, Report]]:
         index, share = next(todo)
         place = deployment.replica_id * deployment.num_clones + index
-        with random_keys.scope(seed, step, place), _collected() as (terms, updates):
+        with (
+            random_keys.scope(seed, step, place),
+            precision.scope(computed_in),
+            _collected() as (terms, updates),
+        ):
             output = modeler.build(share.batch, is_training=mode == "train")
         if index == 0:
             shared.extend(terms)

@@ -81,6 +81,7 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
         exact_resume=data.exact_resume,
         signature=_signature(config),
         input_signature=_stream(config),
+        precision=config.devices.precision,
         log_device_placement=config.devices.log_device_placement,
         cluster=cluster,
         sync_replicas=config.distributed.sync_replicas,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from yt8m import precision
 from yt8m.lazy import tf
-from yt8m.models.layers import product
 
 if TYPE_CHECKING:
     from yt8m.models.layers import Net
@@ -23,7 +23,7 @@ def assign(
     """
     features = int(inputs.shape[-1])
     spread = tf.random_normal_initializer(stddev=1 / math.sqrt(features))
-    scores = product(inputs, net.variable("cluster_weights", [features, clusters], spread))
+    scores = precision.product(inputs, net.variable("cluster_weights", [features, clusters], spread))
     if batch_norm:
         scores = net.batch_norm(scores, "cluster_bn", mask)
     else:
@@ -39,7 +39,7 @@ def anchors(net: Net, name: str, clusters: int, features: int, mean: float = 0.0
 
 def gathered(shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
     """sum_i a_ik x_i, [B, K, D], of shares [B, T, K] and inputs [B, T, D]."""
-    return tf.matmul(shares, inputs, transpose_a=True)
+    return precision.matmul(shares, inputs, transpose_a=True)
 
 
 def masses(shares: tf.Tensor) -> tf.Tensor:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from yt8m import precision
 from yt8m.lazy import tf
-from yt8m.models.layers import product
 
 if TYPE_CHECKING:
     from yt8m.models.layers import Net
@@ -29,15 +29,15 @@ def weigh(net: Net, inputs: tf.Tensor, mask: tf.Tensor, units: int, scope: str =
     A bias would add the same to the score of every frame, and so change nothing.
     """
     shares = over_time(net.dense(inputs, units, scope, bias=False), mask)
-    return tf.matmul(shares, inputs, transpose_a=True)
+    return precision.matmul(shares, inputs, transpose_a=True)
 
 
 def ask(net: Net, inputs: tf.Tensor, mask: tf.Tensor, queries: int, size: int) -> tf.Tensor:
     """z_q = sum_i softmax_i(q K x_i / sqrt(size)) V x_i for learned q, [B, queries, size]."""
     asked = net.variable("queries", [size, queries], tf.random_normal_initializer())
     keys = net.dense(inputs, size, "keys", bias=False)
-    shares = over_time(product(keys, asked) / math.sqrt(size), mask)
-    return tf.matmul(shares, net.dense(inputs, size, "values", bias=False), transpose_a=True)
+    shares = over_time(precision.product(keys, asked) / math.sqrt(size), mask)
+    return precision.matmul(shares, net.dense(inputs, size, "values", bias=False), transpose_a=True)
 
 
 def multi_head(net: Net, inputs: tf.Tensor, mask: tf.Tensor, heads: int) -> tf.Tensor:
@@ -46,9 +46,9 @@ def multi_head(net: Net, inputs: tf.Tensor, mask: tf.Tensor, heads: int) -> tf.T
     query, key, value = (
         _cut(net.dense(inputs, size, name, bias=False), heads) for name in ("query", "key", "value")
     )
-    scores = tf.matmul(query, key, transpose_b=True) / math.sqrt(size // heads)
+    scores = precision.matmul(query, key, transpose_b=True) / math.sqrt(size // heads)
     shares = tf.nn.softmax(scores + (1.0 - mask[:, tf.newaxis, tf.newaxis, :]) * _NEVER)
-    mixed = tf.transpose(tf.matmul(shares, value), [0, 2, 1, 3])
+    mixed = tf.transpose(precision.matmul(shares, value), [0, 2, 1, 3])
     return net.dense(tf.reshape(mixed, tf.shape(inputs)), size, "output")
 
 

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from yt8m import precision
 from yt8m.lazy import tf
 from yt8m.models import frames, sampling
 from yt8m.models.classifier import ClassifiedModel, of_videos
-from yt8m.models.layers import product
 from yt8m.models.names import register
 from yt8m.models.normalised import NormalisedModel
 from yt8m.options import option
@@ -73,7 +73,7 @@ class DbofModel(NormalisedModel, ClassifiedModel):
     def _layer(self, net: Net, inputs: tf.Tensor, units: int, name: str, mask: tf.Tensor) -> tf.Tensor:
         features = int(inputs.shape[-1])
         spread = tf.random_normal_initializer(stddev=1 / math.sqrt(features))
-        outputs = product(inputs, net.variable(f"{name}_weights", [features, units], spread))
+        outputs = precision.product(inputs, net.variable(f"{name}_weights", [features, units], spread))
         if self.dbof_add_batch_norm:
             outputs = net.batch_norm(outputs, f"{name}_bn", mask)
         else:
@@ -88,5 +88,5 @@ class DbofModel(NormalisedModel, ClassifiedModel):
             return tf.reduce_mean(units, 1)
         if self.dbof_pooling_method == "attention":
             shares = tf.nn.softmax(net.dense(units, 1, "attention", bias=False), 1)
-            return tf.squeeze(tf.matmul(shares, units, transpose_a=True), 1)
+            return tf.squeeze(precision.matmul(shares, units, transpose_a=True), 1)
         return tf.reshape(units, [-1, self.dbof_cluster_size])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from yt8m import precision
 from yt8m.lazy import tf
-from yt8m.models.layers import product
 
 if TYPE_CHECKING:
     from yt8m.models.layers import Net
@@ -32,7 +32,7 @@ def context(
         weights = net.variable("weights", [features, features], spread)
         if remove_diagonal:
             weights = weights * (1.0 - tf.eye(features))
-        return inputs * tf.sigmoid(net.batch_norm(product(inputs, weights), "bn", valid))
+        return inputs * tf.sigmoid(net.batch_norm(precision.product(inputs, weights), "bn", valid))
 
 
 def squeeze_excite(

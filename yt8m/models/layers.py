@@ -5,21 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from yt8m import random_keys
+from yt8m import precision, random_keys
 from yt8m.lazy import tf
 from yt8m.types import ModelOutput
 
 BATCH_NORM_EPSILON = 1e-3
 BATCH_NORM_DECAY = 0.999
 LAYER_NORM_EPSILON = 1e-6
-
-
-def product(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """[..., F] times [F, U]; every dense product of every model goes through here."""
-    if inputs.shape.rank == 2:
-        return tf.matmul(inputs, weights)
-    rows = tf.matmul(tf.reshape(inputs, [-1, inputs.shape[-1]]), weights)
-    return tf.reshape(rows, tf.concat([tf.shape(inputs)[:-1], [weights.shape[-1]]], 0))
 
 
 class Net:
@@ -64,7 +56,7 @@ class Net:
         with tf.variable_scope(scope):
             shape = [int(inputs.shape[-1]), units]
             weights = self.variable("weights", shape, tf.glorot_uniform_initializer(), l2_penalty=l2_penalty)
-            outputs = product(inputs, weights)
+            outputs = precision.product(inputs, weights)
             if bias:
                 outputs += self.variable("biases", [units], tf.zeros_initializer())
         return outputs

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from yt8m import precision
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models import aggregation, frames, gating
 from yt8m.models.classifier import ClassifiedModel
-from yt8m.models.layers import product
 from yt8m.models.names import register
 from yt8m.models.normalised import NormalisedModel
 from yt8m.options import option
@@ -79,7 +79,7 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
         weights = net.variable(
             "cluster_weights", [groups * width, groups * clusters], tf.glorot_uniform_initializer()
         )
-        scores = net.batch_norm(product(expanded, weights), "cluster_bn", mask)
+        scores = net.batch_norm(precision.product(expanded, weights), "cluster_bn", mask)
         pieces = tf.shape(inputs)[1] * groups
         shares = tf.nn.softmax(tf.reshape(scores, [-1, pieces, clusters]))
         shares *= tf.reshape(attention, [-1, pieces, 1])

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from yt8m import precision
 from yt8m.lazy import tf
-from yt8m.models.layers import product
 
 if TYPE_CHECKING:
     from yt8m.models.layers import Net
@@ -103,7 +103,7 @@ def _driven(
     features = int(inputs.shape[-1])
     kernel = net.variable("kernel", [features + cells, units], tf.glorot_uniform_initializer())
     bias = net.variable("bias", [units], bias_initializer)
-    return product(inputs, kernel[:features]) + bias, kernel[features:]
+    return precision.product(inputs, kernel[:features]) + bias, kernel[features:]
 
 
 def _recur(
@@ -119,7 +119,7 @@ def _recur(
     The gradient goes through the loop with the weights held constant. What it finds for the inputs is
     that of the products too, so that of the weights follows as operands^T gradient, in one product.
     """
-    count = len(inputs)
+    count, computed_in = len(inputs), precision.current()
 
     def run(*arguments: tf.Tensor) -> Any:
         given, fixed = arguments[:count], arguments[count:]
@@ -127,10 +127,11 @@ def _recur(
 
         def gradient(*slopes: tf.Tensor) -> list[tf.Tensor]:
             of_inputs = tf.gradients([outputs, final], given, slopes)
-            return of_inputs + [
-                tf.matmul(_rows(operand), _rows(slope), transpose_a=True)
-                for operand, slope in zip(operands, of_inputs, strict=True)
-            ]
+            with precision.scope(computed_in):
+                return of_inputs + [
+                    precision.matmul(_rows(operand), _rows(slope), transpose_a=True)
+                    for operand, slope in zip(operands, of_inputs, strict=True)
+                ]
 
         return (outputs, final), gradient
 
@@ -154,14 +155,14 @@ def _loop(
     reads = [
         tf.TensorArray(tf.float32, times).unstack(values) for values in (*inputs, mask[:, :, tf.newaxis])
     ]
-    constant = [tf.stop_gradient(values) for values in weights]
+    constant = [tf.stop_gradient(precision.rounded(values)) for values in weights]
 
     def body(time: tf.Tensor, states: States, written: States) -> Any:
         operands: list[tf.Tensor] = []
 
         def drive(index: int, operand: tf.Tensor) -> tf.Tensor:
             operands.append(operand)
-            return reads[index].read(time) + tf.matmul(operand, constant[index])
+            return reads[index].read(time) + precision.matmul(operand, constant[index])
 
         real = reads[-1].read(time)
         moved = [

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from yt8m import precision
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models.base import BaseModel
 from yt8m.models.classifier import ClassifiedModel
-from yt8m.models.layers import product
 from yt8m.models.names import register
 from yt8m.models.normalised import NormalisedModel
 from yt8m.models.video_level import MoeModel
@@ -64,10 +64,10 @@ class GatedMoeModel(NormalisedModel, MoeModel):
             weights = net.variable("weights", [features, classes], spread)
             if self.gating_remove_diag:
                 weights = tf.linalg.set_diag(weights, tf.zeros([classes]))
-            return product(seen, weights)
+            return precision.product(seen, weights)
         down = net.variable("down", [features, rank], spread)
         up = net.variable("up", [rank, classes], tf.random_normal_initializer(stddev=1 / math.sqrt(rank)))
-        scores = product(product(seen, down), up)
+        scores = precision.product(precision.product(seen, down), up)
         if self.gating_remove_diag:
             scores -= tf.reduce_sum(down * tf.transpose(up), 1) * seen
         return scores

@@ -45,6 +45,7 @@ class RunnerConfig:
         (optimizer slots and the step stay fresh); empty for none.
       cluster: for a training by several processes, who they are and which this one is.
       sync_replicas: the replicas of a cluster take each step together; else each steps by itself.
+      precision: what the towers of a training compute products in, float32 or bfloat16.
       stall_timeout: seconds that a process of a cluster waits for others in vain before it fails.
       stop_grace_seconds: after SIGTERM or ctrl-C, how long a step may take to end by itself.
       format_line: makes the line of the log; None for the published one of the mode.
@@ -69,6 +70,7 @@ class RunnerConfig:
     input_signature: Mapping[str, Any] = field(default_factory=dict)
     checkpoint: str = ""
     init_checkpoint: str = ""
+    precision: str = "float32"
     log_device_placement: bool = False
     cluster: ClusterConfig | None = None
     sync_replicas: bool = False
