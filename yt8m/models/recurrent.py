@@ -162,7 +162,7 @@ def _loop(
 
         def drive(index: int, operand: tf.Tensor) -> tf.Tensor:
             operands.append(operand)
-            return reads[index].read(time) + precision.matmul(operand, constant[index])
+            return reads[index].read(time) + precision.few_rows(operand, constant[index])
 
         real = reads[-1].read(time)
         moved = [
