@@ -1,4 +1,4 @@
-"""Processes that start in milliseconds: forked from one that has imported TensorFlow but never used it.
+"""Processes that start at once: forked from one that has imported TensorFlow but opened no session yet.
 
 `python zygote.py MODULE` answers requests, a line of JSON each: `{"start": TEXT, "out": FIFO, "err": FIFO}`
 runs `MODULE.main(TEXT)` in a new process and gives its id; `{"wait": ID}` waits for one and gives its exit
@@ -26,7 +26,8 @@ class Zygote:
     """The parent of such processes, as a test sees it; a context.
 
     Args:
-      module: whose `main` takes a text and returns an exit status.
+      module: whose `main` takes a text and returns an exit status; its `warm_up` imports what that needs, and
+        starts no thread.
       folders: where modules are found, beside the project and its tests.
     """
 
@@ -127,4 +128,6 @@ def _run(main: Callable[[str], int], request: dict[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    _serve(importlib.import_module(sys.argv[1]).main)
+    workload = importlib.import_module(sys.argv[1])
+    workload.warm_up()
+    _serve(workload.main)

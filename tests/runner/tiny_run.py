@@ -6,13 +6,25 @@ fields: `data`, `epochs`, `noise`, `blocks`, `callbacks` (options by name), `che
 
 from __future__ import annotations
 
+import importlib
 import json
 
 from absl import logging
 from tiny_workload import TinyInputter, TinyModeler
 
-from yt8m import runner
+from yt8m import deploy, runner
 from yt8m.config import CheckpointConfig
+from yt8m.lazy import tf
+
+
+def warm_up() -> None:
+    """Imports what a run needs, by building the graph of one."""
+    importlib.import_module("yt8m.runner.callbacks")
+    config = runner.RunnerConfig(model_dir="unused")
+    with tf.Graph().as_default():
+        made = runner.build(config, TinyInputter("unused"), TinyModeler(0.1))
+        made.replicate_graph(deploy.DeploymentConfig(1, clone_on_cpu=True))
+        tf.train.Saver().export_meta_graph()
 
 
 def main(text: str) -> int:

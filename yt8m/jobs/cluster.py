@@ -14,7 +14,8 @@ from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.jobs import evaluation, training, workload
 from yt8m.runner import checkpoints
-from yt8m.runner.cluster import note
+from yt8m.runner.cluster import note, server
+from yt8m.runner.watchdog import answers
 
 POLL_SECONDS = 2.0
 
@@ -37,7 +38,7 @@ def train(config: TrainConfig) -> int:
         "this is %s of %d replicas and %d ps", cluster.name, len(cluster.replicas), len(cluster.servers)
     )
     if cluster.role == clusters.EVALUATOR:
-        return _evaluate(config)
+        return _evaluate(config, cluster)
     cluster.need_servers()
     if cluster.role == clusters.PS:
         from yt8m.runner.cluster.parameter_server import serve
@@ -45,7 +46,7 @@ def train(config: TrainConfig) -> int:
         serve(cluster)
     if cluster.role == clusters.WORKER:
         return _work(config, cluster)
-    return training.train(config, cluster) if cluster.is_distributed else _train_alone(config)
+    return training.train(config, cluster) if cluster.is_distributed else _train_alone(config, cluster)
 
 
 def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
@@ -59,21 +60,22 @@ def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
     return outcome.exit_code
 
 
-def _train_alone(config: TrainConfig) -> int:
-    """A chief without workers trains as ever, but tells an evaluator when it has ended."""
+def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
+    """A chief without workers trains as ever, but an evaluator sees that it lives and when it ends."""
     if note.read(config.train_dir) is not None:
         note.begin(config.train_dir)  # it has not ended yet
-    status = training.train(config)
+    with server.seen_at(cluster.address):
+        status = training.train(config)
     steps = checkpoints.steps_in(config.train_dir)
     if not status and steps:
         note.end(config.train_dir, note.begin(config.train_dir), steps[0])
     return status
 
 
-def _evaluate(config: TrainConfig) -> int:
-    """The evaluator: each checkpoint as it comes, until training has ended."""
+def _evaluate(config: TrainConfig, cluster: ClusterConfig) -> int:
+    """The evaluator: each checkpoint as it comes, until training has ended or the chief is gone."""
     patience = config.distributed.stall_timeout
-    following = _checkpoints(config.train_dir, patience)
+    following = _checkpoints(config.train_dir, patience, cluster.replicas[0])
     first = next(following)  # before that there is no run to read
     settings = EvalConfig(
         train_dir=config.train_dir,
@@ -91,11 +93,16 @@ def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
     yield from rest
 
 
-def _checkpoints(train_dir: str, patience: float) -> Iterator[str]:
+def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:
     """Each newest checkpoint, until the chief's note says that the last one was given.
 
+    Args:
+      train_dir: the run's folder.
+      patience: seconds without a new checkpoint and without an answer of the chief.
+      chief: its address, at which it listens as long as it trains.
+
     Raises:
-      RunError: there is still none when `patience` seconds have gone.
+      RunError: the patience is at its end: training has failed, or was never started.
     """
     last, since = -1, time.monotonic()
     while True:
@@ -105,12 +112,19 @@ def _checkpoints(train_dir: str, patience: float) -> Iterator[str]:
         if newest:
             last = checkpoints.step_of(newest)
             yield newest
+            since = time.monotonic()
             continue
         if last >= 0 and found is not None and found.ended is not None:
             logging.info("training has ended at step %d", found.ended)
             return
-        if last < 0 and time.monotonic() - since > patience:
-            raise RunError(f"no checkpoint in {train_dir} for {patience:g} s: does the chief train there?")
+        if answers(chief):
+            since = time.monotonic()
+        elif time.monotonic() - since > patience:
+            what = f"no checkpoint after step {last}" if last >= 0 else "no checkpoint"
+            raise RunError(
+                f"{what} in {train_dir}, and the chief ({chief}) has not answered for {patience:g} s "
+                "(--stall_timeout): training has failed, or was never started. Start all processes again."
+            )
         time.sleep(POLL_SECONDS)
 
 

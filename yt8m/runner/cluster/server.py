@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import threading
+from collections.abc import Iterator
 from typing import Any
+
+from absl import logging
 
 from yt8m.deploy.cluster import PS, ClusterConfig
 from yt8m.errors import UsageError
@@ -43,6 +47,34 @@ def start(cluster: ClusterConfig, device_count: dict[str, int] | None = None) ->
         )
     except tf.errors.OpError as error:
         raise UsageError(_refusal(cluster, str(error))) from error
+
+
+@contextlib.contextmanager
+def seen_at(address: str) -> Iterator[None]:
+    """Takes connections at `address`, so that others see that this process, which has no server, lives."""
+    try:
+        listener = socket.create_server(("", int(address.rpartition(":")[2])))
+    except OSError as error:
+        logging.warning("cannot listen on %s (%s): an evaluator takes this chief for dead", address, error)
+        yield
+        return
+    thread = threading.Thread(target=_greet, args=(listener,), name="seen-at", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        listener.close()
+
+
+def _greet(listener: socket.socket) -> None:
+    """Takes what comes and lets it go until the socket is shut down; else its queue would be full one day."""
+    while True:
+        try:
+            listener.accept()[0].close()
+        except OSError:
+            return
 
 
 def _check_port(cluster: ClusterConfig) -> None:
