@@ -58,7 +58,7 @@ class Frames:
           valid: bool [R, count]; the rest is 0.
           count: frames of a row.
         """
-        values = self._decode(tf.gather(self.values, tf.boolean_mask(at, valid)))
+        values = self._decode(_picked(self.values, tf.boolean_mask(at, valid)))
         shape = tf.stack([tf.shape(valid, out_type=tf.int64)[0], count, self.size])
         return tf.ensure_shape(tf.scatter_nd(tf.where_v2(valid), values, shape), [None, count, self.size])
 
@@ -149,3 +149,14 @@ def _all_present(
     # The parser itself complains; a result that nothing looks at would be optimised away with it.
     seen = tf.concat(list(lengths.values()), axis=0)
     return require(seen >= 0, lambda row: say("a feature list has ", seen[row], " frames"))
+
+
+def _picked(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
+    """values[indices], without copying a frame where that is all of them in their order."""
+    every = tf.range(tf.shape(values, out_type=tf.int64)[0])
+    is_all = tf.cond(
+        tf.equal(tf.size(indices), tf.size(every)),
+        lambda: tf.reduce_all(tf.equal(indices, every)),
+        lambda: tf.constant(False),
+    )
+    return tf.cond(is_all, lambda: values, lambda: tf.gather(values, indices))
