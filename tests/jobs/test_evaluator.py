@@ -60,7 +60,7 @@ def test_it_waits_as_long_as_the_chief_lives_and_ends_with_it(
 
 def test_a_note_of_the_end_ends_it_well(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = iter([str(tmp_path / "model.ckpt-7"), "", ""])
-    monkeypatch.setattr(cluster, "_newer", lambda *unused: next(found))
+    monkeypatch.setattr(cluster, "_newer", lambda *_: next(found))
     note.end(str(tmp_path), note.begin(str(tmp_path)), 7)
     (gone,) = free_addresses(1)
     assert list(cluster._checkpoints(str(tmp_path), 0.0, gone)) == [str(tmp_path / "model.ckpt-7")]
