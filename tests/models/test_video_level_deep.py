@@ -9,6 +9,7 @@ from models.forward import B, C, D, Variables, dense, l2, moe, norm, run, sigmoi
 
 from yt8m import models
 from yt8m.errors import UsageError
+from yt8m.lazy import tf
 
 
 def check(name: str, given: dict[str, Any], forward: Callable[[np.ndarray, Variables], np.ndarray]) -> None:
@@ -53,6 +54,16 @@ def test_chain_and_its_side_outputs() -> None:
             np.testing.assert_allclose(sigmoid(got[link][row]), said, rtol=1e-5)
             state = np.concatenate([state, l2(np.maximum(dense(said, v, f"{link}/fully_connected"), 0))])
         np.testing.assert_allclose(got["predictions"][row], moe(state, v), rtol=1e-5)
+
+
+def test_the_chain_weighs_its_links_as_published() -> None:
+    """(1 - w) L(p) + w sum L(q), divided by 1 - w."""
+    given = {"deep_chain_layers": 2, "deep_chain_relu_cells": 4, "support_loss_percent": 0.2}
+    with tf.Graph().as_default():
+        output = models.create("DeepCombineChainModel", given).create_model(tf.ones([B, D]), vocab_size=C)
+    shares = [0.8 * side.weight for side in output.side_outputs]
+    assert shares == pytest.approx([0.2, 0.2])
+    assert [side.target for side in output.side_outputs] == [None, None]
 
 
 def test_residual_mlp() -> None:
