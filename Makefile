@@ -14,7 +14,7 @@ RECIPES_ARGS ?=
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3.10 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test test-all lint format bench recipes clean
+.PHONY: help venv demo test test-all lint format bench recipes pictures clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
@@ -25,6 +25,7 @@ help:
 	@echo 'make format  put the code into format'
 	@echo 'make bench   speeds, as ratios to bare matmuls timed in the same run; BENCH_ARGS=--rows=... for some'
 	@echo 'make recipes every model trained small on sample data, its figure checked against its recipe and docs/models.md'
+	@echo 'make pictures the pictures of the README, from its own commands; needs chromium'
 	@echo 'make clean   remove what the other targets made, except $(VENV)'
 
 venv: $(INSTALLED)
@@ -78,6 +79,9 @@ bench: $(INSTALLED)
 
 recipes: $(INSTALLED)
 	$(BIN)/python -m recipes $(RECIPES_ARGS)
+
+pictures: $(INSTALLED)
+	$(BIN)/python docs/pictures
 
 clean:
 	rm -rf build dist demo *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,58 @@
+"""The page on classes of one's own: its model, loss, callback and reader train as it says."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pathlib
+import sys
+
+import command_blocks
+import pytest
+from command_blocks import ROOT
+
+from yt8m import eval as evaluation
+from yt8m import train
+from yt8m.tools.sample_data.config import SampleConfig
+from yt8m.tools.sample_data.output import generate
+
+FILES = command_blocks.files_of(ROOT / "docs/extending.md")
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The files of the page, in the folder that this process is in."""
+    command_blocks.put(FILES, tmp_path, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_model_loss_and_callback_train_together(folder: pathlib.Path) -> None:
+    assert list(FILES) == ["my_models.py", "my_losses.py", "my_callbacks.py", "my_reader.py"]
+    generate(SampleConfig("data", "frame", 12, 6, 0, num_classes=4, shards=1, min_frames=10, max_frames=12))
+    words = ["--frame_features", "--num_classes=4", "--batch_size=6", "--max_steps=30", "--num_epochs=50"]
+    words += [
+        "--model=my_models:BestFramesModel",
+        "--units=8",
+        "--label_loss=my_losses:BrierLoss",
+        "--scale=2",
+    ]
+    words += ["--callbacks=my_callbacks:StopWhenSure", "--log_every_n_steps=1", "--train_dir=run"]
+    assert train.main([*words, "--train_data_pattern=data/frame/train/*", "--feature_names=rgb,audio"]) == 0
+    gaps = [float(line.split(",")[1]) for line in (folder / "gaps.csv").read_text().splitlines()]
+    assert len(gaps) < 30
+    assert max(gaps[:-2], default=0) <= 0.5 < gaps[-2]  # a line is given out behind the step: one more follows
+    assert (
+        evaluation.main(["--train_dir=run", "--run_once", "--eval_data_pattern=data/frame/validate/*"]) == 0
+    )
+
+
+def test_the_reader_reads_and_its_run_learns(folder: pathlib.Path) -> None:
+    module = importlib.import_module("my_reader")
+    assert module.__file__ == str(folder / "my_reader.py")
+    module.write("half.tfrecord")
+    outcome = module.train()
+    assert (outcome.exit_code, outcome.global_step) == (0, 64 * 40 // 16)
+    lines = (folder / "runs/half/metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["GAP"] > 0.9
+    del sys.modules["my_reader"]
