@@ -32,7 +32,8 @@ def framed(payload: bytes) -> bytes:
     return b"".join((length, masked_crc(length), payload, masked_crc(payload)))
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A whole number (wire type 0)."""
     value &= (1 << 64) - 1  # a negative int64 travels as its two's complement
     out = bytearray()
     while value > 0x7F:
@@ -42,24 +43,24 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _field(number: int, content: bytes) -> bytes:
-    """A length-delimited field (wire type 2)."""
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
+def field(number: int, content: bytes) -> bytes:
+    """A field of bytes, text or a message (wire type 2), for any message that is written by hand."""
+    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def bytes_feature(*values: bytes) -> bytes:
     """A Feature with a BytesList."""
-    return _field(1, b"".join(_field(1, value) for value in values))
+    return field(1, b"".join(field(1, value) for value in values))
 
 
 def float_feature(values: Any) -> bytes:
     """A Feature with a FloatList of the float32 of `values` (packed)."""
-    return _field(2, _field(1, np.asarray(values, "<f4").tobytes()))
+    return field(2, field(1, np.asarray(values, "<f4").tobytes()))
 
 
 def int64_feature(values: Iterable[int]) -> bytes:
     """A Feature with an Int64List of `values` (packed)."""
-    return _field(3, _field(1, b"".join(_varint(int(value)) for value in values)))
+    return field(3, field(1, b"".join(varint(int(value)) for value in values)))
 
 
 def frame_features(frames: NDArray[np.uint8]) -> list[bytes]:
@@ -69,24 +70,24 @@ def frame_features(frames: NDArray[np.uint8]) -> list[bytes]:
       frames: uint8 [T, size]; the feature of a frame holds one bytes value of its `size` numbers.
     """
     size = frames.shape[1]
-    value = _varint(1 << 3 | 2) + _varint(size)
-    header = _varint(1 << 3 | 2) + _varint(len(value) + size) + value  # the same for every frame
+    value = varint(1 << 3 | 2) + varint(size)
+    header = varint(1 << 3 | 2) + varint(len(value) + size) + value  # the same for every frame
     return [header + frame.tobytes() for frame in frames]
 
 
 def _map(entries: Mapping[str, bytes]) -> bytes:
     """A proto map from names to messages, as repeated entries in field 1."""
-    return b"".join(_field(1, _field(1, name.encode()) + _field(2, value)) for name, value in entries.items())
+    return b"".join(field(1, field(1, name.encode()) + field(2, value)) for name, value in entries.items())
 
 
 def example(features: Mapping[str, bytes]) -> bytes:
     """A tf.train.Example of encoded Features."""
-    return _field(1, _map(features))
+    return field(1, _map(features))
 
 
 def sequence_example(context: Mapping[str, bytes], feature_lists: Mapping[str, Sequence[bytes]]) -> bytes:
     """A tf.train.SequenceExample: encoded Features of the whole, and of each frame under each name."""
     lists = {
-        name: b"".join(_field(1, feature) for feature in features) for name, features in feature_lists.items()
+        name: b"".join(field(1, feature) for feature in features) for name, features in feature_lists.items()
     }
-    return _field(1, _map(context)) + _field(2, _map(lists))
+    return field(1, _map(context)) + field(2, _map(lists))

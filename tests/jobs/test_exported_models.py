@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 from golden_data import golden
-from jobs.small_run import evaluate, run, weights
+from jobs.small_run import evaluate, losses, run, weights
+from tensorboard.plugins.hparams import api_pb2, metadata
 
 from yt8m import average_checkpoints, export, inference
+from yt8m.lazy import tf
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("trained") / "run"
-    words = ("--save_checkpoint_steps=4", "--max_steps=16", "--moving_average_decay=0.9")
-    assert run(folder, "--model=MoeModel", *words) == 0
+    words = (
+        "--save_checkpoint_steps=4",
+        "--max_steps=16",
+        "--moving_average_decay=0.9",
+        "--save_summary_steps=8",
+    )
+    assert run(folder, "--model=MoeModel", "--moving_average_decay=0.9", *words) == 0
     evaluate(folder, "--keep_best")
     return folder
 
@@ -128,3 +137,44 @@ def test_what_cannot_be_is_refused(
     assert program.main([f"--train_dir={trained}", *filled]) == 2  # type: ignore[attr-defined]
     assert part in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+def values_of(folder: pathlib.Path) -> tuple[dict[str, dict[int, Any]], list[Any]]:
+    """{tag: {step: value}} of the event files of a folder, and the graphs in them."""
+    found: dict[str, dict[int, Any]] = {}
+    graphs = []
+    for path in folder.glob("events.out.tfevents.*"):
+        for event in tf.train.summary_iterator(str(path)):
+            graphs += [tf.GraphDef.FromString(event.graph_def)] if event.graph_def else []
+            for value in event.summary.value:
+                found.setdefault(value.tag, {})[event.step] = value
+    return found, graphs
+
+
+def test_tensorboard_finds_scalars_histograms_the_graph_hyper_parameters_and_a_curve(
+    trained: pathlib.Path,
+) -> None:
+    found, (graph,) = values_of(trained)
+    assert [node.name for node in graph.node if node.name == "tower/gates/weights"]
+    assert sorted(found["learning_rate"]) == sorted(found["tower/gates/weights"]) == [8, 16]
+    assert found["tower/gates/weights"][8].histo.num == weights(trained, 8)["tower/gates/weights"].size
+    steps = sorted(found["model/Training_Loss"])
+    assert steps == list(range(1, 17))
+    assert {found["model/Training_Loss"][step].simple_value for step in steps} == set(
+        np.array(list(losses(trained).values()), np.float32).tolist()
+    )
+    start = found[metadata.SESSION_START_INFO_TAG][0].metadata.plugin_data.content
+    told = metadata.parse_session_start_info_plugin_data(start).hparams
+    assert told["model"].string_value == "MoeModel"
+    assert told["moe_num_mixtures"].number_value == 2
+    assert told["feature_names"].string_value == "mean_rgb,mean_audio"
+    assert told["moving_average_decay"].number_value == 0.9
+    end = found[metadata.SESSION_END_INFO_TAG][16].metadata.plugin_data.content
+    assert metadata.parse_session_end_info_plugin_data(end).status == api_pb2.STATUS_SUCCESS
+    of_eval, _ = values_of(trained / "eval")
+    figures = json.loads((trained / "eval/report.json").read_text())
+    assert of_eval["Epoch/Eval_GAP"][16].simple_value == pytest.approx(figures["gap"], rel=1e-6)
+    true, false, negative, missed, precision, recall = tf.make_ndarray(of_eval["Epoch/Eval_PR"][16].tensor)
+    assert (true + false + negative + missed == figures["num_examples"] * 10).all()
+    assert (np.diff(recall) <= 0).all()
+    assert precision[0] == pytest.approx(true[0] / (true[0] + false[0]))

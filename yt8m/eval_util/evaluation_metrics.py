@@ -13,6 +13,7 @@ from yt8m.eval_util.entries import Entries
 from yt8m.eval_util.gap import class_average_precisions, entries_of, global_average_precision
 from yt8m.eval_util.hit_at_one import hit_at_one_of_rows
 from yt8m.eval_util.perr import perr_of_columns, perr_of_rows
+from yt8m.eval_util.sort_keys import hit_of, score_of
 from yt8m.eval_util.sums import Sums
 
 
@@ -173,6 +174,21 @@ class EvaluationMetrics:
             "aps_positives": self._label_counts[present],
             "num_examples": self._sums.examples,
         }
+
+    def threshold_counts(self, num_thresholds: int) -> Floats64:
+        """[4, num_thresholds]: true and false positives, true and false negatives of all pairs together.
+
+        Threshold i is i / (num_thresholds - 1). What is predicted are the top_k entries of each example with
+        that score or more, as for GAP; the rest of the [examples, classes] pairs are negatives.
+        """
+        keys = self._entries.all()
+        steps = np.floor(score_of(keys) * np.float32(num_thresholds - 1))
+        bins = np.clip(steps, 0, num_thresholds - 1).astype(np.int64)
+        counts = [np.bincount(bins[hit_of(keys) == hit], minlength=num_thresholds) for hit in (True, False)]
+        true, false = (np.cumsum(count[::-1])[::-1].astype(np.float64) for count in counts)
+        missed = self._label_counts.sum() - true
+        others = self._sums.examples * self.num_class - true - false - missed
+        return np.stack([true, false, others, missed])
 
 
 def _loss_sums(loss: npt.ArrayLike | None, counted: Bools) -> Sums:

@@ -54,3 +54,9 @@ def block_starts(keys: Keys) -> Ints64:
 def hit_of(keys: Keys) -> Bools:
     """Whether each entry is a positive."""
     return (keys & np.uint64(1)).astype(np.bool_)
+
+
+def score_of(keys: Keys) -> Floats32:
+    """Score of each entry: the inverse of `best_first`, which is its own."""
+    bits = ((keys >> np.uint64(1)) & np.uint64(0xFFFF_FFFF)).astype(np.uint32).view(np.int32)
+    return np.asarray(bits ^ (~(bits >> 31) & 0x7FFF_FFFF)).view(np.float32)

@@ -12,6 +12,7 @@ from yt8m import losses
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.rated_pairs import RatedPairs
 from yt8m.eval_util.video_sample import VideoSample
+from yt8m.graph import plugin_summaries
 from yt8m.graph.columns import scored_columns
 from yt8m.graph.narrowed import narrowed
 from yt8m.graph.ops import PredictOps, Report
@@ -174,9 +175,13 @@ class VideoEvaluator:
             self.sample.merge(other.sample)
 
     def get(self) -> dict[str, Any]:
-        """All figures so far, named as by `EvaluationMetrics.get`; `map_at_n` where pairs were rated."""
+        """All figures so far, named as by `EvaluationMetrics.get`; `map_at_n` where pairs were rated.
+
+        `threshold_counts` is what a precision-recall curve is drawn from.
+        """
         rated = {"map_at_n": self.pairs.get().map} if self._is_rated else {}
-        return self.metrics.get() | rated
+        counts = self.metrics.threshold_counts(plugin_summaries.NUM_THRESHOLDS)
+        return self.metrics.get() | rated | {"threshold_counts": counts}
 
     def clear(self) -> None:
         """Forgets all steps."""

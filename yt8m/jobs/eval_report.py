@@ -13,6 +13,7 @@ from rich.table import Table
 from yt8m import config_file, storage, vocabulary
 from yt8m.config import TrainConfig
 from yt8m.eval_util.rated_pairs import MOST
+from yt8m.graph import plugin_summaries
 from yt8m.lazy import tf
 from yt8m.runner.event_file import EventFile
 
@@ -102,7 +103,7 @@ def _number(value: Any) -> float | None:
 
 
 def _write_summaries(folder: str, done: Evaluated) -> None:
-    """The published tags, at the step of the checkpoint."""
+    """The published tags and a precision-recall curve over all classes, at the step of the checkpoint."""
     titles = ("Avg_Hit@1", "Avg_PERR", "GAP", "MAP", "Avg_Loss")
     tags = list(zip(titles, [key for _, key in _FIGURES], strict=True))
     if "map_at_n" in done.figures:
@@ -112,4 +113,6 @@ def _write_summaries(folder: str, done: Evaluated) -> None:
     ]
     events = EventFile(folder)
     events.add(tf.Summary(value=values), done.step)
+    curve = plugin_summaries.precision_recall("Epoch/Eval_PR", done.figures["threshold_counts"])
+    events.add(curve, done.step)
     events.close()

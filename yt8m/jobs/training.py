@@ -14,7 +14,7 @@ from yt8m import run_dir, runner, storage
 from yt8m.config import TrainConfig
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.jobs import sample, workload
+from yt8m.jobs import hyper_parameters, sample, workload
 from yt8m.jobs.exporting import Exporter
 from yt8m.runner import checkpoints
 from yt8m.runner.callbacks import check as check_callbacks
@@ -59,8 +59,9 @@ def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> int:
 def _options(config: TrainConfig, exporter: Exporter) -> Mapping[str, Mapping[str, Any]]:
     """What callbacks are made with; a callback that the run left out is not named, for that would add it."""
     options: dict[str, Mapping[str, Any]] = {"train_export": {"exporter": exporter}}
-    if config.log_dir and "train_summary" in names_for("train", config.callbacks):
-        options["train_summary"] = {"folder": config.log_dir}
+    if "train_summary" in names_for("train", config.callbacks):
+        told = hyper_parameters.of(config)
+        options["train_summary"] = {"folder": config.log_dir, "hyper_parameters": told}
     return options
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Mapping
 from typing import Any
 
+from yt8m.graph import plugin_summaries
 from yt8m.lazy import tf
 from yt8m.runner.callbacks.base import Callback
 from yt8m.runner.context import Context
@@ -25,19 +27,29 @@ class TrainSummary(Callback):
     Args:
       context: of the run.
       folder: of the event files; empty for the run's own.
+      hyper_parameters: of the run, for TensorBoard's table of them; without any it is in none.
     """
 
-    def __init__(self, context: Context, folder: str = "") -> None:
+    def __init__(
+        self,
+        context: Context,
+        folder: str = "",
+        hyper_parameters: Mapping[str, bool | float | str] | None = None,
+    ) -> None:
         super().__init__(context)
+        self._hyper_parameters, self._is_open = hyper_parameters, False
         self._every = Every(steps=context.config.save_summary_steps)
         self._events = EventFile(folder or context.config.model_dir)
         context.line.listen(self._write_line)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Writes the graph, and starts to count."""
+        """Writes the graph and the hyper-parameters, and starts to count."""
         self._every.fired(self.context.step)
         graph = session.graph.as_graph_def(add_shapes=True)
         self._events.add_graph(graph)
+        if self._hyper_parameters and not self._is_open:
+            self._events.add(plugin_summaries.session_start(self._hyper_parameters), self.context.step)
+            self._is_open = True
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
         """Asks for the summaries when they are due."""
@@ -56,9 +68,19 @@ class TrainSummary(Callback):
             summary = tf.Summary(value=kept)
         self._events.add(summary, self.context.step)
 
+    def end(self, session: tf.Session) -> None:
+        """Says that the run ended well."""
+        self._end(is_well=True)
+
     def close(self) -> None:
-        """Closes the event file."""
+        """Closes the event file; a run whose end was not said failed."""
+        self._end(is_well=False)
         self._events.close()
+
+    def _end(self, is_well: bool) -> None:
+        if self._is_open:
+            self._events.add(plugin_summaries.session_end(is_well), self.context.step)
+            self._is_open = False
 
     def _write_line(self, values: StepValues) -> None:
         tagged = {
