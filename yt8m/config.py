@@ -13,6 +13,7 @@ from typing import Any
 from yt8m import options
 from yt8m.config_cluster import STALL_HELP, STALL_TIMEOUT
 from yt8m.config_cluster import DistributedConfig as DistributedConfig
+from yt8m.config_faults import BAD_HELP, MANIFEST_HELP, NAN_HELP, NAN_POLICIES
 from yt8m.config_training import AugmentConfig as AugmentConfig
 from yt8m.config_training import DistillConfig as DistillConfig
 from yt8m.config_training import OptimizerConfig as OptimizerConfig
@@ -50,6 +51,9 @@ class DataConfig(_Checked):
     exact_resume: bool = option(
         False, "save the position in the data too, so that a resumed run misses nothing"
     )
+    manifest: str = option("", MANIFEST_HELP)
+    max_bad_records: int = option(0, BAD_HELP, minimum=0)
+    nan_policy: str = option("refuse", NAN_HELP, choices=NAN_POLICIES)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -146,6 +150,9 @@ class EvalConfig(_Checked):
     keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP")
     callbacks: tuple[str, ...] = option((), "callbacks in place of the usual ones, by name, commas between")
     log_every_n_steps: int = option(10, "steps between two lines in the log", minimum=1)
+    manifest: str = option("", MANIFEST_HELP)
+    max_bad_records: int = option(0, BAD_HELP, minimum=0)
+    nan_policy: str = option("refuse", NAN_HELP, choices=NAN_POLICIES)
     stall_timeout: float = option(STALL_TIMEOUT, STALL_HELP, minimum=1.0)
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
     report: bool = option(False, "write eval/report.html too, a page of figures and pictures")
@@ -179,6 +186,9 @@ class InferenceConfig(_Checked):
     num_readers: int = option(1, "files that are read side by side", minimum=1)
     callbacks: tuple[str, ...] = option((), "callbacks in place of the usual ones, by name, commas between")
     log_every_n_steps: int = option(10, "steps between two lines in the log", minimum=1)
+    manifest: str = option("", MANIFEST_HELP)
+    max_bad_records: int = option(0, BAD_HELP, minimum=0)
+    nan_policy: str = option("refuse", NAN_HELP, choices=NAN_POLICIES)
     stall_timeout: float = option(STALL_TIMEOUT, STALL_HELP, minimum=1.0)
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
 

@@ -50,5 +50,5 @@ def test_files_without_a_record_leave_no_predictions(
     (run / "none.tfrecord").touch()
     words = [f"--input_data_pattern={run}/none.tfrecord", f"--output_file={run}/empty.csv"]
     assert inference.main([f"--train_dir={run}/run", *words]) == 1
-    assert "none.tfrecord holds no record" in capfd.readouterr().err
+    assert "none.tfrecord: record 0: the file is empty" in capfd.readouterr().err
     assert not (run / "empty.csv").exists()

@@ -46,7 +46,7 @@ def test_data_without_an_example_train_nothing(
 ) -> None:
     (tmp_path / "empty.tfrecord").touch()
     assert train.main(train_flags(tmp_path, f"--train_data_pattern={tmp_path}/empty.tfrecord")) == 1
-    assert "empty.tfrecord holds no example" in capfd.readouterr().err
+    assert "empty.tfrecord: record 0: the file is empty" in capfd.readouterr().err
 
 
 def test_an_output_that_is_a_folder_is_said_at_once(

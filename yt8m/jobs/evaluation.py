@@ -16,6 +16,7 @@ from yt8m.eval_util.video_sample import VideoSample
 from yt8m.graph.inference_model import write_inference_model
 from yt8m.jobs import eval_report, model_card, sample, saved_run, workload
 from yt8m.jobs.best import keep_best
+from yt8m.jobs.input_check import check_input
 from yt8m.runner import checkpoints
 from yt8m.storage import copies
 from yt8m.tools import report
@@ -71,9 +72,10 @@ def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
         report.need_matplotlib()
     train_dir = saved_run.find(config.train_dir)
     run = saved_run.load(train_dir, config.num_classes, config.hyper_parameters)
-    parts = workload.create(_data(config, run), run.model, "eval", config.top_k)
+    data = _data(config, run)
+    parts = workload.create(data, run.model, "eval", config.top_k)
     parts.modeler.keeps_videos = config.report
-    parts.inputter.files()
+    check_input(parts.inputter, data)
     return train_dir, run, parts
 
 
@@ -87,6 +89,7 @@ def _data(config: EvalConfig, run: TrainConfig) -> DataConfig:
         max_frames=config.max_frames,
         segment_labels=segments,
     )
+    data = saved_run.as_strict_as(config, data)
     return data if config.eval_data_pattern else sample.instead(data, "validate")
 
 

@@ -17,6 +17,7 @@ from yt8m.graph.inference_model import NAME, write_inference_model
 from yt8m.graph.meta_modeler import MetaGraphModeler, class_count, read_meta_graph
 from yt8m.graph.modeler import VideoModeler
 from yt8m.jobs import model_card, sample, saved_run, segment_inference, workload
+from yt8m.jobs.input_check import check_input
 from yt8m.jobs.prediction_file import PredictionWriter
 from yt8m.jobs.segment_ranking import SegmentRanking
 from yt8m.runner import checkpoints
@@ -122,6 +123,7 @@ def _data(config: InferenceConfig, run: TrainConfig) -> DataConfig:
         max_frames=config.max_frames,
         segment_labels=config.segment_labels,
     )
+    data = saved_run.as_strict_as(config, data)
     is_read = config.output_file and not config.input_data_pattern
     return sample.instead(data, "test") if is_read else data
 
@@ -138,6 +140,7 @@ def _predict_segments(
     """Ranks every segment; the CSV appears whole once all are ranked."""
     candidates = segment_inference.candidates_for(config, modeler)
     inputter = segment_inference.inputter_for(data, config.segment_context)
+    check_input(inputter, data)
     consumer = segment_inference.consumer_for(ranking, candidates)
     _run(config, source, inputter, modeler, consumer)
     with storage.write_atomic(config.output_file) as file:
@@ -149,7 +152,7 @@ def _predict_segments(
 def _predict(config: InferenceConfig, source: Source, data: DataConfig, modeler: VideoModeler) -> int:
     """Writes the CSV beside and renames it once it is whole."""
     inputter = readers.BatchQueue.for_config(data, "infer")
-    inputter.files()
+    check_input(inputter, data)
     with storage.write_atomic(config.output_file, "w") as file:
         writer = PredictionWriter(file, config.top_k)
         _run(config, source, inputter, modeler, writer)

@@ -10,7 +10,7 @@ from typing import Any
 from absl import logging
 
 from yt8m import run_dir, storage
-from yt8m.config import DataConfig, TrainConfig
+from yt8m.config import DataConfig, EvalConfig, InferenceConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.flags import with_hyper_parameters
 from yt8m.runner import checkpoints
@@ -83,6 +83,16 @@ def data_for(
         num_readers=num_readers,
         max_frames=max_frames or data.max_frames,
         segment_labels=segment_labels,
+    )
+
+
+def as_strict_as(config: EvalConfig | InferenceConfig, data: DataConfig) -> DataConfig:
+    """`data`, and what this program, not the training, does about damaged input."""
+    return dataclasses.replace(
+        data,
+        manifest=config.manifest,
+        max_bad_records=config.max_bad_records,
+        nan_policy=config.nan_policy,
     )
 
 

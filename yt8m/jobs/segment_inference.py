@@ -56,9 +56,17 @@ def inputter_for(data: DataConfig, context: int) -> readers.BatchQueue:
       UsageError: no file matches.
     """
     reader = readers.EverySegmentReader(
-        data.num_classes, data.feature_sizes, data.feature_names, data.max_frames, data.segment_size, context
+        *(data.num_classes, data.feature_sizes, data.feature_names, data.max_frames),
+        *(data.segment_size, context, data.nan_policy),
     )
-    inputter = readers.BatchQueue(reader, data.data_pattern, data.batch_size, num_readers=data.num_readers)
+    reader.zeroed = readers.ZeroedCount() if data.nan_policy == "zero" else None
+    inputter = readers.BatchQueue(
+        reader,
+        data.data_pattern,
+        data.batch_size,
+        num_readers=data.num_readers,
+        max_bad_records=data.max_bad_records,
+    )
     inputter.files()
     return inputter
 

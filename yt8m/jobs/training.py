@@ -16,9 +16,11 @@ from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.jobs import hyper_parameters, sample, workload
 from yt8m.jobs.exporting import Exporter
+from yt8m.jobs.input_check import check_input
 from yt8m.runner import checkpoints
 from yt8m.runner.callbacks import check as check_callbacks
 from yt8m.runner.callbacks import names_for
+from yt8m.runner.config import CALLS_PYTHON
 
 
 def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> int:
@@ -34,8 +36,8 @@ def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> int:
     """
     config = complete(config)
     parts = workload.create_training(config)
-    parts.inputter.files()
     check_callbacks("train", config.callbacks)
+    check_input(parts.inputter, config.data, is_training=True)
     start = _start(config)
     storage.makedirs(config.train_dir)
     with run_dir.lock(config.train_dir):
@@ -156,8 +158,10 @@ def _signature(config: TrainConfig) -> Mapping[str, Any]:
 def _stream(config: TrainConfig) -> Mapping[str, Any]:
     """What shapes the order of the examples."""
     data = config.data
+    calls_python = data.max_bad_records > 0 or data.nan_policy == "zero"
     return {
         "num_epochs": data.num_epochs,
         "num_readers": data.num_readers,
         "shuffle_buffer": data.shuffle_buffer,
+        **({CALLS_PYTHON: True} if calls_python else {}),
     }

@@ -5,6 +5,7 @@ from yt8m.readers.base import Reader
 from yt8m.readers.batch_queue import BatchQueue
 from yt8m.readers.every_segment import EverySegmentReader
 from yt8m.readers.factory import reader_for
+from yt8m.readers.finite import ZeroedCount
 from yt8m.readers.frame_level import YT8MFrameFeatureReader
 from yt8m.readers.video_level import YT8MAggregatedFeatureReader
 
@@ -14,6 +15,7 @@ __all__ = [
     "Reader",
     "YT8MAggregatedFeatureReader",
     "YT8MFrameFeatureReader",
+    "ZeroedCount",
     "dequantize",
     "join_features",
     "reader_for",

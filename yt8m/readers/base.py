@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from yt8m.errors import UsageError
+from yt8m.readers.finite import ZeroedCount
 from yt8m.types import Batch
 
 if TYPE_CHECKING:
@@ -20,14 +21,28 @@ class Reader(abc.ABC):
       num_classes: C, size of the vocabulary.
       feature_sizes: values of each feature (of one frame), in the order of the names.
       feature_names: names of the features in the records.
+      nan_policy: refuse or zero, what is done about features that are NaN or infinite.
+      zeroed: counts the values that were set to 0, where somebody wants to know.
     """
 
-    def __init__(self, num_classes: int, feature_sizes: Sequence[int], feature_names: Sequence[str]) -> None:
+    zeroed: ZeroedCount | None = None
+
+    def __init__(
+        self,
+        num_classes: int,
+        feature_sizes: Sequence[int],
+        feature_names: Sequence[str],
+        nan_policy: str = "refuse",
+    ) -> None:
         """Checks what it is given.
 
         Raises:
-          UsageError: names and sizes of unequal count, a name twice, a size or class count below 1.
+          UsageError: names and sizes of unequal count, a name twice, a size or class count below 1, an
+            unknown policy.
         """
+        if nan_policy not in ("refuse", "zero"):
+            raise UsageError(f"--nan_policy={nan_policy}: expected refuse or zero.")
+        self.nan_policy = nan_policy
         self.num_classes = at_least_one("num_classes", num_classes)
         self.feature_sizes = tuple(at_least_one("feature_sizes", size) for size in feature_sizes)
         self.feature_names = tuple(feature_names)

@@ -9,12 +9,15 @@ from typing import Any, Protocol
 
 from absl import logging
 
-from yt8m import record_reader, storage
+from yt8m import storage
 from yt8m.config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
 from yt8m.readers.base import at_least_one
 from yt8m.readers.factory import reader_for
+from yt8m.readers.finite import ZeroedCount
+from yt8m.readers.record_check import RecordCheck, find_damage
+from yt8m.readers.tolerance import Tolerance
 from yt8m.types import Batch
 
 # Records held for shuffling, serialised. A video record has 5 KB, a frame record 250 to 350 KB.
@@ -46,6 +49,9 @@ class BatchQueue:
     Attributes:
       reader: parses the records.
       batch_size: examples per tower and step.
+      tolerance: reads on past bad records and counts them; None where the first one is an error.
+      records, expected_records: those of one epoch, as counted and as they should be; None where the
+        examples of an epoch are not known.
     """
 
     def __init__(
@@ -59,6 +65,7 @@ class BatchQueue:
         num_readers: int = 1,
         seed: int = 0,
         list_files: Callable[[str], list[str]] = storage.glob,
+        max_bad_records: int = 0,
     ) -> None:
         """Only keeps what it is given; no file is looked for yet.
 
@@ -72,6 +79,7 @@ class BatchQueue:
           num_readers: files read side by side where shuffled.
           seed: of the shuffling.
           list_files: from one pattern to the paths that match.
+          max_bad_records: bad records that are borne; the rest of the shard of each is skipped.
 
         Raises:
           UsageError: a number is below 1.
@@ -87,6 +95,10 @@ class BatchQueue:
         self._list_files = list_files
         self._files: list[str] | None = None
         self._part, self._parts = 0, 1
+        self.records: int | None = None
+        self.expected_records: int | None = None
+        self._check = RecordCheck(reader)
+        self.tolerance = Tolerance(self._check, max_bad_records) if max_bad_records else None
 
     @classmethod
     def for_config(cls, data: DataConfig, mode: str) -> BatchQueue:
@@ -97,9 +109,10 @@ class BatchQueue:
         """
         if mode not in ("train", "eval", "infer"):
             raise ValueError(f"mode is {mode!r}; expected train, eval or infer")
-        training = mode == "train"
+        training, reader = mode == "train", reader_for(data)
+        reader.zeroed = ZeroedCount() if data.nan_policy == "zero" else None
         return cls(
-            reader_for(data),
+            reader,
             data.data_pattern,
             batch_size=data.batch_size,
             num_epochs=data.num_epochs if training else 1,
@@ -107,6 +120,7 @@ class BatchQueue:
             shuffle_buffer=data.shuffle_buffer,
             num_readers=data.num_readers,
             seed=data.seed,
+            max_bad_records=data.max_bad_records,
         )
 
     def files(self) -> list[str]:
@@ -128,21 +142,25 @@ class BatchQueue:
           UsageError: a pattern matches nothing.
         """
         shared, files = copy.copy(self), self.files()
+        shared.records = shared.expected_records = None
         shared._files = files[index::count]
         if len(files) < count:
             logging.info("%d files for %d processes: each reads every %d-th record", len(files), count, count)
             shared._files, shared._part, shared._parts = files, index, count
         return shared
 
-    def damage(self) -> str:
-        """The first damage in the files, by file and record; reads them until it is found."""
-        for path in self.files():
-            try:
-                for _ in record_reader.read_shard(path):
-                    pass
-            except RunError as error:
-                return str(error)
-        return "Every file can be read now: the damage was not on the disk, or has been mended"
+    def damage(self) -> RunError | None:
+        """What is wrong with the files, by shard and record; reads them until it is found."""
+        if self.tolerance is not None and self.tolerance.failure is not None:
+            return self.tolerance.failure
+        try:
+            return find_damage(self._check, self.files())
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Lets go of what looking for damage has taken."""
+        self._check.close()
 
     def _matches(self, pattern: str) -> list[str]:
         whole = self._list_files(pattern) if pattern else []
@@ -191,7 +209,7 @@ class BatchQueue:
 
     def _read(self, files: tf.Tensor) -> tf.data.Dataset:
         """Of these files, the records that are this queue's."""
-        records = tf.data.TFRecordDataset(files)
+        records = self.tolerance.records(files) if self.tolerance else tf.data.TFRecordDataset(files)
         return records.shard(self._parts, self._part) if self._parts > 1 else records
 
     def _read_calls(self) -> int | None:

@@ -31,10 +31,11 @@ class EverySegmentReader(YT8MFrameFeatureReader):
         max_frames: int = 300,
         segment_size: int = 5,
         context: int = 0,
+        nan_policy: str = "refuse",
     ) -> None:
         self.seconds, self.context = at_least_one("segment_size", segment_size), context
         window = segment_size + 2 * context
-        super().__init__(num_classes, feature_sizes, feature_names, max_frames, True, window)
+        super().__init__(num_classes, feature_sizes, feature_names, max_frames, True, window, nan_policy)
 
     def _context_features(self) -> dict[str, Any]:
         return {}

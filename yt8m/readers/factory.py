@@ -12,5 +12,6 @@ def reader_for(data: DataConfig) -> Reader:
     """The reader for videos, or for frames and the segments in them."""
     common = (data.num_classes, data.feature_sizes, data.feature_names)
     if not data.frame_features:
-        return YT8MAggregatedFeatureReader(*common)
-    return YT8MFrameFeatureReader(*common, data.max_frames, data.segment_labels, data.segment_size)
+        return YT8MAggregatedFeatureReader(*common, nan_policy=data.nan_policy)
+    segments = (data.max_frames, data.segment_labels, data.segment_size)
+    return YT8MFrameFeatureReader(*common, *segments, nan_policy=data.nan_policy)

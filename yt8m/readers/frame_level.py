@@ -38,8 +38,9 @@ class YT8MFrameFeatureReader(Reader):
         max_frames: int = 300,
         segment_labels: bool = False,
         segment_size: int = 5,
+        nan_policy: str = "refuse",
     ) -> None:
-        super().__init__(num_classes, feature_sizes, feature_names)
+        super().__init__(num_classes, feature_sizes, feature_names, nan_policy)
         self.max_frames = at_least_one("max_frames", max_frames)
         self.segment_labels = segment_labels
         self.segment_size = at_least_one("segment_size", segment_size)
@@ -66,7 +67,7 @@ class YT8MFrameFeatureReader(Reader):
             example_names=readable(ids),
         )
         parts = [
-            frames.flat_frames(lists[name], name, size, ids)
+            frames.flat_frames(lists[name], name, size, ids, self.nan_policy, self.zeroed)
             for name, size in zip(self.feature_names, self.feature_sizes, strict=True)
         ]
         lengths = frames.equal_lengths(parts, self.feature_names, ids, serialized)
@@ -105,8 +106,8 @@ class YT8MFrameFeatureReader(Reader):
             num_frames=tf.reduce_sum(tf.cast(valid, tf.int32), axis=1),
             labels=found.labels,
             label_weights=found.label_weights,
-        )
             video_labels=tf.gather(of_videos, found.rows),
+        )
 
     def video_matrix(self, batch: Batch) -> tf.Tensor:
         """float32 [B, max_frames, D] ([B, segment_size, D] for segments): dequantised, 0 past num_frames."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from yt8m.lazy import tf
 from yt8m.readers.checks import gate, readable, require, say
+from yt8m.readers.finite import ZeroedCount, only_finite
 
 
 def holds_floats(name: str) -> bool:
@@ -68,10 +69,18 @@ class Frames:
         return tf.reshape(values, [-1, self.size])
 
 
-def flat_frames(ragged: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> Frames:
+def flat_frames(
+    ragged: tf.RaggedTensor,
+    name: str,
+    size: int,
+    ids: tf.Tensor,
+    nan_policy: str = "refuse",
+    zeroed: ZeroedCount | None = None,
+) -> Frames:
     """From a feature list [N, (frames), (values)] to its frames; each must hold `size` values.
 
-    A frame of another size fails and names the feature, the sizes, the frame and the video.
+    A frame of another size fails and names the feature, the sizes, the frame and the video; floats that
+    are NaN or infinite are treated as `only_finite` says.
     """
     steps = ragged.values
 
@@ -88,7 +97,9 @@ def flat_frames(ragged: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -
 
     if holds_floats(name):
         values = checked(steps.values, steps.row_lengths(), size, "values")
-        return Frames(tf.reshape(values, [-1, size]), ragged.row_splits, size)
+        flat, rows = tf.reshape(values, [-1, size]), ragged.value_rowids()
+        flat = only_finite(flat, name, lambda frame: ids[rows[frame]], nan_policy, zeroed)
+        return Frames(flat, ragged.row_splits, size)
     values = checked(steps.values, steps.row_lengths(), 1, "strings of bytes")
     values = checked(values, tf.strings.length(values), size, "bytes")
     return Frames(values, ragged.row_splits, size)

@@ -8,6 +8,7 @@ from yt8m.lazy import tf
 from yt8m.readers.arrays import join_features
 from yt8m.readers.base import Reader
 from yt8m.readers.checks import readable
+from yt8m.readers.finite import only_finite
 from yt8m.readers.records import dense_labels, of_size, parse_ids
 from yt8m.types import Batch
 
@@ -24,8 +25,9 @@ class YT8MAggregatedFeatureReader(Reader):
         num_classes: int = 3862,
         feature_sizes: Sequence[int] = (1024, 128),
         feature_names: Sequence[str] = ("mean_rgb", "mean_audio"),
+        nan_policy: str = "refuse",
     ) -> None:
-        super().__init__(num_classes, feature_sizes, feature_names)
+        super().__init__(num_classes, feature_sizes, feature_names, nan_policy)
 
     def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
         """Parses a vector of records in bulk.
@@ -36,7 +38,7 @@ class YT8MAggregatedFeatureReader(Reader):
         Returns:
           A `Batch` with float32 [B, size] features, bool [B, C] labels and num_frames 1. Running it raises
           InvalidArgumentError, with the video's id, on a feature that is missing or of another size or
-          type, and on a label outside of 0..C-1.
+          type, on NaN and infinity (unless they become 0), and on a label outside of 0..C-1.
         """
         # The ids come first, so that the parser can name the record in what it complains about.
         ids = parse_ids(serialized)
@@ -48,10 +50,14 @@ class YT8MAggregatedFeatureReader(Reader):
         named_sizes = zip(self.feature_names, self.feature_sizes, strict=True)
         return Batch(
             video_ids=ids,
-            features=tuple(of_size(parsed[name], name, size, ids) for name, size in named_sizes),
+            features=tuple(self._feature(parsed[name], name, size, ids) for name, size in named_sizes),
             num_frames=tf.ones_like(ids, tf.int32),
             labels=dense_labels(parsed["labels"], ids, self.num_classes),
         )
+
+    def _feature(self, parsed: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> tf.Tensor:
+        values = of_size(parsed, name, size, ids)
+        return only_finite(values, name, lambda row: ids[row], self.nan_policy, self.zeroed)
 
     def video_matrix(self, batch: Batch) -> tf.Tensor:
         """float32 [B, D]: the features side by side, not normalised."""

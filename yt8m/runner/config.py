@@ -15,6 +15,9 @@ from yt8m.runner.lines import StepValues
 
 MODES = ("train", "eval", "infer")
 
+# In an input signature: part of the input is Python, so that the graph of a checkpoint is of no use.
+CALLS_PYTHON = "calls Python"
+
 
 @dataclass(frozen=True)
 class RunnerConfig:

@@ -15,7 +15,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.graph import EvalOps, Inputter, Modeler, TrainOps
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
-from yt8m.runner.config import RunnerConfig
+from yt8m.runner.config import CALLS_PYTHON, RunnerConfig
 from yt8m.storage import copies
 
 
@@ -168,6 +168,8 @@ def _why_rebuild(checkpoint: str, config: RunnerConfig) -> str:
     """Why the meta-graph of `checkpoint` does not serve this run; empty where it does."""
     if not config.signature:
         return "the run does not say what shapes its graph"
+    if config.input_signature.get(CALLS_PYTHON):
+        return "the input calls Python, which no meta-graph holds"
     signature = full_signature(config)
     meta = f"{checkpoint}.meta"
     if not storage.exists(meta):

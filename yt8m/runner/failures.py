@@ -29,6 +29,14 @@ def explain(error: Exception) -> str:
     return f"{type(error).__name__}: {first_line(error)}"
 
 
+def is_of_input(error: Exception) -> bool:
+    """Whether a damaged record may be the reason."""
+    # What quotes a record may be no text, and Python fails to decode the runtime's message.
+    if isinstance(error, tf.errors.DataLossError | UnicodeDecodeError):
+        return True
+    return isinstance(error, tf.errors.OpError) and error.op is not None and error.op.type in _INPUT_OPS
+
+
 def first_line(error: Exception) -> str:
     """The line that says what is wrong, without the frame that the runtime puts around it."""
     text = error.message if isinstance(error, tf.errors.OpError) else str(error)
@@ -36,6 +44,7 @@ def first_line(error: Exception) -> str:
     return next((line for line in lines if line and not line.startswith(_AROUND)), "no message")
 
 
+_INPUT_OPS = ("IteratorGetNext", "MakeIterator")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # "Error in user-defined function passed to ... transformation with iterator: Iterator::Root::...: "

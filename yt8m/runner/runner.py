@@ -16,7 +16,7 @@ from yt8m.runner import checkpoints, opening
 from yt8m.runner.config import CallbackConfig, Outcome, RunnerConfig, Status
 from yt8m.runner.context import Context
 from yt8m.runner.create import CreatedGraph, create, deployment_for, input_shape, replicate
-from yt8m.runner.failures import explain
+from yt8m.runner.failures import explain, is_of_input
 from yt8m.runner.lines import FORMATS, StepLine
 from yt8m.runner.metrics_file import MetricsFile
 from yt8m.runner.saver import Position, RunSaver
@@ -150,11 +150,15 @@ class Runner:
         self, context: Context, files: Sequence[str], position: Position | None
     ) -> list[tf.train.SessionRunHook]:
         # Here, since these modules subclass a class of TensorFlow's, which costs its import.
-        from yt8m.runner import callbacks, hooks
+        from yt8m.runner import callbacks, epochs, hooks, skipped
 
+        inputter: Any = self.inputter
+        records = getattr(inputter, "records", None)
         return [
             hooks.InputHook(context, files, position),
             hooks.StepHook(context),
+            skipped.SkippedHook(context, self.inputter),
+            *([epochs.EpochHook(context, records, inputter.expected_records)] if records else []),
             *callbacks.build(self.callbacks, context),
             *([callbacks.progress_bar(context)] if self.config.progress else []),
             hooks.LineHook(context),
@@ -166,19 +170,18 @@ class Runner:
         return config
 
     def _failed(self, error: Exception) -> Outcome:
-        message = explain(error)
-        if isinstance(error, tf.errors.DataLossError):
-            message += self._damage()
+        damage = self._damage() if is_of_input(error) else None
+        message = explain(damage or error)
         logging.error("%s", message)
-        return Outcome(Status.FAILED, self._step, message, error=error)
+        return Outcome(Status.FAILED, self._step, message, error=damage or error)
 
-    def _damage(self) -> str:
-        """Which file is damaged, where the inputter can tell; the runtime names none."""
+    def _damage(self) -> Exception | None:
+        """Which shard and record are damaged, where the inputter can tell; the runtime names none."""
         find = getattr(self.inputter, "damage", None)
         if find is None:
-            return ""
-        logging.info("looking for the damaged file")
-        return f". {find()}"
+            return None
+        logging.info("looking for the damaged record")
+        return find()
 
 
 def _with_batch_size(config: RunnerConfig, inputter: Inputter) -> RunnerConfig:

@@ -121,7 +121,7 @@ def verify(path: str, checker: DeepCheck | None = None, known: Manifest | None =
                 counts += 1
             crc, size = tee.crc, tee.size
             if not counts:
-                problems.append("the file is empty")
+                problems.append("the file is empty: it holds no example")
     except DamagedError as error:
         problems.append(f"record {error.record}: {error.what}")
         size = storage.size(path)

@@ -1,0 +1,142 @@
+"""Which record is bad, by the very reader that will parse it, in a graph of its own."""
+
+from __future__ import annotations
+
+import copy
+import re
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from yt8m import record_reader, storage
+from yt8m.errors import RunError
+from yt8m.lazy import tf
+from yt8m.record_reader import DamagedError
+
+END = -1  # in place of an offset: there is no more
+_RECORDS, _BYTES = 256, 8 << 20  # of a block
+_LONGEST = 400  # characters of what the parser says: it may quote the record
+_ASSERTION = re.compile(r"^assertion failed: \[(.*)\]$", re.DOTALL)
+
+
+class RecordCheck:
+    """Parses records to see whether that works.
+
+    Args:
+      reader: as the input has it.
+    """
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = copy.copy(reader)
+        if hasattr(reader, "zeroed"):
+            self._reader.zeroed = None  # only what is used counts
+        self._lock = threading.Lock()
+        self._session: tf.Session | None = None
+
+    def first_bad(self, records: Sequence[bytes]) -> tuple[int, str] | None:
+        """Index of the first record that cannot be parsed, and what is wrong with it; None for none."""
+        with self._lock:
+            if not records or not self._problem(records):
+                return None
+            for index, record in enumerate(records):
+                problem = self._problem([record])
+                if problem:
+                    return index, problem
+        raise RuntimeError("records that can be parsed one by one cannot be parsed together")
+
+    def close(self) -> None:
+        """Lets the graph go; a later call makes it anew."""
+        with self._lock:
+            if self._session is not None:
+                self._session.close()
+                self._session = None
+
+    def _problem(self, records: Sequence[bytes]) -> str:
+        session = self._session or self._open()
+        try:
+            session.run(self._parsed, {self._records: list(records)})
+        except tf.errors.OpError as error:
+            return readable(str(error.message))
+        except UnicodeDecodeError as error:  # the runtime quotes the record, and Python fails to decode that
+            return readable(error.object.decode("utf-8", "backslashreplace"))
+        return ""
+
+    def _open(self) -> tf.Session:
+        with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
+            self._records = tf.placeholder(tf.string, [None])
+            batch = self._reader.prepare_serialized_examples(self._records)
+            self._parsed = [leaf.op for leaf in tf.nest.flatten(batch) if leaf is not None]
+        # Threads of its own: it is run from within threads of the session that trains.
+        config = tf.ConfigProto(
+            use_per_session_threads=True, inter_op_parallelism_threads=2, device_count={"GPU": 0}
+        )
+        # Nobody looks at the parsed values, so that an optimizer would leave them out, checks and all.
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+        self._session = tf.Session(graph=graph, config=config)
+        return self._session
+
+
+def read_block(path: str, offset: int, number: int) -> tuple[list[bytes], int, DamagedError | None]:
+    """Some records of a shard as they stand there.
+
+    Args:
+      path: of the shard.
+      offset: where they begin, in bytes.
+      number: of the first of them.
+
+    Returns:
+      The records, the place behind them or END, and the damage that ended them.
+    """
+    records: list[bytes] = []
+    size = 0
+    try:
+        with storage.open_read(path) as file:
+            file.seek(offset)
+            for record in record_reader.read_records(file, path, number):
+                records.append(record)
+                size += len(record)
+                if len(records) == _RECORDS or size >= _BYTES:
+                    return records, file.tell(), None
+    except DamagedError as error:
+        return records, END, error
+    except RunError as error:
+        return records, END, DamagedError(path, number + len(records), str(error))
+    is_empty = number == 0 and not records
+    return records, END, DamagedError(path, 0, "the file is empty: it holds no example") if is_empty else None
+
+
+def sound_block(
+    check: RecordCheck, path: str, offset: int, number: int
+) -> tuple[list[bytes], int, DamagedError | None]:
+    """As `read_block`, up to the first record that cannot be parsed."""
+    records, offset, damage = read_block(path, offset, number)
+    bad = check.first_bad(records)
+    if bad is None:
+        return records, offset, damage
+    return records[: bad[0]], END, DamagedError(path, number + bad[0], bad[1])
+
+
+def find_damage(check: RecordCheck, paths: Sequence[str]) -> DamagedError | None:
+    """The first damage in the files; reads them until it is found."""
+    for path in paths:
+        offset = number = 0
+        while offset != END:
+            records, offset, damage = sound_block(check, path, offset, number)
+            if damage is not None:
+                return damage
+            number += len(records)
+    return None
+
+
+def readable(message: str) -> str:
+    """What the runtime says, without its frame and without bytes that no terminal shows."""
+    lines = message.strip().splitlines() or ["no message"]
+    line = next((line for line in lines if not line.startswith(_AROUND)), lines[0])
+    found = _ASSERTION.match(line.strip())
+    text = found[1] if found else line.strip()
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+
+
+_AROUND = ("Graph execution error", "Detected at node", "Node: ", "[[")
