@@ -146,6 +146,8 @@ def replaced_folder(folder: str) -> Iterator[str]:
     """
     partial, old = f"{folder}.partial", f"{folder}.old"
     os.makedirs(os.path.dirname(folder) or ".", exist_ok=True)
+    if os.path.isdir(old) and not os.path.isdir(folder):
+        os.rename(old, folder)  # a call was killed between the two renames at its end
     for left in (partial, old):
         shutil.rmtree(left, ignore_errors=True)
     try:
