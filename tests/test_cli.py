@@ -108,6 +108,15 @@ def test_the_scripts_show_their_flags(script, tmp_path):
         assert f"--{name}=" in shown.stdout
 
 
+@pytest.mark.parametrize("name", ["train", "eval", "inference", "export"])
+def test_a_command_goes_by_the_name_it_was_called_by(name, capsys):
+    assert cli.main([name, "--nope"]) == 2
+    assert capsys.readouterr().err.startswith(f"yt8m {name}: error: unknown flag --nope")
+    with pytest.raises(SystemExit):
+        cli.main([name, "--help"])
+    assert capsys.readouterr().out.startswith(f"usage: yt8m {name} ")
+
+
 def test_a_refusal_of_a_script_is_its_exit_status(tmp_path):
     refused = python(ROOT / "train.py", "--frame_features", "False", cwd=tmp_path)
     assert refused.returncode == 2

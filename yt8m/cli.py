@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from yt8m.errors import UsageError, suggestion
-from yt8m.program import run_main
+from yt8m.program import calling, run_main
 
 
 class Command(NamedTuple):
@@ -90,7 +90,8 @@ def _dispatch(words: list[str]) -> int:
     if name not in COMMANDS:
         known = ", ".join(COMMANDS)
         raise UsageError(f"unknown command {name!r}{suggestion(name, COMMANDS)} (known: {known})")
-    return run_main(f"yt8m {name}", importlib.import_module(COMMANDS[name].module).main, rest)
+    with calling(f"yt8m {name}"):
+        return run_main(name, importlib.import_module(COMMANDS[name].module).main, rest)
 
 
 def overview() -> str:

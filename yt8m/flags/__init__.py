@@ -30,6 +30,7 @@ from yt8m.flags.checks import check_level, with_hyper_parameters
 from yt8m.flags.optimizers import OPTIMIZERS
 from yt8m.flags.parsing import HelpAsked, find_word, parse
 from yt8m.flags.usage import usage
+from yt8m.program import called
 
 __all__ = ["check_level", "eval_config", "inference_config", "read", "train_config", "with_hyper_parameters"]
 
@@ -132,7 +133,7 @@ def _parsed(
     try:
         return parse(known, words, operands)
     except HelpAsked:
-        print(usage(program, purpose, known, names), end="")
+        print(usage(called(program), purpose, known, names), end="")
         raise SystemExit(0) from None
 
 
