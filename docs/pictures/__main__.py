@@ -137,7 +137,8 @@ def draw_report(folder: pathlib.Path) -> None:
         "--no-sandbox",
         "--disable-gpu",
         "--hide-scrollbars",
-        "--window-size=1606,1228",
+        "--window-size=1606,1888",
+        "--force-device-scale-factor=0.7",
     ]
     words = [browser, *flags, f"--screenshot={picture}", f"file://{(folder / 'around.html').resolve()}"]
     subprocess.run(words, check=True, capture_output=True)

@@ -132,6 +132,17 @@ def test_curves_take_the_later_line_of_a_step_and_no_line_cut_short(world: pathl
     assert curves.read(str(world)) == {}
 
 
+def test_a_run_without_labels_and_curves_has_a_page(tmp_path: pathlib.Path) -> None:
+    pages.make_run(tmp_path, 1, labelled=False)
+    (tmp_path / "metrics.jsonl").unlink()
+    assert cli.main(["report", str(tmp_path), "--resamples=10"]) == 0
+    page = Reader((tmp_path / "eval/report.html").read_text())
+    assert len(page.named("img")) == 2
+    assert page.words[page.words.index("mAP") + 1] == "not defined"
+    assert page.words[page.words.index("GAP") + 1] == "0.0000"
+    assert any("no metrics.jsonl" in word for word in page.words)
+
+
 @pytest.mark.parametrize(
     ("words", "status", "part"),
     [
