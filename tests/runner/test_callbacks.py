@@ -35,6 +35,8 @@ def test_the_training_line_is_there_once(
     assert [line["step"] for line in metrics] == [10, 20, 30]
     assert set(metrics[0]) == {"step", "loss", "examples_per_second", "Hit@1", "PERR", "GAP"}
     assert f"Loss: {metrics[1]['loss']:.2f} " in said[1]
+    assert train(max_steps=30).global_step == 32
+    assert "already at step 32 of 30: there is nothing left to train" in lines()
 
 
 @pytest.mark.parametrize(

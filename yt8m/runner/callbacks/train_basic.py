@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from absl import logging
+
 from yt8m.lazy import tf
 from yt8m.runner.callbacks.base import Callback
 from yt8m.runner.context import Context
@@ -24,6 +26,8 @@ class TrainBasic(Callback):
             self.context.saver.save(session, self.context.step)
         self._every.fired(self.context.step)
         if self._is_over():
+            step, last = self.context.step, self.context.config.max_steps
+            logging.info("already at step %d of %d: there is nothing left to train", step, last)
             coord.request_stop()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
