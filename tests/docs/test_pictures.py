@@ -1,0 +1,43 @@
+"""The pictures of the README: small, whole in themselves, and made of what a terminal really shows."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from xml.etree import ElementTree
+
+import pytest
+from command_blocks import ROOT
+
+FOLDER = ROOT / "docs/pictures"
+MADE_BY = runpy.run_path(str(FOLDER / "__main__.py"))
+
+
+@pytest.mark.parametrize(
+    ("written", "left"),
+    [
+        ("one\r\ntwo\r\n", ["one", "two", ""]),
+        ("10 %\r\x1b[2K20 %\r\x1b[2Kdone\n", ["done", ""]),
+        ("a\n10 %\r\x1b[2K\x1b[1A\x1b[2Kb\n20 %\n", ["b", "20 %", ""]),
+        ("\x1b[?25l\x1b[1mbold\x1b[0m\n\x1b[?25h", ["\x1b[1mbold\x1b[0m", ""]),
+    ],
+)
+def test_a_bar_leaves_its_last_state(written: str, left: list[str]) -> None:
+    assert MADE_BY["screen"](written) == left
+
+
+def test_the_terminal_shows_the_commands_of_the_readme_and_asks_for_nothing() -> None:
+    text = (FOLDER / "terminal.svg").read_text()
+    words = " ".join("".join(ElementTree.fromstring(text).itertext()).replace("\xa0", " ").split())
+    shown = [line for line in MADE_BY["commands"]() if line.split()[1] in MADE_BY["SHOWN"]]
+    assert [line.split()[1] for line in shown] == list(MADE_BY["SHOWN"])
+    for line in shown:
+        for word in line.split():
+            assert word in words, word
+    assert re.findall(r"url\((?!#)|@import|href=", text) == []
+
+
+def test_they_are_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in FOLDER.iterdir() if path.suffix in (".svg", ".png")}
+    assert set(sizes) == {"terminal.svg", "report.png"}
+    assert max(sizes.values()) < 100_000
