@@ -23,6 +23,21 @@ class CrossEntropyLoss(ClassLoss):
         hits = labels * tf.math.log(predictions + EPSILON)
         return -hits - (1.0 - labels) * tf.math.log(1.0 - predictions + EPSILON)
 
+    def calculate_loss(
+        self, predictions: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """The scalar loss of predictions [B, C].
+
+        Of a label that is either True or False one term is 0, and its logarithm need not be taken: half the
+        work, and the same numbers bit for bit.
+        """
+        labels = tf.convert_to_tensor(labels)
+        if labels.dtype != tf.bool or type(self) is not CrossEntropyLoss:
+            return super().calculate_loss(predictions, labels, label_weights)
+        terms = -tf.math.log(tf.where_v2(labels, predictions, 1.0 - predictions) + EPSILON)
+        weights = None if label_weights is None else tf.cast(label_weights, tf.float32)
+        return tf.reduce_mean(tf.reduce_sum(weighted(terms, weights), 1))
+
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """Exact for every logit."""
         return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
