@@ -87,3 +87,13 @@ def test_groups_must_divide() -> None:
         UsageError, match="groups must divide expansion x features; feature 0 has 3 x 2 for 4"
     ):
         models.create("NeXtVladModel", {"groups": 4, "feature_sizes": (3, 2)})
+
+
+def test_the_published_sizes_have_the_published_number_of_parameters() -> None:
+    """89 M (Lin et al. 2018, table 1, 8 groups)."""
+    with tf.Graph().as_default():
+        frames = tf.placeholder(tf.float32, [None, None, 1152])
+        model = models.create("NeXtVladModel", {"feature_sizes": (1024, 128)})
+        model.create_model(frames, vocab_size=3862, is_training=False)
+        count = sum(variable.shape.num_elements() for variable in tf.trainable_variables())
+    assert round(count / 1e6) == 89
