@@ -14,6 +14,7 @@ from yt8m import options
 from yt8m.config_cluster import STALL_HELP, STALL_TIMEOUT
 from yt8m.config_cluster import DistributedConfig as DistributedConfig
 from yt8m.config_faults import BAD_HELP, MANIFEST_HELP, NAN_HELP, NAN_POLICIES
+from yt8m.config_storage import StorageConfig as StorageConfig
 from yt8m.config_training import AugmentConfig as AugmentConfig
 from yt8m.config_training import DistillConfig as DistillConfig
 from yt8m.config_training import OptimizerConfig as OptimizerConfig
@@ -118,6 +119,7 @@ class TrainConfig(_Checked):
     distillation: DistillConfig = field(default_factory=DistillConfig)
     augmentation: AugmentConfig = field(default_factory=AugmentConfig)
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
+    storage: StorageConfig = field(default_factory=StorageConfig)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -155,7 +157,7 @@ class EvalConfig(_Checked):
     nan_policy: str = option("refuse", NAN_HELP, choices=NAN_POLICIES)
     stall_timeout: float = option(STALL_TIMEOUT, STALL_HELP, minimum=1.0)
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
-    report: bool = option(False, "write eval/report.html too, a page of figures and pictures")
+    storage: StorageConfig = field(default_factory=StorageConfig)
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,7 @@ class InferenceConfig(_Checked):
     stall_timeout: float = option(STALL_TIMEOUT, STALL_HELP, minimum=1.0)
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
 
+    storage: StorageConfig = field(default_factory=StorageConfig)
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.train_dir and self.input_model_tgz:

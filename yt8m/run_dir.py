@@ -60,6 +60,7 @@ _BESIDE_THE_GRAPH = (
     "checkpoints.",
     "distributed.",
     "callbacks",
+    "storage.",
     "max_steps",
     "log_every_n_steps",
     "save_summary_steps",

@@ -115,7 +115,7 @@ def test_the_number_of_cores_does_not_change_the_order(
     queue = BatchQueue(READER, f"{shards}/train*", 4, num_epochs=2, shuffle=True, num_readers=readers)
     streams = []
     for cores in (1, 32):
-        monkeypatch.setattr("yt8m.readers.batch_queue._cores", lambda cores=cores: cores)
+        monkeypatch.setattr("yt8m.readers.tuning.cores", lambda cores=cores: cores)
         streams.append(stream(queue))
     assert streams[0] == streams[1]
 

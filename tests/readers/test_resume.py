@@ -75,7 +75,7 @@ def write_segments(folder: pathlib.Path) -> Any:
 def test_a_restored_iterator_goes_on_with_the_same_batches(
     tmp_path: pathlib.Path, write: Any, cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("yt8m.readers.batch_queue._cores", lambda: cores)
+    monkeypatch.setattr("yt8m.readers.tuning.cores", lambda: cores)
     queue = BatchQueue(
         write(tmp_path),
         f"{tmp_path}/*.tfrecord",

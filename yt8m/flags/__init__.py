@@ -22,6 +22,7 @@ from yt8m.config import (
     InferenceConfig,
     ModelConfig,
     OptimizerConfig,
+    StorageConfig,
     TrainConfig,
 )
 from yt8m.errors import UsageError
@@ -59,6 +60,7 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
         distillation=_section(DistillConfig, given),
         augmentation=_section(AugmentConfig, given),
         distributed=_section(DistributedConfig, given),
+        storage=_storage(given),
     )
     config = _section(TrainConfig, given, config)
     checks.check_names(config.model, config.optimizer.optimizer)
@@ -77,7 +79,7 @@ def eval_config(words: Sequence[str]) -> EvalConfig:
     """
     given = environment.defaults(environment.EVALUATION)
     given |= _given("eval.py", "Evaluates the checkpoints of a run.", declared.evaluation, words)
-    config = _section(EvalConfig, given)
+    config = _section(EvalConfig, given, EvalConfig(storage=_storage(given)))
     checks.check_files("eval_data_pattern", config.eval_data_pattern)
     return dataclasses.replace(config, hyper_parameters=_hyper_parameters(given, declared.evaluation()))
 
@@ -86,7 +88,7 @@ def inference_config(words: Sequence[str]) -> InferenceConfig:
     """What `inference.py WORDS` asks for; raises as `train_config`, hyper-parameters as `eval_config`."""
     given = environment.defaults(environment.INFERENCE)
     given |= _given("inference.py", "Writes predictions for TFRecord files.", declared.inference, words)
-    config = _section(InferenceConfig, given)
+    config = _section(InferenceConfig, given, InferenceConfig(storage=_storage(given)))
     checks.check_files("input_data_pattern", config.input_data_pattern)
     return dataclasses.replace(config, hyper_parameters=_hyper_parameters(given, declared.inference()))
 
@@ -151,6 +153,13 @@ def _section(cls: type[C], given: dict[str, Any], base: C | None = None) -> C:
         return dataclasses.replace(base, **values) if base else cls(**values)  # type: ignore[type-var]
     except UsageError as error:
         raise UsageError(checks.as_flag(error)) from error
+
+
+def _storage(given: dict[str, Any]) -> StorageConfig:
+    """Holds from now on, since the checks of the other flags look into buckets."""
+    config = _section(StorageConfig, given)
+    config.use()
+    return config
 
 
 def _data(given: dict[str, Any]) -> DataConfig:

@@ -41,6 +41,7 @@ def train() -> list[Flag]:
         *of(config.DeviceConfig, "Devices"),
         *of(config.CheckpointConfig, "Checkpoints"),
         *of(config.DistributedConfig, "Cluster"),
+        *of(config.StorageConfig, "Buckets"),
     ]
 
 
@@ -57,12 +58,12 @@ def _data_flag(flag: Flag) -> Flag:
 
 def evaluation() -> list[Flag]:
     """The flags of eval.py, without the models' own."""
-    return of(config.EvalConfig, "Evaluation")
+    return [*of(config.EvalConfig, "Evaluation"), *of(config.StorageConfig, "Buckets")]
 
 
 def inference() -> list[Flag]:
     """The flags of inference.py, without the models' own."""
-    return of(config.InferenceConfig, "Inference")
+    return [*of(config.InferenceConfig, "Inference"), *of(config.StorageConfig, "Buckets")]
 
 
 def hyper_parameters(

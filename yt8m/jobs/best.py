@@ -8,6 +8,7 @@ from absl import logging
 
 from yt8m import storage
 from yt8m.errors import RunError
+from yt8m.storage import copies
 
 FOLDER, NOTE = "best", "best.json"
 
@@ -25,8 +26,8 @@ def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
     if _gap_of(note) >= gap:
         return False
     storage.makedirs(folder)
-    former = storage.listdir(folder)
-    copied = [_copy(path, folder) for path in storage.glob(f"{checkpoint}.*")]
+    former = storage.listdir(folder) if storage.is_dir(folder) else []
+    copied = [_copy(path, folder) for path in storage.glob(f"{copies.copy_of(checkpoint)}.*")]
     with storage.write_atomic(note, "w") as file:
         json.dump({"step": step, "gap": gap, "checkpoint": checkpoint.rpartition("/")[2]}, file)
     for name in set(former) - set(copied) - {NOTE}:

@@ -21,6 +21,7 @@ from yt8m.runner import checkpoints
 from yt8m.runner.callbacks import check as check_callbacks
 from yt8m.runner.callbacks import names_for
 from yt8m.runner.config import CALLS_PYTHON
+from yt8m.storage import copies
 
 
 def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> int:
@@ -152,13 +153,21 @@ def _signature(config: TrainConfig) -> Mapping[str, Any]:
         "segment_labels": data.segment_labels,
         "distillation": dataclasses.asdict(config.distillation),
         "augmentation": dataclasses.asdict(config.augmentation),
+        **_copied(config),
     }
+
+
+def _copied(config: TrainConfig) -> Mapping[str, Any]:
+    """The teacher's copy out of a bucket, whose name is in the graph."""
+    teacher = config.distillation.distill_from
+    return {"distill_from, here": copies.file_copy(teacher)} if storage.is_remote(teacher) else {}
 
 
 def _stream(config: TrainConfig) -> Mapping[str, Any]:
     """What shapes the order of the examples."""
     data = config.data
-    calls_python = data.max_bad_records > 0 or data.nan_policy == "zero"
+    is_staged = "gs://" in data.data_pattern and config.storage.gs_reading == "staged"
+    calls_python = data.max_bad_records > 0 or data.nan_policy == "zero" or is_staged
     return {
         "num_epochs": data.num_epochs,
         "num_readers": data.num_readers,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from absl import logging
 
@@ -13,10 +12,12 @@ from yt8m import storage
 from yt8m.config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
+from yt8m.readers import tuning
 from yt8m.readers.base import at_least_one
 from yt8m.readers.factory import reader_for
 from yt8m.readers.finite import ZeroedCount
 from yt8m.readers.record_check import RecordCheck, find_damage
+from yt8m.readers.staged import StagedFiles, staging_for
 from yt8m.readers.tolerance import Tolerance
 from yt8m.types import Batch
 
@@ -94,6 +95,7 @@ class BatchQueue:
         self._seed = seed
         self._list_files = list_files
         self._files: list[str] | None = None
+        self._staged: StagedFiles | None = None
         self._part, self._parts = 0, 1
         self.records: int | None = None
         self.expected_records: int | None = None
@@ -153,6 +155,8 @@ class BatchQueue:
         """What is wrong with the files, by shard and record; reads them until it is found."""
         if self.tolerance is not None and self.tolerance.failure is not None:
             return self.tolerance.failure
+        if self._staged and self._staged.failure:
+            return self._staged.failure
         try:
             return find_damage(self._check, self.files())
         finally:
@@ -184,21 +188,29 @@ class BatchQueue:
           files: string [F]; no file at all fails when the iterator is initialised.
           batch_size: examples in a batch.
         """
-        records = self._records(_some(files)).repeat(self._num_epochs)
+        self._staged = staging_for(self._patterns, self._num_readers)
+        records = self._records(tuning.some(files)).repeat(self._num_epochs)
         parse = tf.autograph.experimental.do_not_convert(self.reader.prepare_serialized_examples)
         if getattr(self.reader, "segment_labels", False):
-            batches = records.batch(_RECORDS_PER_PARSE).map(parse, _parse_calls(), deterministic=True)
+            batches = records.batch(_RECORDS_PER_PARSE).map(parse, tuning.parse_calls(), deterministic=True)
             batches = batches.filter(lambda batch: tf.size(batch.video_ids) > 0).rebatch(batch_size)
         else:
-            batches = records.batch(batch_size).map(parse, _parse_calls(), deterministic=True)
-        return batches.prefetch(1).with_options(_options())
+            batches = records.batch(batch_size).map(parse, tuning.parse_calls(), deterministic=True)
+        options = tuning.options()
+        if self._staged:  # waits for files, which must not keep the steps waiting too
+            options.threading.private_threadpool_size = self._num_readers + tuning.cores()
+        return batches.prefetch(1).with_options(options)
 
     def _records(self, files: tf.Tensor) -> tf.data.Dataset:
         """One epoch of serialised records."""
+        staged, paths = self._staged, tf.data.Dataset.from_tensor_slices(files)
         if not self._shuffle:
-            return self._read(files)
-        paths = tf.data.Dataset.from_tensor_slices(files)
+            if staged is None:
+                return self._read(files)
+            return self._own(staged.announced(paths).flat_map(self._all_of))
         paths = paths.shuffle(tf.size(files, out_type=tf.int64), seed=2 * self._seed)
+        if staged is not None:
+            paths = staged.announced(paths)
         records = paths.interleave(
             self._read,
             cycle_length=self._num_readers,
@@ -209,7 +221,13 @@ class BatchQueue:
 
     def _read(self, files: tf.Tensor) -> tf.data.Dataset:
         """Of these files, the records that are this queue's."""
-        records = self.tolerance.records(files) if self.tolerance else tf.data.TFRecordDataset(files)
+        return self._own(self._all_of(files))
+
+    def _all_of(self, files: tf.Tensor) -> tf.data.Dataset:
+        here = self._staged.here(files) if self._staged else files
+        return self.tolerance.records(here) if self.tolerance else tf.data.TFRecordDataset(here)
+
+    def _own(self, records: tf.data.Dataset) -> tf.data.Dataset:
         return records.shard(self._parts, self._part) if self._parts > 1 else records
 
     def _read_calls(self) -> int | None:
@@ -220,31 +238,7 @@ class BatchQueue:
         """
         if any("gs://" in pattern for pattern in self._patterns):
             return self._num_readers
-        return min(self._num_readers, _cores() // 4) if _cores() >= 8 else None
+        return min(self._num_readers, tuning.cores() // 4) if tuning.cores() >= 8 else None
 
     def _default_buffer(self) -> int:
         return FRAME_SHUFFLE_BUFFER if hasattr(self.reader, "max_frames") else VIDEO_SHUFFLE_BUFFER
-
-
-def _some(files: tf.Tensor) -> tf.Tensor:
-    """`files`, which must not be empty: `repeat` would look for the first record for ever."""
-    there = tf.debugging.Assert(tf.size(files) > 0, ["the list of input files is empty"])
-    with tf.control_dependencies([there]):
-        return tf.identity(files)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _parse_calls() -> int:
-    """Batches parsed side by side; each is held in memory, so there are few."""
-    return min(4, max(1, _cores() // 2))
-
-
-def _options() -> Any:
-    """All numbers are set, so the tuner's thread would only cost time."""
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    options.deterministic = True
-    return options

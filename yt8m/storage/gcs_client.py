@@ -35,6 +35,7 @@ _BROKEN_OFF = (
     urllib3.HTTPError,
     ConnectionError,
 )
+_REQUEST = re.compile(r"^(\d* ?)[A-Z]+ https?://\S+: ")
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 
 
@@ -65,6 +66,13 @@ def client() -> Any:
 @functools.lru_cache(maxsize=4)
 def _client_for(emulator: str | None) -> Any:
     """One client a server; without any credentials an anonymous one, which reads public buckets."""
+    made = _new_client(emulator)
+    # For tracing, it asks for each bucket in a thread of its own, which needs a permission of its own.
+    made._bucket_metadata_cache = None
+    return made
+
+
+def _new_client(emulator: str | None) -> Any:
     if emulator:
         return storage.Client.create_anonymous_client()
     try:
@@ -150,9 +158,13 @@ def _may_pass(error: BaseException) -> bool:
 
 
 def _short(error: BaseException) -> str:
-    """The first line, without what urllib3 wraps around it."""
-    lines = str(error).splitlines() or [type(error).__name__]
-    return lines[0][:300]
+    """What the server said, or the first line of what the library makes of it."""
+    text = str(error)
+    if isinstance(error, api.GoogleAPICallError):
+        said = re.search(r'"message": *"([^"]+)"', text)  # of an upload, all of the answer is quoted
+        code = error.code.value if error.code else ""
+        text = f"{code} {said[1]}" if said else _REQUEST.sub(r"\1", text)
+    return (text.splitlines() or [type(error).__name__])[0][:300]
 
 
 def refuse_missing_bucket(path: str) -> None:

@@ -90,6 +90,13 @@ def generation_of(path: str) -> int:
     return ask("look up", path, look)
 
 
+def version_of(path: str) -> tuple[int, int]:
+    """The generation and the bytes of an object; raises as `download`."""
+    blob = blob_at(path)
+    ask("read", path, lambda: blob.reload(retry=None))
+    return int(blob.generation), int(blob.size)
+
+
 def upload(path: str, file: IO[bytes], generation: int) -> int:
     """Sends a whole file; the object appears at once or not at all. Returns its new generation.
 

@@ -18,13 +18,13 @@ class Settings:
       cache_dir: a local folder for copies; empty for `yt8m` in XDG_CACHE_HOME or ~/.cache.
       stage_cache_bytes: how much of the copies of shards stays there.
       gs_reading: how shards are read: `staged` through the cache, or `direct` by TensorFlow.
-      gs_retry_seconds: how long one request is tried again where that can help; None for the usual time.
+      gs_retry_seconds: how long one request is tried again where that can help.
     """
 
     cache_dir: str = ""
     stage_cache_bytes: int = STAGE_BYTES
     gs_reading: str = "staged"
-    gs_retry_seconds: float | None = None
+    gs_retry_seconds: float = RETRY_SECONDS
 
 
 _settings = Settings()
@@ -49,9 +49,10 @@ def cache_dir() -> str:
 
 def retry_seconds() -> float:
     """Seconds that one request may take with all its repetitions."""
-    if _settings.gs_retry_seconds is not None:
+    given = os.environ.get(GIVEN_RETRY, "")
+    if _settings.gs_retry_seconds != RETRY_SECONDS or not given:
         return _settings.gs_retry_seconds
     try:
-        return float(os.environ.get(GIVEN_RETRY, RETRY_SECONDS))
+        return float(given)
     except ValueError:
         return RETRY_SECONDS

@@ -16,20 +16,22 @@ from yt8m.storage.local import named
 
 _LOCK = "in-use"
 _guard = threading.Lock()
-_made: dict[int, tuple[str, int]] = {}  # by process, since a forked one must not use its parent's
+# By process and folder: a forked process must not use its parent's.
+_made: dict[tuple[int, str], tuple[str, int]] = {}
 
 
 def workspace() -> str:
     """The folder; at the first call it is made, and those of processes that died are removed."""
+    parent = os.path.join(settings.cache_dir(), "work")
+    key = (os.getpid(), parent)
     with _guard:
-        if os.getpid() not in _made:
-            parent = os.path.join(settings.cache_dir(), "work")
+        if key not in _made:
             with named("make a folder in", parent):
                 os.makedirs(parent, exist_ok=True)
                 _sweep(parent)
-                _made[os.getpid()] = _new_folder(parent)
-            atexit.register(_remove, os.getpid())
-        return _made[os.getpid()][0]
+                _made[key] = _new_folder(parent)
+            atexit.register(_remove, key)
+        return _made[key][0]
 
 
 def folder_for(purpose: str, path: str) -> str:
@@ -70,8 +72,8 @@ def _sweep(parent: str) -> None:
                 os.close(descriptor)
 
 
-def _remove(process: int) -> None:
-    if process == os.getpid() and process in _made:
-        folder, descriptor = _made.pop(process)
+def _remove(key: tuple[int, str]) -> None:
+    if key[0] == os.getpid() and key in _made:
+        folder, descriptor = _made.pop(key)
         shutil.rmtree(folder, ignore_errors=True)
         os.close(descriptor)

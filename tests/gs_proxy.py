@@ -1,0 +1,182 @@
+"""A real HTTP server in front of the storage emulator: it injects faults and knows preconditions.
+
+The emulator takes no notice of `ifGenerationMatch`; the storage itself answers 412, and so does this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import socket
+import threading
+import urllib.parse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+_KEPT = ("content-type", "content-length", "location", "x-goog-hash", "range", "content-range")
+
+
+@dataclass
+class Fault:
+    """What happens to requests.
+
+    Attributes:
+      method: of the requests.
+      part: what stands in their path, unquoted, or in the head of their body.
+      times: how often it happens; the requests after that are left alone.
+      status: answered in place of the emulator's; 0 for the emulator's own.
+      cut: half of the body is read, then the connection ends.
+      lose_answer: the emulator does as asked, but the status above is answered.
+      flip: one bit of the answer's body is another.
+      before: called before the request goes on.
+    """
+
+    method: str
+    part: str = ""
+    times: int = 10**9
+    status: int = 0
+    cut: bool = False
+    lose_answer: bool = False
+    flip: bool = False
+    before: Callable[[], None] | None = None
+
+
+@dataclass
+class Proxy:
+    """A running proxy.
+
+    Attributes:
+      address: what STORAGE_EMULATOR_HOST is to be.
+      faults: in force; the first that fits a request happens to it.
+      requests: `METHOD path` of each that came.
+      connections: of the clients.
+    """
+
+    address: str
+    faults: list[Fault] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    connections: list[socket.socket] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def fault_for(self, method: str, text: str) -> Fault | None:
+        with self.lock:
+            for fault in self.faults:
+                if fault.method == method and fault.part in text and fault.times > 0:
+                    fault.times -= 1
+                    return fault
+        return None
+
+
+def _handler(proxy: Proxy, emulator: str) -> type[BaseHTTPRequestHandler]:
+    host = urllib.parse.urlsplit(emulator).netloc
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            super().setup()
+            proxy.connections.append(self.connection)
+
+        def _serve(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            path = urllib.parse.unquote(self.path)
+            proxy.requests.append(f"{self.command} {path}")
+            peek = b""
+            if length:
+                peek = self.rfile.read(min(length, length // 2 + 1))
+            fault = proxy.fault_for(self.command, path + peek[:2000].decode("latin-1"))
+            if fault and fault.cut:
+                self.connection.shutdown(socket.SHUT_RDWR)
+                self.close_connection = True
+                return
+            body = peek + self.rfile.read(length - len(peek))
+            if fault and fault.before:
+                fault.before()
+            if fault and fault.status and not fault.lose_answer:
+                self._answer(fault.status, {}, _error(fault.status))
+                return
+            status, headers, content = self._forwarded(path, body)
+            if fault and fault.lose_answer:
+                status, headers, content = fault.status, {}, _error(fault.status)
+            if fault and fault.flip and content:
+                content = bytes([content[0] ^ 1]) + content[1:]
+            self._answer(status, headers, content)
+
+        do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = _serve  # noqa: N815
+
+        def _forwarded(self, path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
+            wanted = re.search(r"[?&]ifGenerationMatch=(\d+)", path)
+            if wanted and self.command != "PUT" and int(wanted[1]) != self._generation(path, body):
+                return 412, {}, _error(412)
+            status, headers, content = _ask(host, self.command, self.path, body, dict(self.headers))
+            if b'"mediaLink"' in content:  # which names the addresses of objects
+                content = content.replace(host.encode(), proxy.address.removeprefix("http://").encode())
+            return status, headers, content
+
+        def _generation(self, path: str, body: bytes) -> int:
+            """Of the object that a request is for; 0 for none."""
+            bucket = re.search(r"/b/([^/?]+)", path)
+            name = re.search(r"/o/([^?]+)", path)
+            told = re.search(rb'"name":\s*"([^"]+)"', body[:4000])
+            assert bucket, path
+            which = name[1] if name else told[1].decode()
+            quoted = urllib.parse.quote(which, safe="")
+            status, _, content = _ask(host, "GET", f"/storage/v1/b/{bucket[1]}/o/{quoted}", b"", {})
+            return int(json.loads(content)["generation"]) if status == 200 else 0
+
+        def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
+            self.send_response(status)
+            for name, value in headers.items():
+                if name.lower() in _KEPT and name.lower() != "content-length":
+                    self.send_header(name, value.replace(host, proxy.address.removeprefix("http://")))
+            self.send_header("Content-Length", str(len(content)))
+            with contextlib.suppress(OSError):  # the client has gone
+                self.end_headers()
+                self.wfile.write(content)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    return Handler
+
+
+def _error(status: int) -> bytes:
+    return json.dumps({"error": {"code": status, "message": f"injected {status}"}}).encode()
+
+
+def _ask(
+    host: str, method: str, path: str, body: bytes, headers: dict[str, str]
+) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection(host, timeout=60)
+    try:
+        sent = {
+            k: v for k, v in headers.items() if k.lower() not in ("host", "connection", "accept-encoding")
+        }
+        connection.request(method, path, body or None, sent)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read()
+    finally:
+        connection.close()
+
+
+@contextlib.contextmanager
+def running_proxy(emulator: str) -> Iterator[Proxy]:
+    """A proxy in front of the emulator while the block runs."""
+    proxy = Proxy("")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(proxy, emulator))
+    server.daemon_threads = True
+    proxy.address = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield proxy
+    finally:
+        server.shutdown()
+        for connection in proxy.connections:  # which clients keep open
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        server.server_close()
+        thread.join()

@@ -1,0 +1,196 @@
+"""Whole copies of remote shards in a local folder of bounded size, fetched ahead of their being read.
+
+The folder is shared by all processes of a user. A file that is being read has a second name in the folder of
+the process that reads it, so that whoever evicts it takes nothing away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from yt8m.errors import RunError, UsageError
+from yt8m.storage import is_remote, settings
+from yt8m.storage.local import named
+from yt8m.storage.workspace import workspace
+
+_AT_ONCE = 4
+_ORPHANED_SECONDS = 24 * 3600.0  # then a file that is not whole is a killed process'
+
+
+class _Shard(NamedTuple):
+    """A whole file in the cache."""
+
+    path: str
+    size: int
+
+
+class Stage:
+    """The cache, as one process uses it; any thread may call it.
+
+    Args:
+      in_use: how many of the files taken last are being read. Twice as many stay where there is room.
+
+    Attributes:
+      failure: what `take` raised last; None where nothing went wrong.
+    """
+
+    def __init__(self, in_use: int) -> None:
+        self.failure: RunError | None = None
+        self._in_use, self._most = in_use, settings.current().stage_cache_bytes
+        self._folder = os.path.join(settings.cache_dir(), "shards")
+        self._turns = threading.Semaphore(_AT_ONCE)
+        self._changed = threading.Condition()
+        self._coming: dict[str, Future[_Shard]] = {}
+        self._reserved: dict[str, int] = {}  # bytes of what is being fetched
+        self._reading: dict[str, _Shard] = {}  # by path, the last taken at the end
+
+    def announce(self, path: str) -> None:
+        """Begins to fetch `path`, which will be taken soon."""
+        if is_remote(path):
+            with self._changed:
+                self._begin(path)
+
+    def take(self, path: str) -> str:
+        """Where a whole copy of `path` lies, to be opened now; waits for it. A local path is its own copy.
+
+        Raises:
+          RunError: it cannot be fetched, or there is no room for it.
+        """
+        if not is_remote(path):
+            return path
+        try:
+            while True:
+                with self._changed:
+                    coming = self._begin(path)
+                shard = coming.result()
+                with self._changed:
+                    self._coming.pop(path, None)
+                with contextlib.suppress(FileNotFoundError):  # another process evicted it just now
+                    return self._hold(path, shard)
+        except UsageError as error:  # no permission: the run is under way, and ends
+            self.failure = RunError(str(error))
+            raise
+        except RunError as error:
+            self.failure = error
+            raise
+
+    def _begin(self, path: str) -> Future[_Shard]:
+        if path not in self._coming:
+            coming: Future[_Shard] = Future()
+            self._coming[path] = coming
+            # Of no pool, whose threads would keep the process from ending until all is fetched.
+            threading.Thread(target=self._run, args=(path, coming), daemon=True).start()
+        return self._coming[path]
+
+    def _run(self, path: str, coming: Future[_Shard]) -> None:
+        with self._turns:
+            try:
+                coming.set_result(self._fetch(path))
+            except BaseException as error:
+                coming.set_exception(error)
+
+    def _hold(self, path: str, shard: _Shard) -> str:
+        """Gives the file a name of this process' own, and lets go of the one taken longest ago."""
+        own = os.path.join(workspace(), "shards", path.removeprefix("gs://"))
+        with self._changed, named("use", own):
+            os.makedirs(os.path.dirname(own), exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(own)
+            os.link(shard.path, own)
+            self._reading.pop(path, None)
+            self._reading[path] = shard
+            while len(self._reading) > 2 * self._in_use:
+                self._let_go()
+            self._changed.notify_all()
+        return own
+
+    def _let_go(self) -> None:
+        """Gives up the second name of the file taken longest ago."""
+        oldest = next(iter(self._reading))
+        del self._reading[oldest]
+        os.unlink(os.path.join(workspace(), "shards", oldest.removeprefix("gs://")))
+
+    def _fetch(self, path: str) -> _Shard:
+        # Here, since the client library takes half a second to import.
+        from yt8m.storage import gcs_transfer
+
+        version, size = gcs_transfer.version_of(path)
+        target = os.path.join(self._folder, f"{path.removeprefix('gs://')}@{version}")
+        if not os.path.exists(target):
+            self._reserve(path, size)
+            try:
+                gcs_transfer.fetch(path, target)
+            finally:
+                with self._changed:
+                    del self._reserved[path]
+                    self._changed.notify_all()
+        with contextlib.suppress(OSError):
+            os.utime(target, (time.time(), os.stat(target).st_mtime))  # the time of last use
+        return _Shard(target, size)
+
+    def _reserve(self, path: str, size: int) -> None:
+        """Waits until there is room for `size` bytes, and makes some."""
+        with self._changed:
+            while True:
+                while self._held() + size > self._most and len(self._reading) > self._in_use:
+                    self._let_go()
+                if self._held() + size > self._most:
+                    raise self._too_small(path, size)
+                self._evict(self._most - sum(self._reserved.values()) - size)
+                if self._used() + sum(self._reserved.values()) + size <= self._most:
+                    self._reserved[path] = size
+                    return
+                self._changed.wait(1.0)
+
+    def _held(self) -> int:
+        """Bytes of what is being read."""
+        return sum(shard.size for shard in self._reading.values())
+
+    def _used(self) -> int:
+        return sum(size for _, size, _ in self._cached())
+
+    def _cached(self) -> Iterator[tuple[str, int, float]]:
+        """(path, bytes, time of last use) of each whole file, and of what killed processes left."""
+        for here, _, names in os.walk(self._folder):
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):
+                    found = os.stat(os.path.join(here, name))
+                    if name.startswith(".") and time.time() - found.st_mtime < _ORPHANED_SECONDS:
+                        continue
+                    yield os.path.join(here, name), found.st_size, found.st_atime
+
+    def _evict(self, most: int) -> None:
+        """Removes what was not used for the longest time until `most` bytes are left.
+
+        What was fetched ahead comes last: it is fetched again if its turn comes.
+        """
+        reading = {shard.path for shard in self._reading.values()}
+        ahead = {
+            coming.result().path: path
+            for path, coming in self._coming.items()
+            if coming.done() and coming.exception() is None
+        }
+        cached = sorted(self._cached(), key=lambda found: (found[0] in ahead, found[2]))
+        total = sum(size for _, size, _ in cached)
+        for path, size, _ in cached:
+            if total <= most:
+                return
+            if path not in reading:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+                self._coming.pop(ahead.get(path, ""), None)
+                total -= size
+
+    def _too_small(self, path: str, size: int) -> RunError:
+        held = self._held()
+        return RunError(
+            f"--stage_cache_bytes={self._most} has no room for {path}: it has {size} bytes, and the "
+            f"{len(self._reading)} shards that are being read have {held}. Give at least {held + size}, or "
+            "read fewer files side by side (--num_readers)."
+        )
