@@ -60,15 +60,14 @@ def average_precisions(
 
 
 def _blocks_with_positives(lists: Ints64, starts: Ints64, hits: Bools, num_lists: int) -> _Blocks:
-    positives_ahead = np.concatenate([[0], np.cumsum(hits)])
-    size = np.diff(starts, append=len(hits))
-    positives = positives_ahead[starts + size] - positives_ahead[starts]
-    # Only positives add to AP, and most blocks hold none.
-    starts, size, positives = (column[positives > 0] for column in (starts, size, positives))
-    owner = lists[starts]
+    # Only positives add to AP, and most blocks hold none: what follows is as long as the hits are many.
+    at = np.flatnonzero(hits)
+    block, positives = np.unique(np.searchsorted(starts, at, side="right") - 1, return_counts=True)
+    first, end = starts[block], np.append(starts, len(hits))[block + 1]
+    owner = lists[first]
     list_start = np.searchsorted(lists, np.arange(num_lists))[owner]
-    before = positives_ahead[starts] - positives_ahead[list_start]
-    return _Blocks(owner, starts - list_start, before, size, positives)
+    before = np.searchsorted(at, first) - np.searchsorted(at, list_start)
+    return _Blocks(owner, first - list_start, before, end - first, positives)
 
 
 def _expected_precisions(blocks: _Blocks, kept: Ints64) -> Floats64:
