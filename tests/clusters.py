@@ -95,6 +95,10 @@ class Process:
         self._popen.kill()
         self._popen.wait()
 
+    def send_signal(self, number: int) -> None:
+        """A signal that it may answer."""
+        self._popen.send_signal(number)
+
     def steps(self) -> list[int]:
         """All steps printed so far."""
         return [int(line.split()[1]) for line in self.lines if line.startswith("step ")]

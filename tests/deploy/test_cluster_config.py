@@ -81,6 +81,7 @@ def test_vertex_pools():
         (json.dumps({"cluster": JOBS}), ["task is null", "type and index"]),
     ],
 )
+@pytest.mark.promise("P8")
 def test_what_cannot_be_is_named(variable, words):
     environment = variable if isinstance(variable, dict) else {"TF_CONFIG": variable}
     with pytest.raises(UsageError) as caught:
@@ -89,6 +90,7 @@ def test_what_cannot_be_is_named(variable, words):
         assert word in str(caught.value)
 
 
+@pytest.mark.promise("P8")
 def test_workers_without_a_server_cannot_train():
     with pytest.raises(UsageError, match="no parameter server"):
         ClusterConfig(("a:1", "b:1")).need_servers()

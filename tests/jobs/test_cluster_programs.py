@@ -57,6 +57,7 @@ def run(data: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib
     return folder
 
 
+@pytest.mark.promise("P5")
 def test_training_in_every_role(
     data: pathlib.Path, tmp_path: pathlib.Path, processes: Callable[..., Cluster]
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_lost_part_is_named(
 
 
 @pytest.mark.parametrize("program", [train, evaluation, inference])
+@pytest.mark.promise("P8")
 def test_a_bad_description_is_refused_before_anything_is_written(
     program: object,
     data: pathlib.Path,

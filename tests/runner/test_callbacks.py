@@ -179,6 +179,7 @@ def test_inference_hands_on_every_row_in_order(
     assert re.fullmatch(r"num examples processed: 40 elapsed seconds: \d+\.\d\d", said[0])
 
 
+@pytest.mark.promise("C7")
 def test_evaluation_takes_the_next_checkpoint_where_one_is_deleted_meanwhile(
     train: Callable, data: str, tmp_path: pathlib.Path, lines: Callable[[], list[str]]
 ) -> None:

@@ -82,6 +82,7 @@ def test_what_is_kept(gaps: list[float], keep: int) -> None:
 
 
 @pytest.mark.parametrize("damage", ["truncate", "flip", "no data", "no index", "truncated index"])
+@pytest.mark.promise("C3")
 def test_a_damaged_newest_checkpoint_is_passed_over_loudly(
     train: Callable, tmp_path: pathlib.Path, lines: Callable[[], list[str]], damage: str
 ) -> None:
@@ -114,6 +115,7 @@ def harm(run: pathlib.Path, step: int, damage: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\x00 garbage {", b'model_checkpoint_path: "model.ckpt-99"'])
+@pytest.mark.promise("C3")
 def test_a_garbage_state_file_does_not_matter(
     train: Callable, tmp_path: pathlib.Path, content: bytes
 ) -> None:
@@ -124,6 +126,7 @@ def test_a_garbage_state_file_does_not_matter(
         assert train(mode=mode, max_steps=4, **once).global_step == {"eval": 3, "train": 4}[mode]
 
 
+@pytest.mark.promise("C3")
 def test_never_a_fresh_start_over_checkpoints(train: Callable, tmp_path: pathlib.Path) -> None:
     train(max_steps=2)
     for path in (tmp_path / "run").glob("model.ckpt-*.data*"):
@@ -142,6 +145,7 @@ def test_a_first_save_that_was_cut_short_is_no_run(train: Callable, tmp_path: pa
     assert train(max_steps=2).global_step == 2
 
 
+@pytest.mark.promise("C3")
 def test_a_damaged_meta_graph_is_rebuilt(
     train: Callable, tmp_path: pathlib.Path, lines: Callable[[], list[str]]
 ) -> None:
@@ -157,6 +161,8 @@ def test_eval_without_a_checkpoint(train: Callable) -> None:
     assert "no checkpoint" in outcome.message
 
 
+@pytest.mark.promise("C1")
+@pytest.mark.promise("C2")
 def test_killed_between_any_two_files_of_a_save(train: Callable, tmp_path: pathlib.Path) -> None:
     """What was written of step 4, file by file, on top of a whole step 2: each such folder goes on."""
     run, same = tmp_path / "run", {"exact_resume": True, "checkpoints": {"keep_checkpoints": 1}}

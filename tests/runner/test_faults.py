@@ -28,6 +28,7 @@ def finite_and_whole(run: pathlib.Path) -> int:
 
 
 @pytest.mark.long
+@pytest.mark.promise("C4")
 def test_a_file_limit_while_saving(start: Callable, tmp_path: pathlib.Path) -> None:
     process = start(
         max_steps=30,
@@ -44,6 +45,7 @@ def test_a_file_limit_while_saving(start: Callable, tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.long
+@pytest.mark.promise("C1")
 def test_killed_while_it_saves_it_goes_on_bit_for_bit(
     train: Callable, start: Callable, tmp_path: pathlib.Path
 ) -> None:
@@ -71,6 +73,7 @@ def test_killed_while_it_saves_it_goes_on_bit_for_bit(
 
 
 @pytest.mark.long
+@pytest.mark.promise("O2")
 def test_an_event_file_and_metrics_without_room_do_not_end_a_run(
     start: Callable, tmp_path: pathlib.Path
 ) -> None:
@@ -96,6 +99,7 @@ def test_an_event_file_and_metrics_without_room_do_not_end_a_run(
 @pytest.mark.parametrize(
     "names", [("tiny_hooks:Raises", "tiny_hooks:Closed"), ("tiny_hooks:Closed", "tiny_hooks:Raises")]
 )
+@pytest.mark.promise("P6")
 def test_a_callback_that_raises(train: Callable, tmp_path: pathlib.Path, names: tuple[str, ...]) -> None:
     options = {"tiny_hooks:Raises": {"step": 7}, "tiny_hooks:Closed": {"path": str(tmp_path / "closed")}}
     outcome = train(CallbackConfig(names, options), max_steps=20, checkpoints={"save_checkpoint_steps": 5})
@@ -105,6 +109,7 @@ def test_a_callback_that_raises(train: Callable, tmp_path: pathlib.Path, names: 
     assert (tmp_path / "closed").read_text() == "closed\n"
 
 
+@pytest.mark.promise("N1")
 def test_nan_in_the_data_stops_at_that_step(train: Callable, tmp_path: pathlib.Path) -> None:
     poisoned = write_rows(tmp_path / "poisoned.tfrecord", poison=20)
     outcome = train(inputter=TinyInputter(poisoned, 8, shuffle=0), checkpoints={"save_checkpoint_steps": 1})
@@ -114,6 +119,7 @@ def test_nan_in_the_data_stops_at_that_step(train: Callable, tmp_path: pathlib.P
     assert finite_and_whole(tmp_path / "run") == 2  # row 20 is in the third batch
 
 
+@pytest.mark.promise("N1")
 def test_nan_without_the_guard_is_never_saved(train: Callable, tmp_path: pathlib.Path) -> None:
     poisoned = write_rows(tmp_path / "poisoned.tfrecord", poison=20)
     outcome = train(["train_speed"], inputter=TinyInputter(poisoned, 8, epochs=1, shuffle=0))
@@ -122,12 +128,14 @@ def test_nan_without_the_guard_is_never_saved(train: Callable, tmp_path: pathlib
     assert finite_and_whole(tmp_path / "run") == 0
 
 
+@pytest.mark.promise("N1")
 def test_the_guard_names_step_and_variable(train: Callable, tmp_path: pathlib.Path) -> None:
     poisoned = write_rows(tmp_path / "poisoned.tfrecord", poison=20)
     outcome = train(["train_guard"], inputter=TinyInputter(poisoned, 8, shuffle=0))
     assert "step 3: the gradient of weights is not finite" in outcome.message
 
 
+@pytest.mark.promise("P7")
 def test_a_broken_record_is_one_clear_message(train: Callable, tmp_path: pathlib.Path, data: str) -> None:
     content = bytearray(pathlib.Path(data).read_bytes())
     content[len(content) // 2] ^= 1

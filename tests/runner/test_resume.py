@@ -16,6 +16,8 @@ from yt8m.runner import CallbackConfig
 
 @pytest.mark.long
 @pytest.mark.parametrize("towers", [1, 2])
+@pytest.mark.promise("C1")
+@pytest.mark.promise("C2")
 def test_next_twenty_steps_from_meta_graph_and_from_code(
     train: Callable, start: Callable, tmp_path: pathlib.Path, towers: int
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_position_that_cannot_be_read_starts_the_pass_anew(
     assert sum("the pass starts anew" in line for line in lines()) == 1
 
 
+@pytest.mark.promise("C5")
 def test_another_models_checkpoint_is_refused(train: Callable, tmp_path: pathlib.Path) -> None:
     class Other(TinyModeler):
         def build(self, batch, is_training):  # type: ignore[no-untyped-def]

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.promise("P1")
 def test_the_step_in_hand_is_saved(start: Callable, tmp_path: pathlib.Path, number: int) -> None:
     process = start(callbacks={"tiny_hooks:Gate": {"step": 20}})
     assert process.stdout.readline() == "at step 20\n"
@@ -33,6 +34,7 @@ def test_the_step_in_hand_is_saved(start: Callable, tmp_path: pathlib.Path, numb
 ABOUT = {"tiny_hooks:Gate": {"step": 0}}
 
 
+@pytest.mark.promise("P2")
 def test_blocked_in_a_dequeue_it_ends_within_the_grace(start: Callable, tmp_path: pathlib.Path) -> None:
     process = start(blocks=True, stop_grace_seconds=0.3, callbacks=ABOUT)
     assert process.stdout.readline() == "about to run\n"
@@ -43,6 +45,7 @@ def test_blocked_in_a_dequeue_it_ends_within_the_grace(start: Callable, tmp_path
     assert (tmp_path / "run" / "model.ckpt-0.index").exists()
 
 
+@pytest.mark.promise("P2")
 def test_blocked_in_the_system_it_ends_all_the_same(start: Callable, tmp_path: pathlib.Path) -> None:
     """Opening a pipe that nobody writes to: closing the session does not help."""
     os.mkfifo(tmp_path / "pipe")
@@ -56,6 +59,8 @@ def test_blocked_in_the_system_it_ends_all_the_same(start: Callable, tmp_path: p
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.promise("P1")
+@pytest.mark.promise("P7")
 def test_a_second_signal_ends_at_once(start: Callable, number: int) -> None:
     process = start(blocks=True, stop_grace_seconds=3600, callbacks=ABOUT)
     assert process.stdout.readline() == "about to run\n"

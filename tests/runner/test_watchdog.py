@@ -20,6 +20,7 @@ from yt8m.runner.watchdog import Watchdog, unreachable
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.promise("P3")
 def test_a_stall_is_noticed_once_and_its_end_is_said(lines: Callable[[], list[str]]) -> None:
     asked = threading.Event()
 
@@ -36,6 +37,7 @@ def test_a_stall_is_noticed_once_and_its_end_is_said(lines: Callable[[], list[st
     assert "the sea is calm" in noticed[0]
 
 
+@pytest.mark.promise("P3")
 def test_a_process_that_waits_in_vain_ends_with_status_1() -> None:
     code = (
         "import threading; from yt8m.runner.watchdog import Watchdog\n"
@@ -46,6 +48,7 @@ def test_a_process_that_waits_in_vain_ends_with_status_1() -> None:
     assert "nobody came. Ending with status 1" in done.stderr
 
 
+@pytest.mark.promise("P3")
 def test_who_does_not_answer_is_named() -> None:
     with socket.create_server(("localhost", 0)) as there, socket.socket() as bound:
         bound.bind(("localhost", 0))  # bound, but nobody listens

@@ -11,6 +11,7 @@ import pytest
 pytestmark = [pytest.mark.long, pytest.mark.heavy, pytest.mark.timeout(900)]
 
 
+@pytest.mark.promise("P4")
 def test_a_late_worker_joins_and_a_killed_one_comes_back(cluster: Callable, stop: Callable) -> None:
     made = cluster()
     server, chief = made.start("ps"), made.start("chief")
@@ -27,6 +28,7 @@ def test_a_late_worker_joins_and_a_killed_one_comes_back(cluster: Callable, stop
     assert chief.steps() == sorted(chief.steps())
 
 
+@pytest.mark.promise("P4")
 def test_a_killed_chief_goes_on_from_the_live_variables(
     cluster: Callable, stop: Callable, tmp_path: pathlib.Path
 ) -> None:
@@ -49,6 +51,7 @@ def test_a_killed_chief_goes_on_from_the_live_variables(
     assert (tmp_path / f"run/model.ckpt-{last}.index").exists()
 
 
+@pytest.mark.promise("P5")
 def test_a_worker_that_is_slow_to_end_keeps_its_server(cluster: Callable, stop: Callable) -> None:
     """The server's grace is 3 s here; on a busy machine a worker can need more after its last step."""
     made = cluster()
@@ -59,6 +62,7 @@ def test_a_worker_that_is_slow_to_end_keeps_its_server(cluster: Callable, stop: 
     assert server.end() == 0
 
 
+@pytest.mark.promise("P3")
 def test_a_killed_server_that_comes_back_is_filled_from_the_checkpoint(
     cluster: Callable, stop: Callable
 ) -> None:
@@ -79,6 +83,7 @@ def test_a_killed_server_that_comes_back_is_filled_from_the_checkpoint(
     assert back.end() == 0
 
 
+@pytest.mark.promise("P3")
 def test_a_server_that_stays_away_is_named_and_the_others_end(cluster: Callable) -> None:
     made = cluster(stall_timeout=30.0)
     server, chief, worker = made.start("ps"), made.start("chief"), made.start("worker")
@@ -91,6 +96,7 @@ def test_a_server_that_stays_away_is_named_and_the_others_end(cluster: Callable)
         assert "Ending with status 1" in process.log()
 
 
+@pytest.mark.promise("P4")
 def test_another_runs_variables_are_not_taken(
     cluster: Callable, stop: Callable, tmp_path: pathlib.Path
 ) -> None:
@@ -107,6 +113,7 @@ def test_another_runs_variables_are_not_taken(
     assert server.end() == 0
 
 
+@pytest.mark.promise("P8")
 def test_a_taken_port_is_refused(cluster: Callable) -> None:
     made = cluster(workers=0)
     server = made.start("ps")

@@ -32,6 +32,7 @@ def mean_gradient_steps(weights: np.ndarray, shards: list[np.ndarray], rate: flo
     return weights, steps
 
 
+@pytest.mark.promise("P4")
 def test_a_replica_that_is_through_does_not_hold_up_the_others(
     cluster: Callable[..., Cluster], tmp_path: pathlib.Path
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_replica_that_is_through_does_not_hold_up_the_others(
     np.testing.assert_allclose(tf.train.load_variable(run, "weights"), expected, atol=1e-5)
 
 
+@pytest.mark.promise("P4")
 def test_a_worker_that_is_killed_ends_the_others_in_time(cluster: Callable[..., Cluster]) -> None:
     made = cluster(sync_replicas=True, stall_timeout=30.0)
     made.start("ps")
@@ -68,6 +70,7 @@ def test_a_worker_that_is_killed_ends_the_others_in_time(cluster: Callable[..., 
     assert chief.end() == 1
 
 
+@pytest.mark.promise("P4")
 def test_a_worker_that_comes_back_in_time_takes_part_again(
     cluster: Callable[..., Cluster], stop: Callable[[], None]
 ) -> None:

@@ -13,6 +13,7 @@ from yt8m.lazy import tf
 pytestmark = [pytest.mark.long, pytest.mark.heavy, pytest.mark.timeout(900)]
 
 
+@pytest.mark.promise("P5")
 def test_all_train_read_their_own_records_once_and_end(cluster: Callable, tmp_path: pathlib.Path) -> None:
     made = cluster(
         workers=2, servers=2, epochs=3, stall_timeout=120, checkpoints={"save_checkpoint_steps": 5}

@@ -1,0 +1,78 @@
+"""What a parameter server and a late worker decide, without a cluster."""
+
+from __future__ import annotations
+
+import pathlib
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+from clusters import free_addresses
+
+from yt8m.deploy.cluster import PS, ClusterConfig
+from yt8m.errors import UsageError
+from yt8m.runner.cluster import note, parameter_server, server
+from yt8m.runner.cluster.creators import StoppedWaiting, WorkerCreator
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """Where somebody takes connections."""
+    with socket.create_server(("localhost", 0)) as there:
+        yield f"localhost:{there.getsockname()[1]}"
+
+
+def heard(workers: list[str]) -> tuple[parameter_server._Heard, Callable[[int], str]]:
+    cluster = ClusterConfig(("chief:1", *workers), ("ps:1",), PS)
+    return parameter_server._Heard(cluster, grace_seconds=0.0), cluster.replica_name
+
+
+@pytest.mark.promise("P5")
+def test_a_server_ends_when_all_are_done() -> None:
+    server, name = heard(["worker:1"])
+    assert not server.is_over()
+    server.add(name(1))
+    assert not server.is_over()
+    server.add(name(0))
+    assert server.is_over()
+
+
+@pytest.mark.promise("P5")
+def test_a_server_waits_for_a_worker_that_lives_and_for_no_other(address: str) -> None:
+    (gone,) = free_addresses(1)
+    server, name = heard([address, gone])
+    server.add(name(0))
+    assert not server.is_over()  # the grace has gone, but one still runs
+    server.add(name(1))
+    assert server.is_over()
+
+
+@pytest.mark.promise("P4")
+def test_a_worker_takes_up_the_variables_of_the_run_while_it_lasts(tmp_path: pathlib.Path) -> None:
+    """Not those of another run, not without a chief's note, and not after the end."""
+
+    class Context:
+        class config:  # noqa: N801 - stands for an attribute
+            model_dir = str(tmp_path)
+
+    live: set[str] = set()
+    creator = WorkerCreator("", None, Context(), lambda: False)  # type: ignore[arg-type]
+    creator._is_live = lambda _, run: run in live  # type: ignore[method-assign]
+    assert not creator._is_ready(None)
+    ours = note.begin(str(tmp_path))
+    live.add("another run")
+    assert not creator._is_ready(None)
+    live.add(ours.run)
+    assert creator._is_ready(None)
+    note.end(str(tmp_path), ours, 7)
+    with pytest.raises(StoppedWaiting, match="had ended at step 7"):
+        creator._is_ready(None)
+    assert note.begin(str(tmp_path)).run == ours.run  # the chief has come again: the run goes on
+    assert creator._is_ready(None)
+
+
+@pytest.mark.promise("P8")
+def test_a_taken_port_is_named(address: str) -> None:
+    cluster = ClusterConfig((address, "localhost:1"), ("localhost:2",))
+    with pytest.raises(UsageError, match=f"chief cannot listen on {address}.*in use"):
+        server.start(cluster)
