@@ -35,30 +35,28 @@ def export_saved_model(
     *,
     moving_average_decay: float = 0.0,
     weights: str = "float32",
+    default: str = RECORDS,
     describe: Callable[[str, int], None] | None = None,
 ) -> str:
-    default: str = (RECORDS,)
     """Writes `folder`, a SavedModel of the weights in `checkpoint`; whole or not at all.
 
     Signature `records`: `example_bytes` string [B] (serialized records, as in the training files)
     to `video_id` string [B], `class_indexes` int32 [B, k] best first, `predictions` float32 [B, k].
 
-    Args:
-      folder: a local path.
     Signature `mediapipe`: `rgb_and_audio` float32 [B, T, D], features side by side as they are before
     quantising, and `num_frames` int32 [B, 1] or [B] (one for all where B is 1) to `predictions` float32
-    Args:
-      folder: local or gs://.
     [B, C]. Later frames count for nothing. A model of videos takes the mean of the frames.
 
+    Args:
+      folder: local or gs://.
       checkpoint: of the model.
       reader: parses the records.
       modeler: the model.
       moving_average_decay: above 0 where the run kept averages, which are taken then.
       weights: how they are stored: float32, float16 or int8.
+      default: which of the two is `serving_default` too, which most programs ask for.
       describe: called with the folder as it is written and the number of parameters, to put a
         description beside the model.
-      default: which of the two is `serving_default` too, which most programs ask for.
 
     Returns:
       `folder`.
@@ -73,10 +71,6 @@ def export_saved_model(
         if describe is not None:
             describe(part, model.parameters)
     return folder
-
-
-def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]) -> Any:
-    """A SignatureDef, filled by hand: TensorFlow's own helpers are deprecated and say so in the log."""
 
 
 def _signatures(reader: RecordParser, modeler: VideoModeler) -> dict[str, Any]:
@@ -115,6 +109,9 @@ def _masked(frames: tf.Tensor, given: tf.Tensor, has_frames: bool) -> tuple[tf.T
         raw = tf.math.divide_no_nan(tf.reduce_sum(raw, 1), tf.cast(counts, tf.float32)[:, tf.newaxis])
     return raw, counts
 
+
+def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]) -> Any:
+    """A SignatureDef, filled by hand: TensorFlow's own helpers are deprecated and say so in the log."""
     signature = tf.MetaGraphDef().signature_def[RECORDS]
     signature.method_name = tf.saved_model.signature_constants.PREDICT_METHOD_NAME
     for infos, tensors in ((signature.inputs, inputs), (signature.outputs, outputs)):
@@ -135,15 +132,15 @@ def _save(session: tf.Session, folder: str, signatures: Mapping[str, Any]) -> No
 
 @contextlib.contextmanager
 def replaced_folder(folder: str) -> Iterator[str]:
-    In a bucket the files are sent once they are whole, see `sending.replaced_folder`.
     """A new, not yet existing path to write to; on success it takes the place of `folder` by renaming.
+
+    A reader sees the old folder or the new one whole. What an earlier, killed call left is cleared first.
+    In a bucket the files are sent once they are whole, see `sending.replaced_folder`.
+    """
     if storage.is_remote(folder):
         with sending.replaced_folder(folder) as part:
             yield part
         return
-
-    A reader sees the old folder or the new one whole. What an earlier, killed call left is cleared first.
-    """
     partial, old = f"{folder}.partial", f"{folder}.old"
     os.makedirs(os.path.dirname(folder) or ".", exist_ok=True)
     if os.path.isdir(old) and not os.path.isdir(folder):
