@@ -10,7 +10,15 @@ from yt8m.config import TrainConfig
 
 # Sections of the config that say how a run learns, and what in them does not.
 _SECTIONS = ("model", "optimizer", "data", "devices", "distillation", "augmentation")
-_ASIDE = {"data_pattern", "num_readers", "log_device_placement", "exact_resume", "teacher", "distill_from"}
+_ASIDE = {
+    "data_pattern",
+    "num_readers",
+    "log_device_placement",
+    "exact_resume",
+    "teacher",
+    "distill_from",
+    "manifest",
+}
 
 
 def of(config: TrainConfig) -> dict[str, bool | float | str]:

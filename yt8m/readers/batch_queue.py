@@ -50,6 +50,7 @@ class BatchQueue:
     Attributes:
       reader: parses the records.
       batch_size: examples per tower and step.
+      num_epochs: passes over the files; None for no end.
       tolerance: reads on past bad records and counts them; None where the first one is an error.
       records, expected_records: those of one epoch, as counted and as they should be; None where the
         examples of an epoch are not known.
@@ -88,7 +89,7 @@ class BatchQueue:
         self.reader = reader
         self.batch_size = at_least_one("batch_size", batch_size)
         self._patterns = [pattern] if isinstance(pattern, str) else list(pattern)
-        self._num_epochs = None if num_epochs is None else at_least_one("num_epochs", num_epochs)
+        self.num_epochs = None if num_epochs is None else at_least_one("num_epochs", num_epochs)
         self._shuffle = shuffle
         self._shuffle_buffer = at_least_one("shuffle_buffer", shuffle_buffer or self._default_buffer())
         self._num_readers = at_least_one("num_readers", num_readers)
@@ -189,7 +190,7 @@ class BatchQueue:
           batch_size: examples in a batch.
         """
         self._staged = staging_for(self._patterns, self._num_readers)
-        records = self._records(tuning.some(files)).repeat(self._num_epochs)
+        records = self._records(tuning.some(files)).repeat(self.num_epochs)
         parse = tf.autograph.experimental.do_not_convert(self.reader.prepare_serialized_examples)
         if getattr(self.reader, "segment_labels", False):
             batches = records.batch(_RECORDS_PER_PARSE).map(parse, tuning.parse_calls(), deterministic=True)

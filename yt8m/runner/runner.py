@@ -160,7 +160,7 @@ class Runner:
             skipped.SkippedHook(context, self.inputter),
             *([epochs.EpochHook(context, records, inputter.expected_records)] if records else []),
             *callbacks.build(self.callbacks, context),
-            *([callbacks.progress_bar(context)] if self.config.progress else []),
+            *([callbacks.progress_bar(context, inputter)] if self.config.progress else []),
             hooks.LineHook(context),
         ]
 

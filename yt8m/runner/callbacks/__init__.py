@@ -74,11 +74,11 @@ def build(config: CallbackConfig, context: Context) -> list[Any]:
     return [_make(name, context, dict(config.options.get(name, {}))) for name in names]
 
 
-def progress_bar(context: Context) -> Any:
+def progress_bar(context: Context, inputter: Any) -> Any:
     """The bar that stands for the lines on a terminal."""
     from yt8m.runner.callbacks.progress import Progress
 
-    return Progress(context)
+    return Progress(context, inputter)
 
 
 def check(mode: str, names: Sequence[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import Any
 
 from rich import progress as bars
@@ -20,14 +22,16 @@ class Progress(Callback):
 
     Args:
       context: of the run.
+      inputter: of the run; one that knows its `records` and `num_epochs` tells where the run will end.
       console: where; the error stream by default.
     """
 
-    def __init__(self, context: Context, console: Console | None = None) -> None:
+    def __init__(self, context: Context, inputter: Any = None, console: Console | None = None) -> None:
         super().__init__(context)
-        is_training = context.config.mode == "train"
-        self._total = context.config.max_steps if is_training else None
-        self._bar = _bar(console or Console(stderr=True), self._total is not None)
+        self._limit = context.config.max_steps if context.config.mode == "train" else None
+        self._of_data = _steps_of(inputter, context.config.gpu_count)
+        has_end = self._limit is not None or self._of_data is not None
+        self._bar = _bar(console or Console(stderr=True), has_end)
         self._task: bars.TaskID | None = None
         context.line.listen(self._show)
 
@@ -35,13 +39,24 @@ class Progress(Callback):
         """Starts where the run does: a resumed run's former steps say nothing of its speed."""
         if self._task is None:
             verb = _VERBS[self.context.config.mode]
-            self._task = self._bar.add_task(verb, total=self._total, completed=self.context.step, figures="")
+            step, total = self.context.step, self._end()
+            self._task = self._bar.add_task(verb, total=total, completed=step, figures="")
             self._bar.start()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Moves on."""
         if self._task is not None:
             self._bar.update(self._task, completed=self.context.step)
+
+    def _end(self) -> int | None:
+        """The last step: the limit, or where the data end; None where neither is known.
+
+        A run reads its epochs from its start on, unless it goes on where the former one was in its data.
+        """
+        if self._of_data is None:
+            return self._limit
+        before = 0 if self.context.config.exact_resume else self.context.step
+        return min(before + self._of_data, self._limit or sys.maxsize)
 
     def close(self) -> None:
         """Leaves the bar as it stands."""
@@ -50,6 +65,12 @@ class Progress(Callback):
     def _show(self, values: StepValues) -> None:
         if self._task is not None:
             self._bar.update(self._task, figures=_figures(values))
+
+
+def _steps_of(inputter: Any, towers: int) -> int | None:
+    """Steps of all its epochs."""
+    records, epochs = getattr(inputter, "records", None), getattr(inputter, "num_epochs", None)
+    return math.ceil(records * epochs / (inputter.batch_size * towers)) if records and epochs else None
 
 
 def _bar(console: Console, has_end: bool) -> bars.Progress:
