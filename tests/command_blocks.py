@@ -35,6 +35,7 @@ _OTHERS = {
     "head",
     "source",
     "curl",
+    "tensorboard",
     "kill",
     "wait",
 }
