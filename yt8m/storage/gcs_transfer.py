@@ -67,8 +67,8 @@ def fetch(path: str, local: str) -> None:
     with LocalStore().write_atomic(local, "wb") as file:
         blob = download(path, file)
         file.flush()
-    if blob.updated is not None:
-        os.utime(local, (blob.updated.timestamp(),) * 2)
+        if blob.updated is not None:
+            os.utime(file.fileno(), (blob.updated.timestamp(),) * 2)
 
 
 def generation_of(path: str) -> int:

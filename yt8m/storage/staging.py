@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from yt8m.errors import RunError, UsageError
 from yt8m.storage import is_remote, settings
-from yt8m.storage.local import named
+from yt8m.storage.local import LocalStore
 from yt8m.storage.workspace import workspace
 
 _AT_ONCE = 4
@@ -47,6 +47,8 @@ class Stage:
         self._turns = threading.Semaphore(_AT_ONCE)
         self._changed = threading.Condition()
         self._coming: dict[str, Future[_Shard]] = {}
+        self._demanded: list[str] = []
+        self._targets: dict[str, str] = {}  # files in the cache of what was announced and not yet taken
         self._reserved: dict[str, int] = {}  # bytes of what is being fetched
         self._reading: dict[str, _Shard] = {}  # by path, the last taken at the end
 
@@ -68,11 +70,15 @@ class Stage:
             while True:
                 with self._changed:
                     coming = self._begin(path)
-                shard = coming.result()
-                with self._changed:
-                    self._coming.pop(path, None)
-                with contextlib.suppress(FileNotFoundError):  # another process evicted it just now
-                    return self._hold(path, shard)
+                    self._demanded.append(path)
+                try:
+                    shard = coming.result()
+                    with contextlib.suppress(FileNotFoundError):  # evicted by another process just now
+                        return self._hold(path, shard)
+                finally:
+                    with self._changed:
+                        self._demanded.remove(path)
+                        self._forget(path)
         except UsageError as error:  # no permission: the run is under way, and ends
             self.failure = RunError(str(error))
             raise
@@ -98,8 +104,8 @@ class Stage:
     def _hold(self, path: str, shard: _Shard) -> str:
         """Gives the file a name of this process' own, and lets go of the one taken longest ago."""
         own = os.path.join(workspace(), "shards", path.removeprefix("gs://"))
-        with self._changed, named("use", own):
-            os.makedirs(os.path.dirname(own), exist_ok=True)
+        with self._changed:
+            LocalStore().makedirs(os.path.dirname(own))
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(own)
             os.link(shard.path, own)
@@ -122,6 +128,8 @@ class Stage:
 
         version, size = gcs_transfer.version_of(path)
         target = os.path.join(self._folder, f"{path.removeprefix('gs://')}@{version}")
+        with self._changed:
+            self._targets[path] = target
         if not os.path.exists(target):
             self._reserve(path, size)
             try:
@@ -156,36 +164,40 @@ class Stage:
         return sum(size for _, size, _ in self._cached())
 
     def _cached(self) -> Iterator[tuple[str, int, float]]:
-        """(path, bytes, time of last use) of each whole file, and of what killed processes left."""
+        """(path, bytes, time of last use) of what is there, but for what is being fetched."""
+        fetched = {self._targets.get(path) for path in self._reserved}
         for here, _, names in os.walk(self._folder):
             for name in names:
                 with contextlib.suppress(FileNotFoundError):
                     found = os.stat(os.path.join(here, name))
-                    if name.startswith(".") and time.time() - found.st_mtime < _ORPHANED_SECONDS:
-                        continue
-                    yield os.path.join(here, name), found.st_size, found.st_atime
+                    is_young = time.time() - found.st_mtime < _ORPHANED_SECONDS
+                    path = os.path.join(here, name)
+                    if path not in fetched and not (name.startswith(".") and is_young):
+                        yield path, found.st_size, found.st_atime
 
     def _evict(self, most: int) -> None:
         """Removes what was not used for the longest time until `most` bytes are left.
 
         What was fetched ahead comes last: it is fetched again if its turn comes.
         """
-        reading = {shard.path for shard in self._reading.values()}
-        ahead = {
-            coming.result().path: path
-            for path, coming in self._coming.items()
-            if coming.done() and coming.exception() is None
-        }
+        kept = {shard.path for shard in self._reading.values()}
+        kept |= {self._targets[path] for path in self._demanded if path in self._targets}
+        ahead = {target: path for path, target in self._targets.items()}
         cached = sorted(self._cached(), key=lambda found: (found[0] in ahead, found[2]))
         total = sum(size for _, size, _ in cached)
         for path, size, _ in cached:
             if total <= most:
                 return
-            if path not in reading:
+            if path not in kept:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
-                self._coming.pop(ahead.get(path, ""), None)
+                self._forget(ahead.get(path, ""))
                 total -= size
+
+    def _forget(self, path: str) -> None:
+        """A later `take` fetches it anew."""
+        self._coming.pop(path, None)
+        self._targets.pop(path, None)
 
     def _too_small(self, path: str, size: int) -> RunError:
         held = self._held()
