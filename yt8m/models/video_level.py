@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from yt8m.lazy import tf
 from yt8m.models.base import BaseModel
+from yt8m.models.mixtures import log_odds
 from yt8m.models.names import register
 from yt8m.options import option
 from yt8m.types import ModelOutput
@@ -49,20 +50,7 @@ class MoeModel(BaseModel):
         experts = self.moe_num_mixtures
         gates = net.dense(inputs, vocab_size * (experts + 1), "gates", bias=False, l2_penalty=self.l2_penalty)
         votes = net.dense(inputs, vocab_size * experts, "experts", l2_penalty=self.l2_penalty)
-        return mixture(
+        logits = log_odds(
             tf.reshape(gates, [-1, vocab_size, experts + 1]), tf.reshape(votes, [-1, vocab_size, experts])
         )
-
-
-def mixture(gates: tf.Tensor, votes: tf.Tensor) -> ModelOutput:
-    """gates [..., E + 1] and votes [..., E], both before their softmax and sigmoid -> [...].
-
-    The logits are the log-odds of the mixture. For and against are summed apart, so that neither is
-    the rounding error of one minus the other; odds below 1e-30 are cut there.
-    """
-    gates = tf.exp(gates - tf.stop_gradient(tf.reduce_max(gates, -1, keepdims=True)))
-    chosen, dummy = gates[..., :-1], gates[..., -1]
-    in_favour = tf.reduce_sum(chosen * tf.sigmoid(votes), -1)
-    against = tf.reduce_sum(chosen * tf.sigmoid(-votes), -1) + dummy
-    logits = tf.math.log(tf.maximum(in_favour, 1e-30)) - tf.math.log(tf.maximum(against, 1e-30))
-    return ModelOutput(predictions=in_favour / (in_favour + against), logits=logits)
+        return ModelOutput(predictions=tf.sigmoid(logits), logits=logits)
