@@ -100,9 +100,19 @@ def _weighted_sum(gradients: Sequence[Gradient], factors: Sequence[Any] | None) 
 
 def scale(gradient: Gradient, factor: Any) -> Gradient:
     """`gradient * factor` of the gradient's own type, dense or sparse."""
+    return with_values(gradient, values_of(gradient) * tf.cast(factor, gradient.dtype))
+
+
+def values_of(gradient: Gradient) -> tf.Tensor:
+    """The tensor of a dense gradient, the rows of a sparse one."""
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
+def with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
+    """`gradient` with these values in place of its own."""
     if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(scale(gradient.values, factor), gradient.indices, gradient.dense_shape)
-    return gradient * tf.cast(factor, gradient.dtype)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return values
 
 
 def gradient_norms(gradients: Sequence[Gradient]) -> tf.Tensor:
@@ -113,9 +123,8 @@ def gradient_norms(gradients: Sequence[Gradient]) -> tf.Tensor:
 def _norm(gradient: Gradient) -> tf.Tensor:
     if gradient is None:
         return tf.zeros([], tf.float32)
-    values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
     # l2_loss halves the sum of squares, without a copy of the squares.
-    return tf.sqrt(2.0 * tf.nn.l2_loss(tf.cast(values, tf.float32)))
+    return tf.sqrt(2.0 * tf.nn.l2_loss(tf.cast(values_of(gradient), tf.float32)))
 
 
 def clip_gradient_norms(
@@ -135,13 +144,8 @@ def clip_gradient_norms(
         raise ValueError(f"max_norm is {max_norm}; expected a positive number")
     pairs = list(gradients_to_variables)
     if norms is None:
-        values = [_norm(gradient) for gradient, _ in pairs]
-    else:
-        values = [norms[index] for index in range(len(pairs))]
-    return [
-        (None if gradient is None else scale(gradient, max_norm / tf.maximum(norm, max_norm)), variable)
-        for (gradient, variable), norm in zip(pairs, values, strict=True)
-    ]
+        norms = gradient_norms([gradient for gradient, _ in pairs])
+    return _scaled(pairs, max_norm / tf.maximum(norms, max_norm))
 
 
 def clip_by_global_norm(
@@ -158,4 +162,22 @@ def clip_by_global_norm(
     if norms is None:
         norms = gradient_norms([gradient for gradient, _ in pairs])
     factor = max_norm / tf.maximum(tf.norm(norms), max_norm)
-    return [(None if gradient is None else scale(gradient, factor), variable) for gradient, variable in pairs]
+    return _scaled(pairs, tf.fill([len(pairs)], factor))
+
+
+def _scaled(pairs: GradientsAndVariables, factors: tf.Tensor) -> list[tuple[Gradient, Any]]:
+    """Each gradient times its factor [V]; where all factors are 1, as in most steps, untouched."""
+    there = [index for index, (gradient, _) in enumerate(pairs) if gradient is not None]
+    if not there:
+        return list(pairs)
+    plain = [values_of(pairs[index][0]) for index in there]
+
+    def scaled() -> list[tf.Tensor]:
+        return [tf.cast(factors[i], part.dtype) * part for i, part in zip(there, plain, strict=True)]
+
+    kept = tf.nest.flatten(tf.cond(tf.reduce_all(tf.equal(factors, 1.0)), lambda: plain, scaled))
+    found = list(pairs)
+    for index, before, after in zip(there, plain, kept, strict=True):
+        after.set_shape(before.shape)
+        found[index] = (with_values(pairs[index][0], after), pairs[index][1])
+    return found

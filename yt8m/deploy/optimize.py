@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from yt8m.deploy.clones import Clone
-from yt8m.deploy.gradients import check_same_variables, combine_gradients
+from yt8m.deploy.gradients import check_same_variables, combine_gradients, values_of, with_values
 from yt8m.deploy.objectives import Objective, Share, clone_gradients, gathered
 from yt8m.lazy import tf
 
@@ -110,21 +110,11 @@ def _unless_empty(weight: Any, pairs: Sequence[tuple[Any, Any]]) -> list[tuple[A
 
     A branch passes gradients through untouched; a product would go over them once more and keep a NaN.
     """
-    dense = [_values(gradient) for gradient, _ in pairs if gradient is not None]
+    dense = [values_of(gradient) for gradient, _ in pairs if gradient is not None]
     if not dense or (not tf.is_tensor(weight) and weight):
         return list(pairs)
     kept = tf.cond(tf.not_equal(weight, 0), lambda: dense, lambda: [tf.zeros_like(part) for part in dense])
     for before, after in zip(dense, kept := tf.nest.flatten(kept), strict=True):
         after.set_shape(before.shape)
     left = iter(kept)
-    return [(None if old is None else _with_values(old, next(left)), variable) for old, variable in pairs]
-
-
-def _values(gradient: Any) -> tf.Tensor:
-    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-
-
-def _with_values(gradient: Any, values: tf.Tensor) -> Any:
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return values
+    return [(None if old is None else with_values(old, next(left)), variable) for old, variable in pairs]
