@@ -63,14 +63,14 @@ class DbofModel(NormalisedModel, ClassifiedModel):
         rows = tf.reshape(sampled, [-1, sampled.shape[-1]])
         if self.dbof_add_batch_norm:
             rows = net.batch_norm(rows, "input_bn", mask)
-        units = self._layer(net, rows, self.dbof_cluster_size, "cluster", mask)
-        pooled = self._pool(net, tf.reshape(units, [-1, self.iterations, self.dbof_cluster_size]))
+        scores = self._scores(net, rows, self.dbof_cluster_size, "cluster", mask)
+        pooled = self._pool(net, tf.reshape(scores, [-1, self.iterations, self.dbof_cluster_size]))
         apart = self.dbof_pooling_method == "none"
-        hidden = self._layer(net, pooled, self.dbof_hidden_size, "hidden1", mask if apart else valid)
-        output = self.classify(net, hidden, vocab_size)
+        hidden = self._scores(net, pooled, self.dbof_hidden_size, "hidden1", mask if apart else valid)
+        output = self.classify(net, self._activate(hidden), vocab_size)
         return of_videos(output, self.iterations, tf.reduce_mean) if apart else output
 
-    def _layer(self, net: Net, inputs: tf.Tensor, units: int, name: str, mask: tf.Tensor) -> tf.Tensor:
+    def _scores(self, net: Net, inputs: tf.Tensor, units: int, name: str, mask: tf.Tensor) -> tf.Tensor:
         features = int(inputs.shape[-1])
         spread = tf.random_normal_initializer(stddev=1 / math.sqrt(features))
         outputs = precision.product(inputs, net.variable(f"{name}_weights", [features, units], spread))
@@ -78,12 +78,19 @@ class DbofModel(NormalisedModel, ClassifiedModel):
             outputs = net.batch_norm(outputs, f"{name}_bn", mask)
         else:
             outputs += net.variable(f"{name}_biases", [units], tf.random_normal_initializer(stddev=0.01))
-        return getattr(tf.nn, self.dbof_activation)(outputs)
+        return outputs
 
-    def _pool(self, net: Net, units: tf.Tensor) -> tf.Tensor:
-        """units [B, S, K] -> [B, K]; [B * S, K] where nothing is pooled."""
+    def _activate(self, scores: tf.Tensor) -> tf.Tensor:
+        return getattr(tf.nn, self.dbof_activation)(scores)
+
+    def _pool(self, net: Net, scores: tf.Tensor) -> tf.Tensor:
+        """Scores [B, S, K] before their activation -> units [B, K]; [B * S, K] where nothing is pooled."""
         if self.dbof_pooling_method == "max":
-            return tf.reduce_max(units, 1)
+            # No activation ever falls, so that only the largest scores need it. The kernel for pictures has
+            # the faster gradient; where frames tie (one drawn twice), it goes to the first.
+            best = tf.nn.max_pool2d(scores[:, :, tf.newaxis, :], [scores.shape[1], 1], 1, "VALID")
+            return self._activate(tf.squeeze(best, [1, 2]))
+        units = self._activate(scores)
         if self.dbof_pooling_method == "average":
             return tf.reduce_mean(units, 1)
         if self.dbof_pooling_method == "attention":
