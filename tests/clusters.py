@@ -29,6 +29,12 @@ def free_addresses(count: int) -> list[str]:
         return [f"localhost:{each.getsockname()[1]}" for each in sockets]
 
 
+def environment_for(variables: dict[str, str]) -> dict[str, str]:
+    """The environment of a process that finds the project and its tests, and holds no line back."""
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests/runner/cluster")))
+    return {**os.environ, "PYTHONPATH": paths, "PYTHONUNBUFFERED": "1", **variables}
+
+
 class Process:
     """One process, and the lines that it has printed on either stream."""
 
@@ -95,6 +101,18 @@ class Process:
         self._popen.kill()
         self._popen.wait()
 
+    def poll(self) -> int | None:
+        """The exit status, where it has ended."""
+        return self._popen.poll()
+
+    def resident_bytes(self) -> int:
+        """How much memory it has; 0 where it has just ended."""
+        try:
+            pages = int(pathlib.Path(f"/proc/{self._popen.pid}/statm").read_text().split()[1])
+        except (OSError, IndexError):
+            return 0
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
     def send_signal(self, number: int) -> None:
         """A signal that it may answer."""
         self._popen.send_signal(number)
@@ -109,7 +127,13 @@ class Process:
         self._drain()
         self._popen.stdout.close()
 
+    def whole_log(self) -> str:
+        """The last lines of a process that has ended."""
+        self._drain()
+        return self.log()
+
     def log(self) -> str:
+        """The last lines read."""
         return "\n".join(self.lines[-40:])
 
 
@@ -129,14 +153,8 @@ class Cluster:
             "cluster": {job: tasks for job, tasks in self.jobs.items() if tasks},
             "task": {"type": role, "index": index},
         }
-        paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests/runner/cluster")))
-        environment = {
-            **os.environ,
-            "PYTHONPATH": paths,
-            "PYTHONUNBUFFERED": "1",
-            "TF_CONFIG": json.dumps(spec),
-        }
-        process = Process(f"{role} {index}", [*self._command, *words], {**environment, **variables})
+        environment = environment_for({"TF_CONFIG": json.dumps(spec), **variables})
+        process = Process(f"{role} {index}", [*self._command, *words], environment)
         self._started.append(process)
         return process
 
