@@ -13,8 +13,8 @@ import pytest
 from command_blocks import ROOT, Block
 
 from yt8m import cli
-from yt8m.tools.sample_data.config import SampleConfig
-from yt8m.tools.sample_data.output import generate
+
+PAGES_WITH_SHELL = sorted({block.page for block in command_blocks.every_block("sh")})
 
 
 @pytest.mark.parametrize("page", command_blocks.PAGES, ids=lambda page: page.name)
@@ -82,13 +82,9 @@ def test_every_command_is_told_somewhere() -> None:
 @pytest.mark.long
 @pytest.mark.heavy
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("page", sorted({block.page for block in command_blocks.every_block("sh")}), ids=str)
+@pytest.mark.parametrize("page", PAGES_WITH_SHELL, ids=lambda page: page.name)
 def test_the_commands_for_a_shell_run(page: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """A page's blocks one after the other, in a folder with small data of every kind."""
-    for level in ("video", "frame", "segment"):
-        generate(
-            SampleConfig(f"{tmp_path}/data", level, 64, 32, 32, num_classes=30, shards=2, max_frames=120)
-        )
+    """A page's blocks one after the other, in a folder with the page's Python files and the recipes."""
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     for name, code in command_blocks.files_of(page).items():
         (tmp_path / name).write_text(code)

@@ -41,7 +41,8 @@ def test_model_loss_and_callback_train_together(folder: pathlib.Path) -> None:
     assert train.main([*words, "--train_data_pattern=data/frame/train/*", "--feature_names=rgb,audio"]) == 0
     gaps = [float(line.split(",")[1]) for line in (folder / "gaps.csv").read_text().splitlines()]
     assert len(gaps) < 30
-    assert max(gaps[:-2], default=0) <= 0.5 < gaps[-2]  # a line is given out behind the step: one more follows
+    # A line is given out behind its step, so one more step follows.
+    assert max(gaps[:-2], default=0) <= 0.5 < gaps[-2]
     assert (
         evaluation.main(["--train_dir=run", "--run_once", "--eval_data_pattern=data/frame/validate/*"]) == 0
     )
