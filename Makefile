@@ -9,18 +9,21 @@ RUNNABLE := $(VENV)/.runnable
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 RECIPES_ARGS ?=
+MINUTES ?= 20
+SEED ?= 0
 
 # Any Python 3.10 to 3.13 that can make a virtual environment; `make venv PYTHON=...` takes another.
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3.10 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test test-all lint format bench recipes pictures clean
+.PHONY: help venv demo test test-all soak lint format bench recipes pictures clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
 	@echo 'make demo    sample data, a model trained on two towers, its figures and predictions, in demo/'
 	@echo 'make test    format, lint, types, layers, tests'
 	@echo 'make test-all  the same, with the clusters of killed processes and the longest runs'
+	@echo 'make soak    training, evaluation, inference and a cluster, killed at random for MINUTES=20, counted at the end'
 	@echo 'make lint    all of that but the tests'
 	@echo 'make format  put the code into format'
 	@echo 'make bench   speeds, as ratios to bare matmuls timed in the same run; BENCH_ARGS=--rows=... for some'
@@ -69,6 +72,9 @@ test: lint
 
 test-all: lint
 	$(BIN)/pytest -n 2 $(PYTEST_ARGS)
+
+soak: $(INSTALLED)
+	PYTHONPATH=.:tests $(BIN)/python tests/soak.py --minutes=$(MINUTES) --seed=$(SEED)
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
