@@ -16,7 +16,7 @@ SEED ?= 0
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3.10 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test test-all soak lint format bench recipes pictures clean
+.PHONY: help venv demo test test-all soak lint format bench bench-gpu recipes pictures clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
@@ -27,6 +27,7 @@ help:
 	@echo 'make lint    all of that but the tests'
 	@echo 'make format  put the code into format'
 	@echo 'make bench   speeds, as ratios to bare matmuls timed in the same run; BENCH_ARGS=--rows=... for some'
+	@echo 'make bench-gpu  training on a GPU, in examples a second and as a share of the peak of its chip'
 	@echo 'make recipes every model trained small on sample data, its figure checked against its recipe and docs/models.md'
 	@echo 'make pictures the pictures of the README, from its own commands; needs chromium'
 	@echo 'make clean   remove what the other targets made, except $(VENV)'
@@ -82,6 +83,9 @@ format: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks --json bench.json $(BENCH_ARGS)
+
+bench-gpu: $(INSTALLED)
+	$(BIN)/python -m benchmarks.gpu $(BENCH_ARGS)
 
 recipes: $(INSTALLED)
 	$(BIN)/python -m recipes $(RECIPES_ARGS)

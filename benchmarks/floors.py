@@ -15,16 +15,17 @@ class Floor:
     Args:
       products: in order.
       steps: steps in a sample.
+      precision: of operands and results; the operands are there in it already.
     """
 
-    def __init__(self, products: Sequence[Product], steps: int = 20) -> None:
+    def __init__(self, products: Sequence[Product], steps: int = 20, precision: str = "float32") -> None:
         self._steps = steps
         with tf.Graph().as_default():
             with tf.variable_scope("", reuse=tf.AUTO_REUSE):
                 elements: list[tf.Tensor] = []
                 for product in products:
                     with tf.control_dependencies(elements[-1:]):
-                        elements.append(_element(product))
+                        elements.append(_element(product, tf.as_dtype(precision)))
             # An element of each: a product that nothing looks at is not computed.
             self._fetch = tf.add_n(elements)
             self._session = tf.Session()
@@ -43,26 +44,28 @@ class Floor:
             self._session.run(self._fetch)
 
 
-def _element(product: Product) -> tf.Tensor:
+def _element(product: Product, dtype: tf.DType) -> tf.Tensor:
     """Runs a product; gives one element of it."""
     parallel = [product.side_by_side] if product.side_by_side else []
-    left = _held([*parallel, product.rows, product.inner])
-    right = _held([*parallel, product.inner, product.columns])
+    left = _held([*parallel, product.rows, product.inner], dtype)
+    right = _held([*parallel, product.inner, product.columns], dtype)
     if product.in_turn == 1:
-        return tf.reshape(tf.matmul(left, right), [-1])[0]
+        return tf.cast(tf.reshape(tf.matmul(left, right), [-1])[0], tf.float32)
 
     def step(time: tf.Tensor, element: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         # The element goes into the next operand, so that no two run at once and none is hoisted out.
-        return time + 1, tf.matmul(left + 1e-30 * element, right)[0, 0]
+        operand = left + tf.cast(1e-30 * element, dtype)
+        return time + 1, tf.cast(tf.matmul(operand, right)[0, 0], tf.float32)
 
     return tf.while_loop(lambda time, _: time < product.in_turn, step, [tf.constant(0), tf.zeros([])])[1]
 
 
-def _held(shape: list[int]) -> tf.Tensor:
+def _held(shape: list[int], dtype: tf.DType) -> tf.Tensor:
     """A matrix that is there already; products of one shape share theirs."""
     variable = tf.get_variable(
         f"held_{'x'.join(map(str, shape))}",
         shape,
+        dtype,
         initializer=tf.random_normal_initializer(),
         use_resource=True,
     )

@@ -35,9 +35,10 @@ def dense(
     return products
 
 
-def mixture(rows: int, inputs: int, experts: int = 2) -> list[Product]:
+def mixture(rows: int, inputs: int, experts: int = 2, *, to_input: bool = True) -> list[Product]:
     """The mixture-of-experts classifier: gates (one dummy more than experts) and experts."""
-    return dense(rows, inputs, CLASSES * (experts + 1)) + dense(rows, inputs, CLASSES * experts)
+    gates = dense(rows, inputs, CLASSES * (experts + 1), to_input=to_input)
+    return gates + dense(rows, inputs, CLASSES * experts, to_input=to_input)
 
 
 def dbof(batch: int) -> list[Product]:
@@ -72,3 +73,16 @@ def net_vlad(batch: int) -> list[Product]:
         products.append(Product(FRAMES, features, clusters, side_by_side=batch))
     described = RGB * 256 + AUDIO * 128
     return [*products, *dense(batch, described, 1024), *dense(batch, 1024, 1024), *mixture(batch, 1024)]
+
+
+def transformer(
+    batch: int, layers: int = 2, size: int = 512, wide: int = 2048, heads: int = 8
+) -> list[Product]:
+    """Self-attention among 300 frames, mixture on the mean frame."""
+    rows, head = batch * FRAMES, size // heads
+    products = dense(rows, FEATURES, size, to_input=False)
+    for _ in range(layers):
+        products += 4 * dense(rows, size, size) + dense(rows, size, wide) + dense(rows, wide, size)
+        products += 2 * [Product(FRAMES, head, FRAMES, side_by_side=batch * heads)]  # scores; back to shares
+        products += 4 * [Product(FRAMES, FRAMES, head, side_by_side=batch * heads)]
+    return products + mixture(batch, size)

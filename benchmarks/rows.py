@@ -30,28 +30,27 @@ class Row:
     peak_mb: float | None = None
 
 
-def _logistic(training: bool) -> Floor:
-    return Floor(
-        products.dense(BATCH, products.FEATURES, products.CLASSES, training=training, to_input=False)
-    )
+def _train_videos(
+    model: str, needed: Sequence[products.Product], precision: str = "float32"
+) -> Callable[[int], Measured]:
+    """A row of a model on videos."""
 
+    def measure(repeats: int) -> Measured:
+        floor = Floor(needed, precision=precision)
+        return runs.train(runs.video_data(BATCH), model, repeats, floor, precision=precision)
 
-def _train_logistic(repeats: int) -> Measured:
-    return runs.train(runs.video_data(BATCH), "LogisticModel", repeats, _logistic(training=True))
-
-
-def _evaluate_logistic(repeats: int) -> Measured:
-    return runs.evaluate(runs.video_data(BATCH), "LogisticModel", repeats, _logistic(training=False))
+    return measure
 
 
 def _train_frames(
-    model: str, batch: int, needed: Sequence[products.Product] = ()
+    model: str, batch: int, needed: Sequence[products.Product] = (), precision: str = "float32"
 ) -> Callable[[int], Measured]:
     """A row of a large model on frames: few steps, since each takes a second or more."""
 
     def measure(repeats: int) -> Measured:
-        floor = Floor(needed, steps=2) if needed else None
-        return runs.train(runs.frame_data(batch), model, repeats, floor, steps=runs.FEW_STEPS)
+        floor = Floor(needed, steps=2, precision=precision) if needed else None
+        data, steps = runs.frame_data(batch), runs.FEW_STEPS
+        return runs.train(data, model, repeats, floor, steps=steps, precision=precision)
 
     return measure
 
@@ -60,18 +59,56 @@ def _train_frame_logistic(repeats: int) -> Measured:
     return runs.train(runs.frame_data(), "FrameLevelLogisticModel", repeats)
 
 
+def _train_without_floor(repeats: int) -> Measured:
+    return runs.train(runs.video_data(BATCH), "LogisticModel", repeats)
+
+
+def _train_beside(repeats: int) -> Measured:
+    return runs.train_beside(runs.video_data(BATCH), "LogisticModel", repeats)
+
+
+def _evaluate_logistic(repeats: int) -> Measured:
+    needed = products.dense(BATCH, products.FEATURES, products.CLASSES, training=False)
+    return runs.evaluate(runs.video_data(BATCH), "LogisticModel", repeats, Floor(needed))
+
+
+_LOGISTIC = products.dense(BATCH, products.FEATURES, products.CLASSES, to_input=False)
+_MIXTURE = products.mixture(BATCH, products.FEATURES, to_input=False)
+_LSTM, _GRU = products.recurrent(32, 1024, gates=(4,)), products.recurrent(32, 1200, gates=(2, 1))
+
+# With floors in float32, and in bfloat16: models on videos, and models on frames with the videos of a batch.
+_VIDEO_MODELS = {"LogisticModel": (_LOGISTIC, 0.70, 0.58), "MoeModel": (_MIXTURE, 0.68, 0.55)}
+_FRAME_MODELS = {
+    "DbofModel": (64, products.dbof(64), 0.62, 0.55),
+    "NetVladModel": (80, products.net_vlad(80), 0.55, None),
+    "LstmModel": (32, _LSTM, 0.50, None),
+    "GruModel": (32, _GRU, 0.50, None),
+    "TransformerModel": (32, products.transformer(32), 0.60, None),
+}
+
+
+def _training() -> dict[str, Row]:
+    """Every model with a floor, in both precisions."""
+    rows = {}
+    for model, (needed, *ratios) in _VIDEO_MODELS.items():
+        for precision, ratio in zip(("float32", "bfloat16"), ratios, strict=True):
+            rows[_name(model, precision)] = Row(_train_videos(model, needed, precision), ratio=ratio)
+    for model, (batch, needed, *ratios) in _FRAME_MODELS.items():
+        for precision, ratio in zip(("float32", "bfloat16"), ratios, strict=True):
+            rows[_name(model, precision)] = Row(_train_frames(model, batch, needed, precision), ratio=ratio)
+    return rows
+
+
+def _name(model: str, precision: str) -> str:
+    return f"train/{model}" if precision == "float32" else f"train/{model}, {precision}"
+
+
 ROWS: dict[str, Row] = {
-    "train/LogisticModel": Row(_train_logistic, ratio=0.55, peak_mb=1500),
+    **_training(),
+    "train/LogisticModel, no floor": Row(_train_without_floor, peak_mb=1200),
+    "train/LogisticModel, plain steps": Row(_train_beside, ratio=0.98),
     "train/FrameLevelLogisticModel": Row(_train_frame_logistic, rate=1500),
-    "train/DbofModel": Row(_train_frames("DbofModel", 64, products.dbof(64)), ratio=0.55),
     "train/DbofModel, no floor": Row(_train_frames("DbofModel", 64), peak_mb=2500),
-    "train/NetVladModel": Row(_train_frames("NetVladModel", 80, products.net_vlad(80)), ratio=0.5),
-    "train/LstmModel": Row(
-        _train_frames("LstmModel", 32, products.recurrent(32, 1024, gates=(4,))), ratio=0.45
-    ),
-    "train/GruModel": Row(
-        _train_frames("GruModel", 32, products.recurrent(32, 1200, gates=(2, 1))), ratio=0.45
-    ),
     "eval/LogisticModel": Row(_evaluate_logistic, rate=15_000),
     "metrics/dense": Row(metrics.dense, rate=metrics.EXAMPLES / 1.0),
     "metrics/dense with ties": Row(metrics.dense_tied),

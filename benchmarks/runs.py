@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from absl import logging
@@ -24,18 +24,35 @@ FEW_STEPS = 10  # a line of the log, no summary
 
 
 def train(
-    config: DataConfig, model: str, repeats: int, floor: Floor = None, steps: int = _TRAIN_BLOCK
+    config: DataConfig,
+    model: str,
+    repeats: int,
+    floor: Floor = None,
+    steps: int = _TRAIN_BLOCK,
+    precision: str = "float32",
+    xla: bool = False,
 ) -> Measured:
     """Steps of training, from files to the saved summaries; `steps` to a sample."""
     with tempfile.TemporaryDirectory() as folder:
-        return _timed("train", config, model, repeats, floor, folder, steps)
+        settings = runner.RunnerConfig("train", folder, precision=precision, xla=xla)
+        return _timed(settings, config, model, repeats, floor, steps)
+
+
+def train_beside(config: DataConfig, model: str, repeats: int) -> Measured:
+    """Steps of training; the floor is the step that computes neither figures nor summaries."""
+    with tempfile.TemporaryDirectory() as folder:
+        measured = Measured(config.batch_size, [], [])
+        options = {"into": measured, "steps": _TRAIN_BLOCK, "repeats": repeats}
+        settings = runner.RunnerConfig("train", folder)
+        return _watched(settings, config, model, "benchmarks.stopwatch:StepWatch", options)
 
 
 def evaluate(config: DataConfig, model: str, repeats: int, floor: Floor = None) -> Measured:
     """Steps of evaluation, metrics included, on a checkpoint of one step."""
     with tempfile.TemporaryDirectory() as folder:
         one_step(config, model, folder)
-        return _timed("eval", config, model, repeats, floor, folder, _EVAL_BLOCK)
+        settings = runner.RunnerConfig("eval", folder)
+        return _timed(settings, config, model, repeats, floor, _EVAL_BLOCK)
 
 
 def one_step(config: DataConfig, model: str, folder: str) -> None:
@@ -62,14 +79,21 @@ def video_data(batch_size: int = 1024) -> DataConfig:
 
 
 def _timed(
-    mode: str, config: DataConfig, model: str, repeats: int, floor: Floor, folder: str, steps: int
+    settings: runner.RunnerConfig, config: DataConfig, model: str, repeats: int, floor: Floor, steps: int
 ) -> Measured:
-    parts, measured = _parts(mode, config, model), Measured(config.batch_size, [], [])
-    name = "benchmarks.stopwatch:Stopwatch"
+    measured = Measured(config.batch_size, [], [])
     options = {"into": measured, "steps": steps, "repeats": repeats, "floor": floor}
-    settings = runner.RunnerConfig(mode, folder, batch_size_per_gpu=config.batch_size)
-    callbacks = runner.CallbackConfig((name,), {name: options})
+    return _watched(settings, config, model, "benchmarks.stopwatch:Stopwatch", options)
+
+
+def _watched(
+    settings: runner.RunnerConfig, config: DataConfig, model: str, watch: str, options: Mapping[str, Any]
+) -> Measured:
+    """What the callback `watch` has measured."""
+    parts = _parts(settings.mode, config, model)
+    callbacks = runner.CallbackConfig((watch,), {watch: options})
     finish(runner.build(settings, parts.inputter, parts.modeler, callbacks))
+    measured: Measured = options["into"]
     return measured
 
 

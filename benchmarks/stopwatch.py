@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -45,3 +46,40 @@ class Stopwatch(Callback):
         if self._floor:
             self._into.floors.append(self._floor())
         self._done, self._clock = 0, None
+
+
+class StepWatch(Callback):
+    """Times every step of `repeats` blocks; a sample is the mean step, its floor the median plain one.
+
+    Plain are the steps that get no line and no summary; between the two is what figures and summaries cost.
+    """
+
+    def __init__(self, context: Context, into: Measured, steps: int, repeats: int) -> None:
+        super().__init__(context)
+        self._into, self._steps, self._repeats = into, steps, repeats
+        self._done, self._clock = 0, Clock()
+        self._block: list[tuple[bool, Sample]] = []
+
+    def before_run(self, run_context: Any) -> None:
+        """Starts the clock behind the callbacks' own preparations, which are nothing."""
+        self._is_plain = not self.context.line_due
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Takes the time since the last step's end."""
+        self._done += 1
+        sample, self._clock = self._clock.sample(), Clock()
+        if self._done <= _WARM_STEPS:
+            return
+        self._block.append((self._is_plain, sample))
+        if len(self._block) == self._steps:
+            self._take()
+            if len(self._into.samples) == self._repeats:
+                run_context.request_stop()
+
+    def _take(self) -> None:
+        plain = [sample for is_plain, sample in self._block if is_plain]
+        floor = Sample(*(statistics.median(values) for values in zip(*plain, strict=True)))
+        mean = Sample(*(statistics.mean(values) for values in zip(*(s for _, s in self._block), strict=True)))
+        self._into.samples.append(mean)
+        self._into.floors.extend([floor] * (1 if self._into.floors else 2))
+        self._block = []

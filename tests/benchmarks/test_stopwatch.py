@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from tiny_workload import TinyInputter, TinyModeler, write_rows
 
+from benchmarks import gpu
 from benchmarks.floors import Floor
 from benchmarks.measure import Measured, Sample
-from benchmarks.products import Product, dense, net_vlad, recurrent
+from benchmarks.products import Product, dense, net_vlad, recurrent, transformer
 from yt8m import runner
 
 
@@ -51,3 +52,34 @@ def test_the_products_of_a_model_are_counted_whole():
     pooling = (2 + 2) * 2 * 2 * 300 * described
     layers = 3 * 2 * 2 * 1024 * (described + 1024 + 5 * 3862)
     assert operations(net_vlad(2)) == pooling + layers
+
+
+def test_plain_steps_are_the_floor_of_all_steps(tmp_path):
+    measured = Measured(8, [], [])
+    name = "benchmarks.stopwatch:StepWatch"
+    config = runner.RunnerConfig("train", str(tmp_path / "run"), batch_size_per_gpu=8, log_every_n_iter=3)
+    inputter = TinyInputter(write_rows(tmp_path / "rows.tfrecord"))
+    options = {"into": measured, "steps": 6, "repeats": 2}
+    runner.build(config, inputter, TinyModeler(), runner.CallbackConfig((name,), {name: options})).run()
+    assert (len(measured.samples), len(measured.floors)) == (2, 3)
+    assert all(ratio > 0 for ratio in measured.summary()["ratio"].values())
+
+
+def test_a_transformer_multiplies_what_its_layers_hold():
+    tokens, size, wide = 2 * 300, 512, 2048
+    layer = 3 * tokens * (4 * size * size + 2 * size * wide) + 6 * 2 * 300 * 300 * size
+    ends = 2 * tokens * 1152 * size + 3 * 2 * size * 5 * 3862
+    assert operations(transformer(2)) == 2 * (2 * layer + ends)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_floors_compute_in_either_precision(precision):
+    assert Floor([Product(4, 3, 2), Product(2, 3, 4, side_by_side=2)], 1, precision)().cpu >= 0
+
+
+def test_the_share_of_a_chips_peak():
+    assert gpu.operations([Product(2, 3, 4, side_by_side=5, in_turn=6)]) == 2 * 2 * 3 * 4 * 5 * 6
+    assert gpu.peak("NVIDIA H200", "bfloat16") == 989.4
+    assert gpu.peak("NVIDIA L4", "float32") == 60.0
+    assert gpu.peak("Unheard Of 1", "float32") is None
+    assert gpu.line("a", 1000.0, 2e9, 10.0).split() == ["a", "1,000", "2.00", "20.0%"]
