@@ -1,4 +1,4 @@
-"""`python -m benchmarks.gpu [--models DbofModel] [--xla]`: training on a GPU, against the peak of its chip."""
+"""`python -m benchmarks.gpu [--models DbofModel] [--xla]`: training on a GPU, as a share of its peak."""
 
 from __future__ import annotations
 

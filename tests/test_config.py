@@ -148,3 +148,10 @@ def test_configs_made_by_hand_are_checked_like_flags():
         TrainConfig(max_steps=1.5)
     with pytest.raises(UsageError, match="give one of them"):
         dataclasses.replace(InferenceConfig(train_dir="a"), input_model_tgz="b")
+
+
+@pytest.mark.parametrize("steps", [(5,), (0, 3), (5, 4), (1, 2, 3)])
+def test_a_trace_wants_its_first_and_last_step(steps):
+    with pytest.raises(UsageError, match="first and the last step"):
+        DeviceConfig(profile=steps)
+    assert DeviceConfig(profile=(5, 5)).profile == (5, 5)

@@ -78,11 +78,22 @@ class ModelConfig(_Checked):
 
 @dataclass(frozen=True)
 class DeviceConfig(_Checked):
-    """Towers and precision."""
+    """Towers, and how they compute."""
 
     num_gpu: int = option(1, "towers: one on each GPU, or on the CPU where there is none", minimum=1)
     precision: str = option("float32", "what the towers compute in", choices=("float32", "bfloat16"))
+    xla: bool = option(False, "compile the step with XLA; fuses what is not a product, mostly of use on GPUs")
     log_device_placement: bool = option(False, "log which device each op runs on")
+    profile: tuple[int, ...] = option((), "FIRST,LAST steps whose trace TensorBoard's profiler shows")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ordered = len(self.profile) == 2 and 1 <= self.profile[0] <= self.profile[1]
+        if self.profile and not ordered:
+            raise UsageError(
+                f"--profile={','.join(map(str, self.profile))}: give the first and the last step of the trace, "
+                "such as --profile=100,105; the first step of a run is 1."
+            )
 
 
 @dataclass(frozen=True)

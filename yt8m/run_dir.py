@@ -65,6 +65,8 @@ _BESIDE_THE_GRAPH = (
     "log_every_n_steps",
     "save_summary_steps",
     "devices.log_device_placement",
+    "devices.profile",
+    "devices.xla",
 )
 
 

@@ -211,3 +211,12 @@ def test_averages_are_evaluated_where_they_were_kept(train: Callable, data: str)
     assert (plain.exit_code, smooth.exit_code) == (0, 0)
     train(max_steps=21)  # averages switched off: the weights alone are taken up
     assert train(**once, optimizer=averaged).exit_code == 0
+
+
+def test_the_trace_of_chosen_steps(train: Callable, tmp_path: pathlib.Path) -> None:
+    config = CallbackConfig(options={"train_profile": {"first": 3, "last": 4, "folder": str(tmp_path)}})
+    assert train(config, max_steps=6).global_step == 6
+    (trace,) = (tmp_path / "plugins" / "profile").glob("*/*.xplane.pb")
+    space = trace.read_bytes()
+    assert b"MatMul" in space
+    assert b"/host:CPU" in space

@@ -14,6 +14,8 @@ _ASIDE = {
     "data_pattern",
     "num_readers",
     "log_device_placement",
+    "profile",
+    "xla",
     "exact_resume",
     "teacher",
     "distill_from",

@@ -65,6 +65,9 @@ def _options(config: TrainConfig, exporter: Exporter) -> Mapping[str, Mapping[st
     if "train_summary" in names_for("train", config.callbacks):
         told = hyper_parameters.of(config)
         options["train_summary"] = {"folder": config.log_dir, "hyper_parameters": told}
+    if config.devices.profile:
+        first, last = config.devices.profile
+        options["train_profile"] = {"first": first, "last": last, "folder": config.log_dir}
     return options
 
 
@@ -86,6 +89,7 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
         signature=_signature(config),
         input_signature=_stream(config),
         precision=config.devices.precision,
+        xla=config.devices.xla,
         log_device_placement=config.devices.log_device_placement,
         cluster=cluster,
         sync_replicas=config.distributed.sync_replicas,

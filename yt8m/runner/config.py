@@ -49,6 +49,7 @@ class RunnerConfig:
       cluster: for a training by several processes, who they are and which this one is.
       sync_replicas: the replicas of a cluster take each step together; else each steps by itself.
       precision: what the towers of a training compute products in, float32 or bfloat16.
+      xla: ops that can be are compiled together.
       stall_timeout: seconds that a process of a cluster waits for others in vain before it fails.
       stop_grace_seconds: after SIGTERM or ctrl-C, how long a step may take to end by itself.
       format_line: makes the line of the log; None for the published one of the mode.
@@ -74,6 +75,7 @@ class RunnerConfig:
     checkpoint: str = ""
     init_checkpoint: str = ""
     precision: str = "float32"
+    xla: bool = False
     log_device_placement: bool = False
     cluster: ClusterConfig | None = None
     sync_replicas: bool = False

@@ -167,6 +167,8 @@ class Runner:
     def _session_config(self) -> Any:
         config = deployment_for(self.config, quiet=True).session_config()
         config.log_device_placement = self.config.log_device_placement
+        if self.config.xla:
+            config.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
         return config
 
     def _failed(self, error: Exception) -> Outcome:

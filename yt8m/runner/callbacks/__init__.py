@@ -22,6 +22,7 @@ for _name, _class in {
     "train_accuracy": "TrainAccuracy",
     "train_summary": "TrainSummary",
     "train_export": "TrainExport",
+    "train_profile": "TrainProfile",
     "eval_basic": "EvalBasic",
     "eval_metrics": "EvalMetrics",
     "eval_speed": "EvalSpeed",
