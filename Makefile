@@ -11,12 +11,13 @@ BENCH_ARGS ?=
 RECIPES_ARGS ?=
 MINUTES ?= 20
 SEED ?= 0
+FUZZ_ARGS ?=
 
 # Any Python 3.10 to 3.13 that can make a virtual environment; `make venv PYTHON=...` takes another.
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3.10 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test test-all soak lint format bench bench-gpu recipes pictures clean
+.PHONY: help venv demo test test-all soak lint fuzz format bench bench-gpu recipes pictures clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
@@ -25,6 +26,7 @@ help:
 	@echo 'make test-all  the same, with the clusters of killed processes and the longest runs'
 	@echo 'make soak    training, evaluation, inference and a cluster, killed at random for MINUTES=20, counted at the end'
 	@echo 'make lint    all of that but the tests'
+	@echo 'make fuzz    100,000 random changes of shards and records, which must all be noticed (half an hour)'
 	@echo 'make format  put the code into format'
 	@echo 'make bench   speeds, as ratios to bare matmuls timed in the same run; BENCH_ARGS=--rows=... for some'
 	@echo 'make bench-gpu  training on a GPU, in examples a second and as a share of the peak of its chip'
@@ -76,6 +78,9 @@ test-all: lint
 
 soak: $(INSTALLED)
 	PYTHONPATH=.:tests $(BIN)/python tests/soak.py --minutes=$(MINUTES) --seed=$(SEED)
+
+fuzz: $(INSTALLED)
+	PYTHONPATH=.:tests $(BIN)/python tests/fuzz_campaign.py $(FUZZ_ARGS)
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .

@@ -19,6 +19,7 @@ from yt8m.records import masked_crc
 Values = list[bytes] | list[int] | list[float]
 
 _USUAL = 1 << 24  # a read of more bytes than there are would set aside memory for all of them
+_UINT64 = (1 << 64) - 1
 _GZIP = b"\x1f\x8b"
 
 
@@ -218,6 +219,7 @@ def _int64_list(content: bytes) -> list[int]:
     found: list[int] = []
     for _, _, value in _fields(content):
         found += [value] if isinstance(value, int) else _packed(value)
+    found = [value & _UINT64 for value in found]  # a damaged one may have more bits
     return [value - (1 << 64) if value >> 63 else value for value in found]
 
 

@@ -50,7 +50,7 @@ def only_finite(
             zero = (
                 tf.zeros([])
                 if zeroed is None
-                else tf.py_func(zeroed.add, [tf.reduce_sum(bad)], tf.float32, stateful=False)
+                else tf.numpy_function(zeroed.add, [tf.reduce_sum(bad)], tf.float32, stateful=False)
             )
             return tf.where_v2(good, values, tf.reshape(zero, []))
         none = require(

@@ -131,10 +131,10 @@ def find_damage(check: RecordCheck, paths: Sequence[str]) -> DamagedError | None
 
 def readable(message: str) -> str:
     """What the runtime says, without its frame and without bytes that no terminal shows."""
-    lines = message.strip().splitlines() or ["no message"]
-    line = next((line for line in lines if not line.startswith(_AROUND)), lines[0])
-    found = _ASSERTION.match(line.strip())
-    text = found[1] if found else line.strip()
+    lines = [line.strip() for line in message.splitlines()]
+    line = next((line for line in lines if line and not line.startswith(_AROUND)), "no message")
+    found = _ASSERTION.match(line)
+    text = found[1] if found else line
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
 

@@ -11,7 +11,6 @@ import threading
 from typing import Any
 
 import numpy as np
-from absl import logging
 
 from yt8m.errors import RunError
 from yt8m.lazy import tf
@@ -47,7 +46,7 @@ class Tolerance:
     def _records_of(self, path: tf.Tensor) -> tf.data.Dataset:
         def next_block(state: Any, _: Any) -> Any:
             types = [tf.string, tf.int64, tf.int64]
-            records, offset, number = tf.py_func(self._block, [path, *state], types, stateful=False)
+            records, offset, number = tf.numpy_function(self._block, [path, *state], types, stateful=False)
             records.set_shape([None])
             offset.set_shape([])
             number.set_shape([])
@@ -68,13 +67,15 @@ class Tolerance:
         return np.array(records, object), np.int64(offset), np.int64(number + len(records))
 
     def _note(self, damage: DamagedError) -> None:
-        """Counts a bad record once, however often its shard is read."""
+        """Counts a bad record once, however often its shard is read.
+
+        This is a thread of the runtime, so that somebody else has to log it.
+        """
         with self._lock:
             if damage.path in self.skipped:
                 return
             self.skipped[damage.path] = damage
             count = len(self.skipped)
-            logging.warning("bad record %d: the rest of its shard is skipped: %s", count, damage)
             if count > self._limit:
                 self.failure = TooManyBadError(
                     f"{damage} It is bad record {count}; --max_bad_records={self._limit} bears no more."

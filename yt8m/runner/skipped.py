@@ -32,6 +32,7 @@ class SkippedHook(tf.train.SessionRunHook):
         """Writes what is new."""
         skipped = self._skipped()
         for damage in skipped[self._told :]:
+            logging.warning("a bad record, the rest of its shard is skipped: %s", damage)
             where = {"shard": damage.path, "record": damage.record, "what": damage.what}
             self._write({"bad_record": where})
         self._told = len(skipped)

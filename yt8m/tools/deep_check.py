@@ -57,7 +57,9 @@ class DeepCheck:
     def _labels(self, record: Record) -> Iterator[str]:
         for name in ("labels", "segment_labels"):
             for label in _values(record, name):
-                if label < 0 or (self._num_classes is not None and label >= self._num_classes):
+                if not isinstance(label, int):
+                    yield f"{name} holds {label!r}; expected whole numbers"
+                elif label < 0 or (self._num_classes is not None and label >= self._num_classes):
                     end = "" if self._num_classes is None else f"..{self._num_classes - 1}"
                     yield f"{name} has {label}; expected 0{end or ' or more'}"
 
