@@ -12,6 +12,8 @@ import numpy as np
 from clusters import Process, environment_for
 
 PATIENCE = 600.0  # seconds for a last, unbroken run
+# The last is that of a program that was not far enough to answer SIGTERM.
+KILLED = (-signal.SIGKILL, 128 + signal.SIGTERM, -signal.SIGTERM)
 SAMPLES = 30  # of memory, at least, to say anything
 
 
@@ -55,7 +57,7 @@ class Actor:
                 self._killed, self._die_at = True, float("inf")
                 self.kills += 1
             return False
-        if status and not (self._killed and status in (-signal.SIGKILL, 128 + signal.SIGTERM)):
+        if status and not (self._killed and status in KILLED):
             raise AssertionError(f"{self.name} ended with {status}:\n{self._process.whole_log()}")
         self.ends += 1
         self._process.close()
@@ -73,7 +75,7 @@ class Actor:
         """SIGTERM, which every program answers."""
         self._process.send_signal(signal.SIGTERM)
         status = self._process.end(PATIENCE)
-        assert status in (0, 128 + signal.SIGTERM, -signal.SIGKILL), f"{self.name}: {status}"
+        assert status in (0, *KILLED), f"{self.name} ended with {status}:\n{self._process.whole_log()}"
         self._process.close()
 
     def abandon(self) -> None:
