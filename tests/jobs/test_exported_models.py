@@ -26,7 +26,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         "--moving_average_decay=0.9",
         "--save_summary_steps=8",
     )
-    assert run(folder, "--model=MoeModel", "--moving_average_decay=0.9", *words) == 0
+    assert run(folder, "--model=MoeModel", *words) == 0
     evaluate(folder, "--keep_best")
     return folder
 
