@@ -14,8 +14,8 @@ from yt8m.runner.context import Context
 class TrainProfile(Callback):
     """Writes what each thread and device did in some steps, for the profiler of TensorBoard.
 
-    The trace goes to `plugins/profile/<time>/<host>.xplane.pb`. A first step that is long past, in a run that was
-    resumed behind it, traces nothing.
+    The trace goes to `plugins/profile/<time>/<host>.xplane.pb`. A run that is resumed behind the first step
+    traces nothing.
 
     Args:
       context: of the run.
