@@ -12,7 +12,7 @@ from yt8m import storage
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, YT8MAggregatedFeatureReader
-from yt8m.storage import settings
+from yt8m.storage import settings, workspace
 
 
 @pytest.fixture
@@ -47,6 +47,8 @@ def ids_of(queue: BatchQueue, saved_at: int = -1, folder: str = "") -> list[list
         for step in range(1000):
             if step == saved_at:
                 path = saver.save(session, f"{folder}/input")
+                for key in list(workspace._made):  # what another process does not find
+                    workspace._remove(key)
                 session.run(iterator.initializer, {files: queue.files()})
                 saver.restore(session, path)
             try:

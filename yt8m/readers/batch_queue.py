@@ -190,6 +190,8 @@ class BatchQueue:
           batch_size: examples in a batch.
         """
         self._staged = staging_for(self._patterns, self._num_readers)
+        if self._staged and self.tolerance:
+            self.tolerance.find = self._staged.copy_of
         records = self._records(tuning.some(files)).repeat(self.num_epochs)
         parse = tf.autograph.experimental.do_not_convert(self.reader.prepare_serialized_examples)
         if getattr(self.reader, "segment_labels", False):
@@ -225,8 +227,9 @@ class BatchQueue:
         return self._own(self._all_of(files))
 
     def _all_of(self, files: tf.Tensor) -> tf.data.Dataset:
-        here = self._staged.here(files) if self._staged else files
-        return self.tolerance.records(here) if self.tolerance else tf.data.TFRecordDataset(here)
+        if self.tolerance:
+            return self.tolerance.records(files)
+        return self._staged.records(files) if self._staged else tf.data.TFRecordDataset(files)
 
     def _own(self, records: tf.data.Dataset) -> tf.data.Dataset:
         return records.shard(self._parts, self._part) if self._parts > 1 else records

@@ -13,6 +13,7 @@ from yt8m.storage import settings
 from yt8m.storage.staging import Stage
 
 _AHEAD = 4  # files, beside those that are read side by side
+_BUFFER = 256 << 10  # bytes, as tf.data.TFRecordDataset has it
 
 
 class StagedFiles:
@@ -35,9 +36,17 @@ class StagedFiles:
         """The same paths; each begins to be fetched some places before it is asked for."""
         return paths.map(lambda path: self._call(self._announce, path)).prefetch(self._ahead)
 
-    def here(self, path: tf.Tensor) -> tf.Tensor:
-        """The local copy of a path; waits for it."""
-        return self._call(self._take, path)
+    def records(self, path: tf.Tensor) -> tf.data.Dataset:
+        """The records of a file, from its local copy; waits for it."""
+        # Not tf.data.TFRecordDataset, which puts the copy's name into a saved position in the data: another
+        # process has other copies. Of this one, the position holds the name in the bucket.
+        here = self._call(self._take, path)
+        variant = tf.raw_ops.TFRecordDataset(filenames=here, compression_type="", buffer_size=_BUFFER)
+        return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
+
+    def copy_of(self, path: str) -> str:
+        """The local copy of a file that is opened again and again while it is read."""
+        return self._stage.again(path)
 
     def _call(self, function: Any, path: tf.Tensor) -> tf.Tensor:
         # Not stateful, or a position in the data could not be saved.

@@ -8,6 +8,7 @@ record ends its shard, whatever is wrong with it. Only runs that ask for it pay 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,14 @@ class Tolerance:
     Attributes:
       skipped: the shards that are not read to their end, by path, and why.
       failure: what was raised when there were too many.
+      find: gives the local copy of a shard; by default the shard itself.
     """
 
     def __init__(self, check: RecordCheck, limit: int) -> None:
         self._check, self._limit, self._lock = check, limit, threading.Lock()
         self.skipped: dict[str, DamagedError] = {}
         self.failure: TooManyBadError | None = None
+        self.find: Callable[[str], str] = str
 
     def records(self, files: tf.Tensor) -> tf.data.Dataset:
         """The sound records of `files` (a path, or a vector of them), one file after the other."""
@@ -61,7 +64,9 @@ class Tolerance:
         """Sound records from `offset` on, where the next block begins, and the number of its first record."""
         records: list[bytes] = []
         if offset != END:
-            records, offset, damage = sound_block(self._check, path.decode(), int(offset), int(number))
+            records, offset, damage = sound_block(
+                self._check, self.find(path.decode()), int(offset), int(number)
+            )
             if damage is not None:
                 self._note(damage)
         return np.array(records, object), np.int64(offset), np.int64(number + len(records))

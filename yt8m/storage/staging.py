@@ -86,6 +86,16 @@ class Stage:
             self.failure = error
             raise
 
+    def again(self, path: str) -> str:
+        """As `take`, for a file that was taken before: without a look into the bucket while it is held."""
+        with self._changed:
+            if path in self._reading:
+                return self._own_name(path)
+        return self.take(path)
+
+    def _own_name(self, path: str) -> str:
+        return os.path.join(workspace(), "shards", path.removeprefix("gs://"))
+
     def _begin(self, path: str) -> Future[_Shard]:
         if path not in self._coming:
             coming: Future[_Shard] = Future()
@@ -103,7 +113,7 @@ class Stage:
 
     def _hold(self, path: str, shard: _Shard) -> str:
         """Gives the file a name of this process' own, and lets go of the one taken longest ago."""
-        own = os.path.join(workspace(), "shards", path.removeprefix("gs://"))
+        own = self._own_name(path)
         with self._changed:
             LocalStore().makedirs(os.path.dirname(own))
             with contextlib.suppress(FileNotFoundError):
@@ -120,7 +130,8 @@ class Stage:
         """Gives up the second name of the file taken longest ago."""
         oldest = next(iter(self._reading))
         del self._reading[oldest]
-        os.unlink(os.path.join(workspace(), "shards", oldest.removeprefix("gs://")))
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._own_name(oldest))
 
     def _fetch(self, path: str) -> _Shard:
         # Here, since the client library takes half a second to import.
