@@ -129,10 +129,13 @@ def test_nan_without_the_guard_is_never_saved(train: Callable, tmp_path: pathlib
 
 
 @pytest.mark.promise("N1")
-def test_the_guard_names_step_and_variable(train: Callable, tmp_path: pathlib.Path) -> None:
-    poisoned = write_rows(tmp_path / "poisoned.tfrecord", poison=20)
-    outcome = train(["train_guard"], inputter=TinyInputter(poisoned, 8, shuffle=0))
-    assert "step 3: the gradient of weights is not finite" in outcome.message
+@pytest.mark.parametrize(("towers", "row", "step", "bad"), [(1, 20, 3, 0), (2, 28, 2, 1), (3, 17, 1, 2)])
+def test_the_guard_names_step_tower_and_variable(
+    train: Callable, tmp_path: pathlib.Path, towers: int, row: int, step: int, bad: int
+) -> None:
+    poisoned = write_rows(tmp_path / "poisoned.tfrecord", poison=row)
+    outcome = train(["train_guard"], inputter=TinyInputter(poisoned, 8, shuffle=0), gpu_count=towers)
+    assert f"step {step}: the gradient of weights is not finite on tower {bad}" in outcome.message
 
 
 @pytest.mark.promise("P7")

@@ -20,6 +20,7 @@ def optimize_clones(
     objectives: Sequence[Objective] | None = None,
     variables: Sequence[Any] | None = None,
     barrier: Sequence[tf.Operation] = (),
+    of_clones: list[list[tuple[Any, Any]]] | None = None,
     **kwargs: Any,
 ) -> tuple[tf.Tensor | None, list[tuple[Any, Any]]]:
     """The total loss and its gradients: sum over clones of weight_i * objective_i.
@@ -34,6 +35,7 @@ def optimize_clones(
       objectives: one a clone; by default the sum of its tf.GraphKeys.LOSSES.
       variables: what is differentiated for; all trainable variables by default.
       barrier: ops that run before any gradient of the first clone and before its loss is reported.
+      of_clones: gets the weighted (gradient, variable) pairs of each clone.
       **kwargs: further arguments of `optimizer.compute_gradients`.
 
     Returns:
@@ -53,6 +55,8 @@ def optimize_clones(
             gradients.append(_unless_empty(share.weight, pairs) if len(shares) > 1 else pairs)
     names = [clone.scope.rstrip("/") or f"clone {index}" for index, (clone, _) in enumerate(shares)]
     check_same_variables(gradients, names)
+    if of_clones is not None:
+        of_clones.extend(gradients)
     return _total(losses), combine_gradients(gradients)
 
 

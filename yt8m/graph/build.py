@@ -90,6 +90,7 @@ def build(
         predict=predict_path(modeler, deployment, batch),
         input=input_ops,
         averages=applied.averages,
+        bad_tower=applied.bad_tower,
     )
     collections.publish_train(ops, signature or {})
     return ops
@@ -151,6 +152,7 @@ class _Applied(NamedTuple):
     gradients: Sequence[tuple[Any, Any]]
     norms: tf.Tensor
     averages: tuple[tuple[str, str], ...]
+    bad_tower: tf.Tensor
 
 
 def _apply(
@@ -162,9 +164,8 @@ def _apply(
 ) -> _Applied:
     """Combines, clips and applies the gradients, counts the step, moves the averages."""
     optimizer = create_optimizer(config.optimizer, rate, config.weight_decay)
-    gradients = tower_gradients(towers, optimizer, config)
-    norms = deploy.gradient_norms([gradient for gradient, _ in gradients])
+    gradients, norms, bad_tower = tower_gradients(towers, optimizer, config)
     if synchrony is not None:
         optimizer = synchrony.wrap(optimizer, towers.examples())
     averages, train_op = apply_gradients(gradients, norms, optimizer, config, global_step, towers.examples())
-    return _Applied(train_op, gradients, norms, averages)
+    return _Applied(train_op, gradients, norms, averages, bad_tower)

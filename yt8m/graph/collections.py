@@ -33,6 +33,7 @@ _TRAIN = {
     "total_loss": "total_loss",
     "examples": "examples",
     "gradient_norms": "gradient_norms",
+    "bad_tower": "bad_tower",
     "predictions": "tower_predictions",
     "summary_op": "summary_op",
 }
@@ -84,7 +85,8 @@ def recover_train() -> TrainOps:
     texts = _texts()
     if texts is None or "signature" not in texts:
         raise RunError("this meta-graph holds no training step of this project; rebuild the graph from code")
-    values = {field: tf.get_collection(name)[0] for field, name in _TRAIN.items()}
+    # None: a graph of an earlier version, without that handle.
+    values = {field: (tf.get_collection(name) or [None])[0] for field, name in _TRAIN.items()}
     return TrainOps(
         **values,
         gradient_variables=tuple(texts["gradient_variables"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from yt8m import deploy
 from yt8m.config import OptimizerConfig
@@ -13,13 +13,26 @@ from yt8m.lazy import tf
 from yt8m.types import ModelOutput
 
 
-def tower_gradients(
-    towers: Towers, optimizer: tf.train.Optimizer, config: OptimizerConfig
-) -> list[tuple[Any, Any]]:
-    """(gradient, variable) of the towers together, each weighted by its share (or 1, as published)."""
+class Gradients(NamedTuple):
+    """The gradients of a step.
+
+    Attributes:
+      together: (gradient, variable) of the towers together.
+      norms: float32 [V], of each of them.
+      bad_tower: int64 scalar, the first tower with a gradient that is not finite; -1 for none.
+    """
+
+    together: list[tuple[Any, Any]]
+    norms: tf.Tensor
+    bad_tower: tf.Tensor
+
+
+def tower_gradients(towers: Towers, optimizer: tf.train.Optimizer, config: OptimizerConfig) -> Gradients:
+    """The towers' gradients, each weighted by its share (or 1, as published)."""
     shares, penalty = towers.shares, config.regularization_penalty
     weights, repeats = _weights(shares, config.combine_gradients)
     shared = [term * penalty * repeats for term in towers.shared_terms]
+    of_towers: list[list[tuple[Any, Any]]] = []
     _, gradients = deploy.optimize_clones(
         towers.clones,
         optimizer,
@@ -27,8 +40,31 @@ def tower_gradients(
         weights=weights,
         objectives=[_objective(output, penalty) for output in towers.outputs],
         barrier=towers.outputs[0].update_ops,
+        of_clones=of_towers,
     )
-    return [(gradient, variable) for gradient, variable in gradients if gradient is not None]
+    together = [(gradient, variable) for gradient, variable in gradients if gradient is not None]
+    norms = deploy.gradient_norms([gradient for gradient, _ in together])
+    return Gradients(together, norms, _first_bad(of_towers, norms))
+
+
+def _first_bad(of_towers: Sequence[Sequence[tuple[Any, Any]]], norms: tf.Tensor) -> tf.Tensor:
+    """Looks at the towers one by one only where a norm of all together is not finite."""
+
+    none = tf.constant(-1, tf.int64)
+
+    def look() -> tf.Tensor:
+        if len(of_towers) == 1:
+            return tf.zeros([], tf.int64)
+        bad = tf.stack([_has_bad(pairs) for pairs in of_towers])
+        # None of them, where only their sum is too large.
+        return tf.where_v2(tf.reduce_any(bad), tf.argmax(tf.cast(bad, tf.int32)), none)
+
+    return tf.cond(tf.reduce_all(tf.is_finite(norms)), lambda: none, look)
+
+
+def _has_bad(pairs: Sequence[tuple[Any, Any]]) -> tf.Tensor:
+    norms = deploy.gradient_norms([gradient for gradient, _ in pairs if gradient is not None])
+    return tf.logical_not(tf.reduce_all(tf.is_finite(norms)))
 
 
 def _weights(shares: Sequence[Share], combine: str) -> tuple[list[Any], Any]:
