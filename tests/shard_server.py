@@ -7,6 +7,7 @@ import hashlib
 import http.server
 import json
 import re
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -36,10 +37,17 @@ class ShardServer:
         self.release, self.lock = threading.Event(), threading.Lock()
         self.running = self.most_at_once = 0
         self.gate: threading.Barrier | None = None
+        self.connections = set[socket.socket]()
         self.url = ""
 
     def plan_bytes(self) -> bytes:
         return json.dumps({"files": self.md5}).encode() if self.plan is None else self.plan
+
+    def hang_up(self) -> None:
+        """Ends what clients keep open for a next request."""
+        for connection in list(self.connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def fault(self, name: str) -> Fault:
         with self.lock:
@@ -153,6 +161,10 @@ def status(code: int, retry_after: str | None = None) -> Fault:
 class _Requests(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
+    def setup(self) -> None:
+        super().setup()
+        self.server.shards.connections.add(self.connection)
+
     def do_GET(self) -> None:
         shards, name = self.server.shards, self.path.rpartition("/")[2]
         if self.path == "/2/download_plans/frame_train.json":
@@ -198,5 +210,6 @@ def serving(files: dict[str, bytes]) -> Iterator[ShardServer]:
     finally:
         shards.release.set()
         server.shutdown()
+        shards.hang_up()
         thread.join()
         server.server_close()

@@ -20,6 +20,9 @@ def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
 
     Returns:
       Whether it was copied.
+
+    Raises:
+      NotFoundError: training has deleted the checkpoint meanwhile.
     """
     folder = storage.join(train_dir, FOLDER)
     note = storage.join(folder, NOTE)
@@ -28,6 +31,8 @@ def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
     storage.makedirs(folder)
     former = storage.listdir(folder) if storage.is_dir(folder) else []
     copied = [_copy(path, folder) for path in storage.glob(f"{copies.copy_of(checkpoint)}.*")]
+    if not any(name.endswith(".index") for name in copied):
+        raise storage.NotFoundError(f"{checkpoint} was deleted while it was copied to {folder}")
     with storage.write_atomic(note, "w") as file:
         json.dump({"step": step, "gap": gap, "checkpoint": checkpoint.rpartition("/")[2]}, file)
     for name in set(former) - set(copied) - {NOTE}:

@@ -17,6 +17,7 @@ from yt8m.graph.inference_model import write_inference_model
 from yt8m.jobs import eval_report, model_card, sample, saved_run, workload
 from yt8m.jobs.best import keep_best
 from yt8m.jobs.input_check import check_input
+from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.storage import copies
 from yt8m.tools import report
@@ -62,7 +63,7 @@ def evaluate(
             done = Evaluated(checkpoint, outcome.global_step, *_figures(outcome.results), sample)
             eval_report.write(train_dir, done, run)
             _write_page(train_dir, done, run)
-            _keep(config, run, train_dir, done, parts)
+            _keep_unless_deleted(config, run, train_dir, done, parts)
     return 0
 
 
@@ -155,6 +156,17 @@ def _write_page(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
         figures = eval_report.report(done, run)
         kept.write(train_dir, kept.Kept(figures, videos, run.data.num_classes, done.sample.seen))
         report.write([train_dir])
+
+
+def _keep_unless_deleted(
+    config: EvalConfig, run: TrainConfig, train_dir: str, done: Evaluated, parts: workload.Workload
+) -> None:
+    """As `_keep`, unless training has just taken the checkpoint away."""
+    try:
+        _keep(config, run, train_dir, done, parts)
+    except (tf.errors.OpError, RunError, ValueError):
+        if not _was_deleted(done.checkpoint, config):
+            raise
 
 
 def _keep(
