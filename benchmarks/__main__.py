@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from benchmarks import machine, report
-from benchmarks.rows import ROWS
+from benchmarks.catalogue import ROWS
 
 
 def main() -> int:

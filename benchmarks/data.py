@@ -9,7 +9,7 @@ from yt8m.tools.sample_data.config import SampleConfig
 from yt8m.tools.sample_data.output import generate_once
 
 # Videos: whole batches, enough that an epoch's beginning is not most of what is timed.
-_VIDEOS = {"video": 40_960, "frame": 2048}
+_VIDEOS = {"video": 40_960, "frame": 2048, "segment": 512}
 _FOLDER = pathlib.Path("build", "benchmarks")
 
 

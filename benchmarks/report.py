@@ -24,8 +24,8 @@ def line(name: str, row: Row, result: Mapping[str, Any]) -> str:
     rate, ratio = result["rate"], result.get("ratio")
     return _FORMAT.format(
         name,
-        f"{rate['median']:,.0f}",
-        f"{rate['low']:,.0f}..{rate['high']:,.0f}",
+        _number(rate["median"]),
+        "..".join(_number(rate[end]) for end in ("low", "high")),
         f"{result['cpu_rate']['median']:,.0f}",
         f"{ratio['median']:.0%}" if ratio else "",
         f"{ratio['low']:.0%}..{ratio['high']:.0%}" if ratio else "",
@@ -42,7 +42,7 @@ def verdicts(row: Row, result: Mapping[str, Any]) -> list[str]:
     if row.ratio is not None:
         found.append(f"{_yes(result['ratio']['median'] >= row.ratio)} at least {row.ratio:.0%} of the floor")
     if row.rate is not None:
-        found.append(f"{_yes(result['rate']['median'] >= row.rate)} at least {row.rate:,.0f} examples/s")
+        found.append(f"{_yes(result['rate']['median'] >= row.rate)} at least {_number(row.rate)} examples/s")
     if row.peak_mb is not None:
         found.append(f"{_yes(result['peak_mb'] < row.peak_mb)} under {row.peak_mb:,.0f} MB")
     return found
@@ -50,3 +50,8 @@ def verdicts(row: Row, result: Mapping[str, Any]) -> list[str]:
 
 def _yes(reached: bool) -> str:
     return "yes:" if reached else "NO:"
+
+
+def _number(value: float) -> str:
+    """Starts of a program come a few a second, examples by the thousand."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
+from benchmarks.catalogue import ROWS
 from benchmarks.measure import watched
-from benchmarks.rows import ROWS
 
 
 def main() -> None:

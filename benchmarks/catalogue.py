@@ -1,0 +1,17 @@
+"""All rows by name: those of training, reading and metrics, and those of what comes after training."""
+
+from __future__ import annotations
+
+from benchmarks import many, serving, starting
+from benchmarks.rows import ROWS as TRAINING
+from benchmarks.rows import Row
+
+ROWS: dict[str, Row] = {
+    **TRAINING,
+    "eval/FrameLevelLogisticModel": Row(serving.evaluate_frames),
+    "eval/rated segments": Row(serving.evaluate_segments, rate=20_000),
+    "inference/LogisticModel to CSV": Row(serving.write_predictions, ratio=0.60),
+    "metrics/1.1 million videos": Row(many.validation, peak_mb=2000),
+    "start/yt8m --help": Row(starting.overview, rate=1 / 0.2),
+    "start/first step": Row(starting.first_step, rate=1 / 2.3),
+}
