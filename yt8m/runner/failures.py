@@ -34,7 +34,11 @@ def is_of_input(error: Exception) -> bool:
     # What quotes a record may be no text, and Python fails to decode the runtime's message.
     if isinstance(error, tf.errors.DataLossError | UnicodeDecodeError):
         return True
-    return isinstance(error, tf.errors.OpError) and error.op is not None and error.op.type in _INPUT_OPS
+    # The op is that of the function inside the input, which the graph does not have, or has by chance.
+    return isinstance(error, tf.errors.OpError) and (
+        any(name in str(error.message) for name in _INPUT_OPS)
+        or (error.op is None and isinstance(error, tf.errors.InvalidArgumentError))
+    )
 
 
 def first_line(error: Exception) -> str:

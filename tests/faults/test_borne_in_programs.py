@@ -1,0 +1,92 @@
+"""Training, evaluation and inference go on past a bad record and NaN where asked, and tell of both."""
+
+from __future__ import annotations
+
+import csv
+import json
+import pathlib
+
+import fault_shards
+import pytest
+
+from yt8m import eval as evaluation
+from yt8m import inference, train
+
+BEAR = ["--max_bad_records=1", "--nan_policy=zero"]
+IDS = ["with,comma", 'with "quotes"', "ελληνικά", "same", "same", "odd"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with a damaged shard and one that holds NaN, and a run trained on them, twice resumed."""
+    folder = tmp_path_factory.mktemp("borne")
+    videos = [fault_shards.video(name.encode()) for name in IDS[:5]]
+    videos.append(fault_shards.video(b"odd", mean_rgb=[float("nan"), 1.0, float("inf")]))
+    fault_shards.write(folder / "b.tfrecord", videos)
+    whole = fault_shards.shard(fault_shards.sound("video", 4, "a"))
+    (folder / "a.tfrecord").write_bytes(whole[:-30] + bytes([whole[-30] ^ 1]) + whole[-29:])
+    for epochs in (1, 2):
+        assert train.main([*words(folder, "train"), f"--num_epochs={epochs}", "--exact_resume", *BEAR]) == 0
+    return folder
+
+
+def words(folder: pathlib.Path, program: str) -> list[str]:
+    """The command line of a program."""
+    data = f"{folder}/*.tfrecord"
+    usual = [f"--train_dir={folder}/run", "--batch_size=2"]
+    if program == "train":
+        features = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=3,2", "--num_classes=10"]
+        return [*usual, f"--train_data_pattern={data}", *features]
+    if program == "eval":
+        return [*usual, f"--eval_data_pattern={data}", "--run_once"]
+    return [*usual, f"--input_data_pattern={data}", f"--output_file={folder}/out.csv", "--top_k=2"]
+
+
+def told(folder: pathlib.Path, mode: str) -> list[dict]:
+    """The lines of metrics.jsonl about what was left out."""
+    lines = map(json.loads, (folder / "run/metrics.jsonl").read_text().splitlines())
+    return [line for line in lines if line.get("mode") == mode]
+
+
+@pytest.mark.promise("I2")
+@pytest.mark.promise("I5")
+def test_training_tells_in_metrics(run: pathlib.Path) -> None:
+    first, summary, *_ = told(run, "train")
+    where = first["bad_record"]
+    assert (where["shard"], where["record"]) == (f"{run}/a.tfrecord", 3)
+    assert "checksum" in where["what"]
+    assert (summary["bad_records"], summary["zeroed_values"]) == (1, 2)
+
+
+@pytest.mark.promise("I2")
+@pytest.mark.promise("I5")
+@pytest.mark.promise("I6")
+def test_evaluation_and_inference(run: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert evaluation.main([*words(run, "eval"), *BEAR]) == 0
+    assert json.loads((run / "run/eval/report.json").read_text())["num_examples"] == 9
+    assert inference.main([*words(run, "inference"), *BEAR]) == 0
+    for mode in ("eval", "infer"):
+        *_, summary = told(run, mode)
+        assert (summary["bad_records"], summary["zeroed_values"]) == (1, 2)
+    assert f"1 bad records: left out are {run}/a.tfrecord from record 3 on" in "\n".join(caplog.messages)
+    with (run / "out.csv").open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["VideoId", "LabelConfidencePairs"]
+    assert [row[0] for row in rows] == ["a0", "a1", "a2", *IDS]
+    assert {len(row) for row in rows} == {2}
+
+
+@pytest.mark.promise("I2")
+@pytest.mark.promise("I5")
+def test_by_default_both_are_refused(run: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert inference.main(words(run, "inference")) == 1
+    assert f"{run}/a.tfrecord: record 3: its checksum is wrong" in capfd.readouterr().err
+    (run / "a.tfrecord").rename(run / "a.set_aside")
+    try:
+        assert evaluation.main(words(run, "eval")) == 1
+    finally:
+        (run / "a.set_aside").rename(run / "a.tfrecord")
+    said = capfd.readouterr().err
+    assert f"{run}/b.tfrecord: record 5: video odd: feature mean_rgb has 2 values that are NaN" in said
+    assert evaluation.main([*words(run, "eval"), "--max_bad_records=1"]) == 1
+    assert "It is bad record 2; --max_bad_records=1 bears no more" in capfd.readouterr().err
