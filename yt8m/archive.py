@@ -70,7 +70,7 @@ def safe_extract(
         with (
             _damage_named(tgz_path),
             storage.open_read(tgz_path) as raw,
-            gzip.GzipFile(fileobj=raw) as stream,
+            gzip.GzipFile(fileobj=raw, mode="rb") as stream,
         ):
             names = _unpack(_Metered(stream, tgz_path), beside, tgz_path, max_bytes, max_members)
         storage.rename(beside, target)
