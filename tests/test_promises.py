@@ -1,0 +1,82 @@
+"""Every promise of docs/promises.md is kept by a test that bears its mark."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/promises.md"
+IDS = re.compile(r"\b([ICOPNFX]\d{1,2})\b")
+TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+
+EXPECTED = {
+    f"{letter}{number}"
+    for letter, count in {"I": 10, "C": 8, "O": 2, "P": 8, "N": 3, "F": 2, "X": 3}.items()
+    for number in range(1, count + 1)
+}
+
+
+def rows() -> list[tuple[str, list[tuple[str, str]]]]:
+    """(id, the tests that the row names) of each row of the page's tables."""
+    found = []
+    for line in PAGE.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+        if cells and IDS.fullmatch(cells[0]):
+            found.append((cells[0], TEST.findall(cells[-1])))
+    return found
+
+
+def ids_of(decorated: ast.AST) -> set[str]:
+    """The arguments of `@pytest.mark.promise(...)`, or of `pytestmark = ...`."""
+    return {
+        str(argument.value)
+        for node in ast.walk(decorated)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.promise"
+        for argument in node.args
+        if isinstance(argument, ast.Constant)
+    }
+
+
+def marks() -> dict[str, dict[str, set[str]]]:
+    """The ids of each test, by file and name."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        body = ast.parse(path.read_text()).body
+        whole = [
+            ids_of(node.value)
+            for node in body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
+        ]
+        found[str(path.relative_to(ROOT))] = {
+            node.name: set().union(*whole, *map(ids_of, node.decorator_list))
+            for node in body
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        }
+    return found
+
+
+MARKS = marks()
+
+
+def test_the_page_has_every_promise() -> None:
+    assert {name for name, _ in rows()} == EXPECTED
+
+
+@pytest.mark.parametrize("promise", sorted(EXPECTED))
+def test_each_promise_names_tests_that_bear_its_mark(promise: str) -> None:
+    named = [test for name, tests in rows() for test in tests if name == promise]
+    assert named, f"no row of {promise} names a test"
+    for path, test in named:
+        assert path in MARKS, f"{promise} names {path}, which is not there"
+        tests = [test] if test else list(MARKS[path])
+        assert test in ("", *MARKS[path]), f"{promise} names {path}::{test}, which is not there"
+        assert any(promise in MARKS[path][each] for each in tests), f"{path}::{test} lacks the mark {promise}"
+
+
+def test_every_mark_is_a_promise_of_the_page() -> None:
+    used = {name for tests in MARKS.values() for ids in tests.values() for name in ids}
+    assert used <= EXPECTED
