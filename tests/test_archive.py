@@ -51,6 +51,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.promise("X1")
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE.keys())
 def test_refused_and_nothing_written(tmp_path: pathlib.Path, hostile: tuple[tarfile.TarInfo, bytes]) -> None:
     room = tmp_path / "room"
@@ -92,6 +93,7 @@ def trailing_zeros(path: pathlib.Path) -> None:
             packed.write(bytes(1 << 20))
 
 
+@pytest.mark.promise("X1")
 @pytest.mark.parametrize(
     "make",
     [
@@ -111,6 +113,7 @@ def test_too_much_is_refused(tmp_path: pathlib.Path, make: Callable[[pathlib.Pat
     assert os.listdir(tmp_path) == ["bomb.tgz"]
 
 
+@pytest.mark.promise("X1")
 def test_too_many_entries(tmp_path: pathlib.Path) -> None:
     source = pack(tmp_path / "many.tgz", *(entry(f"d{i}", b"", type=tarfile.DIRTYPE) for i in range(101)))
     with pytest.raises(UsageError, match="100 entries"):
@@ -120,6 +123,7 @@ def test_too_many_entries(tmp_path: pathlib.Path) -> None:
     assert len(os.listdir(tmp_path / "out")) == 101
 
 
+@pytest.mark.promise("X1")
 @pytest.mark.parametrize("cut", [0, 5, 300, -4, -200])
 def test_damage_is_named(tmp_path: pathlib.Path, cut: int) -> None:
     source = pack(tmp_path / "whole.tgz", entry("a", os.urandom(500)), entry("b", os.urandom(500)))

@@ -34,6 +34,7 @@ def test_it_tells_its_version(capsys):
     assert capsys.readouterr().out.strip() == yt8m.__version__
 
 
+@pytest.mark.promise("F1")
 def test_an_unknown_command_is_refused_with_a_suggestion(capsys):
     assert cli.main(["trian"]) == 2
     assert "unknown command 'trian'; did you mean train?" in capsys.readouterr().err
@@ -77,6 +78,7 @@ def test_the_status_of_the_program_is_passed_on():
     assert cli.run_main("train.py", len, ["a", "b", "c"]) == 3
 
 
+@pytest.mark.promise("F1")
 @pytest.mark.parametrize("script", ["train.py", "eval.py", "inference.py"])
 @pytest.mark.parametrize(
     ("words", "part"),

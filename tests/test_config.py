@@ -54,6 +54,7 @@ def test_config_json_gives_back_every_config(config):
     assert config_file.from_json(config_file.to_json(config), "config.json") == config
 
 
+@pytest.mark.promise("F2")
 @given(st.integers(0, 2000))
 def test_a_config_cut_short_anywhere_is_refused(length):
     text = config_file.to_json(TrainConfig(train_dir="runs/a")).strip()
@@ -69,12 +70,14 @@ def edited(**changes):
     return json.dumps(whole)
 
 
+@pytest.mark.promise("F2")
 def test_an_older_file_takes_the_defaults_for_what_it_lacks():
     old = json.dumps({"config": {"data": {"num_classes": 10}, "seed": 3}})
     expected = TrainConfig(data=DataConfig(num_classes=10), seed=3)
     assert config_file.from_json(old, "config.json") == expected
 
 
+@pytest.mark.promise("F2")
 @pytest.mark.parametrize(
     ("text", "parts"),
     [

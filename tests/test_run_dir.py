@@ -51,6 +51,7 @@ def test_the_folder_of_a_published_run_is_read():
     assert not found.config.data.frame_features
 
 
+@pytest.mark.promise("F2")
 @pytest.mark.parametrize("damage", [b"", b'{"config": {', b"\xff\xfe\x00"])
 def test_a_damaged_config_is_named_and_not_passed_over(train_dir, damage):
     run_dir.write(train_dir, MOE)

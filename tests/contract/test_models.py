@@ -68,6 +68,7 @@ def test_parameter_count(model: Built) -> None:
     assert count == CASES[model.name].parameters()
 
 
+@pytest.mark.promise("N3")
 @every_model
 def test_two_towers_are_one(model: Built) -> None:
     """Predictions and gradients of a batch are those of its two parts. In evaluation mode: in training,
@@ -121,6 +122,7 @@ def test_checkpoints_and_meta_graphs_go_on_alike(model: Built, tmp_path: pathlib
     assert (first != second).any()
 
 
+@pytest.mark.promise("I7")
 @every_frame_level_model
 @both_modes
 def test_padding_changes_nothing(model: Built, mode: str) -> None:
@@ -139,6 +141,7 @@ def test_no_count_means_every_frame(model: Built) -> None:
     np.testing.assert_allclose(uncounted, counted, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.promise("I7")
 @every_frame_level_model
 @both_modes
 @pytest.mark.parametrize("frames", [0, 1])

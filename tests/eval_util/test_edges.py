@@ -30,6 +30,7 @@ def figures(scores: Any, labels: Any, num_class: int = 3) -> dict[str, Any]:
     return metrics.get()
 
 
+@pytest.mark.promise("N2")
 def test_no_example_at_all() -> None:
     total = EvaluationMetrics(3).get()
     assert (total["avg_hit_at_one"], total["avg_perr"], total["gap"], total["num_examples"]) == (0, 0, 0, 0)
@@ -39,6 +40,7 @@ def test_no_example_at_all() -> None:
     assert [function(np.zeros((0, 3)), np.zeros((0, 3))) for function in FUNCTIONS] == [0, 0, 0]
 
 
+@pytest.mark.promise("N2")
 def test_no_label() -> None:
     total = figures(SCORES, np.zeros((2, 3)))
     assert (total["avg_hit_at_one"], total["avg_perr"], total["gap"], total["num_examples"]) == (0, 0, 0, 2)
@@ -46,6 +48,7 @@ def test_no_label() -> None:
     assert total["avg_loss"] == 0.25
 
 
+@pytest.mark.promise("N2")
 def test_one_positive() -> None:
     total = figures(SCORES, [[0, 0, 1], [0, 0, 0]])
     assert (total["avg_hit_at_one"], total["avg_perr"]) == (0, 0)
@@ -53,6 +56,7 @@ def test_one_positive() -> None:
     assert total["aps_class"].tolist() == [2]
 
 
+@pytest.mark.promise("N2")
 def test_all_scores_equal() -> None:
     total = figures(np.full((2, 3), 0.5), [[1, 0, 0], [0, 1, 0]])
     assert (total["avg_hit_at_one"], total["avg_perr"]) == (0.5, 0.5)
@@ -62,6 +66,7 @@ def test_all_scores_equal() -> None:
     assert total["aps"].tolist() == [0.75, 0.75]
 
 
+@pytest.mark.promise("N2")
 def test_one_class() -> None:
     total = figures([[0.2], [0.7]], [[1], [0]], num_class=1)
     assert (total["avg_hit_at_one"], total["avg_perr"], total["gap"], total["map"]) == (0.5, 0.5, 0.5, 0.5)

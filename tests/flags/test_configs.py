@@ -68,6 +68,7 @@ def test_features_that_are_not_named_are_the_published_ones(shard, words, names,
     assert (data.feature_names, data.feature_sizes) == (names, sizes)
 
 
+@pytest.mark.promise("F1")
 @pytest.mark.parametrize(
     ("words", "parts"),
     [

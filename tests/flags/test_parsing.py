@@ -42,6 +42,7 @@ def test_what_is_given_becomes_typed_values(words, expected):
     assert parse(KNOWN, words) == expected
 
 
+@pytest.mark.promise("F1")
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
@@ -113,6 +114,7 @@ def test_any_value_survives_being_written_down(number, rate, switch):
     assert parse(KNOWN, words) == {"batch_size": number, "rate": rate, "frame_features": switch}
 
 
+@pytest.mark.promise("F1")
 @given(st.lists(st.text(max_size=12), max_size=4))
 def test_arbitrary_words_are_read_or_refused(words):
     with contextlib.suppress(UsageError, HelpAsked):

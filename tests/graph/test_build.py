@@ -22,6 +22,8 @@ def softmax_step(inputs: np.ndarray, labels: np.ndarray, weights: np.ndarray) ->
     return loss, inputs.T @ (probabilities - targets) / len(inputs) + 0.01 * weights
 
 
+@pytest.mark.promise("I9")
+@pytest.mark.promise("N3")
 @pytest.mark.parametrize("by_hand", [False, True])
 @pytest.mark.parametrize(("count", "towers"), [(7, 1), (7, 2), (7, 3), (1, 2), (1, 3), (2, 3), (16, 2)])
 def test_any_number_of_towers_steps_as_one(count: int, towers: int, by_hand: bool) -> None:
@@ -36,6 +38,7 @@ def test_any_number_of_towers_steps_as_one(count: int, towers: int, by_hand: boo
     np.testing.assert_allclose(after, initial_weights() - 0.1 * gradient, atol=1e-6)
 
 
+@pytest.mark.promise("I9")
 @pytest.mark.parametrize(("count", "towers"), [(7, 1), (7, 3), (1, 3)])
 def test_reports_and_predictions_cover_every_row_once(count: int, towers: int) -> None:
     inputs, labels = rows(count)

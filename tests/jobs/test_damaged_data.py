@@ -26,6 +26,8 @@ def flipped(content: bytes) -> bytes:
     return content[:700] + bytes([content[700] ^ 1]) + content[701:]
 
 
+@pytest.mark.promise("I8")
+@pytest.mark.promise("I2")
 @pytest.mark.parametrize("damage", [flipped, gzip.compress, lambda content: content[:-3]])
 def test_the_damaged_shard_is_named(
     run: pathlib.Path, damage: object, capfd: pytest.CaptureFixture[str]
@@ -44,6 +46,7 @@ def test_the_damaged_shard_is_named(
     assert not list(run.glob("*out.csv*"))
 
 
+@pytest.mark.promise("I1")
 def test_files_without_a_record_leave_no_predictions(
     run: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,8 +57,9 @@ def test_an_output_that_is_a_folder_is_said_at_once(
     assert f"--output_file={tmp_path} is a folder" in capfd.readouterr().err
 
 
+@pytest.mark.promise("X3")
 def test_a_packed_model_of_ones_own_predicts_without_its_code_or_sample_data(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code/packed_mine.py").write_text(OWN_MODEL)
@@ -73,6 +74,8 @@ def test_a_packed_model_of_ones_own_predicts_without_its_code_or_sample_data(
         del sys.modules["packed_mine"]
     packed = [f"--input_model_tgz={tmp_path}/m.tgz", f"--untar_model_dir={tmp_path}/u"]
     assert inference.main([*packed, data, f"--output_file={tmp_path}/2.csv"]) == 0
+    said = f"{tmp_path}/m.tgz was unpacked to {tmp_path}/u; its graph is a program and runs here"
+    assert said in "\n".join(caplog.messages)
     lines = (tmp_path / "1.csv").read_text().splitlines()
     assert len(lines) == 22
     assert (tmp_path / "2.csv").read_text().splitlines() == lines
@@ -98,6 +101,7 @@ def unlabelled(path: pathlib.Path, count: int) -> str:
     return str(path)
 
 
+@pytest.mark.promise("I6")
 def test_data_without_labels_are_evaluated_with_a_warning(
     run: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

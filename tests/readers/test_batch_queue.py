@@ -138,6 +138,7 @@ def test_a_path_with_a_comma_is_one_path(tmp_path: pathlib.Path) -> None:
     assert BatchQueue(READER, path).files() == [path]
 
 
+@pytest.mark.promise("I8")
 @pytest.mark.parametrize("pattern", ["{}/none*", "{}/train*,{}/none*", "", "{}/train*,"])
 def test_a_pattern_without_a_file_is_named(shards: pathlib.Path, pattern: str) -> None:
     with pytest.raises(UsageError, match=r"no file matches '(.*/none\*)?'"):
@@ -163,6 +164,7 @@ def test_files_without_records_end_at_once(tmp_path: pathlib.Path) -> None:
     assert batches(BatchQueue(READER, path)) == []
 
 
+@pytest.mark.promise("I8")
 def test_a_shard_that_vanished_is_named(tmp_path: pathlib.Path) -> None:
     gone = str(tmp_path / "gone.tfrecord")
     with pytest.raises(tf.errors.NotFoundError, match=r"gone\.tfrecord"):

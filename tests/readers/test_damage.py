@@ -31,6 +31,7 @@ def segments() -> tuple[Reader, bytes]:
 CHANGES = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=3)
 
 
+@pytest.mark.promise("I3")
 @pytest.mark.parametrize("make", [video, frames, segments])
 def test_changed_bytes_and_cut_records(make: object) -> None:
     reader, whole = make()  # type: ignore[operator]
@@ -51,6 +52,7 @@ def test_changed_bytes_and_cut_records(make: object) -> None:
     check()
 
 
+@pytest.mark.promise("I3")
 @pytest.mark.parametrize("make", [video, frames, segments])
 def test_arbitrary_bytes(make: object) -> None:
     reader, whole = make()  # type: ignore[operator]
