@@ -70,77 +70,95 @@ class Proxy:
         return None
 
 
-def _handler(proxy: Proxy, emulator: str) -> type[BaseHTTPRequestHandler]:
-    host = urllib.parse.urlsplit(emulator).netloc
+class _Server(ThreadingHTTPServer):
+    """The socket; what its handlers need to know.
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    Attributes:
+      proxy: whose it is.
+      emulator: host and port behind it.
+    """
 
-        def setup(self) -> None:
-            super().setup()
-            proxy.connections.append(self.connection)
+    daemon_threads = True
+    proxy: Proxy
+    emulator: str
 
-        def _serve(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            path = urllib.parse.unquote(self.path)
-            proxy.requests.append(f"{self.command} {path}")
-            peek = b""
-            if length:
-                peek = self.rfile.read(min(length, length // 2 + 1))
-            fault = proxy.fault_for(self.command, path + peek[:2000].decode("latin-1"))
-            if fault and fault.cut:
-                self.connection.shutdown(socket.SHUT_RDWR)
-                self.close_connection = True
-                return
-            body = peek + self.rfile.read(length - len(peek))
-            if fault and fault.before:
-                fault.before()
-            if fault and fault.status and not fault.lose_answer:
-                self._answer(fault.status, {}, _error(fault.status))
-                return
-            status, headers, content = self._forwarded(path, body)
-            if fault and fault.lose_answer:
-                status, headers, content = fault.status, {}, _error(fault.status)
-            if fault and fault.flip and content:
-                content = bytes([content[0] ^ 1]) + content[1:]
-            self._answer(status, headers, content)
 
-        do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = _serve  # noqa: N815
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
 
-        def _forwarded(self, path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
-            wanted = re.search(r"[?&]ifGenerationMatch=(\d+)", path)
-            if wanted and self.command != "PUT" and int(wanted[1]) != self._generation(path, body):
-                return 412, {}, _error(412)
-            status, headers, content = _ask(host, self.command, self.path, body, dict(self.headers))
-            if b'"mediaLink"' in content:  # which names the addresses of objects
-                content = content.replace(host.encode(), proxy.address.removeprefix("http://").encode())
-            return status, headers, content
+    def setup(self) -> None:
+        super().setup()
+        self.server.proxy.connections.append(self.connection)
 
-        def _generation(self, path: str, body: bytes) -> int:
-            """Of the object that a request is for; 0 for none."""
-            bucket = re.search(r"/b/([^/?]+)", path)
-            name = re.search(r"/o/([^?]+)", path)
-            told = re.search(rb'"name":\s*"([^"]+)"', body[:4000])
-            assert bucket, path
-            which = name[1] if name else told[1].decode()
-            quoted = urllib.parse.quote(which, safe="")
-            status, _, content = _ask(host, "GET", f"/storage/v1/b/{bucket[1]}/o/{quoted}", b"", {})
-            return int(json.loads(content)["generation"]) if status == 200 else 0
+    def _serve(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        path = urllib.parse.unquote(self.path)
+        self.server.proxy.requests.append(f"{self.command} {path}")
+        peek = b""
+        if length:
+            peek = self.rfile.read(min(length, length // 2 + 1))
+        fault = self.server.proxy.fault_for(self.command, path + peek[:2000].decode("latin-1"))
+        if fault and fault.cut:
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+            return
+        body = peek + self.rfile.read(length - len(peek))
+        if fault and fault.before:
+            fault.before()
+        if fault and fault.status and not fault.lose_answer:
+            self._answer(fault.status, {}, _error(fault.status))
+            return
+        status, headers, content = self._forwarded(path, body)
+        if fault and fault.lose_answer:
+            status, headers, content = fault.status, {}, _error(fault.status)
+        if fault and fault.flip and content:
+            content = bytes([content[0] ^ 1]) + content[1:]
+        self._answer(status, headers, content)
 
-        def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
-            self.send_response(status)
-            for name, value in headers.items():
-                if name.lower() in _KEPT and name.lower() != "content-length":
-                    self.send_header(name, value.replace(host, proxy.address.removeprefix("http://")))
-            self.send_header("Content-Length", str(len(content)))
-            with contextlib.suppress(OSError):  # the client has gone
-                self.end_headers()
-                self.wfile.write(content)
+    do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = _serve  # noqa: N815
 
-        def log_message(self, *args: object) -> None:
-            pass
+    def _forwarded(self, path: str, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        wanted = re.search(r"[?&]ifGenerationMatch=(\d+)", path)
+        if wanted and self.command != "PUT" and int(wanted[1]) != self._generation(path, body):
+            return 412, {}, _error(412)
+        status, headers, content = _ask(
+            self.server.emulator, self.command, self.path, body, dict(self.headers)
+        )
+        if b'"mediaLink"' in content:  # which names the addresses of objects
+            content = content.replace(
+                self.server.emulator.encode(), self.server.proxy.address.removeprefix("http://").encode()
+            )
+        return status, headers, content
 
-    return Handler
+    def _generation(self, path: str, body: bytes) -> int:
+        """Of the object that a request is for; 0 for none."""
+        bucket = re.search(r"/b/([^/?]+)", path)
+        name = re.search(r"/o/([^?]+)", path)
+        told = re.search(rb'"name":\s*"([^"]+)"', body[:4000])
+        assert bucket, path
+        which = name[1] if name else told[1].decode()
+        quoted = urllib.parse.quote(which, safe="")
+        status, _, content = _ask(
+            self.server.emulator, "GET", f"/storage/v1/b/{bucket[1]}/o/{quoted}", b"", {}
+        )
+        return int(json.loads(content)["generation"]) if status == 200 else 0
+
+    def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            if name.lower() in _KEPT and name.lower() != "content-length":
+                self.send_header(
+                    name,
+                    value.replace(self.server.emulator, self.server.proxy.address.removeprefix("http://")),
+                )
+        self.send_header("Content-Length", str(len(content)))
+        with contextlib.suppress(OSError):  # the client has gone
+            self.end_headers()
+            self.wfile.write(content)
+
+    def log_message(self, *args: object) -> None:
+        pass
 
 
 def _error(status: int) -> bytes:
@@ -166,8 +184,8 @@ def _ask(
 def running_proxy(emulator: str) -> Iterator[Proxy]:
     """A proxy in front of the emulator while the block runs."""
     proxy = Proxy("")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(proxy, emulator))
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), _Handler)
+    server.proxy, server.emulator = proxy, urllib.parse.urlsplit(emulator).netloc
     proxy.address = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
