@@ -46,6 +46,8 @@ class DataConfig(_Checked):
     max_frames: int = option(300, "frames of a video that are read, from its start", minimum=1)
     batch_size: int = option(1024, "examples per tower and step", minimum=1)
     num_readers: int = option(8, "files that are read side by side", minimum=1)
+    parse_threads: int | None = option(None, "batches parsed side by side [by the cores]", minimum=1)
+    prefetch: int | None = option(None, "batches made ahead of the steps [by the cores]", minimum=1)
     num_epochs: int | None = option(5, "passes over the data", minimum=1)
     shuffle_buffer: int | None = option(None, "examples that are shuffled among each other", minimum=1)
     seed: int = option(0, "seed of the order of examples", minimum=0, maximum=2**31 - 1)

@@ -13,6 +13,8 @@ _SECTIONS = ("model", "optimizer", "data", "devices", "distillation", "augmentat
 _ASIDE = {
     "data_pattern",
     "num_readers",
+    "parse_threads",
+    "prefetch",
     "log_device_placement",
     "profile",
     "xla",

@@ -158,6 +158,7 @@ def _signature(config: TrainConfig) -> Mapping[str, Any]:
         "distillation": dataclasses.asdict(config.distillation),
         "augmentation": dataclasses.asdict(config.augmentation),
         **_copied(config),
+        **_threads(config),
     }
 
 
@@ -165,6 +166,12 @@ def _copied(config: TrainConfig) -> Mapping[str, Any]:
     """The teacher's copy out of a bucket, whose name is in the graph."""
     teacher = config.distillation.distill_from
     return {"distill_from, here": copies.file_copy(teacher)} if storage.is_remote(teacher) else {}
+
+
+def _threads(config: TrainConfig) -> Mapping[str, Any]:
+    """What was asked for; what is chosen by the cores may change from machine to machine."""
+    chosen = {"parse_threads": config.data.parse_threads, "prefetch": config.data.prefetch}
+    return {name: number for name, number in chosen.items() if number}
 
 
 def _stream(config: TrainConfig) -> Mapping[str, Any]:
@@ -177,4 +184,5 @@ def _stream(config: TrainConfig) -> Mapping[str, Any]:
         "num_readers": data.num_readers,
         "shuffle_buffer": data.shuffle_buffer,
         **({CALLS_PYTHON: True} if calls_python else {}),
+        **_threads(config),
     }

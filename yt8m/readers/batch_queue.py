@@ -98,6 +98,7 @@ class BatchQueue:
         self._files: list[str] | None = None
         self._staged: StagedFiles | None = None
         self._part, self._parts = 0, 1
+        self.threads = tuning.Threads()
         self.records: int | None = None
         self.expected_records: int | None = None
         self._check = RecordCheck(reader)
@@ -114,7 +115,7 @@ class BatchQueue:
             raise ValueError(f"mode is {mode!r}; expected train, eval or infer")
         training, reader = mode == "train", reader_for(data)
         reader.zeroed = ZeroedCount() if data.nan_policy == "zero" else None
-        return cls(
+        queue = cls(
             reader,
             data.data_pattern,
             batch_size=data.batch_size,
@@ -125,6 +126,9 @@ class BatchQueue:
             seed=data.seed,
             max_bad_records=data.max_bad_records,
         )
+        queue.threads = tuning.Threads(data.parse_threads, data.prefetch)
+        queue.threads.tell(data.num_readers)
+        return queue
 
     def files(self) -> list[str]:
         """The paths that match, sorted, each once.
@@ -195,14 +199,16 @@ class BatchQueue:
         records = self._records(tuning.some(files)).repeat(self.num_epochs)
         parse = tf.autograph.experimental.do_not_convert(self.reader.prepare_serialized_examples)
         if getattr(self.reader, "segment_labels", False):
-            batches = records.batch(_RECORDS_PER_PARSE).map(parse, tuning.parse_calls(), deterministic=True)
+            batches = records.batch(_RECORDS_PER_PARSE).map(
+                parse, self.threads.parse_calls, deterministic=True
+            )
             batches = batches.filter(lambda batch: tf.size(batch.video_ids) > 0).rebatch(batch_size)
         else:
-            batches = records.batch(batch_size).map(parse, tuning.parse_calls(), deterministic=True)
+            batches = records.batch(batch_size).map(parse, self.threads.parse_calls, deterministic=True)
         options = tuning.options()
         if self._staged:  # waits for files, which must not keep the steps waiting too
             options.threading.private_threadpool_size = self._num_readers + tuning.cores()
-        return batches.prefetch(1).with_options(options)
+        return batches.prefetch(self.threads.prefetch).with_options(options)
 
     def _records(self, files: tf.Tensor) -> tf.data.Dataset:
         """One epoch of serialised records."""

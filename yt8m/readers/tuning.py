@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any
+
+from absl import logging
 
 from yt8m.lazy import tf
 
@@ -20,9 +23,34 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def parse_calls() -> int:
-    """Batches parsed side by side; each is held in memory, so there are few."""
-    return min(4, max(1, cores() // 2))
+@dataclass(frozen=True)
+class Threads:
+    """How many batches are in work at once; None: as many as the cores can use.
+
+    Attributes:
+      parse: parsed side by side; each is held in memory, so there are few.
+      ahead: made before they are asked for.
+    """
+
+    parse: int | None = None
+    ahead: int | None = None
+
+    @property
+    def parse_calls(self) -> int:
+        """Half the cores, at most 4: the others are the step's."""
+        return self.parse or min(4, max(1, cores() // 2))
+
+    @property
+    def prefetch(self) -> int:
+        """One; two where there are cores to make them."""
+        return self.ahead or (1 if cores() < 8 else 2)
+
+    def tell(self, num_readers: int) -> None:
+        """Logs what was chosen, and what changes it."""
+        logging.info(
+            "input on %d cores: --parse_threads=%d --prefetch=%d --num_readers=%d",
+            *(cores(), self.parse_calls, self.prefetch, num_readers),
+        )
 
 
 def options() -> Any:
