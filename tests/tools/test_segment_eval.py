@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from reader_records import frame_record, write_shard
 
 from yt8m import cli, vocabulary
-from yt8m.tools import ground_truth, segment_lists
+from yt8m.tools import ground_truth, label_cache, segment_lists
 from yt8m.tools.ground_truth import Ratings
 from yt8m.tools.segment_eval import evaluate
 from yt8m.tools.segment_lists import ClassLine
@@ -139,6 +139,9 @@ LINE = b"%d,abcd:0 abcd:120\n" % CLASSES[0]
         (LINE + b"%d,a:5 :5\n" % CLASSES[1], 2, "':5' is no segment"),
         (LINE + b"%d,a:5 b\n" % CLASSES[1], 2, "'b' is no segment"),
         (LINE + b"%d,a:5  b:5\n" % CLASSES[1], 2, "two blanks"),
+        (LINE + b"%d,a:5,b:5\n" % CLASSES[1], 2, "'a:5,b:5' is no segment"),
+        (LINE + b"%d,c:5 a:5\tb:5\n" % CLASSES[1], 2, "'a:5\\tb:5' is no segment"),
+        (LINE + b"9" * 5000 + b",a:5\n", 2, "is none of the"),
         (LINE + b"%d a:5\n" % CLASSES[1], 2, "is none of the"),
         (LINE + b"%d\n" % CLASSES[1], 2, "no comma"),
         (HEAD + LINE + b"%d,a:5 b:1" % CLASSES[1], 3, "cut short"),
@@ -166,7 +169,52 @@ def test_starts_off_the_grid_pass_where_such_were_rated(tmp_path: pathlib.Path) 
     assert lines == [ClassLine(3, {b"a:7": 0}), ClassLine(5, {})]
 
 
-@pytest.mark.parametrize("line", ["a:0,3", "a,3,1", "a:0,x,1", "a:0,3,nan", "a:0,3,2"])
+def test_what_gives_no_figure_is_an_error(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No empty submission counts as one of figure 0, and no mean over nothing is printed."""
+    cache, submission = tmp_path / "cache", tmp_path / "s.csv"
+    flags = [f"--submission_file={submission}", f"--label_cache={cache}"]
+    for ratings, content, more, words in (
+        ("a:0,3,1.0\n", b"", [], "s.csv lists no class"),
+        ("a:0,3,1.0\n", HEAD, [], "s.csv lists no class"),
+        ("", LINE, [], "cache holds no rating"),
+        ("a:0,3,0.0\n", LINE, [], "no class has a rated positive"),
+        ("a:0,7,1.0\n", LINE, ["--classes=submitted"], "no submitted class has a rated positive"),
+    ):
+        cache.write_text(ratings)
+        submission.write_bytes(content)
+        assert run(*flags, *more) == 1
+        said = capsys.readouterr()
+        assert words in said.err
+        assert not said.out
+
+
+@pytest.mark.parametrize("rating", [(-5, 3, 1.0), (0, -3, 1.0), (0, 3, -1.0), (0, 3, 2.0), (0, 3, math.nan)])
+def test_a_rating_that_cannot_be_is_named(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], rating: tuple[int, int, float]
+) -> None:
+    lists = dict(zip(ground_truth._LISTS, ([value] for value in rating), strict=True))
+    path = write_shard(tmp_path / "a.tfrecord", [frame_record({"id": [b"v"], **lists}, {})])
+    (tmp_path / "s.csv").write_bytes(LINE)
+    flags = [f"--submission_file={tmp_path}/s.csv", f"--label_cache={tmp_path}/cache"]
+    assert run(*flags, f"--eval_data_pattern={path}") == 1
+    assert "a.tfrecord: record 0: a segment " in capsys.readouterr().err
+    assert not (tmp_path / "cache").exists()
+
+
+def test_caches_of_the_published_evaluator_and_ids_with_commas(tmp_path: pathlib.Path) -> None:
+    """Under Python 3 that evaluator writes ids as Python shows bytes."""
+    path = tmp_path / "cache"
+    path.write_text("b'ab':5,3,1.0\nc,d:10,3,0\n")
+    found = label_cache.read(str(path))
+    assert found.segments == [b"ab:5", b"c,d:10"]
+    label_cache.write(str(path), found)
+    assert label_cache.read(str(path)).segments == found.segments
+
+
+BAD = ["a:0,3", "a,3,1", "a:0,x,1", "a:0,3,nan", "a:0,3,2", "a:0," + "9" * 30 + ",1", "a:-5,3,1", ":5,3,1"]
+
+
+@pytest.mark.parametrize("line", BAD)
 def test_a_bad_cache_line_is_named(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], line: str
 ) -> None:

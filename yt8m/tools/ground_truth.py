@@ -12,6 +12,7 @@ from yt8m import record_reader, storage
 from yt8m.errors import RunError, UsageError
 from yt8m.record_reader import Record, id_text
 
+_LATEST = 1 << 31  # starts and classes past it are garbage
 _LISTS = ("segment_start_times", "segment_labels", "segment_scores")
 
 
@@ -55,13 +56,13 @@ def files(pattern: str, flag: str = "eval_data_pattern") -> list[str]:
     return found
 
 
-def contexts(pattern: str) -> Iterator[tuple[str, Record]]:
+def contexts(pattern: str, flag: str = "eval_data_pattern") -> Iterator[tuple[str, Record]]:
     """(where it stands, the record without its frames) of each record of the shards.
 
     Raises:
       RunError: a record is damaged, or has no id.
     """
-    for path in files(pattern):
+    for path in files(pattern, flag):
         for number, payload in enumerate(record_reader.read_shard(path)):
             where = f"{path}: record {number}"
             try:
@@ -73,8 +74,8 @@ def contexts(pattern: str) -> Iterator[tuple[str, Record]]:
             yield where, record
 
 
-def video_labels(pattern: str, num_classes: int) -> VideoLabels:
-    """The labels of all videos of video- or frame-level records.
+def video_labels(pattern: str, num_classes: int, flag: str = "eval_data_pattern") -> VideoLabels:
+    """The labels of all videos of video- or frame-level records, which the user named by `flag`.
 
     Raises:
       UsageError: no file matches.
@@ -82,7 +83,7 @@ def video_labels(pattern: str, num_classes: int) -> VideoLabels:
     """
     rows: dict[str, int] = {}
     labels: list[npt.NDArray[np.int64]] = []
-    for where, record in contexts(pattern):
+    for where, record in contexts(pattern, flag):
         name = id_text(record.id())
         if rows.setdefault(name, len(rows)) < len(labels):
             raise RunError(f"{where}: video {name} is there twice.")
@@ -109,7 +110,7 @@ def ratings(pattern: str) -> Ratings:
 
     Raises:
       UsageError: no file matches.
-      RunError: damage, lists of unequal length, or no rating at all.
+      RunError: damage, lists of unequal length, a rating that cannot be, or no rating at all.
     """
     segments: list[bytes] = []
     pairs: list[tuple[float, float]] = []
@@ -122,6 +123,7 @@ def ratings(pattern: str) -> Ratings:
                 f"{where}: {len(starts)} {_LISTS[0]}, {len(classes)} {_LISTS[1]} and {len(scores)} "
                 f"{_LISTS[2]}; they must be as many."
             )
+        _check_ratings(starts, classes, scores, where)
         name = id_text(record.id()).encode()
         segments += [b"%s:%d" % (name, int(start)) for start in starts]
         pairs += zip(classes, scores, strict=True)  # type: ignore[arg-type]
@@ -129,3 +131,17 @@ def ratings(pattern: str) -> Ratings:
         raise RunError(f"{pattern} holds no rated segment; name the segment-level records of a rated split.")
     table = np.array(pairs, np.float64)
     return Ratings(segments, table[:, 0].astype(np.int64), table[:, 1])
+
+
+def _check_ratings(
+    starts: record_reader.Values, classes: record_reader.Values, scores: record_reader.Values, where: str
+) -> None:
+    for values, name, low, high in (
+        (starts, "segment start", 0, _LATEST),
+        (classes, "segment label", 0, _LATEST),
+        (scores, "segment score", 0, 1),
+    ):
+        expected = "0 to 1" if high == 1 else "a whole number from 0"
+        for value in values:
+            if isinstance(value, bytes) or not low <= value <= high:
+                raise RunError(f"{where}: a {name} is {value!r}; expected {expected}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from yt8m import storage
+from yt8m.errors import RunError
 from yt8m.tools import text_lines
 from yt8m.tools.ground_truth import Ratings
 
@@ -22,7 +23,7 @@ def read(path: str) -> Ratings:
     """Reads a cache, of this project or of the published evaluator.
 
     Raises:
-      RunError: names the line that is none.
+      RunError: names the line that is none, or there is no line.
     """
     segments, classes, scores = [], [], []
     for line in text_lines.read(path):
@@ -30,17 +31,24 @@ def read(path: str) -> Ratings:
         segments.append(segment)
         classes.append(number)
         scores.append(score)
+    if not segments:
+        raise RunError(f"{path} holds no rating; delete it and give --eval_data_pattern to fill it again.")
     return Ratings(segments, np.array(classes, np.int64), np.array(scores, np.float64))
 
 
 def _fields(line: text_lines.Line) -> tuple[bytes, int, float]:
-    segment, _, rest = line.text.partition(b",")
-    number, _, score = rest.partition(b",")
-    video, colon, start = segment.rpartition(b":")
+    segment, number, score = ([*line.text.rsplit(b",", 2), b"", b""])[:3]
+    video, _, start = segment.rpartition(b":")
     try:
         value = float(score)
     except ValueError:
         value = -1.0
-    if not (video and colon and start.isdigit() and number.isdigit() and 0 <= value <= 1):
+    found = text_lines.number(number)
+    if not (video and text_lines.number(start) >= 0 and found >= 0 and 0 <= value <= 1):
         line.refuse(f"{text_lines.shown(line.text)} is no rating; expected `video:start,class,score`.")
-    return segment, int(number), value
+    return b"%s:%s" % (_bare(video), start), found, value
+
+
+def _bare(video: bytes) -> bytes:
+    """The id without the b'' that the published evaluator writes around it under Python 3."""
+    return video[2:-1] if video.startswith(b"b'") and video.endswith(b"'") else video

@@ -18,8 +18,9 @@ def segment_classes(path: str = "") -> set[int]:
     line = text_lines.Line(path, 1, b"")
     for line in text_lines.read(path):
         name = line.text.strip()
-        if name.isdigit():
-            found.add(int(name))
+        number = text_lines.number(name)
+        if number >= 0:
+            found.add(number)
         elif line.number > 1:
             line.refuse(f"{text_lines.shown(name)} is no class number; expected one a line under `Index`.")
     if not found:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from yt8m import flags, options, storage
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.segments import SegmentFigures, mean_average_precision_at_n
 from yt8m.options import option
 from yt8m.program import run_main
@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
 
     Raises:
       UsageError: no such files.
-      RunError: the submission or the records are damaged; the line is named.
+      RunError: the submission or the records are damaged, and the line is named; or no class has a positive.
     """
     purpose = "Evaluates a segment submission over the rated segments."
     config = flags.read(SegmentEvalConfig, "yt8m segment-eval", purpose, argv)
@@ -57,9 +57,17 @@ def main(argv: list[str]) -> int:
     known = segment_classes(config.segment_label_ids_file) | set(judged.classes.tolist())
     lines = segment_lists.read(config.submission_file, known, any_start=_off_grid(judged))
     figures = evaluate(lines, judged, config.top_n or None, only_submitted=config.classes == "submitted")
+    if not len(figures.aps):
+        raise RunError(_nothing_to_judge(config))
     print(f"MAP@{config.top_n or 'all'}: {figures.map:.6f}")
     print(f"mean over {len(figures.aps)} classes", file=sys.stderr)
     return 0
+
+
+def _nothing_to_judge(config: SegmentEvalConfig) -> str:
+    source = config.label_cache or config.eval_data_pattern
+    which = "submitted class" if config.classes == "submitted" else "class"
+    return f"{source}: no {which} has a rated positive, so there is no average precision to take a mean of."
 
 
 def load_ratings(pattern: str, cache: str) -> Ratings:

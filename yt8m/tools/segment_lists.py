@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from yt8m.errors import RunError
 from yt8m.tools import text_lines
 
 HEADER = b"Class,Segments"
 
+_FORBIDDEN = (b",", b"\t", b"\r", b'"')  # none of them stands in a segment's name
 _BLANK, _COLON, _ZERO = b" "[0], b":"[0], b"0"[0]
 _DIGITS = 6  # of a start: more than eleven days
 _GRID = 5  # seconds between two starts
@@ -39,7 +41,7 @@ def read(path: str, classes: Collection[int], any_start: bool = False) -> Iterat
 
     Raises:
       RunError: names the line: an unknown or repeated class, a repeated segment, a bad start, a line
-        that is no such line, CRLF, gzip, a last line that was cut short.
+        that is no such line, CRLF, gzip, a last line that was cut short; or the file has no class.
     """
     seen: dict[int, int] = {}
     for line in text_lines.read(path):
@@ -52,22 +54,25 @@ def read(path: str, classes: Collection[int], any_start: bool = False) -> Iterat
         if seen.setdefault(number, line.number) != line.number:
             line.refuse(f"class {number} stands in line {seen[number]} already; give each class one line.")
         yield ClassLine(number, _ranks(line, segments, any_start))
+    if not seen:
+        raise RunError(f"{path} lists no class; expected lines `class,video:start video:start ...`.")
 
 
 def _class_of(line: text_lines.Line, name: bytes, classes: Collection[int]) -> int:
-    if not name.isdigit() or int(name) not in classes:
+    number = text_lines.number(name)
+    if number not in classes:
         line.refuse(
             f"{text_lines.shown(name)} is none of the {len(classes)} classes that segments are rated for; "
             "give class numbers, or the file of yours by --segment_label_ids_file."
         )
-    return int(name)
+    return number
 
 
 def _ranks(line: text_lines.Line, text: bytes, any_start: bool) -> dict[bytes, int]:
     """The segments of a line by name; all of them checked."""
     text = text.strip(b" ")
     segments = text.split(b" ") if text else []
-    bad = _first_bad(text, any_start) if text else -1
+    bad = _first_bad(text, segments, any_start) if text else -1
     if bad >= 0:
         _refuse_segment(line, segments[bad])
     ranks = dict(zip(segments, range(len(segments)), strict=True))
@@ -79,14 +84,19 @@ def _ranks(line: text_lines.Line, text: bytes, any_start: bool) -> dict[bytes, i
 
 def _refuse_segment(line: text_lines.Line, segment: bytes) -> None:
     what = f"{text_lines.shown(segment)} is no segment" if segment else "two blanks in a row"
-    line.refuse(f"{what}; expected video:start with a start of 0, {_GRID}, {2 * _GRID}, ... seconds.")
+    line.refuse(
+        f"{what}; expected video:start with a start of 0, {_GRID}, {2 * _GRID}, ... seconds, and one blank "
+        "from one to the next."
+    )
 
 
-def _first_bad(text: bytes, any_start: bool) -> int:
+def _first_bad(text: bytes, segments: list[bytes], any_start: bool) -> int:
     """Place of the first word that is no `video:start`, or -1; at once for the whole line.
 
     A Python loop over the words would take ten times as long, and a submission has 100 million.
     """
+    if any(one in text for one in _FORBIDDEN):
+        return next(at for at, name in enumerate(segments) if any(one in name for one in _FORBIDDEN))
     letters = np.frombuffer(text, np.uint8)
     ends = np.append(np.flatnonzero(letters == _BLANK), len(letters))
     starts = np.append(0, ends[:-1] + 1)

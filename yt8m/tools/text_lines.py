@@ -8,6 +8,8 @@ from typing import NamedTuple, NoReturn
 from yt8m import storage
 from yt8m.errors import RunError
 
+_DIGITS = 18  # so that it fits an int64
+
 
 class Line(NamedTuple):
     """One line of a file, to be quoted in complaints.
@@ -50,6 +52,11 @@ def checked(path: str, number: int, text: bytes) -> Line:
     if not text.endswith(b"\n"):
         line.refuse("the last line has no end: the file was cut short; write it again.")
     return line
+
+
+def number(text: bytes) -> int:
+    """The whole number, or -1 where `text` is none, or has more digits than any number that is meant."""
+    return int(text) if text.isdigit() and len(text) <= _DIGITS else -1
 
 
 def shown(text: bytes) -> str:
