@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-_PATIENCE = 5.0  # for a thread or a process that is just ending
+_PATIENCE = 30.0  # for a thread or a process that is just ending
 _POLL = 0.02
 
 # The first is pytest's own; the others are set by TensorFlow's import, once.
