@@ -163,6 +163,7 @@ class EvalConfig(_Checked):
     run_once: bool = option(False, "evaluate the newest checkpoint and end, rather than wait for the next")
     top_k: int = option(20, "best predictions of each video that count", minimum=1)
     keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP")
+    report: bool = option(False, "write eval/report.html too, a page of figures and pictures")
     callbacks: tuple[str, ...] = option((), "callbacks in place of the usual ones, by name, commas between")
     log_every_n_steps: int = option(10, "steps between two lines in the log", minimum=1)
     manifest: str = option("", MANIFEST_HELP)
@@ -206,8 +207,8 @@ class InferenceConfig(_Checked):
     nan_policy: str = option("refuse", NAN_HELP, choices=NAN_POLICIES)
     stall_timeout: float = option(STALL_TIMEOUT, STALL_HELP, minimum=1.0)
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
-
     storage: StorageConfig = field(default_factory=StorageConfig)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.train_dir and self.input_model_tgz:
