@@ -105,6 +105,10 @@ class Process:
         """The exit status, where it has ended."""
         return self._popen.poll()
 
+    def has_printed(self) -> bool:
+        """Whether a line waits to be read."""
+        return not self._queue.empty()
+
     def resident_bytes(self) -> int:
         """How much memory it has; 0 where it has just ended."""
         try:

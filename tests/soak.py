@@ -32,6 +32,7 @@ from yt8m.runner import checkpoints
 
 FEATURES = ("--feature_names=mean_rgb", "--feature_sizes=8", "--num_classes=6")
 TRAIN_SHARDS, TEST_SHARDS, RECORDS = 4, 5, 400
+MORE_STEPS = 300  # that are asked for at the end
 MAY_GROW = 0.10  # of its memory may a process grow from the second third of its life to the last
 
 
@@ -123,7 +124,7 @@ class Soak:
         del self.actors["inference"]
         found: dict[str, Any] = {"whole prediction files": self.predictions}
         for name, folder in (("steady training", "steady"), ("killed training", "run")):
-            asked = max(checkpoints.steps_in(str(self.folder / folder))) + 500
+            asked = max(checkpoints.steps_in(str(self.folder / folder))) + MORE_STEPS
             self.actors.pop(name).finish(f"--max_steps={asked}")
             found[f"{name}, step"] = self._reached(folder, asked, asked)
         found["cluster, step"] = self._end_cluster()
@@ -133,7 +134,7 @@ class Soak:
         roles = [self.actors[role] for role in ("worker", "chief", "ps")]
         for actor in roles:
             actor.stop()
-        asked = max(checkpoints.steps_in(f"{self.folder}/cluster")) + 500
+        asked = max(checkpoints.steps_in(f"{self.folder}/cluster")) + MORE_STEPS
         for actor in reversed(roles):
             actor.start(f"--max_steps={asked}")
         deadline = time.monotonic() + PATIENCE

@@ -40,17 +40,17 @@ class Actor:
         module, *words = [*self._words, *more]
         command = [sys.executable, "-m", f"yt8m.{module}", *words]
         self._process = Process(self.name, command, environment_for(self._variables))
-        self._killed, self._die_at = False, self._next_kill()
+        self._killed, self._die_at = False, float("inf")
+        self._is_quiet = self._draw is not None
         self.memory.append([])
-
-    def _next_kill(self) -> float:
-        return time.monotonic() + self._draw.uniform(8, 40) if self._draw else float("inf")
 
     def look(self) -> bool:
         """Takes a sample of its memory, kills it when its time has come; True where it has ended well."""
         status = self._process.poll()
         if status is None:
             self.memory[-1].append(self._process.resident_bytes())
+            if self._is_quiet and self._process.has_printed():  # imports alone are not worth a kill
+                self._is_quiet, self._die_at = False, time.monotonic() + self._draw.uniform(0, 30)
             if time.monotonic() > self._die_at:
                 number = self._draw.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
                 self._process.send_signal(number)
