@@ -17,6 +17,7 @@ import contextlib
 import json
 import pathlib
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -172,6 +173,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # through the `with`, like Ctrl-C
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         soak = stack.enter_context(Soak(folder, given.seed))
