@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from reader_records import Parsed, frame_record, read_shard
 
-from yt8m import cli
+from yt8m import cli, record_reader
 from yt8m.readers import YT8MFrameFeatureReader
 from yt8m.tools import prediction_lists
 
@@ -48,12 +48,27 @@ def test_json_lines(tmp_path: pathlib.Path) -> None:
         '{"video_id": "a", "class_indexes": [1], "predictions": [NaN]}',
         '{"video_id": "a", "class_indexes": [-1], "predictions": [0.5]}',
         '{"video_id": "a", "class_indexes": 1, "predictions": [0.5]}',
+        '{"video_id": "a", "class_indexes": [1, 1], "predictions": [0.5, 0.5]}',
+        '{"video_id": "a", "class_indexes": [1], "predictions": [1' + 400 * "0" + "]}",
+        '{"video_id": "a\\nb", "class_indexes": [1], "predictions": [0.5]}',
+        '{"video_id": "\\ud800", "class_indexes": [1], "predictions": [0.5]}',
+        100_000 * "[",
+        json.dumps(LINES[0]),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], bad: str) -> None:
     (tmp_path / "0.json").write_text(json.dumps(LINES[0]) + "\n" + bad + "\n")
     assert to_csv(tmp_path) == 1
     assert "0.json, line 2: " in capsys.readouterr().err
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_files_without_a_line_are_no_predictions(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "0.json").write_text("")
+    assert to_csv(tmp_path) == 1
+    assert "holds no prediction" in capsys.readouterr().err
     assert not (tmp_path / "out.csv").exists()
 
 
@@ -92,6 +107,22 @@ def test_mediapipe_protos_read_as_frame_records(tmp_path: pathlib.Path) -> None:
     assert np.abs(parsed["video_matrix"][0, :7] - whole).max() < 4 / 255 / 2 + 1e-6
 
 
+def test_each_video_has_an_id_of_its_own(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without one in the proto it is the file's name, all of it but the ending."""
+    content = frame_record({}, {"RGB/feature/floats": [[1.0]]})
+    for name in ("a.v1.pb", "a.v2.pb"):
+        (tmp_path / name).write_bytes(content)
+    assert from_mediapipe(tmp_path) == 0
+    payloads = record_reader.read_shard(str(tmp_path / "out.tfrecord"))
+    assert [record_reader.parse(one).id() for one in payloads] == [b"a.v1", b"a.v2"]
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more/a.v1.pb").write_bytes(content)
+    flags = [f"--input_pattern={tmp_path}/*.pb,{tmp_path}/more/*.pb", f"--output_file={tmp_path}/again"]
+    assert cli.main(["from-mediapipe", *flags]) == 1
+    assert "both are of video a.v1" in capsys.readouterr().err
+    assert not (tmp_path / "again").exists()
+
+
 def test_floats_are_kept_where_asked(tmp_path: pathlib.Path) -> None:
     rgb, audio = np.random.default_rng(1).normal(size=(5, 6)), np.random.default_rng(2).normal(size=(5, 4))
     (tmp_path / "one.pb").write_bytes(proto(b"vid1", rgb, audio))
@@ -109,6 +140,7 @@ def test_floats_are_kept_where_asked(tmp_path: pathlib.Path) -> None:
         (frame_record({"id": [b"a"]}, {"rgb": [[1.0]]}), "holds rgb; expected RGB/feature/floats or"),
         (frame_record({}, {"RGB/feature/floats": [[1.0], [1.0, 2.0]]}), "as many floats in each frame"),
         (frame_record({}, {"RGB/feature/floats": [[float("nan")]]}), "not finite"),
+        (frame_record({}, {"RGB/feature/floats": [[1.0]], "AUDIO/feature/floats": []}), "has no frame"),
     ],
 )
 def test_a_bad_proto_is_named(

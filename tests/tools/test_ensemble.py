@@ -83,7 +83,7 @@ def test_files_in_other_orders(tmp_path: pathlib.Path) -> None:
 def test_other_videos_and_bad_lines(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = write(tmp_path / "a.csv", {"v": {1: 0.5}, "w": {1: 0.5}})
     for name, content, words in (
-        ("more", {"v": {1: 0.5}, "w": {1: 0.5}, "x": {1: 0.5}}, "has video 'x', which"),
+        ("more", {"v": {1: 0.5}, "w": {1: 0.5}, "x": {1: 0.5}}, "more.csv, line 4: "),
         ("less", {"v": {1: 0.5}}, "has no video 'w'"),
     ):
         second = write(tmp_path / f"{name}.csv", content)
@@ -92,6 +92,17 @@ def test_other_videos_and_bad_lines(tmp_path: pathlib.Path, capsys: pytest.Captu
     (tmp_path / "bad.csv").write_text("v,1 0.5\nw,99 0.5\n")
     assert run("--predictions", first, tmp_path / "bad.csv", f"--output_file={tmp_path}/o.csv") == 1
     assert "bad.csv, line 2: " in capsys.readouterr().err
+    for content, line in (("v,1 0.5\nw,1 0.5\nw,1 0.5\n", 3), ("v,1 0.5\nv,1 0.5\nw,1 0.5\n", 2)):
+        (tmp_path / "bad.csv").write_text(content)
+        assert run("--predictions", first, tmp_path / "bad.csv", f"--output_file={tmp_path}/o.csv") == 1
+        said = capsys.readouterr().err
+        assert f"bad.csv, line {line}: video '{content[line * 8 - 8]}' stands in line {line - 1}" in said
+    (tmp_path / "empty.csv").write_text(HEADER + "\n")
+    empty = [tmp_path / "empty.csv"] * 2
+    assert run("--predictions", *empty, f"--output_file={tmp_path}/o.csv") == 1
+    assert "empty.csv holds no prediction" in capsys.readouterr().err
+    assert run("--predictions", first, first, f"--fit_on={tmp_path}/none") == 2
+    assert "--fit_on=" in capsys.readouterr().err
     (tmp_path / "bad.csv").write_text("w,1 0.5\nw,1 0.5\nv,1 0.5\n")
     assert run("--predictions", first, tmp_path / "bad.csv", f"--output_file={tmp_path}/o.csv") == 1
     assert "bad.csv, line 2: video 'w' stands in an earlier line" in capsys.readouterr().err

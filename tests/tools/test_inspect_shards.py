@@ -88,6 +88,15 @@ def test_damage_is_listed_and_ends_with_status_1(
     assert "DAMAGE" in capsys.readouterr().out
 
 
+def test_ids_are_shown_as_they_are(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are neither markup nor orders to a terminal."""
+    path = write_shard(tmp_path / "[a].tfrecord", [video_record(id=[b"[/red]\x1b[2J"], labels=[3])])
+    assert cli.main(["inspect", path.replace("[", "[[]")]) == 0
+    shown = capsys.readouterr().out
+    assert "[/red]\\x1b[2J" in shown
+    assert "[a].tfrecord" in shown
+
+
 def test_what_cannot_be(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["inspect"]) == 2
     assert cli.main(["inspect", f"{tmp_path}/none*"]) == 2

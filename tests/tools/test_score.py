@@ -89,6 +89,7 @@ GOOD = b"v000,3 0.5 4 0.25\n"
         (GOOD + b"v001,3 0.5 3 0.25\n", 2, "a class is repeated"),
         (GOOD + b"v001,30 0.5\n", 2, "expected 0 to 29"),
         (GOOD + b"v001,x 0.5\n", 2, "class numbers"),
+        (GOOD + b"v001,%s 0.5\n" % (b"9" * 30), 2, "class numbers"),
         (GOOD + b"v001,3 x\n", 2, "class numbers"),
         (GOOD + b"v001,3 nan\n", 2, "finite"),
         (GOOD + b"v001,3 0.5 4\n", 2, "3 words"),
@@ -108,6 +109,16 @@ def test_a_bad_file_is_named(
     said = capsys.readouterr().err
     assert f"p.csv, line {line}: " in said
     assert words in said
+
+
+@pytest.mark.parametrize("content", ["", "VideoId,LabelConfidencePairs\n"])
+def test_no_prediction_is_no_figure(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    world(tmp_path)
+    (tmp_path / "p.csv").write_text(content)
+    assert run(f"--predictions={tmp_path}/p.csv", f"--eval_data_pattern={tmp_path}/*.tfrecord") == 1
+    assert "p.csv holds no prediction" in capsys.readouterr().err
 
 
 def test_ids_in_quotes(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,9 +49,17 @@ def main(argv: list[str]) -> int:
     purpose = "Makes a shard of frame records of MediaPipe's features, one proto file a video."
     config = flags.read(FromMediapipeConfig, "yt8m from-mediapipe", purpose, argv)
     paths = files(config.input_pattern, "input_pattern")
+    seen: dict[bytes, str] = {}
     with storage.write_atomic(config.output_file) as shard:
         for path in paths:
-            shard.write(records.framed(convert(path, config.keep_floats)))
+            payload = convert(path, config.keep_floats)
+            video_id = record_reader.parse(payload, with_lists=False).id()
+            if seen.setdefault(video_id, path) != path:
+                raise RunError(
+                    f"{path} and {seen[video_id]} both are of video {record_reader.id_text(video_id)}; "
+                    "a proto without an id is named after its file: give each file a name of its own."
+                )
+            shard.write(records.framed(payload))
     print(f"{len(paths)} videos are in {config.output_file}", file=sys.stderr)
     return 0
 
@@ -83,7 +92,7 @@ def convert(path: str, keep_floats: bool = False) -> bytes:
 
 
 def _context(record: Record, path: str) -> dict[str, bytes]:
-    name = path.rpartition("/")[2].partition(".")[0]
+    name = os.path.splitext(os.path.basename(path))[0]
     context = {"id": records.bytes_feature(record.id() or name.encode())}
     labels = record.context["labels"].values() if "labels" in record.context else []
     if labels:
@@ -95,9 +104,10 @@ def _frames(features: Sequence[Feature], name: str, path: str) -> npt.NDArray[np
     """float32 [T, size]."""
     rows = [np.array(feature.values(), np.float32) for feature in features if feature.kind == "float"]
     sizes = {len(row) for row in rows}
-    if len(rows) < len(features) or len(sizes) > 1 or 0 in sizes:
-        raise RunError(f"{path}: {name} must hold as many floats in each frame; found {sorted(sizes)}.")
-    frames = np.array(rows, np.float32).reshape(len(rows), -1)
+    if not rows or len(rows) < len(features) or len(sizes) > 1 or 0 in sizes:
+        found = f"found {sorted(sizes)}" if features else "it has no frame"
+        raise RunError(f"{path}: {name} must hold as many floats in each frame; {found}.")
+    frames = np.array(rows, np.float32)
     if not np.isfinite(frames).all():
         raise RunError(f"{path}: {name} holds a value that is not finite.")
     return frames

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from yt8m import flags, options, storage
 from yt8m.errors import UsageError
@@ -63,25 +65,33 @@ def _paths(patterns: list[str]) -> list[str]:
 
 def table(shard: dict[str, Any]) -> Table:
     """One shard, a row a fact."""
-    shown = Table(title=shard["path"], show_header=False, title_justify="left")
-    shown.add_row("level", shard["level"])
-    shown.add_row("records", f"{shard['records']} in {shard['bytes']:,} bytes")
-    shown.add_row("ids", ", ".join(shard["ids"]) + (", ..." if shard["records"] > len(shard["ids"]) else ""))
+    shown = Table(title=_plain(shard["path"]), show_header=False, title_justify="left")
+    for name, fact in _facts(shard):
+        shown.add_row(_plain(name), _plain(fact))
+    return shown
+
+
+def _plain(text: str) -> Text:
+    """Text as it is: brackets are no markup, and what a terminal would obey is written out."""
+    return Text("".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text))
+
+
+def _facts(shard: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "level", shard["level"]
+    yield "records", f"{shard['records']} in {shard['bytes']:,} bytes"
+    yield "ids", ", ".join(shard["ids"]) + (", ..." if shard["records"] > len(shard["ids"]) else "")
     if shard["frames"]:
-        shown.add_row("frames", "{least} to {most}, {mean:.1f} on average".format(**shard["frames"]))
+        yield "frames", "{least} to {most}, {mean:.1f} on average".format(**shard["frames"])
     for name, feature in shard["features"].items():
-        shown.add_row(f"feature {name}", _feature(feature))
-    shown.add_row(
-        "labels", _labels(shard["labels"]) + f"; {shard['labels']['records_without']} records without"
-    )
+        yield f"feature {name}", _feature(feature)
+    yield "labels", _labels(shard["labels"]) + f"; {shard['labels']['records_without']} records without"
     if shard["ratings"]["count"]:
         told = f"; {shard['ratings']['segments']} segments, {shard['ratings']['positive']} positive"
-        shown.add_row("ratings", _labels(shard["ratings"]) + told)
+        yield "ratings", _labels(shard["ratings"]) + told
     for what in shard["damage"]:
-        shown.add_row("DAMAGE", what)
+        yield "DAMAGE", what
     if shard["damages"] > len(shard["damage"]):
-        shown.add_row("DAMAGE", f"and {shard['damages'] - len(shard['damage'])} more")
-    return shown
+        yield "DAMAGE", f"and {shard['damages'] - len(shard['damage'])} more"
 
 
 def _feature(feature: dict[str, Any]) -> str:

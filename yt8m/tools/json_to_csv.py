@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import sys
 from dataclasses import dataclass
 from typing import Any
 
 from yt8m import flags, options, storage
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError
 from yt8m.options import option
 from yt8m.program import run_main
 from yt8m.tools import text_lines
 from yt8m.tools.ground_truth import files
 
+_MOST = 1 << 31  # no class and no prediction comes near it
 _KEYS = ("video_id", "class_indexes", "predictions")
 
 
@@ -47,14 +47,22 @@ def main(argv: list[str]) -> int:
     with storage.write_atomic(config.csv_output_file, "w") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(("VideoId", "LabelConfidencePairs"))
+        seen: set[str] = set()
         for path in paths:
             for line in text_lines.read(path):
-                rows.writerow(_row(line, config.top_k))
+                rows.writerow(_row(line, seen, config.top_k))
+        if not seen:
+            raise RunError(f"{config.json_prediction_files_pattern} holds no prediction.")
+    print(f"{len(seen)} predictions are in {config.csv_output_file}", file=sys.stderr)
     return 0
 
 
-def _row(line: text_lines.Line, top_k: int) -> tuple[str, str]:
+def _row(line: text_lines.Line, seen: set[str], top_k: int) -> tuple[str, str]:
+    """The row of a line, whose video joins those that were `seen`."""
     video_id, classes, scores = _fields(line)
+    if video_id in seen:
+        line.refuse(f"video {video_id!r} has a line already; give each video one.")
+    seen.add(video_id)
     ranked = sorted(zip(classes, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))[:top_k]
     return video_id, " ".join(["%i %g" % pair for pair in ranked])  # noqa: UP031
 
@@ -62,27 +70,29 @@ def _row(line: text_lines.Line, top_k: int) -> tuple[str, str]:
 def _fields(line: text_lines.Line) -> tuple[str, list[int], list[float]]:
     try:
         found = json.loads(line.text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         line.refuse(f"it is no JSON ({error}).")
     if not isinstance(found, dict) or not all(key in found for key in _KEYS):
         line.refuse(f"expected one object with {', '.join(_KEYS)}; found {text_lines.shown(line.text)}.")
     video_id, classes, scores = (found[key] for key in _KEYS)
-    if not isinstance(video_id, str) or not video_id:
-        line.refuse(f"video_id is {video_id!r}; expected text.")
+    if not isinstance(video_id, str) or not video_id.isprintable() or not video_id:
+        line.refuse(f"video_id is {video_id!r}; expected text of one line.")
     if not _are_numbers(classes, int) or not _are_numbers(scores, float) or len(classes) != len(scores):
         line.refuse("expected as many finite predictions as whole class_indexes.")
+    if len(set(classes)) < len(classes):
+        line.refuse("a class is repeated in class_indexes; give each class once a video.")
     return video_id, classes, scores
 
 
 def _are_numbers(values: Any, kind: type) -> bool:
-    """Whether it is a list of numbers; whole and not negative, or finite."""
+    """Whether it is a list of numbers; whole, not negative and fit for a class, or finite."""
     if not isinstance(values, list):
         return False
     allowed = (int,) if kind is int else (int, float)
     return all(
         isinstance(value, allowed)
         and not isinstance(value, bool)
-        and (value >= 0 if kind is int else math.isfinite(value))
+        and (0 <= value < _MOST if kind is int else -_MOST < value < _MOST)
         for value in values
     )
 

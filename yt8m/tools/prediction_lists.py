@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from yt8m.errors import RunError
 from yt8m.tools import text_lines
 
 HEADER = b"VideoId,LabelConfidencePairs"
@@ -35,7 +36,7 @@ def read(path: str, num_classes: int) -> Iterator[Row]:
 
     Raises:
       RunError: names the line: a video given twice, an unknown or repeated class, a word that is no
-        number, CRLF, gzip, a last line that was cut short.
+        number, CRLF, gzip, a last line that was cut short; or the file has no video.
     """
     seen: set[str] = set()
     for line in text_lines.read(path):
@@ -48,6 +49,8 @@ def read(path: str, num_classes: int) -> Iterator[Row]:
             )
         seen.add(row.video_id)
         yield row
+    if not seen:
+        raise RunError(f"{path} holds no prediction; expected lines `video,class score class score ...`.")
 
 
 def parse(line: text_lines.Line, num_classes: int) -> Row:
@@ -72,7 +75,7 @@ def _pairs(
     try:
         classes = np.array(words[::2], np.bytes_).astype(np.int64)
         scores = np.array(words[1::2], np.bytes_).astype(np.float32)
-    except ValueError:
+    except (ValueError, OverflowError):
         line.refuse(f"{text_lines.shown(pairs)}: expected whole class numbers and scores by turns.")
     if len(classes) != len(scores) or not np.isfinite(scores).all():
         line.refuse(

@@ -89,7 +89,7 @@ def run(config: EnsembleConfig) -> int:
 
 def _fitted(config: EnsembleConfig) -> npt.NDArray[np.float64]:
     """Fits on one half of the videos, tells the gain on the other."""
-    truth = ground_truth.video_labels(config.fit_on, config.num_classes)
+    truth = ground_truth.video_labels(config.fit_on, config.num_classes, "fit_on")
     videos = side_by_side(config.predictions, config.num_classes)
     fit_half, held_out = fitting.halves(videos, truth, config.mean == "rank", config.top_k)
     weights = fitting.fit(fit_half, config.top_k)

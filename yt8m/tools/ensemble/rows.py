@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
@@ -64,13 +65,26 @@ class _Seeking:
         )
 
     def refuse_rest(self, first: str) -> None:
-        """Raises `RunError` where there are videos that nobody asked for."""
-        rest = [*list(self._passed)[:1], *(video_id for video_id, _, _ in self._on())]
-        if rest:
-            raise RunError(
-                f"{self._path} has video {rest[0]!r}, which {first} has not; "
-                "give predictions for the same files."
-            )
+        """Raises `RunError` where there are videos that nobody asked for, or that stand there again."""
+        passed = ((name, number) for name, (number, _) in self._passed.items())
+        unread = ((name, line.number) for name, line, _ in self._on())
+        rest = next(itertools.chain(passed, unread), None)
+        if rest is None:
+            return
+        name, number = rest
+        earlier = self._first_line_of(name)
+        if earlier < number:
+            raise RunError(f"{self._path}, line {number}: video {name!r} stands in line {earlier} already.")
+        raise RunError(
+            f"{self._path}, line {number}: {first} has no video {name!r}; "
+            "give predictions for the same files."
+        )
+
+    def _first_line_of(self, wanted: str) -> int:
+        """From the beginning, since the lines of videos that were asked for are not kept."""
+        self._file.seek(0)
+        self._number = self._end = 0
+        return next(line.number for video_id, line, _ in self._on() if video_id == wanted)
 
     def _on(self) -> Iterator[tuple[str, text_lines.Line, int]]:
         """(video, line, place) of the rows not yet seen."""
