@@ -44,15 +44,12 @@ def check_input(inputter: Inputter, data: DataConfig, is_training: bool = False)
                 f"{text}. Fetch the shards again, or write the manifest anew (yt8m verify --update)."
             )
         logging.warning("%s", text)
-    if not is_training or data.segment_labels or counts.keys() != set(files):
+    if data.segment_labels or counts.keys() != set(files):
         return
     if isinstance(inputter, readers.BatchQueue):
-        expected = [known.expected(path) for path in files]
-        inputter.records = sum(counts.values())
-        inputter.expected_records = sum(
-            counts[path] if shard is None else shard.records
-            for path, shard in zip(files, expected, strict=True)
-        )
+        shards = [(path, known.expected(path)) for path in files]
+        wanted = sum(counts[path] if shard is None else shard.records for path, shard in shards)
+        inputter.records, inputter.expected_records = sum(counts.values()), wanted
 
 
 def _counts(files: Sequence[str], may_be_damaged: bool) -> dict[str, int]:

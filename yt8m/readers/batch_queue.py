@@ -52,8 +52,7 @@ class BatchQueue:
       batch_size: examples per tower and step.
       num_epochs: passes over the files; None for no end.
       tolerance: reads on past bad records and counts them; None where the first one is an error.
-      records, expected_records: those of one epoch, as counted and as they should be; None where the
-        examples of an epoch are not known.
+      records, expected_records: of an epoch, as counted and as they should be; None where not known.
     """
 
     def __init__(
@@ -162,10 +161,7 @@ class BatchQueue:
             return self.tolerance.failure
         if self._staged and self._staged.failure:
             return self._staged.failure
-        try:
-            return find_damage(self._check, self.files())
-        finally:
-            self.close()
+        return find_damage(self._check, self.files())
 
     def close(self) -> None:
         """Lets go of what looking for damage has taken."""
