@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import types
 from typing import Any
 
@@ -12,7 +13,7 @@ from rich.console import Console
 from yt8m.runner import RunnerConfig
 from yt8m.runner.callbacks.progress import Progress
 from yt8m.runner.context import Context
-from yt8m.runner.lines import StepLine
+from yt8m.runner.lines import StepLine, StepValues
 
 KNOWN = types.SimpleNamespace(records=100, num_epochs=2, batch_size=8)  # 200 examples
 ENDLESS = types.SimpleNamespace(records=100, num_epochs=None, batch_size=8)
@@ -43,3 +44,39 @@ def test_where_the_bar_ends(inputter: Any, fields: dict[str, Any], step: int, sh
     bar.close()
     assert shown in text.getvalue()
     assert (" of " in shown) == (" of " in text.getvalue())
+
+
+ONE_PASS = types.SimpleNamespace(records=100, num_epochs=1, batch_size=8)
+VALUES = StepValues(loss=12.5, examples_per_second=2303.4, figures={"Hit@1": 0.5, "PERR": 0.25, "GAP": 0.125})
+EVALUATED = StepValues(examples=8, loss=12.5, figures={"Hit@1": 0.5})
+PREDICTED = StepValues(examples=8, elapsed_seconds=2.0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "inputter", "width", "values", "shown", "figures"),
+    [
+        ("train", KNOWN, 140, VALUES, "step 1 of 25 ", "GAP 0.125  2303 examples/s  Hit@1 0.500  PERR 0.250"),
+        ("train", KNOWN, 80, VALUES, "training step 1 of 25 ", " loss 12.50  GAP 0.125  2303 examples/s"),
+        ("train", KNOWN, 60, VALUES, "training step 1 of 25 ", " loss 12.50  GAP 0.125"),
+        ("train", KNOWN, 40, VALUES, "training step 1 of 25 ", ""),
+        ("train", ENDLESS, 80, VALUES, "training step 1 ", " loss 12.50  GAP 0.125  2303 examples/s"),
+        ("eval", ONE_PASS, 80, EVALUATED, "evaluating step 1 of 13 ", " 8 examples  loss 12.50  Hit@1 0.500"),
+        ("infer", ONE_PASS, 80, PREDICTED, "predicting step 1 of 13 ", " 8 examples  4 examples/s"),
+    ],
+)
+def test_step_and_time_are_whole_in_any_width(
+    mode: Any, inputter: Any, width: int, values: StepValues, shown: str, figures: str
+) -> None:
+    context = Context(RunnerConfig(mode=mode, model_dir="run"), None, None, StepLine(1))
+    text = io.StringIO()
+    bar = Progress(context, inputter, Console(file=text, width=width))
+    bar.after_create_session(None, None)
+    context.step, context.line.values = 1, values
+    context.line.give_out(1, 1)
+    bar.after_run(None, None)
+    bar.close()
+    (line,) = text.getvalue().splitlines()
+    assert shown in line
+    assert re.search(r"(-:--:--|0:00:0\d) ", line)
+    assert line.rstrip().endswith(figures)
+    assert "…" not in line

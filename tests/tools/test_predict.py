@@ -82,8 +82,8 @@ def test_the_newest_export_of_a_run_is_taken(world):
         (["--model={0}/run"], 2, "no file is named"),
         (["--model={0}/run", "{0}/nothing"], 2, "no file matches"),
         (["--model={0}", "{0}/a.tfrecord"], 2, "holds no saved_model.pb"),
-        (["--model={0}/run", "{0}/a.tfrecord", "--video_id=zz"], 1, "there is no video 'zz'"),
-        (["--model={0}/run", "{0}/other"], 1, "cannot read these records"),
+        (["--model={0}/run", "{0}/*.tfrecord", "--video_id=zz"], 1, "/*.tfrecord: there is no video 'zz'"),
+        (["--model={0}/run", "{0}/other"], 1, "cannot read these records: video x: feature mean_rgb has 0"),
         (["--model={0}/broken", "{0}/a.tfrecord"], 1, "the SavedModel cannot be loaded"),
     ],
 )

@@ -10,6 +10,7 @@ import numpy as np
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.lazy import quiet_native_stderr, tf
+from yt8m.readers.record_check import readable
 from yt8m.storage import copies
 
 _FILE = "saved_model.pb"
@@ -101,7 +102,7 @@ class SavedModel:
         try:
             found: list[Any] = self._session.run(self._outputs, {self._input: np.array(records, object)})
         except tf.errors.InvalidArgumentError as error:
-            reason = str(error.message).splitlines()[0]
+            reason = readable(str(error.message))
             raise RunError(f"the model in {self.folder} cannot read these records: {reason}") from error
         return Predictions(*found)
 

@@ -153,7 +153,7 @@ class Runner:
         from yt8m.runner import callbacks, epochs, hooks, skipped
 
         inputter: Any = self.inputter
-        records = getattr(inputter, "records", None)
+        records = getattr(inputter, "records", None) if self.config.mode == "train" else None
         return [
             hooks.InputHook(context, files, position),
             hooks.StepHook(context),

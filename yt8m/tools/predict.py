@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
     records = list(itertools.islice(_wanted(files, config.video_id), config.count))
     if not records:
         what = f"no video {config.video_id!r}" if config.video_id else "no record"
-        raise RunError(f"{', '.join(files)}: there is {what}.")
+        raise RunError(f"{', '.join(patterns)}: there is {what}.")
     warn_of_programs(config.model)
     with saved_model.SavedModel(folder) as model:
         _show(model.predict(records), records, config.top_k)

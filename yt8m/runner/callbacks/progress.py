@@ -64,7 +64,14 @@ class Progress(Callback):
 
     def _show(self, values: StepValues) -> None:
         if self._task is not None:
-            self._bar.update(self._task, figures=_figures(values))
+            self._bar.update(self._task, figures=_figures(values, self._room()))
+
+    def _room(self) -> int:
+        """Columns left for figures: the step and the time left, or gone, are never cut."""
+        task = self._bar.tasks[0]
+        last = f" of {task.total:.0f}" if task.total is not None else ""
+        told = f"{task.description} step {task.total or task.completed:.0f}{last}"
+        return self._bar.console.width - len(told) - _TIME_AND_BAR
 
 
 def _steps_of(inputter: Any, towers: int) -> int | None:
@@ -73,22 +80,41 @@ def _steps_of(inputter: Any, towers: int) -> int | None:
     return math.ceil(records * epochs / (inputter.batch_size * towers)) if records and epochs else None
 
 
+# The time, at least a little of the bar (or the spinner), and the blanks between.
+_TIME_AND_BAR = len("10:00:00") + 4 + 3
+
+
 def _bar(console: Console, has_end: bool) -> bars.Progress:
-    columns: list[bars.ProgressColumn] = [bars.TextColumn("{task.description} step {task.completed}")]
+    step = "{task.description} step {task.completed:.0f}"
+    columns: list[bars.ProgressColumn]
     if has_end:
-        columns += [bars.TextColumn("of {task.total:.0f}"), bars.BarColumn(), bars.TimeRemainingColumn()]
+        columns = [
+            bars.TextColumn(step + " of {task.total:.0f}"),
+            bars.BarColumn(),
+            bars.TimeRemainingColumn(),
+        ]
     else:
-        columns += [bars.SpinnerColumn(), bars.TimeElapsedColumn()]
+        columns = [bars.TextColumn(step), bars.SpinnerColumn(), bars.TimeElapsedColumn()]
     return bars.Progress(*columns, bars.TextColumn("{task.fields[figures]}"), console=console)
 
 
-def _figures(values: StepValues) -> str:
-    """`1234 examples/s  loss 12.34  Hit@1 0.51  GAP 0.43`, of what the line has."""
-    parts = []
-    if values.examples is not None:
-        parts.append(f"{values.examples} examples")
-    if values.examples_per_second is not None:
-        parts.append(f"{values.examples_per_second:.0f} examples/s")
+def _figures(values: StepValues, room: int) -> str:
+    """`loss 12.34  GAP 0.43  1234 examples/s  Hit@1 0.51`: of what the line has, as far as it fits."""
+    parts = [] if values.examples is None else [f"{values.examples} examples"]
     if values.loss is not None:
         parts.append(f"loss {values.loss:.2f}")
-    return "  ".join([*parts, *(f"{name} {value:.3f}" for name, value in values.figures.items())])
+    told = {name: f"{name} {value:.3f}" for name, value in values.figures.items()}
+    parts += [told.pop("GAP")] if "GAP" in told else []
+    rate = _rate(values)
+    parts += [] if rate is None else [f"{rate:.0f} examples/s"]
+    parts += told.values()
+    while len("  ".join(parts)) > room and parts:
+        parts.pop()
+    return "  ".join(parts)
+
+
+def _rate(values: StepValues) -> float | None:
+    """Examples a second; in inference, which has none of its own in the line, from the start on."""
+    if values.examples_per_second is None and values.examples and values.elapsed_seconds:
+        return values.examples / values.elapsed_seconds
+    return values.examples_per_second
