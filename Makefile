@@ -17,7 +17,11 @@ FUZZ_ARGS ?=
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3.10 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
+<<<<<<< Updated upstream
 .PHONY: help venv demo test test-all soak lint fuzz format bench bench-gpu recipes pictures clean
+=======
+.PHONY: help venv demo test test-all soak lint fuzz format bench bench-growth bench-gpu recipes pictures clean
+>>>>>>> Stashed changes
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
@@ -29,6 +33,7 @@ help:
 	@echo 'make fuzz    100,000 random changes of shards and records, which must all be noticed (half an hour)'
 	@echo 'make format  put the code into format'
 	@echo 'make bench   speeds, as ratios to bare matmuls timed in the same run; BENCH_ARGS=--rows=... for some'
+	@echo 'make bench-growth  cost an example for 1 to 8 times the videos, classes, frames and towers, in growth.png'
 	@echo 'make bench-gpu  training on a GPU, in examples a second and as a share of the peak of its chip'
 	@echo 'make recipes every model trained small on sample data, its figure checked against its recipe and docs/models.md'
 	@echo 'make pictures the pictures of the README, from its own commands; needs chromium'
@@ -88,6 +93,9 @@ format: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks --json bench.json $(BENCH_ARGS)
+
+bench-growth: $(INSTALLED)
+	$(BIN)/python -m benchmarks.growth --picture growth.png $(BENCH_ARGS)
 
 bench-gpu: $(INSTALLED)
 	$(BIN)/python -m benchmarks.gpu $(BENCH_ARGS)
