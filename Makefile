@@ -17,11 +17,7 @@ FUZZ_ARGS ?=
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3.10 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-<<<<<<< Updated upstream
-.PHONY: help venv demo test test-all soak lint fuzz format bench bench-gpu recipes pictures clean
-=======
 .PHONY: help venv demo test test-all soak lint fuzz format bench bench-growth bench-gpu recipes pictures clean
->>>>>>> Stashed changes
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
