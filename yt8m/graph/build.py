@@ -52,11 +52,7 @@ def build(
     Raises:
       UsageError: gradients are to be accumulated in a cluster.
     """
-    if optimizer.accumulate_steps > 1 and deployment.num_replicas > 1:
-        raise UsageError(
-            f"--accumulate_steps={optimizer.accumulate_steps} is for one machine: the replicas of a cluster "
-            "share the global step, and no group of batches is one replica's alone."
-        )
+    _check_accumulation(optimizer, deployment)
     global_step = tf.train.get_or_create_global_step()
     # Read once: two reads in a step could see two moments.
     start = tf.identity(global_step.read_value(), name="step_at_start")
@@ -71,6 +67,7 @@ def build(
     with tf.control_dependencies([applied.train_op]):
         step = tf.identity(global_step.read_value(), name="step_after_train_op")
     losses = _losses(towers, optimizer.regularization_penalty)
+    values = {**towers.single_losses(), "learning_rate": rate, **losses}
     ops = TrainOps(
         train_op=applied.train_op,
         global_step=global_step,
@@ -84,9 +81,7 @@ def build(
         gradient_variables=tuple(variable.op.name for _, variable in applied.gradients),
         predictions=towers.rows("predictions"),
         reports=towers.reports(),
-        summary_op=train_summaries(
-            applied.gradients, {**towers.single_losses(), "learning_rate": rate, **losses}
-        ),
+        summary_op=train_summaries(applied.gradients, values),
         predict=predict_path(modeler, deployment, batch),
         input=input_ops,
         averages=applied.averages,
@@ -94,6 +89,14 @@ def build(
     )
     collections.publish_train(ops, signature or {})
     return ops
+
+
+def _check_accumulation(optimizer: OptimizerConfig, deployment: deploy.DeploymentConfig) -> None:
+    if optimizer.accumulate_steps > 1 and deployment.num_replicas > 1:
+        raise UsageError(
+            f"--accumulate_steps={optimizer.accumulate_steps} is for one machine: the replicas of a cluster "
+            "share the global step, and no group of batches is one replica's alone."
+        )
 
 
 def build_eval(
