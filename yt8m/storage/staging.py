@@ -30,6 +30,10 @@ class _Shard(NamedTuple):
     size: int
 
 
+class _NoRoomYet(Exception):  # noqa: N818 - nothing went wrong
+    """The shards that come before have the room."""
+
+
 class Stage:
     """The cache, as one process uses it; any thread may call it.
 
@@ -71,10 +75,11 @@ class Stage:
                 with self._changed:
                     coming = self._begin(path)
                     self._demanded.append(path)
+                    self._changed.notify_all()
                 try:
-                    shard = coming.result()
-                    with contextlib.suppress(FileNotFoundError):  # evicted by another process just now
-                        return self._hold(path, shard)
+                    # Evicted by another process just now, or given up while it was only announced.
+                    with contextlib.suppress(FileNotFoundError, _NoRoomYet):
+                        return self._hold(path, coming.result())
                 finally:
                     with self._changed:
                         self._demanded.remove(path)
@@ -105,11 +110,10 @@ class Stage:
         return self._coming[path]
 
     def _run(self, path: str, coming: Future[_Shard]) -> None:
-        with self._turns:
-            try:
-                coming.set_result(self._fetch(path))
-            except BaseException as error:
-                coming.set_exception(error)
+        try:
+            coming.set_result(self._fetch(path))
+        except BaseException as error:
+            coming.set_exception(error)
 
     def _hold(self, path: str, shard: _Shard) -> str:
         """Gives the file a name of this process' own, and lets go of the one taken longest ago."""
@@ -144,7 +148,8 @@ class Stage:
         if not os.path.exists(target):
             self._reserve(path, size)
             try:
-                gcs_transfer.fetch(path, target)
+                with self._turns:  # not while it waits for room: one that is waited for has to pass
+                    gcs_transfer.fetch(path, target)
             finally:
                 with self._changed:
                     del self._reserved[path]
@@ -154,17 +159,25 @@ class Stage:
         return _Shard(target, size)
 
     def _reserve(self, path: str, size: int) -> None:
-        """Waits until there is room for `size` bytes, and makes some."""
+        """Makes room for `size` bytes, and waits for it where the file is waited for too.
+
+        Raises:
+          _NoRoomYet: the file is only announced: it is fetched when it is taken.
+          RunError: there cannot be room.
+        """
         with self._changed:
             while True:
                 while self._held() + size > self._most and len(self._reading) > self._in_use:
                     self._let_go()
                 if self._held() + size > self._most:
                     raise self._too_small(path, size)
-                self._evict(self._most - sum(self._reserved.values()) - size)
+                self._evict(self._most - sum(self._reserved.values()) - size, path in self._demanded)
                 if self._used() + sum(self._reserved.values()) + size <= self._most:
                     self._reserved[path] = size
                     return
+                if path not in self._demanded:
+                    self._forget(path)
+                    raise _NoRoomYet
                 self._changed.wait(1.0)
 
     def _held(self) -> int:
@@ -186,20 +199,23 @@ class Stage:
                     if path not in fetched and not (name.startswith(".") and is_young):
                         yield path, found.st_size, found.st_atime
 
-    def _evict(self, most: int) -> None:
+    def _evict(self, most: int, ahead_too: bool) -> None:
         """Removes what was not used for the longest time until `most` bytes are left.
 
-        What was fetched ahead comes last: it is fetched again if its turn comes.
+        Args:
+          most: bytes.
+          ahead_too: whether what was fetched ahead may go, the last announced first; it is fetched again.
         """
         kept = {shard.path for shard in self._reading.values()}
         kept |= {self._targets[path] for path in self._demanded if path in self._targets}
         ahead = {target: path for path, target in self._targets.items()}
-        cached = sorted(self._cached(), key=lambda found: (found[0] in ahead, found[2]))
+        turns = {target: -turn for turn, target in enumerate(ahead)}
+        cached = sorted(self._cached(), key=lambda found: (found[0] in ahead, turns.get(found[0], found[2])))
         total = sum(size for _, size, _ in cached)
         for path, size, _ in cached:
             if total <= most:
                 return
-            if path not in kept:
+            if path not in kept and (ahead_too or path not in ahead):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
                 self._forget(ahead.get(path, ""))
