@@ -61,6 +61,7 @@ PREDICTED = StepValues(examples=8, elapsed_seconds=2.0)
         ("train", KNOWN, 40, VALUES, "training step 1 of 25 ", ""),
         ("train", ENDLESS, 80, VALUES, "training step 1 ", " loss 12.50  GAP 0.125  2303 examples/s"),
         ("eval", ONE_PASS, 80, EVALUATED, "evaluating step 1 of 13 ", " 8 examples  loss 12.50  Hit@1 0.500"),
+        ("eval", ONE_PASS, 50, EVALUATED, "evaluating step 1 of 13 ", " 8 examples"),
         ("infer", ONE_PASS, 80, PREDICTED, "predicting step 1 of 13 ", " 8 examples  4 examples/s"),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich import progress as bars
 from rich.console import Console
+from rich.table import Column
 
 from yt8m.lazy import tf
 from yt8m.runner.callbacks.base import Callback
