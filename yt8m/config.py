@@ -93,8 +93,8 @@ class DeviceConfig(_Checked):
         ordered = len(self.profile) == 2 and 1 <= self.profile[0] <= self.profile[1]
         if self.profile and not ordered:
             raise UsageError(
-                f"--profile={','.join(map(str, self.profile))}: give the first and the last step of the trace, "
-                "such as --profile=100,105; the first step of a run is 1."
+                f"--profile={','.join(map(str, self.profile))}: give the first and the last step of the "
+                "trace, such as --profile=100,105; the first step of a run is 1."
             )
 
 
