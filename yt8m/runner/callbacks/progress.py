@@ -92,7 +92,7 @@ def _bar(console: Console, has_end: bool) -> bars.Progress:
         columns = [
             bars.TextColumn(step + " of {task.total:.0f}"),
             bars.BarColumn(),
-            bars.TimeRemainingColumn(),
+            bars.TimeRemainingColumn(table_column=Column(no_wrap=True)),
         ]
     else:
         columns = [bars.TextColumn(step), bars.SpinnerColumn(), bars.TimeElapsedColumn()]

@@ -65,4 +65,4 @@ def read(train_dir: str) -> Kept:
             videos = Videos(**{field.name: arrays[field.name] for field in fields(Videos)})
         return Kept(told["figures"], videos, int(told["num_classes"]), int(told["seen"]))
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise RunError(f"{path} is damaged ({error}): {again}.") from error
+        raise RunError(f"{path} is damaged, or another file: {again}.") from error
