@@ -50,7 +50,9 @@ class Actor:
         if status is None:
             self.memory[-1].append(self._process.resident_bytes())
             if self._is_quiet and self._process.has_printed():  # imports alone are not worth a kill
-                self._is_quiet, self._die_at = False, time.monotonic() + self._draw.uniform(0, 30)
+                # Ever longer, so that also a slow machine comes to a checkpoint between two kills.
+                self._is_quiet = False
+                self._die_at = time.monotonic() + self._draw.uniform(0, 30 + 10 * self.kills)
             if time.monotonic() > self._die_at:
                 number = self._draw.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
                 self._process.send_signal(number)
