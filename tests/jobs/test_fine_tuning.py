@@ -10,7 +10,7 @@ import pytest
 from golden_data import golden
 
 from yt8m import eval as evaluation
-from yt8m import train
+from yt8m import inference, train
 from yt8m.eval_util.rated_pairs import RatedPairs
 from yt8m.lazy import tf
 
@@ -99,6 +99,23 @@ def test_another_run_is_no_start(tmp_path: pathlib.Path, capfd: pytest.CaptureFi
     assert train.main(video_flags(tmp_path / "moe", "--model=MoeModel")) == 0
     assert train.main(segment_flags(tmp_path / "t", f"--init_from={tmp_path}/moe")) == 1
     assert "has no variable of this model: it lacks tower/fully_connected/" in capfd.readouterr().err
+    _segments_of_a_video_run(tmp_path / "moe", capfd)
+
+
+def _segments_of_a_video_run(run: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Are refused by a text that names what can be done."""
+    usual = [f"--train_dir={run}", "--segment_labels"]
+    data = golden("tiny_segment.tfrecord")
+    output = run / "segments.csv"
+    for program, words in (
+        (evaluation, [f"--eval_data_pattern={data}", "--run_once"]),
+        (inference, [f"--input_data_pattern={data}", f"--output_file={output}"]),
+    ):
+        assert program.main([*usual, *words]) == 2
+        said = capfd.readouterr().err
+        assert "trained on video-level features (mean_rgb,mean_audio)" in said
+        assert "name a run that was trained with --frame_features" in said
+    assert not output.exists()
 
 
 def test_losses_and_figures_are_over_rated_pairs_only(tmp_path: pathlib.Path) -> None:

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 from golden_data import golden
-from reader_records import Parsed, read_shard
+from reader_records import Parsed, frame_record, read_shard, write_shard
 
 from yt8m import inference, train, vocabulary
 from yt8m.lazy import tf
@@ -41,7 +41,9 @@ def infer(folder: pathlib.Path, *more: str, given: int = 0) -> bytes:
     output = folder / "out.csv"
     output.unlink(missing_ok=True)
     words = [f"--train_dir={folder}/run", f"--input_data_pattern={golden('tiny_segment.tfrecord')}"]
-    if any(word.startswith("--input_model_tgz") for word in more):
+    given_too = {word.partition("=")[0] for word in more}
+    words = [word for word in words if word.partition("=")[0] not in given_too]
+    if "--input_model_tgz" in given_too:
         words = words[1:]
     assert inference.main([*words, f"--output_file={output}", "--segment_labels", *more]) == given
     return output.read_bytes() if not given else b""
@@ -114,6 +116,14 @@ def test_candidates_limit_the_classes_of_a_video(run: pathlib.Path) -> None:
         assert found[number] == [name for name in every[number] if number in allowed[name.split(":")[0]]]
     (run / "videos.csv").write_text("\n".join(lines[1:]) + "\n")
     infer(run, *files, f"--candidates_from={run}/videos.csv", given=1)
+
+
+def test_no_frame_is_no_list(run: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lists = {"rgb": np.zeros((0, 16), np.uint8), "audio": np.zeros((0, 8), np.uint8)}
+    path = write_shard(run / "empty.tfrecord", [frame_record({"id": [b"v"]}, lists)])
+    infer(run, f"--input_data_pattern={path}", given=1)
+    assert "empty.tfrecord holds no frame" in capfd.readouterr().err
+    assert not (run / "out.csv").exists()
 
 
 def test_what_cannot_be(run: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:

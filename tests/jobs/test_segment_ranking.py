@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import tracemalloc
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from yt8m.errors import RunError
 from yt8m.jobs import segment_ranking
+from yt8m.jobs.candidates import Candidates
 from yt8m.jobs.segment_ranking import SegmentRanking
 
 
@@ -87,6 +89,15 @@ def test_a_video_that_comes_twice_is_listed_once() -> None:
 def test_what_cannot_be_listed() -> None:
     with pytest.raises(RunError, match="NaN"):
         SegmentRanking([7]).add([b"a:0"], np.array([[np.nan]], np.float32))
-    for name in (b"a b:0", b"a,b:0", b":0", b'"a:0'):
+    for name in (b"a b:0", b"a,b:0", b":0", b'"a:0', b"a\tb:0"):
         with pytest.raises(RunError, match="cannot stand in a list"):
             SegmentRanking([7]).add([name], np.array([[1.0]], np.float32))
+
+
+def test_ids_that_are_no_text_stand_there_as_in_other_files(tmp_path: pathlib.Path) -> None:
+    ranking, scores = SegmentRanking([7]), np.array([[1.0]], np.float32)
+    ranking.add([b"a\xff:0"], scores)
+    assert dict(ranking.lines()) == {7: [b"a\\xff:0"]}
+    (tmp_path / "videos.csv").write_text("a\\xff,7 0.5\n")
+    candidates = Candidates.read(str(tmp_path / "videos.csv"), [7], 8)
+    assert candidates.among([b"a\xff:0"], scores).tolist() == [[1.0]]

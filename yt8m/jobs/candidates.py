@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from yt8m.errors import RunError
+from yt8m.record_reader import id_text
 from yt8m.tools import prediction_lists
 
 
@@ -63,7 +64,7 @@ class Candidates:
         return np.where(allowed > 0, scores, np.float32(-np.inf))
 
     def _row(self, video: bytes) -> int:
-        row = self._rows.get(video)
+        row = self._rows.get(video, self._rows.get(id_text(video).encode()))
         if row is None:
             raise RunError(
                 f"{self._path} has no predictions for video {video.decode('utf-8', 'replace')}; "

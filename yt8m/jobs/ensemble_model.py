@@ -55,7 +55,7 @@ def export(config: EnsembleConfig) -> None:
 
 
 def _member(folder: str, top_k: int) -> _Member:
-    train_dir = saved_run.find(folder)
+    train_dir = saved_run.find(folder, "runs")
     run = saved_run.load(train_dir, None, {})
     newest = checkpoints.newest_readable(train_dir)
     if newest is None:

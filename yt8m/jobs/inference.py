@@ -143,6 +143,8 @@ def _predict_segments(
     check_input(inputter, data)
     consumer = segment_inference.consumer_for(ranking, candidates)
     _run(config, source, inputter, modeler, consumer)
+    if not ranking.count:
+        raise RunError(f"{data.data_pattern} holds no frame: there is no segment to rank.")
     with storage.write_atomic(config.output_file) as file:
         segment_inference.write(file, ranking)
     logging.info("%d segments were ranked; the lists are in %s", ranking.count, config.output_file)

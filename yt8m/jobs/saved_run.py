@@ -18,15 +18,15 @@ from yt8m.runner import checkpoints
 RUNS = "runs"
 
 
-def find(train_dir: str) -> str:
-    """`train_dir`, or the newest run under runs/ where none is named.
+def find(train_dir: str, flag: str = "train_dir") -> str:
+    """`train_dir`, which the user named by `flag`, or the newest run under runs/ where none is named.
 
     Raises:
       UsageError: there is no such run.
     """
     if train_dir:
         if not storage.is_dir(train_dir):
-            raise UsageError(f"--train_dir={train_dir}: there is no such folder.")
+            raise UsageError(f"--{flag}={train_dir}: there is no such folder.")
         return train_dir
     found = [os.path.join(RUNS, name) for name in (os.listdir(RUNS) if os.path.isdir(RUNS) else [])]
     found = [path for path in found if os.path.exists(os.path.join(path, run_dir.CONFIG))]
@@ -75,7 +75,17 @@ def data_for(
     max_frames: int | None,
     segment_labels: bool,
 ) -> DataConfig:
-    """The data of a later program: the run's features and classes, other files and sizes."""
+    """The data of a later program: the run's features and classes, other files and sizes.
+
+    Raises:
+      UsageError: segments are asked of a model of whole videos' means.
+    """
+    if segment_labels and not data.frame_features:
+        raise UsageError(
+            f"--segment_labels: the model was trained on video-level features "
+            f"({','.join(data.feature_names)}), which hold no frames to cut segments from; "
+            "name a run that was trained with --frame_features."
+        )
     return dataclasses.replace(
         data,
         data_pattern=pattern,

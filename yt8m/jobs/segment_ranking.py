@@ -15,13 +15,14 @@ import numpy.typing as npt
 
 from yt8m.errors import RunError
 from yt8m.eval_util.sort_keys import best_first
+from yt8m.record_reader import id_text
 
 Keys = npt.NDArray[np.uint64]
 
 _BLOCK = 4096  # segments that are gathered before the classes are looked at one by one
 _NUMBER = np.uint64((1 << 32) - 1)
 _SLACK = 8  # room for an eighth more than is kept, so that sorting out is rare
-_UNNAMEABLE = (b" ", b",", b"\n", b"\r", b'"')
+_UNNAMEABLE = (b" ", b",", b"\n", b"\r", b"\t", b'"')
 
 
 class SegmentRanking:
@@ -67,7 +68,7 @@ class SegmentRanking:
           scores: float32 [B, C]; -inf where a class is not to list the segment.
 
         Raises:
-          RunError: a score is NaN, or an id cannot stand in a list (a blank, comma, quote or line end in it).
+          RunError: a score is NaN, or an id cannot stand in a list (blanks, commas, quotes or line ends).
         """
         if np.isnan(scores.max(initial=-np.inf)):
             raise RunError("the model's predictions hold NaN: its training diverged; nothing was written.")
@@ -167,6 +168,6 @@ def _nameable(video_id: bytes) -> bytes:
     if not video_id or any(character in video_id for character in _UNNAMEABLE):
         raise RunError(
             f"the video id {video_id!r} cannot stand in a list of segments: it is empty, or holds a blank, "
-            "comma, quote or line end. Rename it in the records."
+            "tab, comma, quote or line end. Rename it in the records."
         )
-    return video_id
+    return id_text(video_id).encode()  # as in the other files, should it be no UTF-8
