@@ -1,26 +1,27 @@
-"""A real server process, real clients."""
+"""The real command on a real port, real clients."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
 import json
+import os
 import pathlib
 import re
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pytest
 import requests
 import small_exports
 
-from yt8m import vocabulary
+from yt8m import cli, vocabulary
 from yt8m.graph.saved_model import Predictions, SavedModel
 from yt8m.lazy import tf
 from yt8m.records import framed
@@ -33,7 +34,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 class Server(NamedTuple):
-    process: subprocess.Popen
+    pid: int
     url: str
     expected: Predictions
 
@@ -49,22 +50,15 @@ class Server(NamedTuple):
 
     def wait_for(self, at_work: int) -> None:
         while requests.get(f"{self.url}/health").json()["at_work"] != at_work:
-            pass
+            time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("served")
-    exported = small_exports.export(folder, "FrameLevelLogisticModel")
-    with SavedModel(exported) as model:
-        expected = model.predict(RECORDS)
-    words = [sys.executable, "-m", "yt8m", "serve", f"--model={exported}", *WORDS]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        first = process.stdout.readline()
-        found = re.fullmatch(rf"serving {re.escape(exported)} at (http://127.0.0.1:\d+)\n", first)
-        assert found, first + process.stderr.read()
-        yield Server(process, found[1], expected)
-        process.kill()
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Predictions]:
+    """A model's folder, and what it says of the records."""
+    folder = small_exports.export(tmp_path_factory.mktemp("served"), "FrameLevelLogisticModel")
+    with SavedModel(folder) as model:
+        return folder, model.predict(RECORDS)
 
 
 def check(server: Server, answer: requests.Response, rows: list[int]) -> None:
@@ -107,11 +101,11 @@ def one_of_many(server: Server, number: int) -> None:
         assert "cannot read these records" in server.post(other).json()["error"]
 
 
-def test_concurrent_requests_get_what_single_ones_get(server: Server) -> None:
+def concurrent_requests_get_what_single_ones_get(server: Server) -> None:
     for number in range(4):
         one_of_many(server, number)
     with ThreadPoolExecutor(CLIENTS) as clients:
-        list(clients.map(lambda number: one_of_many(server, number), range(40)))
+        list(clients.map(lambda number: one_of_many(server, number), range(24)))
     best = server.post(RECORDS[3], path="/predict?top_k=1").json()["videos"][0]["classes"]
     assert [one["index"] for one in best] == [server.expected.classes[3, 0]]
 
@@ -135,7 +129,7 @@ REFUSED = [
 ]
 
 
-def test_bad_requests_are_refused_in_one_sentence(server: Server) -> None:
+def bad_requests_are_refused_in_one_sentence(server: Server) -> None:
     for request, status, text in REFUSED:
         answer = server.post(*request)
         assert (answer.status_code, list(answer.json())) == (status, ["error"]), answer.text
@@ -143,7 +137,7 @@ def test_bad_requests_are_refused_in_one_sentence(server: Server) -> None:
     check(server, server.post(RECORDS[1]), [1])
 
 
-def test_a_full_server_says_so_and_one_that_is_stopped_answers_what_it_has(server: Server) -> None:
+def a_full_server_says_so_and_one_that_is_stopped_answers_what_it_has(server: Server) -> None:
     with contextlib.ExitStack() as sockets:
         held = [sockets.enter_context(server.half_sent()) for _ in range(CLIENTS)]
         server.wait_for(CLIENTS)
@@ -154,16 +148,60 @@ def test_a_full_server_says_so_and_one_that_is_stopped_answers_what_it_has(serve
             one.close()
         server.wait_for(1)
         check(server, server.post(RECORDS[2]), [2])
-        server.process.send_signal(signal.SIGTERM)
+        os.kill(server.pid, signal.SIGTERM)
         held[0].sendall(RECORDS[0][-1:])
         answer = http.client.HTTPResponse(held[0])
         answer.begin()
         assert json.load(answer)["videos"][0]["id"] == "v00"
-    out, log = server.process.communicate()
-    assert server.process.returncode == 0, log
+
+
+def drive(pid: int, output: IO[str], exported: tuple[str, Predictions]) -> None:
+    """All that is asked of the server in process `pid`, which is told to end at last, whatever happens."""
+    first = output.readline()
+    found = re.fullmatch(rf"serving {re.escape(exported[0])} at (http://127.0.0.1:\d+)\n", first)
+    assert found, first
+    server = Server(pid, found[1], exported[1])
+    try:
+        concurrent_requests_get_what_single_ones_get(server)
+        bad_requests_are_refused_in_one_sentence(server)
+        a_full_server_says_so_and_one_that_is_stopped_answers_what_it_has(server)
+    except BaseException:
+        os.kill(pid, signal.SIGTERM)
+        raise
+
+
+def check_end(status: int, out: str, log: str) -> None:
+    assert status == 0, log
     assert re.fullmatch(r"stopped after \d+ answers\n", out)
     assert "a model is a program and runs here" in log
     assert "Traceback" not in log
+
+
+def test_it_answers_refuses_and_ends_in_order(
+    exported: tuple[str, Predictions],
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+) -> None:
+    """The command itself, in this process: what imports TensorFlow once need not do so twice."""
+    former = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one that comes late shall not end the tests
+    request.addfinalizer(lambda: signal.signal(signal.SIGTERM, former))
+    read, write = os.pipe()
+    with open(read) as told, ThreadPoolExecutor(1) as client:
+        with open(write, "w") as output, contextlib.redirect_stdout(output):
+            driven = client.submit(drive, os.getpid(), told, exported)
+            status = cli.main(["serve", f"--model={exported[0]}", *WORDS])
+        driven.result()
+        check_end(status, told.read(), capsys.readouterr().err)
+
+
+@pytest.mark.long
+@pytest.mark.heavy
+def test_so_does_a_process_of_its_own(exported: tuple[str, Predictions]) -> None:
+    words = [sys.executable, "-m", "yt8m", "serve", f"--model={exported[0]}", *WORDS]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        drive(process.pid, process.stdout, exported)
+        out, log = process.communicate()
+    check_end(process.returncode, out, log)
 
 
 @pytest.mark.parametrize(
@@ -178,8 +216,6 @@ def test_a_full_server_says_so_and_one_that_is_stopped_answers_what_it_has(serve
 def test_what_cannot_be_served_says_why(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], words: list[str], status: int, part: str
 ) -> None:
-    from yt8m import cli
-
     (tmp_path / "m").mkdir()
     (tmp_path / "m/saved_model.pb").touch()
     assert cli.main(["serve", *(word.format(tmp_path) for word in words)]) == status
