@@ -14,7 +14,7 @@ from typing import Any
 from yt8m import flags, options, storage
 from yt8m.config import TrainConfig
 from yt8m.errors import UsageError
-from yt8m.flags import declared
+from yt8m.flags import checks, declared
 from yt8m.flags.parsing import HelpAsked, find_word, parse
 from yt8m.flags.usage import usage
 from yt8m.tools.cloud_job.config import CloudJobConfig
@@ -44,7 +44,10 @@ def main(argv: list[str]) -> int:
         print(_help(), end="")
         return 0
     names = options.declared(CloudJobConfig)
-    job = CloudJobConfig(**{name: value for name, value in given.items() if name in names})
+    try:
+        job = CloudJobConfig(**{name: value for name, value in given.items() if name in names})
+    except UsageError as error:
+        raise UsageError(checks.as_flag(error)) from error
     args = _args(job, {name: value for name, value in given.items() if name not in names})
     run = flags.train_config(args, files_are_here=False)
     _refuse_local_paths(job, run)
@@ -81,6 +84,8 @@ def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig) -> None:
     named = {
         "train_dir": run.train_dir,
         "train_data_pattern": run.data.data_pattern,
+        "eval_data_pattern": run.distributed.eval_data_pattern,
+        "manifest": run.data.manifest,
         "init_from": run.init_from,
         "export_dir": run.export_dir,
         "log_dir": run.log_dir,

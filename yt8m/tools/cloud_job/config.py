@@ -10,6 +10,7 @@ from yt8m.errors import UsageError
 from yt8m.options import option
 
 _PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]|\d+")
+_IN_A_BUCKET = re.compile(r"gs://[^/]")
 _REGION = re.compile(r"[a-z]+-[a-z]+\d+")
 _EXECUTOR = "us-docker.pkg.dev/vertex-ai/training/tf-{}.2-17.py310:latest"
 
@@ -46,8 +47,8 @@ class CloudJobConfig:
                 f"--workers={self.workers} --ps=0: workers share the variables through parameter servers; "
                 "add --ps=1 or more, or leave out --workers."
             )
-        if self.output_dir and not self.output_dir.startswith("gs://"):
-            raise UsageError(f"--output_dir={self.output_dir}: expected a folder on gs://.")
+        if self.output_dir and not _IN_A_BUCKET.match(self.output_dir):
+            raise UsageError(f"--output_dir={self.output_dir}: expected a folder on gs://, with its bucket.")
 
     def _check_place(self) -> None:
         if not _PROJECT.fullmatch(self.project):
