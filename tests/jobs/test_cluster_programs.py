@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 from clusters import Cluster
+from golden_data import golden
 from reader_records import video_record, write_shard
 
 from yt8m import eval as evaluation
@@ -111,6 +112,24 @@ def test_predictions_are_those_of_one_process_in_their_order(
         line.partition(",")[0] for line in alone.splitlines()
     ]
     assert together == alone
+    assert not list(tmp_path.glob("*.part-*"))
+
+
+def test_segments_are_ranked_as_by_one_process(
+    tmp_path: pathlib.Path, processes: Callable[..., Cluster]
+) -> None:
+    features = ["--frame_features", "--feature_names=rgb,audio", "--feature_sizes=16,8", "--num_classes=20"]
+    flags = ["--model=FrameLevelLogisticModel", "--batch_size=4", "--num_epochs=3", *features]
+    frames = golden("tiny_frame.tfrecord")
+    assert train.main([f"--train_data_pattern={frames}", f"--train_dir={tmp_path}/run", *flags]) == 0
+    both = f"--input_data_pattern={frames},{golden('tiny_segment.tfrecord')}"
+    words = [f"--train_dir={tmp_path}/run", both, "--segment_labels", "--segment_max_pred=30"]
+    assert inference.main([*words, f"--output_file={tmp_path}/alone.csv"]) == 0
+    made = processes("inference", *words, f"--output_file={tmp_path}/together.csv", workers=1)
+    started = made.start_all()
+    for process in (started["chief"][0], started["worker"][0]):
+        assert process.end() == 0, process.log()
+    assert (tmp_path / "together.csv").read_text() == (tmp_path / "alone.csv").read_text()
     assert not list(tmp_path.glob("*.part-*"))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import IO, Any, NamedTuple
 
 from absl import logging
 
@@ -22,6 +23,8 @@ from yt8m.jobs.prediction_file import PredictionWriter
 from yt8m.jobs.segment_ranking import SegmentRanking
 from yt8m.runner import checkpoints
 from yt8m.storage import copies
+
+WriteSegments = Callable[[IO[Any], SegmentRanking], None]
 
 INFERENCE_MODEL, PREDICTIONS = "inference_model", "predictions.csv"
 
@@ -42,8 +45,12 @@ class Source(NamedTuple):
     meta_prefix: str = ""
 
 
-def infer(config: InferenceConfig) -> int:
+def infer(config: InferenceConfig, write_segments: WriteSegments = segment_inference.write) -> int:
     """Predicts as `config` says; returns the exit status.
+
+    Args:
+      config: the inference's.
+      write_segments: writes the ranking, where segments are ranked.
 
     Raises:
       UsageError: no such model, no data, no output named for an archive's model.
@@ -62,7 +69,11 @@ def infer(config: InferenceConfig) -> int:
     if not config.output_file:
         return 0
     if ranking is not None:
-        return _predict_segments(config, source, data, modeler, ranking)
+        ranked = _ranked(config, source, data, modeler, ranking)
+        with storage.write_atomic(config.output_file) as file:
+            write_segments(file, ranked)
+        logging.info("%d segments were ranked; the lists are in %s", ranked.count, config.output_file)
+        return 0
     return _predict(config, source, data, modeler)
 
 
@@ -134,21 +145,16 @@ def _modeler(source: Source, data: DataConfig, top_k: int) -> VideoModeler:
     return workload.create(data, source.run.model, "infer", top_k).modeler
 
 
-def _predict_segments(
+def _ranked(
     config: InferenceConfig, source: Source, data: DataConfig, modeler: VideoModeler, ranking: SegmentRanking
-) -> int:
-    """Ranks every segment; the CSV appears whole once all are ranked."""
+) -> SegmentRanking:
+    """`ranking`, with every segment in it."""
     candidates = segment_inference.candidates_for(config, modeler)
     inputter = segment_inference.inputter_for(data, config.segment_context)
     check_input(inputter, data)
     consumer = segment_inference.consumer_for(ranking, candidates)
     _run(config, source, inputter, modeler, consumer)
-    if not ranking.count:
-        raise RunError(f"{data.data_pattern} holds no frame: there is no segment to rank.")
-    with storage.write_atomic(config.output_file) as file:
-        segment_inference.write(file, ranking)
-    logging.info("%d segments were ranked; the lists are in %s", ranking.count, config.output_file)
-    return 0
+    return ranking
 
 
 def _predict(config: InferenceConfig, source: Source, data: DataConfig, modeler: VideoModeler) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from yt8m import readers
 from yt8m.config import DataConfig, InferenceConfig
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError
 from yt8m.graph.modeler import VideoModeler
 from yt8m.jobs.candidates import Candidates
 from yt8m.jobs.segment_ranking import SegmentRanking
@@ -17,6 +17,7 @@ from yt8m.tools.segment_classes import segment_classes
 from yt8m.tools.segment_lists import HEADER
 
 Reports = Mapping[str, np.ndarray]
+NO_SEGMENT = "the data hold no frame: there is no segment to rank."
 
 
 def ranking_for(config: InferenceConfig, modeler: VideoModeler) -> SegmentRanking:
@@ -82,7 +83,13 @@ def consumer_for(ranking: SegmentRanking, candidates: Candidates | None) -> Call
 
 
 def write(file: IO[Any], ranking: SegmentRanking) -> None:
-    """Writes the lists as bytes, a line a class."""
+    """Writes the lists as bytes, a line a class.
+
+    Raises:
+      RunError: there is no segment.
+    """
+    if not ranking.count:
+        raise RunError(NO_SEGMENT)
     file.write(HEADER + b"\n")
     for number, segments in ranking.lines():
         file.write(b"%d,%s\n" % (number, b" ".join(segments)))

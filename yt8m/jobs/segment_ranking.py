@@ -87,16 +87,21 @@ class SegmentRanking:
 
     def lines(self) -> Iterator[tuple[int, list[bytes]]]:
         """(class, its segments from the best) by ascending class, of all that was added."""
+        is_named_once = len(set(self._videos)) == len(self._videos)
+        for number, names, _ in self.scored_lines():
+            yield number, names if is_named_once else list(dict.fromkeys(names))
+
+    def scored_lines(self) -> Iterator[tuple[int, list[bytes], Keys]]:
+        """As `lines`, with the upper half of each segment's key; a video that came twice is listed twice."""
         self._settle()
         self._number_all()
         first, videos = np.array(self._first, np.int64), np.array(self._videos, object)
-        is_named_once = len(set(self._videos)) == len(self._videos)
         for place in np.argsort(self.classes, kind="stable").tolist():
             kept = np.sort(self._keys[place][: self._fill[place]])[: self.most]
             numbers = (kept & _NUMBER).astype(np.int64)
             video = np.searchsorted(first, numbers, side="right") - 1
             names = list(map(add, videos[video].tolist(), self._suffixes(numbers, first, video)))
-            yield self.classes[place], names if is_named_once else list(dict.fromkeys(names))
+            yield self.classes[place], names, kept >> np.uint64(32)
 
     def _suffixes(
         self, numbers: npt.NDArray[np.int64], first: npt.NDArray[np.int64], video: npt.NDArray[np.int64]

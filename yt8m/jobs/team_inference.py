@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
+from typing import IO, Any
 
 from absl import logging
 
@@ -12,7 +13,7 @@ from yt8m import readers, storage
 from yt8m.config import InferenceConfig
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.jobs import inference, team
+from yt8m.jobs import inference, segment_parts, team
 from yt8m.runner import checkpoints
 
 _ORDER = "predict"
@@ -39,11 +40,6 @@ def _check(config: InferenceConfig) -> None:
     for name in ("output_file", "input_data_pattern"):
         if not getattr(config, name):
             raise UsageError(f"--{name} is missing: the processes of a cluster have to agree on it.")
-    if config.segment_labels:
-        raise UsageError(
-            "--segment_labels: the segments of a class are ranked in one process; run inference without "
-            "TF_CONFIG."
-        )
 
 
 def _lead(config: InferenceConfig, others: team.Team) -> int:
@@ -64,7 +60,7 @@ def _lead(config: InferenceConfig, others: team.Team) -> int:
             raise RunError(
                 f"{name}, {reply['path']}, does not reach the chief: --output_file must be on shared storage."
             )
-    _join(config.output_file, [reply["path"] for reply in replies])
+    _join(config, [reply["path"] for reply in replies])
     logging.info("the predictions of %d processes are in %s", len(replies), config.output_file)
     return 0
 
@@ -95,7 +91,7 @@ def _predict(config: InferenceConfig, cluster: ClusterConfig) -> dict[str, objec
             output_file=path,
             untar_model_dir=f"{config.untar_model_dir}-{part}",
         )
-        inference.infer(own)
+        inference.infer(own, segment_parts.write)
     else:
         logging.info("there are fewer files than processes: %s has none to predict for", cluster.name)
         with storage.write_atomic(path, "w"):
@@ -109,17 +105,24 @@ def _files(pattern: str, part: int, count: int) -> list[str]:
     return files[len(files) * part // count : len(files) * (part + 1) // count]
 
 
-def _join(path: str, parts: Sequence[str]) -> None:
+def _join(config: InferenceConfig, parts: Sequence[str]) -> None:
     """One file of all parts, with one header; the parts go when it is whole."""
-    with storage.write_atomic(path) as whole:
-        header = b""
-        for part in parts:
-            with storage.open_read(part) as file:
-                first = file.readline()
-                if not header:
-                    header = first
-                    whole.write(header)
-                while block := file.read(1 << 20):
-                    whole.write(block)
+    with storage.write_atomic(config.output_file) as whole:
+        if config.segment_labels:
+            segment_parts.join(whole, parts, config.segment_max_pred)
+        else:
+            _append(whole, parts)
     for part in parts:
         storage.remove(part)
+
+
+def _append(whole: IO[Any], parts: Sequence[str]) -> None:
+    header = b""
+    for part in parts:
+        with storage.open_read(part) as file:
+            first = file.readline()
+            if not header:
+                header = first
+                whole.write(header)
+            while block := file.read(1 << 20):
+                whole.write(block)
