@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from yt8m.graph.restore import Restorer
-from yt8m.lazy import tf
+from yt8m.lazy import quiet_native_stderr, tf
 
 KINDS = ("float32", "float16", "int8")
 T = TypeVar("T")
@@ -124,11 +124,10 @@ def restored(
     Raises:
       RunError: the checkpoint is another model's.
     """
-    config = tf.ConfigProto(device_count={"GPU": 0})
     with tf.Graph().as_default() as graph:
         built, restorer = build(), Restorer(moving_average_decay)
         parameters = sum(int(np.prod(v.shape.as_list())) for v in tf.trainable_variables())
-        with tf.Session(graph=graph, config=config) as session:
+        with _session(graph) as session:
             restorer.restore(session, checkpoint)
             if kind == "float32":
                 yield Restored(session, built, parameters)
@@ -138,6 +137,11 @@ def restored(
     with tf.Graph().as_default() as graph:
         with tf.variable_scope(tf.get_variable_scope(), custom_getter=stored.get, auxiliary_name_scope=False):
             built = build()
-        with tf.Session(graph=graph, config=config) as session:
+        with _session(graph) as session:
             stored.load(session)
             yield Restored(session, built, parameters)
+
+
+def _session(graph: tf.Graph) -> tf.Session:
+    with quiet_native_stderr():  # which complains where there is no GPU
+        return tf.Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0}))

@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
 from yt8m.storage.local import named, sync_folder
 
 
@@ -71,11 +71,14 @@ def free_bytes(folder: str) -> int:
     """Bytes that can still be written into `folder`, which may not exist yet.
 
     Raises:
+      UsageError: it is a file, or lies below one.
       RunError: the file system does not say.
     """
     place = os.path.abspath(folder)
     while not os.path.exists(place):
         place = os.path.dirname(place)
+    if not os.path.isdir(place):
+        raise UsageError(f"{folder} cannot be a folder: {place} is a file. Name another.")
     try:
         return shutil.disk_usage(place).free
     except OSError as error:

@@ -202,3 +202,11 @@ def test_a_disk_without_room_is_refused_before_anything_is_fetched(server, tmp_p
     assert run(server, tmp_path) == 2
     assert "free; the files take 1000000.0 TB more" in capsys.readouterr().err
     assert server.gets == []
+
+
+@pytest.mark.parametrize("dest", ["file", "file/below"])
+def test_a_file_is_no_folder_to_fetch_into(server, tmp_path, capsys, dest):
+    (tmp_path / "file").touch()
+    assert run(server, tmp_path / dest) == 2
+    assert f"{tmp_path / 'file'} is a file" in capsys.readouterr().err
+    assert server.gets == []
