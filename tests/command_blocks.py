@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import itertools
 import pathlib
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pytest
@@ -19,7 +20,10 @@ from yt8m.tools.cloud_job import command as cloud_job
 from yt8m.tools.sample_data import command as sample_data
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/cifar10/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 COMMANDS = ("sh", "console")
 LANGUAGES = (*COMMANDS, "python", "text", "json", "yaml")
 # Programs that are not ours, and what a shell brings along.
@@ -53,7 +57,7 @@ class Block(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.page.name}:{self.line}"
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 
 class Parsed(BaseException):
@@ -154,11 +158,13 @@ def _check_python(words: list[str]) -> None:
     elif words[1].startswith("yt8m."):
         names = {command.module: name for name, command in cli.COMMANDS.items()}
         _parse([names[words[1]], *words[2:]])
+    elif words[1].startswith("examples."):
+        _parse(words[2:], importlib.import_module(words[1]).main)
     else:
         assert words[1] in ("build", "venv") or importlib.util.find_spec(words[1]), f"no module {words[1]}"
 
 
-def _parse(words: list[str]) -> None:
+def _parse(words: list[str], main: Callable[[list[str]], int] = cli.main) -> None:
     """The command's own parser reads the words; neither files nor models are looked for."""
     given = [word for word in words if word not in (">", "<") and not word.startswith("2>")]
     with pytest.MonkeyPatch.context() as patch:
@@ -170,10 +176,10 @@ def _parse(words: list[str]) -> None:
         patch.setenv("YT8M_DEBUG", "1")
         patch.chdir(ROOT)
         try:
-            status = cli.main(given)
+            status = main(given)
         except Parsed:
             return
-        assert status == 0, f"yt8m {shlex.join(words)} is refused"
+        assert status == 0, f"{shlex.join(words)} is refused"
 
 
 def _then_stop(parse: Any) -> Any:

@@ -14,10 +14,15 @@ from command_blocks import ROOT, Block
 
 from yt8m import cli
 
+
+def _name(page: pathlib.Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
 PAGES_WITH_SHELL = sorted({block.page for block in command_blocks.every_block("sh")})
 
 
-@pytest.mark.parametrize("page", command_blocks.PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", command_blocks.PAGES, ids=_name)
 def test_every_block_has_a_language(page: pathlib.Path) -> None:
     wrong = [str(one) for one in command_blocks.blocks(page) if one.language not in command_blocks.LANGUAGES]
     assert wrong == [], f"expected one of {', '.join(command_blocks.LANGUAGES)}"
@@ -46,6 +51,7 @@ def test_python_compiles(block: Block) -> None:
         ("yt8m train --batch_sizes=3", "is refused"),
         ("yt8m trian", "is refused"),
         ("python -m yt8m.eval --top_k=none", "is refused"),
+        ("python -m examples.cifar10.train --num_gpus=0", "is refused"),
         ("x=--nope\nyt8m inference $x", "is refused"),
         ("make coffee", "no target"),
         ("tensorflow", "what is"),
@@ -82,7 +88,7 @@ def test_every_command_is_told_somewhere() -> None:
 @pytest.mark.long
 @pytest.mark.heavy
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("page", PAGES_WITH_SHELL, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES_WITH_SHELL, ids=_name)
 def test_the_commands_for_a_shell_run(page: pathlib.Path, tmp_path: pathlib.Path) -> None:
     """A page's blocks one after the other, in a folder with the page's Python files and the recipes."""
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
