@@ -68,6 +68,7 @@ def test_the_list_is_cut_and_says_so(capsys):
     [
         (["search", "gitar"], 1, "no class has 'gitar' in its name; closest: Guitar"),
         (["search"], 2, "expected `yt8m vocabulary search TEXT`"),
+        (["search", " "], 2, "expected `yt8m vocabulary search TEXT`"),
         (["find", "x"], 2, "expected `yt8m vocabulary search TEXT`"),
         (["search", "x", "--limit=0"], 2, "--limit must be at least 1"),
     ],

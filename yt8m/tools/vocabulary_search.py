@@ -36,9 +36,9 @@ def main(argv: list[str]) -> int:
     words: list[str] = []
     purpose = "yt8m vocabulary search TEXT: shows classes by name or vertical, or the class of a number."
     config = flags.read(SearchConfig, "yt8m vocabulary", purpose, argv, words)
-    if words[:1] != ["search"] or len(words) < 2:
+    text, known = " ".join(words[1:]).strip(), vocabulary.load()
+    if words[:1] != ["search"] or not text:
         raise UsageError(f"vocabulary {' '.join(words)}: expected `yt8m vocabulary search TEXT`.")
-    text, known = " ".join(words[1:]), vocabulary.load()
     found = search(text, known)
     if not found:
         raise RunError(f"no class has {text!r} in its name{_closest(text, known)}.")

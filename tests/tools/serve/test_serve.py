@@ -30,6 +30,7 @@ CLIENTS = 4
 WORDS = ["--port=0", "--max_frames=8", "--max_videos=12", "--max_megabytes=0.5", f"--max_requests={CLIENTS}"]
 RECORDS = small_exports.frame_records(12)
 BYTES = {"Content-Type": "application/octet-stream"}
+RECORD_TYPES = ("application/octet-stream", "application/x-protobuf", "application/x-tfrecord")
 JSON = {"Content-Type": "application/json"}
 
 
@@ -106,6 +107,9 @@ def concurrent_requests_get_what_single_ones_get(server: Server) -> None:
         one_of_many(server, number)
     with ThreadPoolExecutor(CLIENTS) as clients:
         list(clients.map(lambda number: one_of_many(server, number), range(24)))
+    described = requests.get(f"{server.url}/openapi.json").json()["paths"]["/predict"]["post"]["requestBody"]
+    assert set(described["content"]) == {"application/json", *RECORD_TYPES}
+    assert "rgb_and_audio" in json.dumps(described["content"]["application/json"])
     best = server.post(RECORDS[3], path="/predict?top_k=1").json()["videos"][0]["classes"]
     assert [one["index"] for one in best] == [server.expected.classes[3, 0]]
 

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 
 from yt8m import __version__
 from yt8m.tools.serve import ServeConfig
-from yt8m.tools.serve.bodies import RefusedError
+from yt8m.tools.serve.bodies import FeaturesBody, RefusedError
 from yt8m.tools.serve.service import JSON, RECORDS, Service
 
 
@@ -27,7 +27,7 @@ def create(service: Service) -> FastAPI:
         counts = {"at_work": service.at_work, "answered": service.answered}
         return {"status": "ok", "model": service.model.folder, **counts}
 
-    @app.post("/predict")
+    @app.post("/predict", openapi_extra={"requestBody": _described()})
     async def predict(request: Request, top_k: str = "") -> JSONResponse:
         """The best classes of each video in the body: records, or features as JSON."""
         return await _answered(service, request, top_k)
@@ -47,6 +47,15 @@ def create(service: Service) -> FastAPI:
         return _refusal(500, "the service failed on this request; its log says why.")
 
     return app
+
+
+def _described() -> dict[str, Any]:
+    """The bodies of /predict, for /openapi.json: FastAPI, which does not read them, knows none."""
+    features = FeaturesBody.model_json_schema(ref_template="#/components/schemas/{model}")
+    video = features.pop("$defs")["VideoFeatures"]
+    features["properties"]["videos"]["items"] = video
+    records = {"schema": {"type": "string", "format": "binary"}}
+    return {"required": True, "content": {JSON: {"schema": features}, **dict.fromkeys(RECORDS, records)}}
 
 
 def _refusal(status: int, text: str) -> JSONResponse:
