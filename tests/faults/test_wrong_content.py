@@ -43,6 +43,8 @@ def parsers() -> Iterator[dict[str, RecordCheck]]:
             frames(b"odd", 4, None, rated=True),
             ("odd", "4 frames of rgb and 0 of audio", "missing"),
         ),
+        ("frame", video(b"whole"), ("whole", "no feature list", "frame-level")),
+        ("segment", video(b"whole"), ("whole", "no feature list", "frame-level")),
         ("video", video("é\udcff".encode("utf-8", "surrogateescape"), mean_rgb=[]), ("mean_rgb has 0",)),
         ("video", video(b"far", labels=[10]), ("far", "label 10", "0..9")),
         ("video", video(b"under", labels=[-2]), ("under", "label -2", "0..9")),

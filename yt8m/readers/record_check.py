@@ -16,6 +16,7 @@ from yt8m.record_reader import DamagedError
 END = -1  # in place of an offset: there is no more
 _RECORDS, _BYTES = 256, 8 << 20  # of a block
 _LONGEST = 400  # characters of what the parser says: it may quote the record
+_MISSING = re.compile(r"^Name: (.*), Feature list '(.*)' is required but could not be found")
 _ASSERTION = re.compile(r"^assertion failed: \[(.*)\]$", re.DOTALL)
 
 
@@ -139,10 +140,16 @@ def readable(message: str) -> str:
     """What the runtime says, without its frame and without bytes that no terminal shows."""
     lines = [line.strip() for line in message.splitlines()]
     line = next((line for line in lines if line and not line.startswith(_AROUND)), "no message")
+    missing = _MISSING.match(line)
+    if missing:
+        return (
+            f"video {missing[1]} has no feature list {missing[2]}; check --feature_names, and that the "
+            "records are frame-level ones"
+        )
     found = _ASSERTION.match(line)
     text = found[1] if found else line
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
 
 
-_AROUND = ("Graph execution error", "Detected at node", "Node: ", "[[")
+_AROUND = ("Graph execution error", "Detected at node", "File ", "Node: ", "[[")
