@@ -127,6 +127,7 @@ LINE = b"%d,abcd:0 abcd:120\n" % CLASSES[0]
 @pytest.mark.parametrize(
     ("content", "line", "words"),
     [
+        (b"VideoId,LabelConfidencePairs\nabcd,3 0.5\n", 1, "a file of predictions for videos"),
         (HEAD + LINE + b"7777,abcd:0\n", 3, "'7777' is none of the"),
         (HEAD + LINE + b"x,abcd:0\n", 3, "'x' is none of the"),
         (HEAD + LINE + b"%d,a:5 b:5 a:5\n" % CLASSES[1], 3, "'a:5' is repeated"),

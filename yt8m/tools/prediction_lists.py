@@ -42,6 +42,8 @@ def read(path: str, num_classes: int) -> Iterator[Row]:
     for line in text_lines.read(path):
         if line.number == 1 and line.text == HEADER:
             continue
+        if line.number == 1 and line.text.startswith(b"Class,"):
+            line.refuse(f"a file of ranked segments; expected predictions for videos ({HEADER.decode()}).")
         row = parse(line, num_classes)
         if row.video_id in seen:
             line.refuse(

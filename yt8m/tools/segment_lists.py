@@ -48,6 +48,8 @@ def read(path: str, classes: Collection[int], any_start: bool = False) -> Iterat
         name, comma, segments = line.text.partition(b",")
         if line.number == 1 and name.strip() == b"Class":
             continue
+        if line.number == 1 and name == b"VideoId":
+            line.refuse(f"a file of predictions for videos; expected ranked segments ({HEADER.decode()}).")
         number = _class_of(line, name, classes)
         if not comma:
             line.refuse("there is no comma; expected `class,video:start video:start ...`.")
