@@ -31,7 +31,10 @@ def _curve(name: str, runs: Sequence[Run]) -> Markup:
         for index, run in _with_curve(name, runs):
             curve = run.curves[name]
             axes.plot(*_few(curve.steps, curve.values), color=colour(index), alpha=0.3, linewidth=0.8)
-            lines += axes.plot(*_few(curve.steps, curve.smoothed()), color=colour(index), linewidth=1.6)
+            style = "o-" if len(curve.steps) == 1 else "-"  # a line through one point shows nothing
+            lines += axes.plot(
+                *_few(curve.steps, curve.smoothed()), style, color=colour(index), linewidth=1.6, markersize=4
+            )
             value = figure(run, _EVALUATED.get(name, ""))
             if value is not None:
                 axes.plot(figure(run, "global_step"), value, "D", color=colour(index), markersize=5)
@@ -140,6 +143,7 @@ def average_precisions(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigu
         paint = [colour(index) for index in range(len(runs))]
         _, _, bars = axes.hist(values, bins=[part / 10 for part in range(11)], color=paint)
         axes.set(xlabel="average precision", ylabel="classes", xlim=(0, 1))
+        axes.yaxis.get_major_locator().set_params(integer=True)
         legend(axes, [bars] if len(runs) == 1 else list(bars), [run.name for run in runs])
 
     low = "; ".join(
