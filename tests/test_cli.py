@@ -137,18 +137,20 @@ for main in (train.main, eval.main, inference.main):
     assert main(["--batch_size=x"]) == 2
     assert main(["--train_dir"]) == 2
 for name in cli.COMMANDS:
-    assert cli.main([name, "--help"]) == 0
+    with contextlib.suppress(SystemExit):
+        cli.main([name, "--help"])
 assert train.main(["--model=MoeModel", "--moe_num_mixtures=0"]) == 2
 assert train.main(["--optimizer=Adam"]) == 2
 assert train.main(["--train_data_pattern=/nowhere/*"]) == 2
 for name in ("tensorflow", "keras", "google.cloud.storage", "matplotlib", "fastapi"):
     assert name not in sys.modules, name
+print("light")
 """
 
 
 def test_help_and_refusals_do_not_import_tensorflow():
     done = python("-c", _WITHOUT_TENSORFLOW)
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "light"), done.stderr
 
 
 def test_a_model_in_the_current_folder_is_found_and_brings_its_flags(tmp_path):
