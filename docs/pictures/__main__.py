@@ -36,7 +36,7 @@ _FRAME = """\
 <defs><clipPath id="{unique_id}-clip-terminal">
 <rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" /></clipPath>{lines}</defs>
 <rect fill="#1c2027" width="{terminal_width}" height="{terminal_height}" rx="8" />
-<g transform="translate(9, 9)" clip-path="url(#{unique_id}-clip-terminal)">
+<g transform="translate(9, 9) scale(0.98)" clip-path="url(#{unique_id}-clip-terminal)">
 {backgrounds}
 <g class="{unique_id}-matrix">{matrix}</g>
 </g>
