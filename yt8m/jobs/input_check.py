@@ -31,6 +31,8 @@ def check_input(inputter: Inputter, data: DataConfig, is_training: bool = False)
       RunError: names the shard, what it holds and what it should.
     """
     files = inputter.files()
+    if isinstance(inputter, readers.BatchQueue):
+        inputter.threads.tell(data.num_readers)
     counts = _counts(files, data.max_bad_records > 0)
     known = _manifest(files, data)
     if not known.shards:

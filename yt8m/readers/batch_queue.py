@@ -126,7 +126,6 @@ class BatchQueue:
             max_bad_records=data.max_bad_records,
         )
         queue.threads = tuning.Threads(data.parse_threads, data.prefetch)
-        queue.threads.tell(data.num_readers)
         return queue
 
     def files(self) -> list[str]:
