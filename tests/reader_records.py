@@ -74,6 +74,9 @@ class Parsed:
     def __call__(self, records: Sequence[bytes]) -> dict[str, Any]:
         return self._session.run(self._fetches, {self._records: list(records)})
 
+    def close(self) -> None:
+        self._session.close()
+
 
 def error_of(reader: Reader, records: Sequence[bytes]) -> str:
     """What parsing says against the records."""

@@ -33,9 +33,10 @@ CHANGES = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_s
 
 @pytest.mark.promise("I3")
 @pytest.mark.parametrize("make", [video, frames, segments])
-def test_changed_bytes_and_cut_records(make: object) -> None:
+def test_changed_bytes_and_cut_records(make: object, request: pytest.FixtureRequest) -> None:
     reader, whole = make()  # type: ignore[operator]
     parsed = Parsed(reader)
+    request.addfinalizer(parsed.close)
 
     @given(CHANGES, st.floats(0, 1) | st.just(1.0))
     @settings(max_examples=150, deadline=None)
