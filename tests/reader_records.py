@@ -74,6 +74,12 @@ class Parsed:
     def __call__(self, records: Sequence[bytes]) -> dict[str, Any]:
         return self._session.run(self._fetches, {self._records: list(records)})
 
+    def __enter__(self) -> Parsed:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self._session.close()
+
     def close(self) -> None:
         self._session.close()
 
@@ -81,7 +87,8 @@ class Parsed:
 def error_of(reader: Reader, records: Sequence[bytes]) -> str:
     """What parsing says against the records."""
     try:
-        Parsed(reader)(records)
+        with Parsed(reader) as parsed:
+            parsed(records)
     except tf.errors.InvalidArgumentError as error:
         return str(error.message)
     raise AssertionError("the records were accepted")

@@ -7,9 +7,10 @@ variables and take their steps without waiting for one another.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from absl import logging
@@ -81,6 +82,7 @@ def train(config: DeployConfig, data: DataSet) -> int:
         train_op, model = build(deployment, inputter, config.optimizer())
         with (
             StopSignals(_GRACE_SECONDS) as signals,
+            _event_files(),
             tf.train.MonitoredTrainingSession(
                 master=server.target if server else "",
                 is_chief=deployment.replica_id == 0,
@@ -106,6 +108,15 @@ def train(config: DeployConfig, data: DataSet) -> int:
         # Not after a signal: the servers keep the variables for a worker that is started again.
         runner.say_done(cluster, server)
     return 0
+
+
+@contextlib.contextmanager
+def _event_files() -> Iterator[None]:
+    """Closes those of TensorFlow's hooks, which leave them open, each with a thread."""
+    try:
+        yield
+    finally:
+        tf.summary.FileWriterCache.clear()
 
 
 def _hooks(config: DeployConfig, data: DataSet, model: DeployedModel) -> list[tf.train.SessionRunHook]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -84,9 +85,15 @@ def _by_loops(videos: list[tuple[int, Any]]) -> list[tuple[Any, ...]]:
 _session: list[Parsed] = []
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _one_session() -> Iterator[None]:
+    with Parsed(reader()) as parsed:
+        _session.append(parsed)
+        yield
+    _session.clear()
+
+
 def _parsed(records: list[bytes]) -> dict[str, Any]:
-    if not _session:
-        _session.append(Parsed(reader()))
     return _session[0](records)
 
 

@@ -44,6 +44,8 @@ def test_flags_override_the_choice_which_is_told_and_the_stream_stays(
     with caplog.at_level(logging.INFO, logger="absl"):
         chosen = BatchQueue.for_config(data, "train")
         given = BatchQueue.for_config(dataclasses.replace(data, parse_threads=3, prefetch=4), "train")
+        chosen.threads.tell(8)
+        given.threads.tell(8)
     assert (
         f"--parse_threads={tuning.Threads().parse_calls} --prefetch={tuning.Threads().prefetch} "
         in caplog.messages[0]

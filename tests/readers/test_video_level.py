@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -77,9 +78,15 @@ def test_what_is_written_is_read(videos: list[tuple[bytes, str, list[int] | None
 _session: list[Parsed] = []
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _one_session() -> Iterator[None]:
+    with Parsed(YT8MAggregatedFeatureReader(**SMALL)) as parsed:
+        _session.append(parsed)
+        yield
+    _session.clear()
+
+
 def _parsed(records: list[bytes]) -> dict[str, Any]:
-    if not _session:
-        _session.append(Parsed(YT8MAggregatedFeatureReader(**SMALL)))
     return _session[0](records)
 
 

@@ -57,9 +57,11 @@ def _logistic_layer(predictions: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Te
     if added is None or added.type not in ("BiasAdd", "AddV2", "Add") or added.inputs[1].shape.rank != 1:
         return None
     product = _producer(added.inputs[0])
-    if product.type != "MatMul" or product.get_attr("transpose_a") or product.get_attr("transpose_b"):
+    if product.type != "MatMul" or product.get_attr("transpose_b"):
         return None
-    return product.inputs[0], product.inputs[1], added.inputs[1]
+    # Products of few rows take x turned, twice; see yt8m.precision.
+    x = tf.transpose(product.inputs[0]) if product.get_attr("transpose_a") else product.inputs[0]
+    return x, product.inputs[1], added.inputs[1]
 
 
 def _producer(tensor: tf.Tensor) -> tf.Operation:

@@ -64,6 +64,8 @@ def evaluate(
             eval_report.write(train_dir, done, run)
             _write_page(train_dir, done, run)
             _keep_unless_deleted(config, run, train_dir, done, parts)
+        if outcome.signal:
+            return 128 + outcome.signal
     return 0
 
 

@@ -58,21 +58,24 @@ class Runner:
           UsageError: what was asked for cannot be.
         """
         with StopSignals(self.config.stop_grace_seconds) as signals:
-            try:
-                with tf.Graph().as_default():
-                    return self._run(signals)
-            except UsageError:
-                raise
-            except tf.errors.CancelledError as error:
-                if signals.requested:
-                    return Outcome(
-                        Status.STOPPED, self._step, "stopped in the middle of a step", signals.signal
-                    )
-                return self._failed(error)
-            except Exception as error:
-                return self._failed(error)
-            finally:
-                sending.send_growing()
+            outcome = self._guarded(signals)
+        # One that came behind the last step has stopped nothing, but whoever would go on has to know.
+        return dataclasses.replace(outcome, signal=signals.signal)
+
+    def _guarded(self, signals: StopSignals) -> Outcome:
+        try:
+            with tf.Graph().as_default():
+                return self._run(signals)
+        except UsageError:
+            raise
+        except tf.errors.CancelledError as error:
+            if signals.requested:
+                return Outcome(Status.STOPPED, self._step, "stopped in the middle of a step", signals.signal)
+            return self._failed(error)
+        except Exception as error:
+            return self._failed(error)
+        finally:
+            sending.send_growing()
 
     def create_graph(self) -> CreatedGraph:
         """The graph in the current, empty default graph: restored or built, see `create.create`."""

@@ -17,6 +17,7 @@ def run(program, *flags):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_two_towers_pass_90_percent_on_the_generated_set(tmp_path):
     flags = f"--train_dir={tmp_path / 'run'}", f"--data_dir={tmp_path / 'data'}"

@@ -155,7 +155,7 @@ def test_one_machine_trains_goes_on_and_fails_when_it_diverges(tmp_path, monkeyp
     assert "--base_learning_rate=1000000.0 may be too high" in capsys.readouterr().err
 
 
-@pytest.mark.long
+@pytest.mark.heavy
 def test_a_signal_ends_the_run_with_a_checkpoint(tmp_path):
     log, run = tmp_path / "log", tmp_path / "run"
     flags = ["--batch_size=4", "--log_every_n_steps=1", f"--data_dir={tmp_path / 'data'}"]

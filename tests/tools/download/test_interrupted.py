@@ -31,8 +31,8 @@ def test_ctrl_c_keeps_what_came(server, tmp_path):
         assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    server.release.set()
     assert process.communicate()[1] == "yt8m download: stopped by Ctrl-C\n"
+    server.release.set()
     assert process.returncode == 130
     server.gets.clear()
     assert run(server, tmp_path, "--shard=1,100") == 0

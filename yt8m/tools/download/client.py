@@ -52,7 +52,15 @@ class Client:
         )
         self._stall_seconds = stall_seconds
         self._threads = threading.local()
+        self._transfers: set[requests.Response] = set()
         self.stop = threading.Event()
+
+    def end(self) -> None:
+        """Sets `stop`, and wakes the threads that wait for a server."""
+        self.stop.set()
+        for response in list(self._transfers):
+            with contextlib.suppress(OSError, ValueError):  # it has ended by itself
+                response.raw.shutdown()
 
     def persist(self, url: str, work: Callable[[], T], gained: Callable[[], int] = lambda: 0) -> T:
         """Does `work` until it succeeds.
@@ -159,6 +167,7 @@ class Client:
         """The body as it comes; `read1` gives what is there, so that a drip of bytes is seen as it falls."""
         expected, got = _number(response.headers.get("Content-Length")), 0
         since, mark = time.monotonic(), 0
+        self._transfers.add(response)
         try:
             while block := response.raw.read1(_BLOCK):
                 if self.stop.is_set():
@@ -171,6 +180,8 @@ class Client:
                     since, mark = time.monotonic(), got
         except (HTTPError, OSError) as error:
             raise BrokenError(f"the connection broke ({_reason(error)})") from error
+        finally:
+            self._transfers.discard(response)
         if expected is not None and got < expected:
             raise BrokenError(f"the connection ended after {got} of {expected} bytes")
 

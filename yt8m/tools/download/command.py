@@ -107,7 +107,7 @@ class _Download:
                 except StoppedError:
                     continue
         except BaseException:
-            self._client.stop.set()
+            self._client.end()
             raise
         finally:
             pool.shutdown(cancel_futures=True)
