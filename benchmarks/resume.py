@@ -14,7 +14,7 @@ from collections.abc import Callable
 from benchmarks import runs
 from yt8m import graph
 from yt8m.config import DataConfig
-from yt8m.graph.inputs import create_input
+from yt8m.graph.inputs import create_input, next_batches
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue
 from yt8m.runner.saver import Position
@@ -36,7 +36,8 @@ def measure(config: DataConfig) -> tuple[int, float, float]:
     inputter = BatchQueue.for_config(config, "train")
     with tf.Graph().as_default(), tempfile.TemporaryDirectory() as folder:
         iterator, ops = create_input(inputter, config.batch_size)
-        examples = tf.shape(iterator.get_next().video_ids)
+        (batch,), ops = next_batches(iterator, 1, ops)
+        examples = tf.shape(batch.video_ids)
         position = Position(ops, inputter.files(), {})
         with _started(ops, inputter) as session:
             for _ in range(_BATCHES):

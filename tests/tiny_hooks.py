@@ -24,6 +24,21 @@ class Losses(runner.Callback):
             file.write(f"{self.context.step} {float(run_values.results).hex()}\n")
 
 
+class Ids(runner.Callback):
+    """Writes the ids of each step, which the modeler reports."""
+
+    def __init__(self, context: runner.Context, path: str) -> None:
+        super().__init__(context)
+        self.path = path
+
+    def before_run(self, run_context: Any) -> Any:
+        return tf.train.SessionRunArgs(self.context.ops.reports["ids"])
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        with open(self.path, "a") as file:
+            file.writelines(f"{name.decode()}\n" for name in run_values.results)
+
+
 class Gate(runner.Callback):
     """Says `at step N` on the standard output; for step 0, when the first one is about to run."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from yt8m import deploy, precision, random_keys
-from yt8m.graph.inputs import create_input
+from yt8m.graph.inputs import create_input, next_batches
 from yt8m.graph.ops import InputOps, Reduction, Report
 from yt8m.graph.protocols import Inputter, Modeler
 from yt8m.graph.towers import Share, join_batches, reduce_reports, reduce_values, split_batch
@@ -81,20 +81,11 @@ def read_shares(
     with tf.device(deployment.inputs_device()):
         if not split:
             iterator, ops = create_input(inputter, inputter.batch_size)
-            batches = _dequeue(iterator, towers)
+            batches, ops = next_batches(iterator, towers, ops)
             return batches[0], join_batches(batches), ops
         iterator, ops = create_input(inputter, inputter.batch_size * towers)
-        batch = iterator.get_next()
+        (batch,), ops = next_batches(iterator, 1, ops)
         return batch, split_batch(batch, towers), ops
-
-
-def _dequeue(iterator: Any, count: int) -> list[Any]:
-    """So many batches, one after the other: the i-th is the same tower's in each run."""
-    batches: list[Any] = []
-    for _ in range(count):
-        with tf.control_dependencies([leaf for leaf in tf.nest.flatten(batches[-1:]) if leaf is not None]):
-            batches.append(iterator.get_next())
-    return batches
 
 
 def build_towers(

@@ -43,7 +43,12 @@ _EVAL = {
     "examples": "examples",
     "summary_op": "summary_op",
 }
-_INPUT = {"initializer": "input_initializer", "files": "input_files"}
+_INPUT = {
+    "initializer": "input_initializer",
+    "files": "input_files",
+    "begun": "input_begun",
+    "last_shard": "input_last_shard",
+}
 
 _INPUT_SAVER = "input_saver"
 _TEACHER_SAVER = "teacher_saver"
@@ -150,7 +155,7 @@ def _publish_common(predict: PredictOps, inputs: InputOps, reports: Mapping[str,
 
 
 def _recover_input() -> InputOps:
-    values = {field: tf.get_collection(name)[0] for field, name in _INPUT.items()}
+    values = {field: (tf.get_collection(name) or [None])[0] for field, name in _INPUT.items()}
     return InputOps(**values, saver_def=tf.get_collection(_INPUT_SAVER)[0])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from yt8m.graph.ops import InputOps
@@ -15,13 +16,38 @@ def create_input(inputter: Inputter, batch_size: int) -> tuple[Any, InputOps]:
     The files come by a plain placeholder: forgetting to feed it fails at once, and a meta-graph made
     on one machine reads other files on another. The position has a saver of its own, because in
     SAVEABLE_OBJECTS it would put shuffle buffers into every checkpoint and break `Saver()` after an import.
+    Where the inputter numbers its shards, the iterator gives pairs of a batch and the numbers of its rows.
     """
     files = tf.placeholder(tf.string, [None], name="input_files")
     with tf.device("/cpu:0"):
-        iterator = tf.data.make_initializable_iterator(inputter.dataset(files, batch_size))
+        begun = None
+        if is_numbered(inputter):
+            begun = tf.placeholder_with_default(tf.zeros([], tf.int64), [], name="input_begun")
+            dataset = inputter.numbered_dataset(files, batch_size, begun)  # type: ignore[attr-defined]
+        else:
+            dataset = inputter.dataset(files, batch_size)
+        iterator = tf.data.make_initializable_iterator(dataset)
         saveable = tf.data.experimental.make_saveable_from_iterator(iterator)
         saver = tf.train.Saver([saveable], max_to_keep=None, name="input_saver")
-    return iterator, InputOps(iterator.initializer, files, saver.to_proto().SerializeToString())
+    return iterator, InputOps(iterator.initializer, files, saver.to_proto().SerializeToString(), begun)
+
+
+def is_numbered(inputter: Inputter) -> bool:
+    """Whether the batches of `inputter` come with the numbers of their shards."""
+    return getattr(inputter, "shard_order", None) is not None
+
+
+def next_batches(iterator: Any, count: int, ops: InputOps) -> tuple[list[Any], InputOps]:
+    """So many batches one after the other, the i-th always the same tower's; the handles completed."""
+    found: list[Any] = []
+    for _ in range(count):
+        with tf.control_dependencies([leaf for leaf in tf.nest.flatten(found[-1:]) if leaf is not None]):
+            found.append(iterator.get_next())
+    if ops.begun is None:
+        return found, ops
+    with tf.device("/cpu:0"):
+        last = tf.reduce_max(tf.concat([numbers for _, numbers in found], axis=0), name="input_last_shard")
+    return [batch for batch, _ in found], dataclasses.replace(ops, last_shard=last)
 
 
 def input_saver(ops: InputOps) -> Any:

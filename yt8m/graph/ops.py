@@ -39,11 +39,16 @@ class InputOps:
       initializer: starts the iterator at the first record of the files fed.
       files: string [None] placeholder; must be fed when `initializer` runs.
       saver_def: serialized SaverDef of the iterator's position, a saver of its own.
+      begun: int64 scalar, 0 unless fed when `initializer` runs: so many shards of the run's sequence (epoch
+        by epoch, each in its order) are left out; None where the inputter does not number its shards.
+      last_shard: int64 scalar, the largest number in that sequence of a shard that the step has records of.
     """
 
     initializer: tf.Operation
     files: tf.Tensor
     saver_def: bytes
+    begun: tf.Tensor | None = None
+    last_shard: tf.Tensor | None = None
 
 
 @dataclass(frozen=True)

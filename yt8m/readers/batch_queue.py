@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from absl import logging
 
 from yt8m import storage
 from yt8m.config import DataConfig
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError
 from yt8m.lazy import tf
 from yt8m.readers import tuning
 from yt8m.readers.base import at_least_one
+from yt8m.readers.epochs import in_epochs, placed, shuffled
 from yt8m.readers.factory import reader_for
 from yt8m.readers.finite import ZeroedCount
+from yt8m.readers.parsing import parsed, with_numbers
+from yt8m.readers.patterns import matching
 from yt8m.readers.record_check import RecordCheck, find_damage
 from yt8m.readers.staged import StagedFiles, staging_for
 from yt8m.readers.tolerance import Tolerance
@@ -27,9 +30,6 @@ FRAME_SHUFFLE_BUFFER = 256
 
 # Records taken from one file before the next one's turn.
 _BLOCK = 4
-
-# Frame records parsed at once where their segments are the examples.
-_RECORDS_PER_PARSE = 64
 
 
 class RecordParser(Protocol):
@@ -129,14 +129,10 @@ class BatchQueue:
         return queue
 
     def files(self) -> list[str]:
-        """The paths that match, sorted, each once.
-
-        Raises:
-          UsageError: a pattern matches nothing.
-        """
+        """The paths that match, sorted, each once; UsageError where a pattern matches nothing."""
         if self._files is not None:
             return list(self._files)
-        return sorted({path for pattern in self._patterns for path in self._matches(pattern)})
+        return sorted({path for pattern in self._patterns for path in matching(pattern, self._list_files)})
 
     def share(self, index: int, count: int) -> BatchQueue:
         """One of `count` queues that together read every record of an epoch exactly once.
@@ -166,20 +162,10 @@ class BatchQueue:
         """Lets go of what looking for damage has taken."""
         self._check.close()
 
-    def _matches(self, pattern: str) -> list[str]:
-        whole = self._list_files(pattern) if pattern else []
-        if whole == [pattern]:  # a path of its own, though it may hold a comma
-            return whole
-        found = []
-        for piece in (part.strip() for part in pattern.split(",")):
-            paths = self._list_files(piece) if piece else []
-            if not paths:
-                raise UsageError(
-                    f"no file matches {piece!r}; give the shards to read, such as '/data/train*.tfrecord' "
-                    "or 'gs://bucket/train*.tfrecord' (quoted, so that the shell leaves the * alone)."
-                )
-            found += paths
-        return found
+    @property
+    def shard_order(self) -> dict[str, Any] | None:
+        """What beside the files decides the order of shards; None where they are not numbered."""
+        return {"seed": self._seed} if self._shuffle else None
 
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
         """Batches of `batch_size` examples, the last one smaller.
@@ -188,40 +174,62 @@ class BatchQueue:
           files: string [F]; no file at all fails when the iterator is initialised.
           batch_size: examples in a batch.
         """
+        if self._shuffle:
+            numbered = self.numbered_dataset(files, batch_size, tf.zeros([], tf.int64))
+            return numbered.map(lambda batch, _: batch)
+        self._stage()
+        records = self._in_order(tuning.some(files)).repeat(self.num_epochs)
+        return self._batches(records, batch_size, self.reader.prepare_serialized_examples)
+
+    def numbered_dataset(self, files: tf.Tensor, batch_size: int, begun: tf.Tensor) -> tf.data.Dataset:
+        """Shuffled batches, each with int64 [B]: of each example its shard's number, or one read with it.
+
+        The shards of a run are numbered from 0 in the order in which they are begun, epoch by epoch.
+
+        Args:
+          files: string [F]; no file at all fails when the iterator is initialised.
+          batch_size: examples in a batch.
+          begun: int64 scalar, so many shards of that sequence are left out.
+        """
+        self._stage()
+        records = in_epochs(tuning.some(files), begun, self.num_epochs, self._seed, self._shuffled)
+        return self._batches(records, batch_size, with_numbers(self.reader.prepare_serialized_examples))
+
+    def _stage(self) -> None:
         self._staged = staging_for(self._patterns, self._num_readers)
         if self._staged and self.tolerance:
             self.tolerance.find = self._staged.copy_of
-        records = self._records(tuning.some(files)).repeat(self.num_epochs)
-        parse = tf.autograph.experimental.do_not_convert(self.reader.prepare_serialized_examples)
-        if getattr(self.reader, "segment_labels", False):
-            batches = records.batch(_RECORDS_PER_PARSE).map(
-                parse, self.threads.parse_calls, deterministic=True
-            )
-            batches = batches.filter(lambda batch: tf.size(batch.video_ids) > 0).rebatch(batch_size)
-        else:
-            batches = records.batch(batch_size).map(parse, self.threads.parse_calls, deterministic=True)
+
+    def _batches(
+        self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any]
+    ) -> tf.data.Dataset:
+        has_segments = bool(getattr(self.reader, "segment_labels", False))
+        batches = parsed(records, parse, batch_size, self.threads.parse_calls, has_segments)
         options = tuning.options()
         if self._staged:  # waits for files, which must not keep the steps waiting too
             options.threading.private_threadpool_size = self._num_readers + tuning.cores()
         return batches.prefetch(self.threads.prefetch).with_options(options)
 
-    def _records(self, files: tf.Tensor) -> tf.data.Dataset:
-        """One epoch of serialised records."""
-        staged, paths = self._staged, tf.data.Dataset.from_tensor_slices(files)
-        if not self._shuffle:
-            if staged is None:
-                return self._read(files)
-            return self._own(staged.announced(paths).flat_map(self._all_of))
-        paths = paths.shuffle(tf.size(files, out_type=tf.int64), seed=2 * self._seed)
-        if staged is not None:
-            paths = staged.announced(paths)
-        records = paths.interleave(
-            self._read,
+    def _in_order(self, files: tf.Tensor) -> tf.data.Dataset:
+        """One epoch of serialised records, not shuffled."""
+        if self._staged is None:
+            return self._read(files)
+        paths = self._staged.announced(tf.data.Dataset.from_tensor_slices(files))
+        return self._own(paths.flat_map(self._all_of))
+
+    def _shuffled(
+        self, paths: tf.data.Dataset, numbers: tf.data.Dataset, epoch: tf.Tensor
+    ) -> tf.data.Dataset:
+        """One epoch of pairs: a serialised record, the number of its shard."""
+        paths = self._staged.announced(paths) if self._staged else paths
+        records = tf.data.Dataset.zip((paths, numbers)).interleave(
+            lambda path, number: placed(self._read(path), number),
             cycle_length=self._num_readers,
             block_length=_BLOCK,
-            num_parallel_calls=self._read_calls(),
+            # A local copy is held for as many files as are read side by side; threads would take more ahead.
+            num_parallel_calls=None if self._staged else tuning.read_calls(self._patterns, self._num_readers),
         )
-        return records.shuffle(self._shuffle_buffer, seed=2 * self._seed + 1)
+        return shuffled(records, self._shuffle_buffer, self._seed, epoch)
 
     def _read(self, files: tf.Tensor) -> tf.data.Dataset:
         """Of these files, the records that are this queue's."""
@@ -234,16 +242,6 @@ class BatchQueue:
 
     def _own(self, records: tf.data.Dataset) -> tf.data.Dataset:
         return records.shard(self._parts, self._part) if self._parts > 1 else records
-
-    def _read_calls(self) -> int | None:
-        """Threads that read: what comes over the network waits for answers, what is local costs a core.
-
-        One thread reads 300,000 cached video records a second, and handing records from thread to thread
-        costs as much as reading them, so few cores have none to spare (None: read where it is asked for).
-        """
-        if any("gs://" in pattern for pattern in self._patterns):
-            return self._num_readers
-        return min(self._num_readers, tuning.cores() // 4) if tuning.cores() >= 8 else None
 
     def _default_buffer(self) -> int:
         return FRAME_SHUFFLE_BUFFER if hasattr(self.reader, "max_frames") else VIDEO_SHUFFLE_BUFFER

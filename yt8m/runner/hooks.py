@@ -8,6 +8,7 @@ from typing import Any
 from yt8m.lazy import tf
 from yt8m.runner.context import Context
 from yt8m.runner.saver import Position
+from yt8m.runner.shard_position import ShardPosition
 
 
 class InputHook(tf.train.SessionRunHook):
@@ -16,16 +17,33 @@ class InputHook(tf.train.SessionRunHook):
     As a hook it runs after the variables' restore, in a plain session and after each recovery in a cluster.
     """
 
-    def __init__(self, context: Context, files: Sequence[str], position: Position | None) -> None:
+    def __init__(
+        self, context: Context, files: Sequence[str], position: Position | ShardPosition | None
+    ) -> None:
         self._context, self._files, self._position = context, files, position
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Runs before any callback's."""
-        inputs = self._context.ops.input
-        session.run(inputs.initializer, {inputs.files: list(self._files)})
-        if self._position is not None and self._context.is_resumed:
-            step = int(session.run(self._context.ops.global_step))
-            self._position.restore(session, self._context.config.model_dir, step)
+        context, position = self._context, self._position
+        inputs, folder = context.ops.input, context.config.model_dir
+        feed: dict[Any, Any] = {inputs.files: list(self._files)}
+        step = int(session.run(context.ops.global_step)) if position and context.is_resumed else None
+        if step is not None and isinstance(position, ShardPosition):
+            feed |= position.resume(folder, step)
+        session.run(inputs.initializer, feed)
+        if step is not None and isinstance(position, Position):
+            position.restore(session, folder, step)
+
+    def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
+        """Asks where the step's records are from."""
+        if isinstance(self._position, ShardPosition):
+            return tf.train.SessionRunArgs(self._position.last_shard)
+        return None
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Counts, before any callback saves."""
+        if isinstance(self._position, ShardPosition):
+            self._position.note(int(run_values.results))
 
 
 class StepHook(tf.train.SessionRunHook):

@@ -21,6 +21,7 @@ from yt8m.runner.lines import FORMATS, StepLine
 from yt8m.runner.metrics_file import MetricsFile
 from yt8m.runner.saver import Position, RunSaver
 from yt8m.runner.session import close_all, run_steps
+from yt8m.runner.shard_position import ShardPosition
 from yt8m.runner.signals import StopSignals
 from yt8m.storage import sending
 
@@ -129,7 +130,9 @@ class Runner:
             status, message = Status.OUT_OF_DATA, "all data were read"
         return Outcome(status, context.global_step, message, signals.signal, context.results)
 
-    def _context(self, created: CreatedGraph, files: Sequence[str]) -> tuple[Context, Position | None]:
+    def _context(
+        self, created: CreatedGraph, files: Sequence[str]
+    ) -> tuple[Context, Position | ShardPosition | None]:
         """What the callbacks share, and the position in the data where it is kept."""
         config = self.config
         format_line = config.format_line or FORMATS[config.mode]
@@ -141,16 +144,25 @@ class Runner:
         if created.saver is None:
             return context, None
         line.listen(MetricsFile(storage.join(config.model_dir, "metrics.jsonl")).add)
-        position = None
-        if config.exact_resume:
-            position = Position(created.ops.input, files, input_shape(config))
+        position = self._position(created, files)
         keep = config.checkpoints.keep_checkpoints
         saved = checkpoints.step_of(created.checkpoint) if created.checkpoint else None
         context.saver = RunSaver(config.model_dir, created.saver, keep, saved, position)
         return context, position
 
+    def _position(self, created: CreatedGraph, files: Sequence[str]) -> Position | ShardPosition | None:
+        """What of the position in the data is saved beside checkpoints."""
+        inputs, inputter = created.ops.input, self.inputter
+        if self.config.exact_resume:
+            return Position(inputs, files, input_shape(self.config))
+        order = getattr(inputter, "shard_order", None)
+        # The shards of a replica are no sequence of their own; a graph of an earlier version has no numbers.
+        if self.config.is_distributed or order is None or inputs.begun is None:
+            return None
+        return ShardPosition(inputs, files, order, getattr(inputter, "num_epochs", None))
+
     def _hooks(
-        self, context: Context, files: Sequence[str], position: Position | None
+        self, context: Context, files: Sequence[str], position: Position | ShardPosition | None
     ) -> list[tf.train.SessionRunHook]:
         # Here, since these modules subclass a class of TensorFlow's, which costs its import.
         from yt8m.runner import callbacks, epochs, hooks, skipped

@@ -17,6 +17,7 @@ from yt8m.graph import InputOps
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.runner.failures import first_line
+from yt8m.runner.shard_position import ShardPosition
 from yt8m.storage import copies, sending, workspace
 
 
@@ -37,7 +38,7 @@ class RunSaver:
         saver: tf.train.Saver,
         keep: int,
         saved_step: int | None = None,
-        position: Position | None = None,
+        position: Position | ShardPosition | None = None,
     ) -> None:
         self._model_dir, self._saver, self._keep = model_dir, saver, keep
         self._saved_step, self._position = saved_step, position

@@ -1,0 +1,168 @@
+"""Without exact_resume a resumed run reads no shard twice in an epoch, and epochs count on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from reader_records import frame_record, video_record, write_shard
+
+from yt8m.graph import Modeler, Report
+from yt8m.lazy import tf
+from yt8m.readers import BatchQueue, YT8MAggregatedFeatureReader, YT8MFrameFeatureReader
+from yt8m.runner import CallbackConfig
+from yt8m.types import ModelOutput
+
+SHARDS, ROWS, EPOCHS = 6, 3, 3
+READER = YT8MAggregatedFeatureReader(5, (1,), ("mean_rgb",))
+
+
+class Ids(Modeler):
+    """One weight; reports which examples it sees."""
+
+    def build(self, batch: Any, is_training: bool) -> ModelOutput:
+        weight = tf.get_variable("weight", [], initializer=tf.ones_initializer())
+        predictions = tf.cast(batch.labels, tf.float32) * weight
+        return ModelOutput(predictions=predictions, loss=tf.reduce_mean(predictions))
+
+    def reports(self, batch: Any, output: ModelOutput, mode: str) -> dict[str, Report]:
+        return {"ids": Report(batch.video_ids)}
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Shards of three videos named `shard.row`."""
+    folder = tmp_path_factory.mktemp("shards")
+    for shard in range(SHARDS):
+        records = [video_record(id=[b"%d.%d" % (shard, n)], mean_rgb=[1.0]) for n in range(ROWS)]
+        write_shard(folder / f"{shard}.tfrecord", records)
+    return folder
+
+
+@pytest.fixture
+def live(train: Callable, tmp_path: pathlib.Path) -> Callable[..., list[str]]:
+    """Trains to `max_steps`; returns the ids of this life as they were read."""
+
+    def run(
+        pattern: Any, max_steps: int | None = None, epochs: int = EPOCHS, readers: int = 2, **more: Any
+    ) -> list[str]:
+        reader, seed = more.pop("reader", READER), more.get("seed", 0)
+        queue = BatchQueue(reader, pattern, 2, epochs, True, 4, readers, seed)
+        path = tmp_path / "ids.txt"
+        path.write_text("")
+        callbacks = CallbackConfig(options={"tiny_hooks:Ids": {"path": str(path)}})
+        shape = {"signature": {"epochs": epochs, "readers": readers, "reader": type(reader).__name__}}
+        outcome = train(callbacks, inputter=queue, modeler=Ids(), max_steps=max_steps, **shape, **more)
+        assert not outcome.exit_code, outcome.message
+        return path.read_text().split()
+
+    return run
+
+
+def shards_of(ids: Sequence[str]) -> set[str]:
+    return {name.split(".")[0] for name in ids}
+
+
+@pytest.mark.parametrize("kind", ["from its meta-graph", "from code"])
+def test_no_shard_is_read_twice_in_an_epoch(
+    live: Callable, shards: pathlib.Path, tmp_path: pathlib.Path, lines: Callable[[], list[str]], kind: str
+) -> None:
+    """13 steps of 2: one whole epoch of 18 rows, and 8 rows of the second."""
+    pattern = f"{shards}/*"
+    first = live(pattern, 13)
+    told = json.loads((tmp_path / "run/input-13.json").read_text())
+    begun = told["begun"]
+    assert told["shards"] == SHARDS
+    assert SHARDS + 3 <= begun < 2 * SHARDS
+    if kind == "from code":
+        (tmp_path / "run/model.ckpt-13.meta").unlink()
+    second = live(pattern)
+    assert len(second) == (SHARDS * EPOCHS - begun) * ROWS
+    rest, last = second[: -SHARDS * ROWS], second[-SHARDS * ROWS :]
+    assert shards_of(rest).isdisjoint(shards_of(first[SHARDS * ROWS :]))
+    assert max(Counter(rest).values()) == max(Counter(last).values()) == 1
+    assert len(last) == SHARDS * ROWS
+    said = f"the data go on at epoch 2, shard {begun - SHARDS + 1} of {SHARDS}; {begun - SHARDS} begun shards"
+    assert sum(said in line for line in lines()) == 1
+    assert ("in its own graph" in "".join(lines())) == (kind == "from its meta-graph")
+    assert live(pattern) == []
+    assert any("nothing is left to read" in line for line in lines())
+    assert len(live(pattern, epochs=EPOCHS + 1)) == SHARDS * ROWS
+
+
+@pytest.mark.parametrize("changed", ["files", "seed", "garbage", "no file"])
+def test_a_position_that_means_nothing_now_is_not_taken(
+    live: Callable,
+    shards: pathlib.Path,
+    tmp_path: pathlib.Path,
+    lines: Callable[[], list[str]],
+    changed: str,
+) -> None:
+    live(f"{shards}/*", 3)
+    position = tmp_path / "run/input-3.json"
+    if changed == "garbage":
+        position.write_text("{")
+    elif changed == "no file":
+        position.unlink()
+    pattern = f"{shards}/[0-4]*" if changed == "files" else f"{shards}/*"
+    ids = live(pattern, epochs=1, seed=int(changed == "seed"))
+    assert len(ids) == len(set(ids)) == (5 if changed == "files" else SHARDS) * ROWS
+    assert sum("the pass starts anew" in line for line in lines()) == 1
+
+
+def test_other_readers_and_batches_go_on_from_the_same_position(
+    live: Callable, shards: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    first = live(f"{shards}/*", 3, readers=4, epochs=1)
+    second = live(f"{shards}/*", readers=1, epochs=1)
+    assert shards_of(first).isdisjoint(shards_of(second))
+    assert second
+    assert len(second) == ROWS * len(shards_of(second))
+
+
+def test_rated_segments_too(live: Callable, tmp_path: pathlib.Path) -> None:
+    for shard in range(SHARDS):
+        context = {"id": [b"%d.0" % shard], "segment_start_times": [0, 5], "segment_labels": [1, 1]}
+        record = frame_record({**context, "segment_scores": [1.0, 1.0]}, {"rgb": np.zeros([9, 1], np.uint8)})
+        write_shard(tmp_path / f"{shard}.segments", [record] * 40)
+    reader = YT8MFrameFeatureReader(5, (1,), ("rgb",), segment_labels=True)
+    first = live(f"{tmp_path}/*.segments", 5, epochs=1, reader=reader)
+    second = live(f"{tmp_path}/*.segments", epochs=1, reader=reader)
+    assert shards_of(first).isdisjoint(shards_of(second))
+    assert len(second) == 80 * len(shards_of(second)) > 0
+
+
+@given(st.integers(1, 4), st.integers(1, 12), st.integers(0, 2 * SHARDS * ROWS))
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_readers_buffer_and_step(shards: pathlib.Path, readers: int, buffer: int, stop: int) -> None:
+    """What numbers of shards promise, on the queue alone: a second pass that leaves out what was begun."""
+    queue = BatchQueue(READER, f"{shards}/*", 1, 2, True, buffer, readers, seed=stop)
+    with tf.Graph().as_default(), tf.Session() as session:
+        begun = tf.placeholder(tf.int64, [])
+        iterator = tf.data.make_initializable_iterator(
+            queue.numbered_dataset(tf.constant(queue.files()), 1, begun)
+        )
+        batch, numbers = iterator.get_next()
+
+        def rows(left_out: int) -> list[tuple[int, str]]:
+            found = []
+            session.run(iterator.initializer, {begun: left_out})
+            with contextlib.suppress(tf.errors.OutOfRangeError):
+                while True:
+                    ids, (number,) = session.run((batch.video_ids, numbers))
+                    found.append((int(number), ids[0].decode()))
+            return found
+
+        whole = rows(0)
+        left_out = max([number for number, _ in whole[:stop]], default=-1) + 1
+        rest = rows(left_out)
+    assert Counter(number for number, _ in whole) == dict.fromkeys(range(2 * SHARDS), ROWS)
+    assert sorted(rest) == sorted(row for row in whole if row[0] >= left_out)
