@@ -30,11 +30,7 @@ def copy_of(prefix: str) -> str:
     there = _versions(folder, f"{name}.")
     if not there:
         raise NotFoundError(f"cannot read {prefix}: there are no files {name}.* in {folder}")
-    here = _place(prefix, there)
-    if not os.path.isdir(here):
-        forget(prefix)
-        _fetch_all(folder, list(there), here)
-    return os.path.join(here, name)
+    return os.path.join(_newest(prefix, folder, there), name)
 
 
 def folder_copy(folder: str) -> str:
@@ -44,9 +40,14 @@ def folder_copy(folder: str) -> str:
     there = _versions(folder, "", deep=True)
     if not there:
         raise NotFoundError(f"cannot read {folder}: nothing lies under it")
-    here = _place(folder, there)
+    return _newest(folder, folder, there)
+
+
+def _newest(what: str, folder: str, there: Mapping[str, int]) -> str:
+    """Where the copy of these versions is; older copies give way to it."""
+    here = _place(what, there)
     if not os.path.isdir(here):
-        forget(folder)
+        forget(what)
         _fetch_all(folder, list(there), here)
     return here
 
