@@ -37,13 +37,31 @@ def quiet_native_stderr() -> Iterator[None]:
         os.close(nowhere)
 
 
+@contextlib.contextmanager
+def _without_keras() -> Iterator[None]:
+    """Keeps `import tensorflow` from importing Keras, which it does last and does without where that fails.
+
+    Keras takes with it what it finds of scikit-learn, SciPy and matplotlib: up to two fifths of the time of
+    the import. None in sys.modules ends an import; behind it `tf.keras` is imported at its first use.
+    """
+    name = "keras.src.optimizers"
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+
+
 class _LazyModule(types.ModuleType):
     """Stands for a module until one of its attributes is asked for."""
 
     def __getattr__(self, name: str) -> Any:
         if self.__name__ not in sys.modules:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-            with quiet_native_stderr():
+            with quiet_native_stderr(), _without_keras():
                 importlib.import_module(self.__name__)
         value = getattr(importlib.import_module(self.__name__), name)
         self.__dict__[name] = value

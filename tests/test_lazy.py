@@ -1,0 +1,62 @@
+"""What `import tensorflow` brings with it."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from yt8m import lazy
+
+# Ends as TensorFlow does: with an import that it can do without.
+_ENDS_WITH_KERAS = """
+try:
+    import keras.src.optimizers
+    has_keras = True
+except ImportError:
+    has_keras = False
+"""
+
+_BOTH = """
+import sys
+from yt8m.lazy import tf
+tf.Session
+assert "keras" not in sys.modules
+tf.keras.optimizers.Adam()
+assert "keras.src.optimizers" in sys.modules
+import tensorflow.keras.layers
+"""
+
+
+def test_keras_is_not_imported_with_the_module_and_can_be_afterwards(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "keras" / "src"
+    package.mkdir(parents=True)
+    for path in (package.parent / "__init__.py", package / "__init__.py", package / "optimizers.py"):
+        path.write_text("")
+    (tmp_path / "like_tensorflow.py").write_text(_ENDS_WITH_KERAS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "keras"]:
+        monkeypatch.delitem(sys.modules, name)
+    try:
+        assert not lazy._LazyModule("like_tensorflow").has_keras
+        import keras.src.optimizers as found
+
+        assert found.__file__ == str(package / "optimizers.py")
+    finally:
+        for name in ("keras.src.optimizers", "keras.src", "keras", "like_tensorflow"):
+            sys.modules.pop(name, None)
+
+
+@pytest.mark.heavy
+def test_tensorflow_itself_does_without_keras_until_it_is_asked_for() -> None:
+    root = pathlib.Path(__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, "-c", _BOTH], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
