@@ -1,0 +1,42 @@
+"""How the variables are checked before they are saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from yt8m.errors import RunError
+from yt8m.lazy import tf
+from yt8m.runner import saver
+
+_SIZES = {"a": 10, "b": 20, "c": 5, "d": 30, "e": 1}  # floats of four bytes
+
+
+@pytest.fixture
+def variables(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, tf.Variable]]:
+    monkeypatch.setattr(saver, "_AT_ONCE", 100)
+    with tf.Graph().as_default():
+        tf.get_variable("count", [], tf.int64, trainable=False, initializer=tf.zeros_initializer())
+        yield {name: tf.get_variable(name, [size]) for name, size in _SIZES.items()}
+
+
+def test_variables_are_read_in_groups_as_large_as_may_be_and_each_once(
+    variables: dict[str, tf.Variable],
+) -> None:
+    groups = [[one.op.name for one in group] for group in saver._groups(list(variables.values()))]
+    assert groups == [["a"], ["b", "c"], ["d"], ["e"]]
+
+
+@pytest.mark.promise("N1")
+@pytest.mark.parametrize("name", _SIZES)
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_the_variable_that_is_not_finite_is_named_in_any_group(
+    variables: dict[str, tf.Variable], name: str, value: float
+) -> None:
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        saver._check_finite(session)
+        variables[name].load([0.0] * (_SIZES[name] - 1) + [value], session)
+        with pytest.raises(RunError, match=f"the variable {name} is not finite"):
+            saver._check_finite(session)
