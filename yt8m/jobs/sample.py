@@ -8,11 +8,12 @@ from absl import logging
 
 from yt8m import storage
 from yt8m.config import DataConfig
-from yt8m.tools import sample_data
 
 
 def instead(data: DataConfig, split: str) -> DataConfig:
     """`data` reading one split of the sample data, which are made at the first call."""
+    from yt8m.tools import sample_data  # brings rich, for a bar that most runs never draw
+
     level = level_of(data)
     folder = sample_data.default_sample_data(level)
     logging.info("no data were named: this is SAMPLE DATA made by yt8m, in %s", folder)
