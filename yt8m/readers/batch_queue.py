@@ -14,7 +14,7 @@ from yt8m.errors import RunError
 from yt8m.lazy import tf
 from yt8m.readers import tuning
 from yt8m.readers.base import at_least_one
-from yt8m.readers.epochs import in_epochs, placed, shuffled
+from yt8m.readers.epochs import in_epochs, numbered, shuffled
 from yt8m.readers.factory import reader_for
 from yt8m.readers.finite import ZeroedCount
 from yt8m.readers.parsing import parsed, with_numbers
@@ -223,7 +223,7 @@ class BatchQueue:
         """One epoch of pairs: a serialised record, the number of its shard."""
         paths = self._staged.announced(paths) if self._staged else paths
         records = tf.data.Dataset.zip((paths, numbers)).interleave(
-            lambda path, number: placed(self._read(path), number),
+            lambda path, number: numbered(self._read(path), number),
             cycle_length=self._num_readers,
             block_length=_BLOCK,
             # A local copy is held for as many files as are read side by side; threads would take more ahead.

@@ -15,9 +15,6 @@ from yt8m.lazy import tf
 # record come to an end: `repeat` looks for the first record once, and then no more.
 _EPOCHS_OF_NO_END = 1 << 16
 
-# For the records of a shard; more than any has.
-_PLACES = 1 << 32
-
 
 def in_epochs(
     files: tf.Tensor,
@@ -48,20 +45,17 @@ def in_epochs(
         return read(paths, numbers, epoch)
 
     last = first + _EPOCHS_OF_NO_END if num_epochs is None else tf.constant(num_epochs, tf.int64)
+    # Unconverted, for AutoGraph would take a second to find nothing to rewrite in it and all that it calls.
+    epoch_of = tf.autograph.experimental.do_not_convert(epoch_of)
     records = tf.data.Dataset.range(first, last).flat_map(epoch_of)
     return records.repeat() if num_epochs is None else records
 
 
-def placed(records: tf.data.Dataset, number: tf.Tensor) -> tf.data.Dataset:
-    """The records of shard `number`, each with its place: of the number and the record's in one int64."""
-    # Not the number alone, which `repeat` gives at twice the cost of counting.
-    places = tf.data.Dataset.range(number * _PLACES, (number + 1) * _PLACES)
-    return tf.data.Dataset.zip((records, places))
-
-
-def shard_of(places: tf.Tensor) -> tf.Tensor:
-    """The largest number of a shard among int64 [N] places."""
-    return tf.reduce_max(places) // _PLACES
+def numbered(records: tf.data.Dataset, number: tf.Tensor) -> tf.data.Dataset:
+    """The records of shard `number`, each with it."""
+    # A function that only hands on what it is given and holds is not run, so this is nearly free. Counting
+    # (`zip` with `range`) would make a tensor a record, and `repeat` costs twice that.
+    return records.map(lambda record: (record, number))
 
 
 def shuffled(records: tf.data.Dataset, buffer: int, seed: int, epoch: tf.Tensor) -> tf.data.Dataset:

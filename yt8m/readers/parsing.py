@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from yt8m.lazy import tf
-from yt8m.readers.epochs import shard_of
 from yt8m.types import Batch
 
 # Frame records parsed at once where their segments are the examples.
@@ -33,11 +32,11 @@ def parsed(
 
 
 def with_numbers(parse: Callable[[tf.Tensor], Batch]) -> Callable[..., tuple[Batch, tf.Tensor]]:
-    """`parse` of records with places; each example gets the largest number of a shard parsed with it."""
+    """`parse` of records with their shards' numbers; each example gets the largest one parsed with it."""
 
-    def parse_both(serialized: tf.Tensor, places: tf.Tensor) -> tuple[Batch, tf.Tensor]:
+    def parse_both(serialized: tf.Tensor, numbers: tf.Tensor) -> tuple[Batch, tf.Tensor]:
         batch = parse(serialized)
-        return batch, tf.fill([tf.size(batch.video_ids)], shard_of(places))
+        return batch, tf.fill([tf.size(batch.video_ids)], tf.reduce_max(numbers))
 
     return parse_both
 
