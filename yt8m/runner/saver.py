@@ -202,7 +202,7 @@ def _check_finite(session: tf.Session) -> None:
 
 
 def _groups(variables: Sequence[tf.Variable]) -> Iterator[list[tf.Variable]]:
-    """At most `_AT_ONCE` bytes in each, or one variable; the first read of a group costs 30 ms beside the data."""
+    """At most `_AT_ONCE` bytes in each, or one variable; the first read of a group takes 30 ms more."""
     group: list[tf.Variable] = []
     held = 0
     for variable in variables:
