@@ -32,6 +32,19 @@ def test_rows_beyond_one_chunk(levels: int) -> None:
     np.testing.assert_array_equal(top_k(scores, 20).classes, expected)
 
 
+@pytest.mark.parametrize("ranked", [0, 3, 40, 3862])
+@pytest.mark.parametrize("levels", [20, 100_000])
+@pytest.mark.parametrize("k", [1, 20])
+def test_rows_of_many_classes_with_few_ranked(ranked: int, levels: int, k: int) -> None:
+    draw = np.random.default_rng(ranked)
+    scores = np.full((150, 3862), -np.inf, np.float32)
+    for row in scores:
+        places = draw.choice(len(row), ranked, replace=False)
+        row[places] = draw.integers(-levels, levels, ranked)
+    expected = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(top_k(scores, k).classes, expected)
+
+
 @given(hnp.arrays(np.float32, 20, elements=st.floats(width=32, allow_nan=False)))
 def test_keys_order_as_the_scores_do(scores: np.ndarray) -> None:
     keys = best_first(scores).astype(np.int64)
@@ -39,9 +52,10 @@ def test_keys_order_as_the_scores_do(scores: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("nan", [np.nan, -np.nan])
-@pytest.mark.parametrize("place", [0, 57, 99])
-def test_nan_is_refused_wherever_it_is(nan: float, place: int) -> None:
-    scores = np.random.default_rng(1).random((5, 100), dtype=np.float32)
+@pytest.mark.parametrize("classes", [100, 3862])
+@pytest.mark.parametrize("place", [0, 57, -1])
+def test_nan_is_refused_wherever_it_is(nan: float, classes: int, place: int) -> None:
+    scores = np.random.default_rng(1).random((5, classes), dtype=np.float32)
     scores[3, place] = np.copysign(np.float32(np.nan), nan)
     with pytest.raises(ValueError, match="NaN"):
         top_k(scores, 4)
