@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import time
 from typing import Any
 
 from yt8m import runner
@@ -39,12 +40,28 @@ class Ids(runner.Callback):
             file.writelines(f"{name.decode()}\n" for name in run_values.results)
 
 
-class Gate(runner.Callback):
-    """Says `at step N` on the standard output; for step 0, when the first one is about to run."""
+class Rows(runner.Callback):
+    """Writes the step, the last shard's number in the run's sequence and the ids of each step."""
 
-    def __init__(self, context: runner.Context, step: int) -> None:
+    def __init__(self, context: runner.Context, path: str) -> None:
         super().__init__(context)
-        self.step = step
+        self.path = path
+
+    def before_run(self, run_context: Any) -> Any:
+        return tf.train.SessionRunArgs((self.context.ops.input.last_shard, self.context.ops.reports["ids"]))
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        shard, ids = run_values.results
+        with open(self.path, "a") as file:
+            file.write(f"{self.context.step} {shard} {b' '.join(ids).decode()}\n")
+
+
+class Gate(runner.Callback):
+    """Says `at step N` on the standard output and then takes `seconds`; for step 0, before it runs."""
+
+    def __init__(self, context: runner.Context, step: int, seconds: float = 0.0) -> None:
+        super().__init__(context)
+        self.step, self.seconds = step, seconds
 
     def before_run(self, run_context: Any) -> None:
         if self.step == 0 == self.context.step:
@@ -53,6 +70,7 @@ class Gate(runner.Callback):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         if self.context.step == self.step:
             print(f"at step {self.step}", flush=True)
+            time.sleep(self.seconds)
 
 
 class FileLimit(runner.Callback):

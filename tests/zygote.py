@@ -83,6 +83,14 @@ class Forked:
         """SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
+    def has_ended(self) -> bool:
+        """Whether it has ended by itself, though nobody has waited for it yet."""
+        try:
+            state = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        return state == "Z"
+
     def communicate(self) -> tuple[str, str]:
         """What is left on both streams; the process has ended then."""
         if self.returncode is not None:

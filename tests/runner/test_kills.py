@@ -48,7 +48,7 @@ def kill_at(
     """Kills it once the save of `step` has come to `moment`, and `pause` seconds later."""
     name = moment.format(step)
     while max(read_losses(log), default=0) < step:
-        assert not _has_ended(process)
+        assert not process.has_ended(), process.communicate()
         time.sleep(GLANCE)
     if name == "checkpoint":
         while f"-{step}" not in _text(run / name).partition("\n")[0] and step in _steps(run, step):
@@ -71,10 +71,6 @@ def _text(path: pathlib.Path) -> str:
         return path.read_text()
     except OSError:
         return ""
-
-
-def _has_ended(process: Forked) -> bool:
-    return not pathlib.Path(f"/proc/{process.pid}/fd").exists()
 
 
 @pytest.fixture(scope="module")

@@ -13,28 +13,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from id_workload import READER, Ids
 from reader_records import frame_record, video_record, write_shard
 
-from yt8m.graph import Modeler, Report
 from yt8m.lazy import tf
-from yt8m.readers import BatchQueue, YT8MAggregatedFeatureReader, YT8MFrameFeatureReader
+from yt8m.readers import BatchQueue, YT8MFrameFeatureReader
 from yt8m.runner import CallbackConfig
-from yt8m.types import ModelOutput
 
 SHARDS, ROWS, EPOCHS = 6, 3, 3
-READER = YT8MAggregatedFeatureReader(5, (1,), ("mean_rgb",))
-
-
-class Ids(Modeler):
-    """One weight; reports which examples it sees."""
-
-    def build(self, batch: Any, is_training: bool) -> ModelOutput:
-        weight = tf.get_variable("weight", [], initializer=tf.ones_initializer())
-        predictions = tf.cast(batch.labels, tf.float32) * weight
-        return ModelOutput(predictions=predictions, loss=tf.reduce_mean(predictions))
-
-    def reports(self, batch: Any, output: ModelOutput, mode: str) -> dict[str, Report]:
-        return {"ids": Report(batch.video_ids)}
 
 
 @pytest.fixture(scope="module")

@@ -58,6 +58,21 @@ def test_blocked_in_the_system_it_ends_all_the_same(start: Callable, tmp_path: p
     assert (tmp_path / "run" / "model.ckpt-0.index").exists()
 
 
+@pytest.mark.promise("P2")
+def test_what_takes_longer_than_the_grace_beside_the_steps(start: Callable, tmp_path: pathlib.Path) -> None:
+    """The session is closed then, so nothing can be saved: that is the signal's doing and no failure."""
+    process = start(
+        stop_grace_seconds=0.3,
+        callbacks={"tiny_hooks:Gate": {"step": 20, "seconds": 1.0}},
+        checkpoints={"save_checkpoint_steps": 15},
+    )
+    assert process.stdout.readline() == "at step 20\n"
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate()
+    assert process.returncode == 143, log
+    assert (tmp_path / "run" / "model.ckpt-15.index").exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.promise("P1")
 @pytest.mark.promise("P7")

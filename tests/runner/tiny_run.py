@@ -2,18 +2,22 @@
 
 Prints status, step and message as the last line and returns the outcome's code. Beside RunnerConfig's
 fields: `data`, `epochs`, `noise`, `blocks`, `callbacks` (options by name), `checkpoints` (as a dict).
+`shards`, a pattern, makes it a run on video records one by one, with `readers` and `buffer` of the shuffling.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+from typing import Any
 
 from absl import logging
+from id_workload import READER, Ids
 from tiny_workload import TinyInputter, TinyModeler
 
 from yt8m import runner
 from yt8m.config import CheckpointConfig
+from yt8m.readers import BatchQueue
 
 
 def warm_up() -> None:
@@ -34,11 +38,20 @@ def main(text: str) -> int:
     """Runs as the JSON object in `text` says."""
     logging.set_verbosity(logging.INFO)
     given = json.loads(text)
-    inputter = TinyInputter(given.pop("data"), 8, given.pop("epochs", None))
-    modeler = TinyModeler(given.pop("noise", 0.0), given.pop("blocks", False))
+    inputter, modeler = _workload(given)
     callbacks = runner.CallbackConfig(options=given.pop("callbacks", {}))
     given["checkpoints"] = CheckpointConfig(**given.get("checkpoints", {}))
-    config = runner.RunnerConfig(**{"batch_size_per_gpu": 8, "signature": {"workload": "tiny"}, **given})
+    config = runner.RunnerConfig(**{"signature": {"workload": "tiny"}, **given})
     outcome = runner.build(config, inputter, modeler, callbacks).run()
     print(json.dumps([outcome.status.value, outcome.global_step, outcome.message]), flush=True)
     return outcome.exit_code
+
+
+def _workload(given: dict[str, Any]) -> tuple[Any, Any]:
+    """Takes what describes it out of `given`."""
+    data, epochs = given.pop("data"), given.pop("epochs", None)
+    shards, readers, buffer = given.pop("shards", ""), given.pop("readers", 1), given.pop("buffer", 1)
+    modeler = TinyModeler(given.pop("noise", 0.0), given.pop("blocks", False))
+    if not shards:
+        return TinyInputter(data, 8, epochs), modeler
+    return BatchQueue(READER, shards, 1, epochs, True, buffer, readers), Ids()

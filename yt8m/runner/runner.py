@@ -69,11 +69,9 @@ class Runner:
                 return self._run(signals)
         except UsageError:
             raise
-        except tf.errors.CancelledError as error:
-            if signals.requested:
-                return Outcome(Status.STOPPED, self._step, "stopped in the middle of a step", signals.signal)
-            return self._failed(error)
         except Exception as error:
+            if signals.has_closed or (signals.requested and isinstance(error, tf.errors.CancelledError)):
+                return Outcome(Status.STOPPED, self._step, "stopped in the middle of a step", signals.signal)
             return self._failed(error)
         finally:
             sending.send_growing()

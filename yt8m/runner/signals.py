@@ -24,6 +24,10 @@ class StopSignals:
     leave its step within the grace, the thread closes the session (which frees a blocked dequeue), and
     two seconds later ends the process. Outside of the main thread, where Python takes no handlers, it
     does nothing.
+
+    Attributes:
+      signal: the one that came first.
+      has_closed: whether the session was closed, so that whatever failed since has failed for that.
     """
 
     def __init__(self, grace_seconds: float) -> None:
@@ -31,6 +35,7 @@ class StopSignals:
         self._session: Any = None
         self._deadline: float | None = None
         self.signal: int | None = None
+        self.has_closed = False
 
     @property
     def requested(self) -> bool:
@@ -106,7 +111,7 @@ class StopSignals:
         if session is None:
             logging.error("the run did not end within its grace: ending the process")
             os._exit(128 + (self.signal or signal.SIGTERM))
-        self._deadline = time.monotonic() + _AFTER_CLOSE_SECONDS
+        self._deadline, self.has_closed = time.monotonic() + _AFTER_CLOSE_SECONDS, True
         logging.error("the step did not end within %g s: closing the session", self._grace)
         # close() itself can hang, and this thread has to go on.
         threading.Thread(target=session.close, name="close-session", daemon=True).start()
