@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import pathlib
 import subprocess
@@ -50,6 +52,22 @@ def test_keras_is_not_imported_with_the_module_and_can_be_afterwards(
     finally:
         for name in ("keras.src.optimizers", "keras.src", "keras", "like_tensorflow"):
             sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("text", ["here = [[]]", "raise ImportError"])
+def test_what_an_import_makes_is_not_looked_through_again_and_the_collector_goes_on(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    (tmp_path / "with_lists.py").write_text(f"import gc\nassert not gc.isenabled()\n{text}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        with contextlib.suppress(ImportError):
+            found = lazy._LazyModule("with_lists").here
+            assert not any(one is found for one in gc.get_objects())
+        assert gc.isenabled()
+    finally:
+        sys.modules.pop("with_lists", None)
+        gc.unfreeze()
 
 
 @pytest.mark.heavy

@@ -7,6 +7,7 @@ model classes (for their hyper-parameters) but never touch `tf`, and so never pa
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import sys
@@ -55,13 +56,26 @@ def _without_keras() -> Iterator[None]:
         del sys.modules[name]
 
 
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keeps Python's collector from looking again and again through what an import makes, which all stays."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_on:
+            gc.enable()
+
+
 class _LazyModule(types.ModuleType):
     """Stands for a module until one of its attributes is asked for."""
 
     def __getattr__(self, name: str) -> Any:
         if self.__name__ not in sys.modules:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-            with quiet_native_stderr(), _without_keras():
+            with quiet_native_stderr(), _without_keras(), _uncollected():
                 importlib.import_module(self.__name__)
         value = getattr(importlib.import_module(self.__name__), name)
         self.__dict__[name] = value
