@@ -12,6 +12,6 @@ ROWS: dict[str, Row] = {
     "eval/rated segments": Row(serving.evaluate_segments, rate=20_000),
     "inference/LogisticModel to CSV": Row(serving.write_predictions, ratio=0.60),
     "metrics/1.1 million videos": Row(many.validation, peak_mb=2000),
-    "start/yt8m --help": Row(starting.overview, rate=1 / 0.2),
-    "start/first step": Row(starting.first_step, rate=1 / 2.3),
+    "start/help": Row(starting.overview, within=0.2),
+    "start/first step": Row(starting.first_step, within=2.3),
 }

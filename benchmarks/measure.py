@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from benchmarks import machine
 
+_BOTH = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+
 
 class Sample(NamedTuple):
     """One repetition: seconds on the clock, and seconds of all of the process's threads together."""
@@ -33,8 +35,7 @@ class Clock:
 
     @staticmethod
     def _now() -> Sample:
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        return Sample(time.perf_counter(), used.ru_utime + used.ru_stime)
+        return Sample(time.perf_counter(), cpu_seconds(resource.RUSAGE_SELF))
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,22 @@ def repeat(action: Callable[[], Any], count: int, repeats: int) -> Measured:
 
 
 def watched(measure: Callable[[int], Measured], repeats: int) -> dict[str, Any]:
-    """The summary of a row with the peak memory of this process and the cores that others used meanwhile."""
-    before, clock = machine.busy_seconds(), Clock()
+    """The summary of a row, its peak memory, and the cores that others used meanwhile.
+
+    Where the row runs processes, they are not the others, and the largest one's memory counts.
+    """
+    before, start = machine.busy_seconds() - _cpu_of_both(), time.perf_counter()
     found = measure(repeats).summary()
-    used = clock.sample()
-    others = (machine.busy_seconds() - before - used.cpu) / used.seconds
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    others = (machine.busy_seconds() - _cpu_of_both() - before) / (time.perf_counter() - start)
+    peak = max(resource.getrusage(who).ru_maxrss for who in _BOTH) / 1024
     return {**found, "peak_mb": peak, "others": max(0.0, others)}
+
+
+def _cpu_of_both() -> float:
+    return sum(cpu_seconds(who) for who in _BOTH)
+
+
+def cpu_seconds(who: int) -> float:
+    """CPU time of this process (RUSAGE_SELF), or of those that it has started and waited for (RUSAGE_CHILDREN)."""
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime

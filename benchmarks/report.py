@@ -26,7 +26,7 @@ def line(name: str, row: Row, result: Mapping[str, Any]) -> str:
         name,
         _number(rate["median"]),
         "..".join(_number(rate[end]) for end in ("low", "high")),
-        f"{result['cpu_rate']['median']:,.0f}",
+        _number(result["cpu_rate"]["median"]),
         f"{ratio['median']:.0%}" if ratio else "",
         f"{ratio['low']:.0%}..{ratio['high']:.0%}" if ratio else "",
         f"{result['cpu_ratio']['median']:.0%}" if ratio else "",
@@ -43,6 +43,9 @@ def verdicts(row: Row, result: Mapping[str, Any]) -> list[str]:
         found.append(f"{_yes(result['ratio']['median'] >= row.ratio)} at least {row.ratio:.0%} of the floor")
     if row.rate is not None:
         found.append(f"{_yes(result['rate']['median'] >= row.rate)} at least {_number(row.rate)} examples/s")
+    if row.within is not None:
+        seconds = 1 / result["rate"]["median"]
+        found.append(f"{_yes(seconds <= row.within)} {seconds:.2f} s, at most {row.within} s")
     if row.peak_mb is not None:
         found.append(f"{_yes(result['peak_mb'] < row.peak_mb)} under {row.peak_mb:,.0f} MB")
     return found

@@ -22,12 +22,14 @@ class Row:
       rate: examples a second to reach; None for no promise.
       ratio: share of the floor's speed to reach.
       peak_mb: memory to stay under.
+      within: seconds that one example may take.
     """
 
     measure: Callable[[int], Measured]
     rate: float | None = None
     ratio: float | None = None
     peak_mb: float | None = None
+    within: float | None = None
 
 
 def _train_videos(

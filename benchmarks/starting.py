@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -9,35 +12,66 @@ import time
 from collections.abc import Sequence
 
 from benchmarks import data
-from benchmarks.measure import Measured, Sample
+from benchmarks.measure import Measured, Sample, cpu_seconds
+from yt8m.lazy import tf
+
+_TOLD_IN = "YT8M_BENCH_TOLD_IN"
 
 
 def overview(repeats: int) -> Measured:
     """`yt8m --help`, the interpreter's own start included."""
-    return _timed(["-m", "yt8m.cli", "--help"], repeats)
+    _process(["-m", "yt8m.cli", "--help"])  # fills the page cache
+    return Measured(1, [_process(["-m", "yt8m.cli", "--help"]) for _ in range(repeats)], [])
 
 
 def first_step(repeats: int) -> Measured:
-    """From the start of the process to the end of one step of LogisticModel and of the program."""
-    with tempfile.TemporaryDirectory() as folder:
-        return _timed(
-            [
-                *("-m", "yt8m.cli", "train", f"--train_data_pattern={data.shards('video')}"),
-                *("--max_steps=1", f"--train_dir={folder}", "--start_new_model"),
-            ],
-            repeats,
-        )
-
-
-def _timed(words: Sequence[str], repeats: int) -> Measured:
-    """Seconds of the whole process; of its CPU time nothing is known."""
+    """To the end of the first step of LogisticModel; the floor is a process that imports TensorFlow alone."""
     measured = Measured(1, [], [])
     for _ in range(repeats + 1):
-        start = time.perf_counter()
-        done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
-        seconds = time.perf_counter() - start
-        if done.returncode:
-            raise SystemExit(done.stderr)
-        measured.samples.append(Sample(seconds, seconds))
-    del measured.samples[0]  # fills the page cache
+        measured.samples.append(_first_step())
+        measured.floors.append(_process(["-c", "import tensorflow"]))
+    del measured.samples[0]
     return measured
+
+
+def _first_step() -> Sample:
+    """From the start of the process; what comes behind the step (a checkpoint, an export) is left out."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = pathlib.Path(folder, "told")
+        start = time.time()
+        _process(
+            [
+                *("-m", "yt8m.cli", "train", f"--train_data_pattern={data.shards('video')}"),
+                *("--max_steps=1", f"--train_dir={folder}/run", f"--callbacks={__name__}:told"),
+            ],
+            {_TOLD_IN: str(told)},
+        )
+        end, cpu = map(float, told.read_text().split())
+        return Sample(end - start, cpu)
+
+
+def told() -> tf.train.SessionRunHook:
+    """A callback that writes down the time, and the process' CPU time, behind the first step."""
+
+    class Told(tf.train.SessionRunHook):
+        def after_run(self, run_context: object, run_values: object) -> None:
+            path = pathlib.Path(os.environ[_TOLD_IN])
+            path.write_text(f"{time.time()} {cpu_seconds(resource.RUSAGE_SELF)}")
+
+    return Told()
+
+
+def _process(words: Sequence[str], told: dict[str, str] | None = None) -> Sample:
+    """Times a process of this Python, which finds its modules compiled as any but the very first does."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    before, start = cpu_seconds(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, *words],
+        env={**environment, **(told or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return Sample(time.perf_counter() - start, cpu_seconds(resource.RUSAGE_CHILDREN) - before)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
-from benchmarks import compare, measure, report
+from benchmarks import compare, machine, measure, report
 from benchmarks.measure import Measured, Sample
 from benchmarks.rows import Row
 
@@ -35,6 +37,20 @@ def test_a_watched_row_tells_its_memory_and_the_others():
     assert found["others"] >= 0 or found["others"] != found["others"]  # nan where the system does not tell
 
 
+def test_what_a_row_starts_counts_as_its_own(monkeypatch):
+    def measure_a_process(repeats):
+        code = "import time; held = b'1' * 200_000_000\nwhile time.process_time() < 0.3: pass"
+        for _ in range(repeats):
+            subprocess.run([sys.executable, "-c", code], check=True)
+        return Measured(1, [Sample(1.0, 1.0)], [])
+
+    # A machine on which nothing but this process and its children runs.
+    monkeypatch.setattr(machine, "busy_seconds", measure._cpu_of_both)
+    found = measure.watched(measure_a_process, 1)
+    assert found["peak_mb"] > 190
+    assert found["others"] == pytest.approx(0, abs=0.05)
+
+
 def result(rate, ratio=None, spread=0.01, peak_mb=10.0):
     def around(value):
         return {"median": value, "low": value * (1 - spread), "high": value * (1 + spread)}
@@ -48,6 +64,12 @@ def test_a_row_says_what_was_to_be_reached():
     said = [text.partition(":")[0] for text in report.verdicts(row, result(99, 0.6, peak_mb=20))]
     assert said == ["yes", "NO", "NO"]
     assert "60%" in report.line("a", row, result(99, 0.6))
+
+
+def test_a_row_that_starts_programs_says_how_long_one_takes():
+    row = Row(lambda _: Measured(1, [], []), within=0.2)
+    assert report.verdicts(row, result(10)) == ["yes: 0.10 s, at most 0.2 s"]
+    assert report.verdicts(row, result(4)) == ["NO: 0.25 s, at most 0.2 s"]
 
 
 def test_comparison_goes_by_the_ratio_and_marks_spreads_that_overlap(tmp_path, capsys):
