@@ -32,7 +32,7 @@ for _name, _class in {
     callbacks.register(f"{__name__}.{_name}:{_class}", _name)
 
 DEFAULTS: dict[str, tuple[str, ...]] = {
-    "train": ("train_basic", "train_guard", "train_loss", "train_speed", "train_accuracy", "train_summary"),
+    "train": ("train_guard", "train_basic", "train_loss", "train_speed", "train_accuracy", "train_summary"),
     "eval": ("eval_basic", "eval_metrics", "eval_speed"),
     "infer": ("infer_basic",),
 }
@@ -43,8 +43,9 @@ _NO_HOOK = "the callback {!r} is a {}; expected a class that is derived from tf.
 def names_for(mode: str, names: Sequence[str]) -> list[str]:
     """The callbacks of a run in order.
 
-    The mode's `_basic` is always the first: a run that asks for fewer lines in its log still wants its
-    checkpoints. Where only callbacks of a user's own are named, they come after the mode's usual ones.
+    The mode's `_basic` is always there: a run that asks for fewer lines in its log still wants its
+    checkpoints. It is the first but for the guard, which names what must not be saved. Where only callbacks
+    of a user's own are named, they come after the mode's usual ones.
 
     Raises:
       UsageError: a callback is of another mode, or stands twice.
@@ -57,8 +58,8 @@ def names_for(mode: str, names: Sequence[str]) -> list[str]:
             raise UsageError(f"the callback {name!r} is for {other}, and this run is for {mode}")
     if all(":" in name for name in names):
         return [*DEFAULTS[mode], *names]
-    basic = f"{mode}_basic"
-    return [basic, *(name for name in names if name != basic)]
+    first = [*(["train_guard"] if "train_guard" in names else []), f"{mode}_basic"]
+    return [*first, *(name for name in names if name not in first)]
 
 
 def build(config: CallbackConfig, context: Context) -> list[Any]:
