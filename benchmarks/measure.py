@@ -104,6 +104,6 @@ def _cpu_of_both() -> float:
 
 
 def cpu_seconds(who: int) -> float:
-    """CPU time of this process (RUSAGE_SELF), or of those that it has started and waited for (RUSAGE_CHILDREN)."""
+    """CPU time of this process (RUSAGE_SELF), or of those that it has waited for (RUSAGE_CHILDREN)."""
     used = resource.getrusage(who)
     return used.ru_utime + used.ru_stime
