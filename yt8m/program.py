@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn
 
 from yt8m.errors import RunError, UsageError
 
@@ -31,6 +34,31 @@ def called(usual: str) -> str:
     return _called.get() or usual
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM has come; whoever cleans up after Ctrl-C cleans up after this too."""
+
+
+@contextlib.contextmanager
+def terminable() -> Iterator[None]:
+    """Within it SIGTERM raises `Terminated`.
+
+    For programs that wait in Python alone: where the runtime blocks, no handler of Python's would run.
+    Outside of the main thread, which alone may set handlers, it does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+def _terminate(*unused: object) -> NoReturn:
+    raise Terminated
+
+
 def run_main(program: str, run: Program, argv: Sequence[str] | None = None) -> int:
     """Runs a program and turns what it raises into one line on stderr and an exit status.
 
@@ -41,7 +69,8 @@ def run_main(program: str, run: Program, argv: Sequence[str] | None = None) -> i
 
     Returns:
       What `run` returned; 2 for `UsageError`, 1 for `RunError` (with YT8M_DEBUG=1 their traceback is
-      printed too), 130 after Ctrl-C. Other exceptions are faults of the program and pass.
+      printed too), 130 after Ctrl-C, 143 for `Terminated`. Other exceptions are faults of the program and
+      pass.
     """
     program = called(program)
     _find_models_in_this_folder()
@@ -54,9 +83,11 @@ def run_main(program: str, run: Program, argv: Sequence[str] | None = None) -> i
             traceback.print_exc()
         print(f"{program}: error: {' '.join(str(error).split())}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print(f"{program}: stopped by Ctrl-C", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as stop:
+        number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
+        by = "SIGTERM" if number == signal.SIGTERM else "Ctrl-C"
+        print(f"{program}: stopped by {by}", file=sys.stderr)
+        return 128 + number
     except BrokenPipeError:
         # The reader of our output went away (`| head`); Python would complain again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

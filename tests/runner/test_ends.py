@@ -11,7 +11,7 @@ from tiny_workload import TinyModeler
 
 from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
-from yt8m.program import run_main
+from yt8m.program import Terminated, run_main
 from yt8m.runner import Outcome, Status
 
 
@@ -36,6 +36,7 @@ def test_exit_statuses() -> None:
         (UsageError("no such flag"), 2, "tool: error: no such flag\n"),
         (RunError("no such run"), 1, "tool: error: no such run\n"),
         (KeyboardInterrupt(), 130, "tool: stopped by Ctrl-C\n"),
+        (Terminated(), 143, "tool: stopped by SIGTERM\n"),
     ],
 )
 def test_one_line_and_a_status(

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 from download_runs import run
 from shard_server import ShardServer, stall
 from terminal import on_a_terminal
@@ -24,16 +25,17 @@ def program(server: ShardServer, dest: pathlib.Path, *before: str) -> list[str]:
     return [*before, sys.executable, "-m", "yt8m", "download", "--partition=2/frame/train", *words]
 
 
-def test_ctrl_c_keeps_what_came(server, tmp_path):
+@pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
+def test_a_signal_keeps_what_came(server, tmp_path, number, said):
     server.faults["trainbF.tfrecord"] = [stall(5000)]
     process = subprocess.Popen(program(server, tmp_path), stderr=subprocess.PIPE, text=True, cwd=ROOT)
     while not any(path.stat().st_size == 5000 for path in tmp_path.glob(".train0093*.part")):
         assert process.poll() is None
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    assert process.communicate()[1] == "yt8m download: stopped by Ctrl-C\n"
+    process.send_signal(number)
+    assert process.communicate()[1] == f"yt8m download: stopped by {said}\n"
     server.release.set()
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     server.gets.clear()
     assert run(server, tmp_path, "--shard=1,100") == 0
     assert server.gets == [("trainbF.tfrecord", 5000)]

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from yt8m import flags
 from yt8m.errors import RunError, UsageError
+from yt8m.program import terminable
 from yt8m.storage.partial import free_bytes
 from yt8m.tools.download import plan
 from yt8m.tools.download.client import Client, StoppedError
@@ -38,7 +39,8 @@ def main(argv: list[str]) -> int:
     purpose = "Fetches shards of YouTube-8M and checks their md5. Started again, it goes on where it ended."
     config = flags.read(DownloadConfig, "yt8m download", purpose, argv)
     client = Client(config.retries, config.backoff_seconds, config.stall_seconds)
-    return _Download(config, client).run(_jobs(config, client))
+    with terminable():
+        return _Download(config, client).run(_jobs(config, client))
 
 
 def _jobs(config: DownloadConfig, client: Client) -> list[Job]:
