@@ -55,7 +55,7 @@ def terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, former)
 
 
-def _terminate(*unused: object) -> NoReturn:
+def _terminate(_number: int, _frame: object) -> NoReturn:
     raise Terminated
 
 
