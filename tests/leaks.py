@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import pathlib
 import signal
@@ -49,7 +50,6 @@ class State:
     """This process as it is now; `left_since` says what a later moment has more."""
 
     def __init__(self) -> None:
-        _watch_sessions()
         self._threads, self._children = _threads(), _children()
         self._handlers, self._environment = _handlers(), _environment()
         self._folder, self._files = os.getcwd(), _temporary_files()
@@ -99,7 +99,8 @@ def _parent(pid: int) -> int:
 
 def _command(pid: int) -> str:
     with contextlib.suppress(OSError):
-        return f"{pid} " + pathlib.Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")[:200].strip()
+        words = pathlib.Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+        return f"{pid} {words[:200]}".strip()
     return str(pid)
 
 
@@ -133,11 +134,12 @@ def _temporary_files() -> set[str]:
 
 
 def _open_sessions() -> list[Any]:
+    _watch_sessions()  # TensorFlow may have been imported meanwhile
     return [session for session in _sessions if not session._closed]
 
 
 def _watch_sessions() -> None:
-    """Notes each session that is opened from now on; TensorFlow has no list of them."""
+    """Notes the sessions there are and each that is opened from now on; TensorFlow has no list of them."""
     module = sys.modules.get("tensorflow.python.client.session")
     if module is None or hasattr(module.BaseSession, "is_watched"):
         return
@@ -148,3 +150,5 @@ def _watch_sessions() -> None:
         _sessions.add(self)
 
     module.BaseSession.__init__, module.BaseSession.is_watched = noted, True
+    # By type: to ask an object for its class can make a lazy one import something.
+    _sessions.update(found for found in gc.get_objects() if issubclass(type(found), module.BaseSession))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import pathlib
 import re
 
@@ -11,6 +12,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/promises.md"
 IDS = re.compile(r"\b([ICOPNFX]\d{1,2})\b")
+HEAVY = "heavy"
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 EXPECTED = {
@@ -31,8 +33,10 @@ def rows() -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def ids_of(decorated: ast.AST) -> set[str]:
-    """The arguments of `@pytest.mark.promise(...)`, or of `pytestmark = ...`."""
-    return {
+    """The arguments of `@pytest.mark.promise(...)`, or of `pytestmark = ...`, and HEAVY where it is marked so."""
+    marked = decorated.elts if isinstance(decorated, ast.List) else [decorated]
+    heavy = {HEAVY} if "pytest.mark.heavy" in map(ast.unparse, marked) else set()
+    return heavy | {
         str(argument.value)
         for node in ast.walk(decorated)
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.promise"
@@ -68,15 +72,22 @@ def test_the_page_has_every_promise() -> None:
 
 @pytest.mark.parametrize("promise", sorted(EXPECTED))
 def test_each_promise_names_tests_that_bear_its_mark(promise: str) -> None:
-    named = [test for name, tests in rows() for test in tests if name == promise]
-    assert named, f"no row of {promise} names a test"
-    for path, test in named:
+    of_rows = [tests for name, tests in rows() if name == promise]
+    assert all(of_rows), f"a row of {promise} names no test"
+    for path, test in itertools.chain(*of_rows):
         assert path in MARKS, f"{promise} names {path}, which is not there"
         tests = [test] if test else list(MARKS[path])
         assert test in ("", *MARKS[path]), f"{promise} names {path}::{test}, which is not there"
         assert any(promise in MARKS[path][each] for each in tests), f"{path}::{test} lacks the mark {promise}"
 
 
+@pytest.mark.parametrize("promise", sorted(EXPECTED))
+def test_each_promise_has_a_short_form(promise: str) -> None:
+    """One that `make test` runs."""
+    keeping = [ids for tests in MARKS.values() for ids in tests.values() if promise in ids]
+    assert any(HEAVY not in ids for ids in keeping), f"only heavy tests keep {promise}"
+
+
 def test_every_mark_is_a_promise_of_the_page() -> None:
     used = {name for tests in MARKS.values() for ids in tests.values() for name in ids}
-    assert used <= EXPECTED
+    assert used <= {*EXPECTED, HEAVY}

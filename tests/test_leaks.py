@@ -1,0 +1,113 @@
+"""The fixture over all tests sees what a test leaves behind."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+
+import leaks
+import pytest
+
+from yt8m.lazy import tf
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def before(monkeypatch: pytest.MonkeyPatch) -> leaks.State:
+    """The state at the start of a test; nobody waits for what is about to end."""
+    monkeypatch.setattr(leaks, "_PATIENCE", 0.0)
+    return leaks.State()
+
+
+@pytest.fixture
+def no_mask(before: leaks.State) -> Iterator[None]:
+    """What the tests below leave is taken away again."""
+    folder = os.getcwd()
+    yield
+    os.chdir(folder)
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+
+
+pytestmark = pytest.mark.usefixtures("no_mask")
+
+
+def test_nothing_is_nothing(before: leaks.State) -> None:
+    assert before.left_since() == []
+
+
+def test_a_thread(before: leaks.State) -> None:
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait, name="lingers")
+    thread.start()
+    assert before.left_since() == ["thread lingers"]
+    over.set()
+    thread.join()
+
+
+def test_a_process_that_runs_or_was_not_waited_for(before: leaks.State) -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        assert before.left_since() == [f"process {process.pid} cat"]
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert before.left_since() == [f"process {process.pid}"]
+
+
+def test_a_signal_handler(before: leaks.State) -> None:
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    (said,) = before.left_since()
+    assert said.startswith("signal handler SIGUSR1: 0 -> ")
+
+
+def test_a_wake_up_descriptor(before: leaks.State) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)
+    assert before.left_since() == [f"signal handler wakeup: -1 -> {writer}"]
+    signal.set_wakeup_fd(-1)
+    os.close(reader)
+    os.close(writer)
+
+
+def test_the_environment(before: leaks.State, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEFT", "1")
+    assert before.left_since() == ["environment variable LEFT: None -> 1"]
+
+
+def test_a_temporary_file(before: leaks.State) -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        assert before.left_since() == [f"temporary file {os.path.basename(file.name)}"]
+
+
+def test_the_working_folder(before: leaks.State, tmp_path: pathlib.Path) -> None:
+    os.chdir(tmp_path)
+    assert before.left_since() == [f"the working folder {tmp_path}"]
+
+
+def test_an_open_session(before: leaks.State) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        assert before.left_since() == [f"open session {session}"]
+
+
+FIRST = """
+import leaks
+before = leaks.State()
+from yt8m.lazy import tf
+with tf.Graph().as_default():
+    session = tf.Session()
+(said,) = before.left_since()
+assert said.startswith("open session"), said
+session.close()
+assert not before.left_since()
+"""
+
+
+def test_a_session_of_the_test_that_imports_tensorflow() -> None:
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests")))
+    subprocess.run([sys.executable, "-c", FIRST], env={**os.environ, "PYTHONPATH": paths}, check=True)
