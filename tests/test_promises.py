@@ -33,7 +33,7 @@ def rows() -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def ids_of(decorated: ast.AST) -> set[str]:
-    """The arguments of `@pytest.mark.promise(...)`, or of `pytestmark = ...`, and HEAVY where it is marked so."""
+    """The arguments of `@pytest.mark.promise(...)`, or of `pytestmark = ...`; HEAVY too where marked so."""
     marked = decorated.elts if isinstance(decorated, ast.List) else [decorated]
     heavy = {HEAVY} if "pytest.mark.heavy" in map(ast.unparse, marked) else set()
     return heavy | {
