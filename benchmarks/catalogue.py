@@ -8,7 +8,7 @@ from benchmarks.rows import Row
 
 ROWS: dict[str, Row] = {
     **TRAINING,
-    "eval/FrameLevelLogisticModel": Row(serving.evaluate_frames),
+    "eval/FrameLevelLogisticModel": Row(serving.evaluate_frames, ratio=0.60),
     "eval/rated segments": Row(serving.evaluate_segments, rate=20_000),
     "inference/LogisticModel to CSV": Row(serving.write_predictions, ratio=0.60),
     "metrics/1.1 million videos": Row(many.validation, peak_mb=2000),

@@ -3,10 +3,43 @@
 from __future__ import annotations
 
 from benchmarks import runs
-from benchmarks.measure import Clock, Measured
+from benchmarks.measure import Clock, Measured, Sample
 from yt8m.config import DataConfig
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, reader_for
+
+_AHEAD = 3  # batches that were made while nothing asked for them
+
+
+class Reading:
+    """Batches of a queue with nothing behind them: the floor of what has little to compute.
+
+    Args:
+      queue: that makes them.
+      steps: batches in a sample.
+    """
+
+    def __init__(self, queue: BatchQueue, steps: int) -> None:
+        self._steps = steps
+        with tf.Graph().as_default():
+            files = tf.placeholder(tf.string, [None])
+            iterator = tf.data.make_initializable_iterator(queue.dataset(files, queue.batch_size))
+            batch = iterator.get_next()
+            # One column of each feature: the whole batch is made, and little is copied into NumPy.
+            self._fetches = [batch.labels[..., :1], *[feature[..., :1] for feature in batch.features]]
+            self._session = tf.Session()
+            self._session.run(iterator.initializer, {files: queue.files()})
+
+    def __call__(self) -> Sample:
+        """Seconds of one batch."""
+        self._run(_AHEAD)
+        clock = Clock()
+        self._run(self._steps)
+        return clock.sample(self._steps)
+
+    def _run(self, steps: int) -> None:
+        for _ in range(steps):
+            self._session.run(self._fetches)
 
 
 def video_shuffled(repeats: int) -> Measured:
@@ -16,7 +49,7 @@ def video_shuffled(repeats: int) -> Measured:
 
 def video_in_order(repeats: int) -> Measured:
     """As evaluation and inference do."""
-    return _read(_in_order(runs.video_data()), 100, repeats)
+    return _read(in_order(runs.video_data()), 100, repeats)
 
 
 def frame_shuffled(repeats: int) -> Measured:
@@ -24,24 +57,12 @@ def frame_shuffled(repeats: int) -> Measured:
     return _read(BatchQueue.for_config(runs.frame_data(), "train"), 30, repeats)
 
 
-def _in_order(config: DataConfig) -> BatchQueue:
+def in_order(config: DataConfig) -> BatchQueue:
+    """A queue as evaluation has it, without end."""
     return BatchQueue(reader_for(config), config.data_pattern, config.batch_size, num_epochs=None)
 
 
 def _read(queue: BatchQueue, steps: int, repeats: int) -> Measured:
-    """Times blocks of `steps` batches."""
-    measured = Measured(queue.batch_size, [], [])
-    with tf.Graph().as_default(), tf.Session() as session:
-        files = tf.placeholder(tf.string, [None])
-        iterator = tf.data.make_initializable_iterator(queue.dataset(files, queue.batch_size))
-        batch = iterator.get_next()
-        # One column of each feature: the whole batch is made, and little is copied into NumPy.
-        fetches = [batch.labels[..., :1], *[feature[..., :1] for feature in batch.features]]
-        session.run(iterator.initializer, {files: queue.files()})
-        for _ in range(repeats + 1):
-            clock = Clock()
-            for _ in range(steps):
-                session.run(fetches)
-            measured.samples.append(clock.sample(steps))
-    del measured.samples[0]  # the start
-    return measured
+    reading = Reading(queue, steps)
+    reading()  # the start
+    return Measured(queue.batch_size, [reading() for _ in range(repeats)], [])

@@ -46,7 +46,7 @@ class Measured:
       count: examples that one sample stands for.
       samples: of what is measured.
       floors: of the bare work that it cannot do without: one before the first sample and one after each,
-        or none at all.
+        or one that was taken together with each sample, or none at all.
     """
 
     count: int
@@ -68,8 +68,9 @@ class Measured:
 
     def _ratios(self, field: str) -> list[float]:
         floors = [getattr(floor, field) for floor in self.floors]
-        around = [(before + after) / 2 for before, after in itertools.pairwise(floors)]
-        return [floor / getattr(sample, field) for floor, sample in zip(around, self.samples, strict=True)]
+        if len(floors) > len(self.samples):
+            floors = [(before + after) / 2 for before, after in itertools.pairwise(floors)]
+        return [floor / getattr(sample, field) for floor, sample in zip(floors, self.samples, strict=True)]
 
 
 def _spread(values: list[float]) -> dict[str, float]:

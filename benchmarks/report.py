@@ -39,13 +39,19 @@ def line(name: str, row: Row, result: Mapping[str, Any]) -> str:
 def verdicts(row: Row, result: Mapping[str, Any]) -> list[str]:
     """What was to be reached, each with yes or no."""
     found = []
+    speeds = []
     if row.ratio is not None:
-        found.append(f"{_yes(result['ratio']['median'] >= row.ratio)} at least {row.ratio:.0%} of the floor")
+        speeds.append((result["ratio"]["median"] >= row.ratio, f"at least {row.ratio:.0%} of the floor"))
     if row.rate is not None:
-        found.append(f"{_yes(result['rate']['median'] >= row.rate)} at least {_number(row.rate)} examples/s")
+        speeds.append((result["rate"]["median"] >= row.rate, f"at least {_number(row.rate)} examples/s"))
+    if speeds:
+        found.append(f"{_yes(any(good for good, _ in speeds))} {' or '.join(what for _, what in speeds)}")
     if row.within is not None:
         seconds = 1 / result["rate"]["median"]
         found.append(f"{_yes(seconds <= row.within)} {seconds:.2f} s, at most {row.within} s")
+    if row.beside is not None:
+        share = 1 - result["ratio"]["median"]
+        found.append(f"{_yes(share < row.beside)} {share:.1%} beside the floor, under {row.beside:.0%}")
     if row.peak_mb is not None:
         found.append(f"{_yes(result['peak_mb'] < row.peak_mb)} under {row.peak_mb:,.0f} MB")
     return found

@@ -7,6 +7,7 @@ import tempfile
 from typing import Any
 
 from benchmarks import data, products, runs
+from benchmarks import input as reading
 from benchmarks.floors import Floor
 from benchmarks.measure import Measured
 from yt8m import readers, runner
@@ -18,8 +19,10 @@ _WATCH = "benchmarks.stopwatch:Stopwatch"
 
 
 def evaluate_frames(repeats: int) -> Measured:
-    """FrameLevelLogisticModel, whole videos."""
-    return runs.evaluate(runs.frame_data(128), "FrameLevelLogisticModel", repeats)
+    """FrameLevelLogisticModel, whole videos; the floor is the same batches, read alone."""
+    config = runs.frame_data(128)
+    floor = reading.Reading(reading.in_order(config), steps=20)
+    return runs.evaluate(config, "FrameLevelLogisticModel", repeats, floor)
 
 
 def evaluate_segments(repeats: int) -> Measured:

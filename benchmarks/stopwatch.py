@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.measure import Clock, Measured, Sample
@@ -49,9 +49,10 @@ class Stopwatch(Callback):
 
 
 class StepWatch(Callback):
-    """Times every step of `repeats` blocks; a sample is the mean step, its floor the median plain one.
+    """Times every step of `repeats` blocks; a sample is the mean of a block, its floor that of the plain steps.
 
     Plain are the steps that get no line and no summary; between the two is what figures and summaries cost.
+    Means of both, since what other programs take falls on either.
     """
 
     def __init__(self, context: Context, into: Measured, steps: int, repeats: int) -> None:
@@ -77,9 +78,11 @@ class StepWatch(Callback):
                 run_context.request_stop()
 
     def _take(self) -> None:
-        plain = [sample for is_plain, sample in self._block if is_plain]
-        floor = Sample(*(statistics.median(values) for values in zip(*plain, strict=True)))
-        mean = Sample(*(statistics.mean(values) for values in zip(*(s for _, s in self._block), strict=True)))
-        self._into.samples.append(mean)
-        self._into.floors.extend([floor] * (1 if self._into.floors else 2))
+        floor = _mean([sample for is_plain, sample in self._block if is_plain])
+        self._into.samples.append(_mean([sample for _, sample in self._block]))
+        self._into.floors.append(floor)
         self._block = []
+
+
+def _mean(samples: Sequence[Sample]) -> Sample:
+    return Sample(*(statistics.mean(values) for values in zip(*samples, strict=True)))

@@ -21,6 +21,11 @@ def test_each_sample_is_divided_by_the_floors_around_it():
     assert found["rate"] == pytest.approx({"median": (100 / 6 + 10) / 2, "low": 10.0, "high": 100 / 6})
 
 
+def test_a_floor_that_was_taken_with_its_sample_is_its_own():
+    found = Measured(1, [Sample(2.0, 4.0), Sample(4.0, 4.0)], [Sample(1.0, 1.0), Sample(3.0, 1.0)]).summary()
+    assert found["ratio"] == {"median": 0.625, "low": 0.5, "high": 0.75}
+
+
 def test_a_row_without_a_floor_has_no_ratio():
     assert list(Measured(1, [Sample(1.0, 1.0)], []).summary()) == ["rate", "cpu_rate"]
 
@@ -60,16 +65,27 @@ def result(rate, ratio=None, spread=0.01, peak_mb=10.0):
 
 
 def test_a_row_says_what_was_to_be_reached():
-    row = Row(lambda _: Measured(1, [], []), rate=100, ratio=0.5, peak_mb=20)
-    said = [text.partition(":")[0] for text in report.verdicts(row, result(99, 0.6, peak_mb=20))]
-    assert said == ["yes", "NO", "NO"]
-    assert "60%" in report.line("a", row, result(99, 0.6))
+    def said(found, **limits):
+        row = Row(lambda _: Measured(1, [], []), peak_mb=20, **limits)
+        return [text.partition(":")[0] for text in report.verdicts(row, found)]
+
+    assert said(result(99, 0.6, peak_mb=20), rate=100) == ["NO", "NO"]
+    assert said(result(99, 0.6, peak_mb=19), ratio=0.5) == ["yes", "yes"]
+    assert said(result(99, 0.6), rate=100, ratio=0.5)[0] == "yes"
+    assert said(result(99, 0.4), rate=100, ratio=0.5)[0] == "NO"
+    assert "60%" in report.line("a", Row(lambda _: Measured(1, [], [])), result(99, 0.6))
 
 
 def test_a_row_that_starts_programs_says_how_long_one_takes():
     row = Row(lambda _: Measured(1, [], []), within=0.2)
     assert report.verdicts(row, result(10)) == ["yes: 0.10 s, at most 0.2 s"]
     assert report.verdicts(row, result(4)) == ["NO: 0.25 s, at most 0.2 s"]
+
+
+def test_a_row_says_what_share_of_its_time_goes_beside_the_floor():
+    row = Row(lambda _: Measured(1, [], []), beside=0.02)
+    assert report.verdicts(row, result(10, 0.985)) == ["yes: 1.5% beside the floor, under 2%"]
+    assert report.verdicts(row, result(10, 0.97)) == ["NO: 3.0% beside the floor, under 2%"]
 
 
 def test_comparison_goes_by_the_ratio_and_marks_spreads_that_overlap(tmp_path, capsys):
