@@ -41,6 +41,11 @@ def float32_products(graph: tf.Graph) -> Iterator[str]:
                 yield node.name
 
 
+def length(gradients: list[np.ndarray]) -> float:
+    """Euclidean, of all together."""
+    return float(np.sqrt(sum(np.square(gradient).sum() for gradient in gradients)))
+
+
 def test_products_are_rounded_and_nothing_else_is(pair: tuple[Built, Built]) -> None:
     exact, rounded = pair
     assert list(float32_products(exact.session.graph)) != []
@@ -56,8 +61,12 @@ def test_predictions_and_gradients_are_near(pair: tuple[Built, Built]) -> None:
     fetches = [[model.training.predictions, *model.training.gradients] for model in pair]
     expected, found = exact.run(fetches[0], x), rounded.run(fetches[1], x)
     np.testing.assert_allclose(found[0], expected[0], atol=0.03)
-    for got, wanted in zip(found[1:], expected[1:], strict=True):
-        assert np.linalg.norm(got - wanted) < 0.2 * np.linalg.norm(wanted) + 1e-2
+    apart, sizes = [g - w for g, w in zip(found[1:], expected[1:], strict=True)], expected[1:]
+    whole = length(sizes)
+    assert length(apart) < 0.2 * whole
+    # Where the parts of a small gradient nearly cancel, what is left is mostly rounding.
+    for difference, wanted in zip(apart, sizes, strict=True):
+        assert length([difference]) < 0.2 * length([wanted]) + 1e-2 + 2e-3 * whole
 
 
 def test_a_step_is_the_same_again_and_rows_and_padding_keep_to_themselves(pair: tuple[Built, Built]) -> None:

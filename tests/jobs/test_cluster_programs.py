@@ -15,7 +15,7 @@ from reader_records import video_record, write_shard
 from yt8m import eval as evaluation
 from yt8m import inference, train
 
-pytestmark = [pytest.mark.long, pytest.mark.heavy, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.heavy]
 FEATURES = ["--feature_names=mean_rgb", "--feature_sizes=4", "--num_classes=6"]
 COUNTS = {"train": (40, 30, 20), "test": (17, 5, 9)}
 

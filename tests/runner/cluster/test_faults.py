@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-pytestmark = [pytest.mark.long, pytest.mark.heavy, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.heavy]
 
 
 @pytest.mark.promise("P4")

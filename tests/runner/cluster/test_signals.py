@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from clusters import Process
 
-pytestmark = [pytest.mark.long, pytest.mark.heavy, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.heavy]
 
 
 def told_to_stop(process: Process) -> list[Any]:

@@ -12,7 +12,7 @@ from tiny_workload import CLASSES, FEATURES
 
 from yt8m.lazy import tf
 
-pytestmark = [pytest.mark.long, pytest.mark.heavy, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.heavy]
 
 
 def rows_of(path: pathlib.Path) -> np.ndarray:

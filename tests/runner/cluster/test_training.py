@@ -10,7 +10,7 @@ import pytest
 
 from yt8m.lazy import tf
 
-pytestmark = [pytest.mark.long, pytest.mark.heavy, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.long, pytest.mark.heavy]
 
 
 @pytest.mark.promise("P5")
