@@ -49,7 +49,7 @@ class Stopwatch(Callback):
 
 
 class StepWatch(Callback):
-    """Times every step of `repeats` blocks; a sample is the mean of a block, its floor that of the plain steps.
+    """Times every step of `repeats` blocks; a sample is a block's mean, its floor that of the plain steps.
 
     Plain are the steps that get no line and no summary; between the two is what figures and summaries cost.
     Means of both, since what other programs take falls on either.
