@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -19,6 +20,18 @@ class RunError(Exception):
     """The work failed while it ran (damaged data, no checkpoint, full disk): exit status 1."""
 
     exit_code = 1
+
+
+def first_line(error: Exception) -> str:
+    """The line that says what is wrong, without the frame that TensorFlow puts around it."""
+    text = getattr(error, "message", None) or str(error)
+    lines = (_FRAME.sub("", line).strip() for line in str(text).splitlines())
+    return next((line for line in lines if line and not line.startswith(_AROUND)), "no message")
+
+
+# "Error in user-defined function passed to ... transformation with iterator: Iterator::Root::...: "
+_FRAME = re.compile(r"^Error in user-defined function passed to .*? with iterator: \S+: ")
+_AROUND = ("Graph execution error", "Detected at node", "File ", "Node: ", "[[{{node", "[[")
 
 
 def suggestion(word: str, choices: Iterable[str]) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 import signal
 from collections.abc import Callable
 
@@ -13,6 +15,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
 from yt8m.program import Terminated, run_main
 from yt8m.runner import Outcome, Status
+from yt8m.runner.failures import explain
 
 
 @pytest.mark.promise("P1")
@@ -47,6 +50,15 @@ def test_one_line_and_a_status(
 
     assert run_main("tool", run, []) == status
     assert capsys.readouterr().err == said
+
+
+@pytest.mark.promise("C4")
+@pytest.mark.parametrize("kind", [tf.errors.ResourceExhaustedError, tf.errors.OutOfRangeError])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG])
+def test_a_full_disk_is_not_taken_for_memory(kind: type[tf.errors.OpError], number: int) -> None:
+    message = f"Graph execution error:\n\nrun/export/12.partial/variables; {os.strerror(number)}\n\t [[node"
+    said = explain(kind(None, None, message))
+    assert said == f"no room to write: run/export/12.partial/variables; {os.strerror(number)}"
 
 
 @pytest.mark.promise("P7")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from yt8m import storage
+from yt8m.errors import RunError, first_line
 from yt8m.graph.modeler import VideoModeler
 from yt8m.graph.small_weights import restored
 from yt8m.lazy import tf
@@ -136,11 +137,22 @@ def replaced_folder(folder: str) -> Iterator[str]:
 
     A reader sees the old folder or the new one whole. What an earlier, killed call left is cleared first.
     In a bucket the files are sent once they are whole, see `sending.replaced_folder`.
+
+    Raises:
+      RunError: there is no room, or the runtime cannot write for another reason.
     """
-    if storage.is_remote(folder):
-        with sending.replaced_folder(folder) as part:
+    replaced = sending.replaced_folder if storage.is_remote(folder) else _replaced_here
+    try:
+        with replaced(folder) as part:
             yield part
-        return
+    except (tf.errors.OpError, OSError) as error:
+        raise RunError(
+            f"cannot write {folder}: {first_line(error)}. What was there before, if anything, is as it was."
+        ) from error
+
+
+@contextlib.contextmanager
+def _replaced_here(folder: str) -> Iterator[str]:
     partial, old = f"{folder}.partial", f"{folder}.old"
     os.makedirs(os.path.dirname(folder) or ".", exist_ok=True)
     if os.path.isdir(old) and not os.path.isdir(folder):

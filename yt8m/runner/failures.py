@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import errno
-import re
+import os
 
 from absl import logging
 
-from yt8m.errors import RunError
+from yt8m.errors import RunError, first_line
 from yt8m.lazy import tf
 
 
@@ -18,6 +18,9 @@ def explain(error: Exception) -> str:
     """
     if isinstance(error, RunError):
         return str(error)
+    # A full disk is an exhausted resource too, and a file that grows too large is out of some range.
+    if isinstance(error, tf.errors.OpError) and any(text in str(error.message) for text in _NO_ROOM.values()):
+        return f"no room to write: {first_line(error)}"
     if isinstance(error, tf.errors.ResourceExhaustedError):
         return f"out of memory: {first_line(error)}. Use a smaller batch size, or fewer towers a device."
     if isinstance(error, tf.errors.OpError):
@@ -41,16 +44,5 @@ def is_of_input(error: Exception) -> bool:
     )
 
 
-def first_line(error: Exception) -> str:
-    """The line that says what is wrong, without the frame that the runtime puts around it."""
-    text = error.message if isinstance(error, tf.errors.OpError) else str(error)
-    lines = (_FRAME.sub("", line).strip() for line in text.splitlines())
-    return next((line for line in lines if line and not line.startswith(_AROUND)), "no message")
-
-
 _INPUT_OPS = ("IteratorGetNext", "MakeIterator")
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-# "Error in user-defined function passed to ... transformation with iterator: Iterator::Root::...: "
-_FRAME = re.compile(r"^Error in user-defined function passed to .*? with iterator: \S+: ")
-_AROUND = ("Graph execution error", "Detected at node", "File ", "Node: ", "[[{{node", "[[")
+_NO_ROOM = {number: os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}

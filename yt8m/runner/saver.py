@@ -12,11 +12,10 @@ import numpy as np
 from absl import logging
 
 from yt8m import graph, storage
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, first_line
 from yt8m.graph import InputOps
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
-from yt8m.runner.failures import first_line
 from yt8m.runner.shard_position import ShardPosition
 from yt8m.storage import copies, sending, workspace
 
