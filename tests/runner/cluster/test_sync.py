@@ -8,8 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from clusters import Cluster
-from tiny_workload import CLASSES, FEATURES
+from tiny_workload import CLASSES, FEATURES, TinyInputter, TinyModeler
 
+from yt8m import runner
+from yt8m.config import OptimizerConfig
 from yt8m.lazy import tf
 
 pytestmark = [pytest.mark.long, pytest.mark.heavy]
@@ -32,6 +34,42 @@ def mean_gradient_steps(weights: np.ndarray, shards: list[np.ndarray], rate: flo
     return weights, steps
 
 
+SGD = {"optimizer": "GradientDescentOptimizer", "base_learning_rate": 0.5, "clip_gradient_norm": 0.0}
+
+
+@pytest.mark.promise("N3")
+@pytest.mark.parametrize("workers", [0, 1])
+def test_replicas_on_parameter_servers_step_as_one_tower(
+    cluster: Callable[..., Cluster], tmp_path: pathlib.Path, workers: int
+) -> None:
+    """One alone, or two with half of each batch, for as long as both have whole batches."""
+    steps, replicas = 4, 1 + workers
+    made = cluster(workers, servers=2, max_steps=steps, sync_replicas=workers > 0, optimizer=SGD)
+    processes = made.start_all()
+    for process in (*processes["chief"], *processes["worker"]):
+        assert process.outcome()[:2] == ["finished", steps]
+    batches = [
+        rows_of(tmp_path / f"{i}.tfrecord")[: 8 * steps].reshape(steps, 8, -1) for i in range(replicas)
+    ]
+    with tf.io.TFRecordWriter(str(tmp_path / "all")) as writer:
+        for row in np.concatenate(batches, axis=1).reshape(8 * steps * replicas, -1):
+            writer.write(row.tobytes())
+    config = runner.RunnerConfig(
+        model_dir=str(tmp_path / "one"),
+        init_checkpoint=str(tmp_path / "run/model.ckpt-0"),
+        max_steps=steps,
+        optimizer=OptimizerConfig(**SGD),
+    )
+    inputter = TinyInputter(str(tmp_path / "all"), 8 * replicas, shuffle=0)
+    assert runner.build(config, inputter, TinyModeler(), ()).run().global_step == steps
+    first, one, many = (
+        tf.train.load_variable(str(tmp_path / path), "weights")
+        for path in ("run/model.ckpt-0", f"one/model.ckpt-{steps}", f"run/model.ckpt-{steps}")
+    )
+    assert np.abs(one - first).max() > 0.01
+    np.testing.assert_allclose(many, one, atol=1e-6)
+
+
 @pytest.mark.promise("P4")
 def test_a_replica_that_is_through_does_not_hold_up_the_others(
     cluster: Callable[..., Cluster], tmp_path: pathlib.Path
@@ -42,11 +80,7 @@ def test_a_replica_that_is_through_does_not_hold_up_the_others(
         epochs=1,
         sync_replicas=True,
         stall_timeout=120,
-        optimizer={
-            "optimizer": "GradientDescentOptimizer",
-            "base_learning_rate": 0.5,
-            "clip_gradient_norm": 0.0,
-        },
+        optimizer=SGD,
     )
     processes = made.start_all()
     outcomes = [processes[role][0].outcome() for role in ("chief", "worker")]
