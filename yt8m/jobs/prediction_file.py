@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import csv
+import re
 from collections.abc import Mapping
 from typing import IO, Any
 
 import numpy as np
 
-HEADER = ("VideoId", "LabelConfidencePairs")
+HEADER = "VideoId,LabelConfidencePairs\n"
+_TO_QUOTE = re.compile(r'[,"\r\n]')
 
 
 class PredictionWriter:
@@ -20,24 +21,25 @@ class PredictionWriter:
     """
 
     def __init__(self, file: IO[Any], top_k: int) -> None:
-        self._rows = csv.writer(file, lineterminator="\n")
-        self._top_k = top_k
+        self._file, self._top_k = file, top_k
         self.count = 0
-        self._rows.writerow(HEADER)
+        self._file.write(HEADER)
 
     def __call__(self, reports: Mapping[str, np.ndarray]) -> None:
         """Adds one step: `video_ids` [B], `classes` and `scores` [B, k], best first."""
-        classes, scores = reports["classes"], reports["scores"]
+        classes, scores = (reports[name][:, : self._top_k] for name in ("classes", "scores"))
+        # One format for a whole row: half the time of one for each pair.
+        form = " ".join(["%i %g"] * classes.shape[1])
+        numbers: list[float] = [0] * (2 * classes.shape[1])
         for video_id, row_classes, row_scores in zip(
             reports["video_ids"].tolist(), classes.tolist(), scores.tolist(), strict=True
         ):
-            self._rows.writerow((_text(video_id), self._pairs(row_classes, row_scores)))
+            numbers[::2], numbers[1::2] = row_classes, row_scores
+            self._file.write(f"{_field(video_id)},{form % tuple(numbers)}\n")
         self.count += len(classes)
 
-    def _pairs(self, classes: list[int], scores: list[float]) -> str:
-        kept = zip(classes[: self._top_k], scores[: self._top_k], strict=True)
-        return " ".join(["%i %g" % pair for pair in kept])  # noqa: UP031 - twice as fast as an f-string's :g
 
-
-def _text(video_id: bytes) -> str:
-    return video_id.decode("utf-8", "backslashreplace")
+def _field(video_id: bytes) -> str:
+    """The id as a field of CSV."""
+    text = video_id.decode("utf-8", "backslashreplace")
+    return '"{}"'.format(text.replace('"', '""')) if _TO_QUOTE.search(text) else text
