@@ -15,7 +15,6 @@ from yt8m.graph.small_weights import restored
 from yt8m.lazy import tf
 from yt8m.readers import join_features
 from yt8m.storage import sending
-from yt8m.types import ModelOutput
 
 RECORDS, MEDIAPIPE = "records", "mediapipe"
 SIGNATURES = (RECORDS, MEDIAPIPE)
@@ -86,12 +85,8 @@ def _signatures(reader: RecordParser, modeler: VideoModeler) -> dict[str, Any]:
     )
     given = tf.placeholder_with_default(batch.num_frames, None, name="num_frames")  # MediaPipe's is [B, 1]
     predictions = modeler.predict_raw(*_masked(frames, given, has_frames)).predictions
-    reports = modeler.reports(batch, ModelOutput(predictions), "infer")
-    of_records = {
-        "video_id": reports["video_ids"].tensor,
-        "class_indexes": reports["classes"].tensor,
-        "predictions": reports["scores"].tensor,
-    }
+    best = tf.nn.top_k(predictions, modeler.top_k)
+    of_records = {"video_id": batch.video_ids, "class_indexes": best.indices, "predictions": best.values}
     features = {"rgb_and_audio": frames, "num_frames": given}
     return {
         RECORDS: _signature({"example_bytes": example_bytes}, of_records),

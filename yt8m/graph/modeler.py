@@ -13,7 +13,7 @@ from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.rated_pairs import RatedPairs
 from yt8m.eval_util.video_sample import VideoSample
 from yt8m.graph import plugin_summaries
-from yt8m.graph.columns import scored_columns
+from yt8m.graph.columns import best_on_host, columns_on_host, scored_columns
 from yt8m.graph.narrowed import narrowed
 from yt8m.graph.ops import PredictOps, Report
 from yt8m.graph.protocols import Modeler
@@ -92,11 +92,12 @@ class VideoModeler(Modeler):
             listed = narrowed(scores, tf.constant(self.listed_classes))
             return {"video_ids": Report(batch.video_ids), "class_scores": Report(listed)}
         if mode == "infer":
-            top = tf.nn.top_k(scores, self.top_k)
+            best = tf.nn.top_k if _is_on_gpu(scores) else best_on_host
+            values, classes = best(scores, self.top_k)
             return {
                 "video_ids": Report(batch.video_ids),
-                "scores": Report(top.values),
-                "classes": Report(top.indices),
+                "scores": Report(values),
+                "classes": Report(classes),
             }
         positives = batch.labels > 0 if batch.labels.dtype != tf.bool else batch.labels
         if batch.label_weights is not None:
@@ -104,7 +105,10 @@ class VideoModeler(Modeler):
             rated = batch.label_weights > 0
             scores = tf.where_v2(rated, scores, tf.fill([], float("-inf")))
             positives &= rated
-        reports = scored_columns(scores, tf.cast(positives, tf.float32), self.top_k)
+        if mode == "eval" and not _is_on_gpu(scores):
+            reports = columns_on_host(scores, positives, self.top_k)
+        else:
+            reports = scored_columns(scores, tf.cast(positives, tf.float32), self.top_k)
         if mode == "eval" and batch.label_weights is not None:
             reports |= {"pair_scores": Report(scores), "pair_hits": Report(positives)}
         if mode == "eval" and self.keeps_videos:
@@ -189,6 +193,10 @@ class VideoEvaluator:
         self.pairs.clear()
         if self.sample is not None:
             self.sample.clear()
+
+
+def _is_on_gpu(tensor: tf.Tensor) -> bool:
+    return tf.DeviceSpec.from_string(tensor.device).device_type == "GPU"
 
 
 def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) -> ModelOutput:
