@@ -87,6 +87,25 @@ def test_loss(name: str, with_weights: bool) -> None:
     np.testing.assert_allclose(both_forms(name, fields, weights), expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("weights", [None, WEIGHTS[:2]], ids=["unweighted", "weighted"])
+def test_cross_entropy_of_labels_that_are_true_or_false_holds_for_every_logit(
+    weights: np.ndarray | None,
+) -> None:
+    """-log sigmoid(z) for a label and -log sigmoid(-z) otherwise, in float64; so it is of labels 0 and 1."""
+    logits = np.array([[0.0, 1e-4, -12.0, 17.0, 200.0], [-200.0, -17.0, 12.0, -1e-4, 3.0]], np.float32)
+    labels = np.array([[1, 0, 1, 0, 1], [1, 0, 0, 1, 1]], bool)
+    w = np.ones(logits.shape) if weights is None else weights
+    terms = np.logaddexp(0.0, np.where(labels, -1.0, 1.0) * logits.astype(float)) * w
+    loss = losses.create("CrossEntropyLoss")
+    with tf.Graph().as_default(), tf.Session() as session:
+        made = [
+            loss.calculate_loss_from_logits(tf.constant(logits), given, label_weights=weights)
+            for given in (labels, labels.astype(np.float32))
+        ]
+        found = session.run(made)
+    np.testing.assert_allclose(found, [terms.sum(1).mean()] * 2, rtol=1e-6)
+
+
 PUBLISHED = tuple(c for c in range(C) if c in vocabulary.segment_classes())
 VIDEO = RNG.random((B, C)) < 0.5
 VIDEO[4], VIDEO[5] = True, False

@@ -32,11 +32,22 @@ class CrossEntropyLoss(ClassLoss):
         work, and the same numbers bit for bit.
         """
         labels = tf.convert_to_tensor(labels)
-        if labels.dtype != tf.bool or type(self) is not CrossEntropyLoss:
+        if not self._has_one_term(labels):
             return super().calculate_loss(predictions, labels, label_weights)
-        terms = -tf.math.log(tf.where_v2(labels, predictions, 1.0 - predictions) + EPSILON)
-        weights = None if label_weights is None else tf.cast(label_weights, tf.float32)
-        return tf.reduce_mean(tf.reduce_sum(weighted(terms, weights), 1))
+        right = tf.where_v2(labels, predictions, 1.0 - predictions)
+        return _summed(-tf.math.log(right + EPSILON), label_weights)
+
+    def calculate_loss_from_logits(
+        self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """The scalar loss of logits [B, C]; of a label that is True or False -log p or -log(1 - p) alone."""
+        labels = tf.convert_to_tensor(labels)
+        if not self._has_one_term(labels):
+            return super().calculate_loss_from_logits(logits, labels, label_weights)
+        return _summed(tf.nn.softplus(tf.where_v2(labels, -logits, logits)), label_weights)
+
+    def _has_one_term(self, labels: tf.Tensor) -> bool:
+        return labels.dtype == tf.bool and type(self) is CrossEntropyLoss
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """Exact for every logit."""
@@ -45,6 +56,11 @@ class CrossEntropyLoss(ClassLoss):
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """sigmoid(z) - y."""
         return weighted(tf.sigmoid(logits) - labels, weights)
+
+
+def _summed(terms: tf.Tensor, label_weights: tf.Tensor | None) -> tf.Tensor:
+    weights = None if label_weights is None else tf.cast(label_weights, tf.float32)
+    return tf.reduce_mean(tf.reduce_sum(weighted(terms, weights), 1))
 
 
 @register
