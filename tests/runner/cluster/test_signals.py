@@ -18,6 +18,11 @@ def told_to_stop(process: Process) -> list[Any]:
     """What it prints last, after SIGTERM."""
     process.send_signal(signal.SIGTERM)
     assert process.end() == 143, process.log()
+    return said_last(process)
+
+
+def said_last(process: Process) -> list[Any]:
+    """Status, step and message of a process that has ended."""
     return json.loads(next(line for line in reversed(process.lines) if line.startswith("[")))
 
 
@@ -35,6 +40,26 @@ def test_each_role_ends_in_order(cluster: Callable, tmp_path: pathlib.Path) -> N
     assert (tmp_path / f"run/model.ckpt-{step}.index").exists()
     server.send_signal(signal.SIGTERM)
     assert server.end() == 143
+
+
+@pytest.mark.promise("P1")
+def test_told_all_at_once_the_chief_saves_its_step(cluster: Callable, tmp_path: pathlib.Path) -> None:
+    """As where a platform takes a whole job away; the servers hear of it some steps before the others."""
+    made = cluster(servers=2, checkpoints={"save_checkpoint_steps": 10_000})
+    servers = [made.start("ps", index, GRACE="60") for index in range(2)]
+    chief, worker = made.start("chief"), made.start("worker")
+    worker.wait_for_step(1)
+    for server in servers:
+        server.send_signal(signal.SIGTERM)
+        server.wait_for("stopping after this step")
+    chief.wait_for_step(chief.wait_for_step(1) + 200)
+    for process in (worker, chief):
+        process.send_signal(signal.SIGTERM)
+    assert [process.end() for process in (worker, chief, *servers)] == [143] * 4
+    status, step, _ = said_last(chief)
+    assert status == "stopped"
+    assert step >= chief.steps()[-1]
+    assert (tmp_path / f"run/model.ckpt-{step}.index").exists()
 
 
 @pytest.mark.promise("P2")

@@ -57,7 +57,7 @@ class Steps(runner.Callback):
 def run(words: list[str]) -> int:
     cluster = from_environment()
     if cluster.role == "ps":
-        serve(cluster, grace_seconds=3.0)
+        serve(cluster, grace_seconds=float(os.environ.get("GRACE", "3")))
     given = json.loads(words[0])
     inputter = Files(given.pop("data"), given.pop("epochs", None))
     steps = {"stop": given.pop("stop"), "pause": given.pop("pause", 0.02)}

@@ -18,13 +18,15 @@ from yt8m.runner.watchdog import answers
 
 POLL_SECONDS = 0.5
 GRACE_SECONDS = 20.0  # once the chief is done, others may be lost
+_PART_OF_GRACE = 0.9  # for others after a signal, so that what is left is enough to end in order
 
 
 def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS) -> NoReturn:
     """Serves until the chief and all workers are done, or the chief is and the others are out of reach.
 
     Then the process ends here, with status 0, or 143 and 130 after a signal: the runtime's server cannot
-    be stopped, and Python would wait for its threads.
+    be stopped, and Python would wait for its threads. After a signal it serves on for the grace, as long as
+    a chief or a worker lives: where all processes are told to stop at once, the chief has its step to save.
 
     Raises:
       UsageError: the port is taken.
@@ -44,6 +46,7 @@ def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS) -> NoRet
                 else:
                     time.sleep(POLL_SECONDS)
         if signals.requested:
+            heard.outlive(_PART_OF_GRACE * grace_seconds)
             _leave(128 + (signals.signal or signal.SIGTERM))
         time.sleep(POLL_SECONDS)  # the last to say so still waits for the answer
         logging.info("%s ends: training is over", cluster.name)
@@ -82,11 +85,21 @@ class _Heard:
             return True
         if self._deadline is None or time.monotonic() < self._deadline:
             return False
-        if any(answers(address) for address in self._missing.values()):
+        if self.anybody_lives():
             self._renew()
             return False
         logging.warning("not waiting for %s any longer", ", ".join(sorted(self._missing)))
         return True
+
+    def outlive(self, seconds: float) -> None:
+        """Waits until nobody lives who needs this server, but no longer than that."""
+        deadline = time.monotonic() + seconds
+        while self.anybody_lives() and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+
+    def anybody_lives(self) -> bool:
+        """Whether a process that has not said that it is done takes connections."""
+        return any(answers(address) for address in self._missing.values())
 
     def _renew(self) -> None:
         self._deadline = time.monotonic() + self._grace
