@@ -183,3 +183,21 @@ def test_killed_between_any_two_files_of_a_save(train: Callable, tmp_path: pathl
         # The limit is passed already where step 4 was found: nothing is done, and the step is told.
         reached.append(train(max_steps=3, model_dir=str(folder), **same).global_step)
     assert reached == [3] * 5 + [4] * 2
+
+
+@pytest.mark.promise("C1")
+def test_what_a_killed_save_left_half_written_goes(train: Callable, tmp_path: pathlib.Path) -> None:
+    run = tmp_path / "run"
+    train(max_steps=2)
+    left = [
+        "model.ckpt-3.data-00000-of-00001.tempstate5227440940204842142",
+        "model.ckpt-3.index.tempstate17",
+        f"model.ckpt-3.meta.tmp{'0a' * 16}",
+        "input-3.data-00000-of-00001.tempstate5227440940204842142",
+    ]
+    for name in (*left, "my.tempstate1"):
+        (run / name).write_bytes(b"half")
+    train(max_steps=4)
+    there = {path.name for path in run.iterdir()}
+    assert there.isdisjoint(left)
+    assert there >= {"my.tempstate1", "model.ckpt-2.index", "model.ckpt-4.index"}

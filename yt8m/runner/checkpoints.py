@@ -14,8 +14,18 @@ from yt8m.lazy import tf
 from yt8m.storage import copies
 
 NAME, INPUT_NAME, STATE = "model.ckpt", "input", "checkpoint"
+_UNFINISHED = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-\d+\..*(tempstate\d+|\.tmp[0-9a-f]{{32}})")
 KEEP_EVERY_SECONDS = 0.25 * 3600  # beside the newest, one of each quarter of an hour is kept
 _FILE = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-(\d+)\.(index|meta|json|data-\d+-of-\d+)")
+
+
+def sweep(model_dir: str) -> None:
+    """Removes what a save that was killed left half written, which nobody reads and which may be large."""
+    if storage.is_remote(model_dir) or not storage.is_dir(model_dir):
+        return  # what goes to a bucket is made elsewhere
+    for name in storage.listdir(model_dir):
+        if _UNFINISHED.fullmatch(name):
+            _remove(model_dir, name, "what a killed save has left stays")
 
 
 def path_of(model_dir: str, step: int, name: str = NAME) -> str:
@@ -193,7 +203,11 @@ def _last_preserved(model_dir: str, times: Mapping[int, float]) -> float:
 def _delete(model_dir: str, names: Sequence[str]) -> None:
     # The index first: what is left if we are killed here does not look like a checkpoint.
     for name in sorted(names, key=lambda name: not name.endswith(".index")):
-        try:
-            storage.remove(storage.join(model_dir, name))
-        except RunError as error:
-            logging.warning("an old checkpoint stays: %s", error)
+        _remove(model_dir, name, "an old checkpoint stays")
+
+
+def _remove(model_dir: str, name: str, otherwise: str) -> None:
+    try:
+        storage.remove(storage.join(model_dir, name))
+    except RunError as error:
+        logging.warning("%s: %s", otherwise, error)

@@ -44,6 +44,7 @@ class RunSaver:
         self._model_dir, self._saver, self._keep = model_dir, saver, keep
         self._saved_step, self._position = saved_step, position
         self._listeners: list[Callable[[int], None]] = []
+        checkpoints.sweep(model_dir)
 
     def listen(self, listener: Callable[[int], None]) -> None:
         """`listener` is told the step of each checkpoint."""
