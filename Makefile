@@ -2,6 +2,10 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
+# The environment keeps the bytecode of what it imports, whatever the shell says: without it each process that
+# imports TensorFlow compiles it anew, which takes longer than most of the tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
