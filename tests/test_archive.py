@@ -64,11 +64,15 @@ def test_refused_and_nothing_written(tmp_path: pathlib.Path, hostile: tuple[tarf
 
 
 def zeros(path: pathlib.Path, claimed: int, real: int) -> None:
-    """One file of zeros whose header claims `claimed` bytes and which has `real`."""
-    with gzip.open(path, "wb", compresslevel=1) as packed:
-        packed.write(entry("zeros", b"", size=claimed)[0].tobuf())
+    """One file of zeros whose header claims `claimed` bytes and which has `real`.
+
+    A gzip file may have many members, so the same one can stand for each MiB.
+    """
+    with open(path, "wb") as packed:
+        packed.write(gzip.compress(entry("zeros", b"", size=claimed)[0].tobuf()))
+        member = gzip.compress(bytes(1 << 20))
         for _ in range(real >> 20):
-            packed.write(bytes(1 << 20))
+            packed.write(member)
 
 
 def long_name(path: pathlib.Path) -> None:
@@ -97,13 +101,21 @@ def trailing_zeros(path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda path: zeros(path, 10 << 30, 20 << 20),
+        lambda path: zeros(path, 10 << 30, 10 << 30),
+        lambda path: zeros(path, 1, 10 << 30),
         lambda path: zeros(path, 9 << 20, 20 << 20),
         long_name,
         nested_headers,
         trailing_zeros,
     ],
-    ids=["10 GB of zeros", "a little over", "10 GB of a name", "nested headers", "zeros after the end"],
+    ids=[
+        "10 GB of zeros",
+        "10 GB behind a claim of one byte",
+        "a little over",
+        "10 GB of a name",
+        "nested headers",
+        "zeros after the end",
+    ],
 )
 def test_too_much_is_refused(tmp_path: pathlib.Path, make: Callable[[pathlib.Path], None]) -> None:
     source = tmp_path / "bomb.tgz"
