@@ -85,23 +85,28 @@ def cross_entropy(logits: np.ndarray, labels: np.ndarray) -> float:
 
 
 def reports_of(
-    predictions: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None, top_k: int = 3
+    predictions: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray | None = None,
+    top_k: int = 3,
+    mode: str = "eval",
 ) -> dict:
     with tf.Graph().as_default(), tf.Session() as session:
         modeler = VideoModeler(None, None, predictions.shape[1], top_k)
         rows = len(predictions)
         rated = None if weights is None else tf.constant(weights, tf.float32)
         batch = Batch(tf.fill([rows], "v"), (), tf.ones([rows], tf.int32), tf.constant(labels), rated)
-        given = modeler.reports(batch, ModelOutput(tf.constant(predictions, tf.float32)), "eval")
-        assert given["label_counts"].reduction is Reduction.SUM
+        given = modeler.reports(batch, ModelOutput(tf.constant(predictions, tf.float32)), mode)
+        assert mode == "train" or given["label_counts"].reduction is Reduction.SUM
         return session.run({name: report.tensor for name, report in given.items()})
 
 
-def test_figures_from_the_columns_are_those_of_the_dense_scores() -> None:
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_figures_from_the_reports_are_those_of_the_dense_scores(mode: str) -> None:
     generator = np.random.default_rng(5)
     predictions, labels = generator.random((40, 9)), generator.random((40, 9)) < 0.5
     evaluator = VideoModeler(None, None, 9, top_k=3).evaluator()
-    found = evaluator.accumulate(reports_of(predictions, labels), loss=2.0)
+    found = evaluator.accumulate(reports_of(predictions, labels, mode=mode), loss=2.0)
     dense = eval_util.EvaluationMetrics(9, 3)
     expected = dense.accumulate(predictions, labels, 2.0)
     names = {"Hit@1": "hit_at_one", "PERR": "perr", "GAP": "gap"}
@@ -110,12 +115,13 @@ def test_figures_from_the_columns_are_those_of_the_dense_scores() -> None:
     assert evaluator.get()["map"] == pytest.approx(dense.get()["map"], abs=1e-6)
 
 
-def test_pairs_that_nobody_rated_are_left_out() -> None:
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_pairs_that_nobody_rated_are_left_out(mode: str) -> None:
     generator = np.random.default_rng(6)
     predictions, labels = generator.random((30, 7)), generator.random((30, 7)) < 0.5
     weights = (generator.random((30, 7)) < 0.6).astype(np.float32)
     evaluator = VideoModeler(None, None, 7, top_k=7).evaluator()
-    evaluator.accumulate(reports_of(predictions, labels, weights, top_k=7), loss=1.0)
+    evaluator.accumulate(reports_of(predictions, labels, weights, top_k=7, mode=mode), loss=1.0)
     dense = eval_util.EvaluationMetrics(7, 7)
     dense.accumulate(predictions, labels, 1.0, label_weights=weights)
     assert evaluator.get()["gap"] == pytest.approx(dense.get()["gap"], abs=1e-6)

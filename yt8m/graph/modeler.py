@@ -85,6 +85,7 @@ class VideoModeler(Modeler):
     def reports(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
         """The top columns of the scores and their labels; in inference the ids instead of labels.
 
+        Training on a CPU, whose graph is saved and so holds no Python function, gives all scores and labels.
         Evaluation on rated pairs also gets all scores, -inf where a pair was not rated.
         """
         scores = output.predictions if mode == "infer" else tf.stop_gradient(output.predictions)
@@ -105,7 +106,9 @@ class VideoModeler(Modeler):
             rated = batch.label_weights > 0
             scores = tf.where_v2(rated, scores, tf.fill([], float("-inf")))
             positives &= rated
-        if mode == "eval" and not _is_on_gpu(scores):
+        if mode == "train" and not _is_on_gpu(scores):
+            return {"all_scores": Report(scores), "positives": Report(positives)}
+        if not _is_on_gpu(scores):
             reports = columns_on_host(scores, positives, self.top_k)
         else:
             reports = scored_columns(scores, tf.cast(positives, tf.float32), self.top_k)
@@ -160,9 +163,12 @@ class VideoEvaluator:
         self._is_rated = False
 
     def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
-        """Adds one step's columns; returns Hit@1, PERR and (one step alone) GAP."""
-        names = ("scores", "classes", "hits", "num_labels", "label_counts", "perr")
-        figures = self.metrics.accumulate_top_k(**{name: reports[name] for name in names}, loss=loss)
+        """Adds one step; returns Hit@1, PERR and (one step alone) GAP."""
+        if "all_scores" in reports:
+            figures = self.metrics.accumulate(reports["all_scores"], reports["positives"], loss)
+        else:
+            names = ("scores", "classes", "hits", "num_labels", "label_counts", "perr")
+            figures = self.metrics.accumulate_top_k(**{name: reports[name] for name in names}, loss=loss)
         if "pair_scores" in reports:
             self.pairs.accumulate(reports["pair_scores"], reports["pair_hits"])
             self._is_rated = True
