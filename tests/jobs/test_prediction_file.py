@@ -8,6 +8,7 @@ import io
 import numpy as np
 import pytest
 
+from yt8m.errors import RunError
 from yt8m.jobs.prediction_file import PredictionWriter
 
 IDS = [
@@ -49,3 +50,10 @@ def test_rows_are_those_of_the_csv_module(top_k: int) -> None:
             name.decode("utf-8", "backslashreplace"),
             " ".join(f"{number:d} {score:g}" for number, score in pairs),
         ]
+
+
+def test_nan_is_no_prediction() -> None:
+    step = reports(20)
+    step["scores"][3, 7] = np.nan
+    with pytest.raises(RunError, match="NaN"):
+        PredictionWriter(io.StringIO(), 20)(step)

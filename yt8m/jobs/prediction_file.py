@@ -8,6 +8,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from yt8m.errors import RunError
+
 HEADER = "VideoId,LabelConfidencePairs\n"
 _TO_QUOTE = re.compile(r'[,"\r\n]')
 
@@ -26,8 +28,14 @@ class PredictionWriter:
         self._file.write(HEADER)
 
     def __call__(self, reports: Mapping[str, np.ndarray]) -> None:
-        """Adds one step: `video_ids` [B], `classes` and `scores` [B, k], best first."""
+        """Adds one step: `video_ids` [B], `classes` and `scores` [B, k], best first.
+
+        Raises:
+          RunError: a score is NaN.
+        """
         classes, scores = (reports[name][:, : self._top_k] for name in ("classes", "scores"))
+        if np.isnan(scores).any():
+            raise RunError("the model's predictions hold NaN: its training diverged; nothing was written.")
         # One format for a whole row: half the time of one for each pair.
         form = " ".join(["%i %g"] * classes.shape[1])
         numbers: list[float] = [0] * (2 * classes.shape[1])
