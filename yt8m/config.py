@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from yt8m import options
+from yt8m.config_cache import CACHE_HELP, check_cache
 from yt8m.config_cluster import STALL_HELP, STALL_TIMEOUT
 from yt8m.config_cluster import DistributedConfig as DistributedConfig
 from yt8m.config_faults import BAD_HELP, MANIFEST_HELP, NAN_HELP, NAN_POLICIES
@@ -54,6 +55,7 @@ class DataConfig(_Checked):
     exact_resume: bool = option(
         False, "save the position in the data too, so that a resumed run misses nothing"
     )
+    cache: str = option("", CACHE_HELP)
     manifest: str = option("", MANIFEST_HELP)
     max_bad_records: int = option(0, BAD_HELP, minimum=0)
     nan_policy: str = option("refuse", NAN_HELP, choices=NAN_POLICIES)
@@ -146,6 +148,7 @@ class TrainConfig(_Checked):
                 "--distill_from looks predictions up by video, but --segment_labels learns from segments; "
                 "use --teacher with a model of frames."
             )
+        check_cache(self.data)
 
 
 @dataclass(frozen=True)

@@ -178,11 +178,12 @@ def _stream(config: TrainConfig) -> Mapping[str, Any]:
     """What shapes the order of the examples."""
     data = config.data
     is_staged = "gs://" in data.data_pattern and config.storage.gs_reading == "staged"
-    calls_python = data.max_bad_records > 0 or data.nan_policy == "zero" or is_staged
+    calls_python = data.max_bad_records > 0 or data.nan_policy == "zero" or is_staged or bool(data.cache)
     return {
         "num_epochs": data.num_epochs,
         "num_readers": data.num_readers,
         "shuffle_buffer": data.shuffle_buffer,
         **({CALLS_PYTHON: True} if calls_python else {}),
+        **({"cache": True} if data.cache else {}),  # what waits to be shuffled are then numbers
         **_threads(config),
     }

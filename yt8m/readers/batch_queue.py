@@ -14,6 +14,7 @@ from yt8m.errors import RunError
 from yt8m.lazy import tf
 from yt8m.readers import tuning
 from yt8m.readers.base import at_least_one
+from yt8m.readers.cache import ShardCache
 from yt8m.readers.epochs import in_epochs, numbered, shuffled
 from yt8m.readers.factory import reader_for
 from yt8m.readers.finite import ZeroedCount
@@ -23,13 +24,6 @@ from yt8m.readers.record_check import RecordCheck, find_damage
 from yt8m.readers.staged import StagedFiles, staging_for
 from yt8m.readers.tolerance import Tolerance
 from yt8m.types import Batch
-
-# Records held for shuffling, serialised. A video record has 5 KB, a frame record 250 to 350 KB.
-VIDEO_SHUFFLE_BUFFER = 4096
-FRAME_SHUFFLE_BUFFER = 256
-
-# Records taken from one file before the next one's turn.
-_BLOCK = 4
 
 
 class RecordParser(Protocol):
@@ -48,9 +42,7 @@ class BatchQueue:
     epoch ends before the next begins.
 
     Attributes:
-      reader: parses the records.
-      batch_size: examples per tower and step.
-      num_epochs: passes over the files; None for no end.
+      reader, batch_size, num_epochs: as given.
       tolerance: reads on past bad records and counts them; None where the first one is an error.
       records, expected_records: of an epoch, as counted and as they should be; None where not known.
     """
@@ -67,6 +59,7 @@ class BatchQueue:
         seed: int = 0,
         list_files: Callable[[str], list[str]] = storage.glob,
         max_bad_records: int = 0,
+        cache: str = "",
     ) -> None:
         """Only keeps what it is given; no file is looked for yet.
 
@@ -81,6 +74,7 @@ class BatchQueue:
           seed: of the shuffling.
           list_files: from one pattern to the paths that match.
           max_bad_records: bad records that are borne; the rest of the shard of each is skipped.
+          cache: folder that keeps parsed videos, where they are shuffled; empty for none.
 
         Raises:
           UsageError: a number is below 1.
@@ -90,12 +84,14 @@ class BatchQueue:
         self._patterns = [pattern] if isinstance(pattern, str) else list(pattern)
         self.num_epochs = None if num_epochs is None else at_least_one("num_epochs", num_epochs)
         self._shuffle = shuffle
-        self._shuffle_buffer = at_least_one("shuffle_buffer", shuffle_buffer or self._default_buffer())
+        self._shuffle_buffer = at_least_one("shuffle_buffer", shuffle_buffer or tuning.buffer_for(reader))
         self._num_readers = at_least_one("num_readers", num_readers)
         self._seed = seed
         self._list_files = list_files
         self._files: list[str] | None = None
         self._staged: StagedFiles | None = None
+        self._cache_folder = cache
+        self._cache: ShardCache | None = None
         self._part, self._parts = 0, 1
         self.threads = tuning.Threads()
         self.records: int | None = None
@@ -124,6 +120,7 @@ class BatchQueue:
             num_readers=data.num_readers,
             seed=data.seed,
             max_bad_records=data.max_bad_records,
+            cache=data.cache if training else "",
         )
         queue.threads = tuning.Threads(data.parse_threads, data.prefetch)
         return queue
@@ -154,13 +151,16 @@ class BatchQueue:
         """What is wrong with the files, by shard and record; reads them until it is found."""
         if self.tolerance is not None and self.tolerance.failure is not None:
             return self.tolerance.failure
-        if self._staged and self._staged.failure:
-            return self._staged.failure
+        for source in (self._staged, self._cache):
+            if source is not None and source.failure:
+                return source.failure
         return find_damage(self._check, self.files())
 
     def close(self) -> None:
         """Lets go of what looking for damage has taken."""
         self._check.close()
+        if self._cache:
+            self._cache.close()
 
     @property
     def shard_order(self) -> dict[str, Any] | None:
@@ -192,13 +192,16 @@ class BatchQueue:
           begun: int64 scalar, so many shards of that sequence are left out.
         """
         self._stage()
+        parse = self._cache.batch if self._cache else self.reader.prepare_serialized_examples
         records = in_epochs(tuning.some(files), begun, self.num_epochs, self._seed, self._shuffled)
-        return self._batches(records, batch_size, with_numbers(self.reader.prepare_serialized_examples))
+        return self._batches(records, batch_size, with_numbers(parse))
 
     def _stage(self) -> None:
         self._staged = staging_for(self._patterns, self._num_readers)
         if self._staged and self.tolerance:
             self.tolerance.find = self._staged.copy_of
+        if self._cache_folder and self._shuffle:
+            self._cache = ShardCache(self._cache_folder, self.reader, self.files())
 
     def _batches(
         self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any]
@@ -225,7 +228,7 @@ class BatchQueue:
         records = tf.data.Dataset.zip((paths, numbers)).interleave(
             lambda path, number: numbered(self._read(path), number),
             cycle_length=self._num_readers,
-            block_length=_BLOCK,
+            block_length=tuning.BLOCK,
             # A local copy is held for as many files as are read side by side; threads would take more ahead.
             num_parallel_calls=None if self._staged else tuning.read_calls(self._patterns, self._num_readers),
         )
@@ -236,12 +239,11 @@ class BatchQueue:
         return self._own(self._all_of(files))
 
     def _all_of(self, files: tf.Tensor) -> tf.data.Dataset:
+        if self._cache:
+            return self._cache.numbers(files)
         if self.tolerance:
             return self.tolerance.records(files)
         return self._staged.records(files) if self._staged else tf.data.TFRecordDataset(files)
 
     def _own(self, records: tf.data.Dataset) -> tf.data.Dataset:
         return records.shard(self._parts, self._part) if self._parts > 1 else records
-
-    def _default_buffer(self) -> int:
-        return FRAME_SHUFFLE_BUFFER if hasattr(self.reader, "max_frames") else VIDEO_SHUFFLE_BUFFER

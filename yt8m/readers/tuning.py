@@ -11,6 +11,17 @@ from absl import logging
 
 from yt8m.lazy import tf
 
+# Records held for shuffling, serialised. A video record has 5 KB, a frame record 250 to 350 KB.
+VIDEO_SHUFFLE_BUFFER = 4096
+FRAME_SHUFFLE_BUFFER = 256
+
+BLOCK = 4  # records taken from one file before the next one's turn
+
+
+def buffer_for(reader: Any) -> int:
+    """How many records of this reader's are shuffled among each other where nobody says."""
+    return FRAME_SHUFFLE_BUFFER if hasattr(reader, "max_frames") else VIDEO_SHUFFLE_BUFFER
+
 
 def some(files: tf.Tensor) -> tf.Tensor:
     """`files`, which must not be empty: `repeat` would look for the first record for ever."""
