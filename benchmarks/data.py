@@ -9,13 +9,13 @@ from yt8m.tools.sample_data.config import SampleConfig
 from yt8m.tools.sample_data.output import generate_once
 
 # Videos: whole batches, enough that an epoch's beginning is not most of what is timed.
-_VIDEOS = {"video": 40_960, "frame": 2048, "segment": 512}
+EXAMPLES = {"video": 40_960, "frame": 2048, "segment": 512}
 _FOLDER = pathlib.Path("build", "benchmarks")
 
 
 def shards(level: str) -> str:
     """The pattern of the shards of a level; they are in the page cache afterwards."""
-    count = _VIDEOS[level]
+    count = EXAMPLES[level]
     folder = _FOLDER / f"{level}-{count}"
     os.makedirs(_FOLDER, exist_ok=True)
     generate_once(SampleConfig(str(folder), level, train=count, validate=0, test=0))

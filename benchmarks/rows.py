@@ -71,6 +71,11 @@ def _train_frame_logistic_alone(repeats: int) -> Measured:
     return runs.train(runs.frame_data(), "FrameLevelLogisticModel", repeats)
 
 
+def _train_cached(repeats: int) -> Measured:
+    with reading.cached(runs.video_data(BATCH)) as config:
+        return runs.train(config, "LogisticModel", repeats, Floor(_LOGISTIC))
+
+
 def _train_without_floor(repeats: int) -> Measured:
     return runs.train(runs.video_data(BATCH), "LogisticModel", repeats)
 
@@ -118,6 +123,7 @@ def _name(model: str, precision: str) -> str:
 ROWS: dict[str, Row] = {
     **_training(),
     "train/LogisticModel, no floor": Row(_train_without_floor, peak_mb=1200),
+    "train/LogisticModel, cached": Row(_train_cached, ratio=0.70),
     "train/LogisticModel, plain steps": Row(_train_beside, beside=0.02),
     "train/FrameLevelLogisticModel": Row(_train_frame_logistic, rate=2500, ratio=0.60),
     "train/FrameLevelLogisticModel, no floor": Row(_train_frame_logistic_alone, peak_mb=1500),
@@ -130,6 +136,7 @@ ROWS: dict[str, Row] = {
     "segments/ranking": Row(segments.ranking),
     "segments/judging": Row(segments.judging, rate=1000 * 100_000 / 60, peak_mb=3000),
     "input/video, for training": Row(reading.video_shuffled),
+    "input/video, cached": Row(reading.video_cached),
     "input/video, in order": Row(reading.video_in_order),
     "input/frame, for training": Row(reading.frame_shuffled),
 }
