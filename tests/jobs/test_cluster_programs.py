@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -142,6 +143,28 @@ def test_a_lost_part_is_named(
     assert chief.end() == 1
     assert "the part of worker 0" in chief.log()
     assert "2 of 2, is lost" in chief.log()
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize("program", ["eval", "inference"])
+def test_a_worker_whose_chief_is_killed_ends(
+    program: str,
+    data: pathlib.Path,
+    run: pathlib.Path,
+    tmp_path: pathlib.Path,
+    processes: Callable[..., Cluster],
+) -> None:
+    """The chief is through with its own part and waits for the worker's, which has just begun."""
+    read = f"--{'eval' if program == 'eval' else 'input'}_data_pattern={data}/test*"
+    flags = ["--run_once"] if program == "eval" else [f"--output_file={tmp_path}/out.csv"]
+    made = processes(program, f"--train_dir={run}", read, *flags, "--stall_timeout=20", workers=1)
+    chief = made.start("chief")
+    chief.wait_for("examples processed|examples_processed")
+    worker = made.start("worker")
+    worker.wait_for("counts not checked")
+    chief.kill()
+    assert worker.end() == 1
+    assert re.search(r"chief \(.*\) (is gone|does not answer)", worker.log())
     assert not (tmp_path / "out.csv").exists()
 
 

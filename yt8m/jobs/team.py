@@ -6,7 +6,10 @@ an earlier job can be taken for something of this one.
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from absl import logging
@@ -19,6 +22,7 @@ from yt8m.runner.watchdog import Watchdog, answers, unreachable
 
 POLL_SECONDS = 0.5
 LAST_ORDER_SECONDS = 20.0
+CLOSE_SECONDS = 5.0
 _HELLO, _END = b"hello", ""
 _CHIEF = f"/job:{server.WORKER_JOB}/task:0"
 
@@ -70,7 +74,10 @@ class Team:
     def __exit__(self, kind: Any, *unused: object) -> None:
         if self.cluster.is_chief:
             self._dismiss()
-        self._session.close()
+        # Of a chief that is gone, close() waits for an answer without end.
+        closing = threading.Thread(target=self._session.close, name="close-session", daemon=True)
+        closing.start()
+        closing.join(CLOSE_SECONDS)
 
     def send(self, order: str) -> None:
         """The chief's: gives every worker the order; one that is not there yet gets it when it comes."""
@@ -105,18 +112,19 @@ class Team:
         Raises:
           RunError: the chief is gone.
         """
-        try:
-            with self._watched() as watchdog:
-                while not self._session.run(self._orders_size):
-                    watchdog.beat()
-                    time.sleep(POLL_SECONDS)
-                self._order = self._session.run(self._next_order).decode()
-        except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
-            raise RunError(f"{self.cluster.replica_name(0)} is gone; start the whole job again.") from error
+        with self._watched() as watchdog:
+            while not self._session.run(self._orders_size):
+                watchdog.beat()
+                time.sleep(POLL_SECONDS)
+            self._order = self._session.run(self._next_order).decode()
         return self._order
 
     def reply(self, result: bytes) -> None:
-        """A worker's: what it made of the order."""
+        """A worker's: what it made of the order.
+
+        Raises:
+          RunError: the chief is gone.
+        """
         with self._watched():
             self._put(self._order.encode(), result)
 
@@ -163,6 +171,12 @@ class Team:
             time.sleep(POLL_SECONDS)
         time.sleep(POLL_SECONDS)  # the last to hear still waits for the answer
 
-    def _watched(self) -> Watchdog:
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[Watchdog]:
+        """Around what waits for the chief."""
         chief = {"the chief": self.cluster.replicas[0]}
-        return Watchdog(self._timeout, lambda: unreachable(chief))
+        try:
+            with Watchdog(self._timeout, lambda: unreachable(chief)) as watchdog:
+                yield watchdog
+        except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+            raise RunError(f"{self.cluster.replica_name(0)} is gone; start the whole job again.") from error
