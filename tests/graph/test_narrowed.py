@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from yt8m import models
-from yt8m.graph.narrowed import narrowed
+from yt8m.graph.narrowed import narrowed, paired
 from yt8m.lazy import tf
 
 
@@ -43,3 +43,19 @@ def test_other_products_are_left_alone() -> None:
             session.run(tf.local_variables_initializer())
             every, last = session.run([predictions, narrowed(predictions, tf.constant([1]))])
             np.testing.assert_allclose(last[:, 0], every[:, 1])
+
+
+@pytest.mark.parametrize(("model", "is_cut"), [("LogisticModel", True), ("MoeModel", False)])
+@pytest.mark.parametrize("count", [0, 20, 100])  # of 6 examples: few are computed one by one
+def test_the_same_scores_of_pairs(model: str, is_cut: bool, count: int) -> None:
+    draw = np.random.default_rng(0)
+    pairs = np.stack([draw.integers(6, size=count), draw.integers(30, size=count)], axis=1)
+    with tf.Graph().as_default(), tf.Session() as session:
+        inputs = tf.constant(draw.normal(size=(6, 8)).astype(np.float32))
+        output = models.create(model).create_model(inputs, vocab_size=30)
+        found = paired(tf.identity(output.predictions), tf.constant(pairs, tf.int64))
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        session.run(found)  # the first step turns the weights
+        some, every = session.run([found, output.predictions])
+        assert (output.predictions.op in ancestors(found)) is not is_cut
+    np.testing.assert_allclose(some, every[pairs[:, 0], pairs[:, 1]], rtol=1e-6)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from yt8m.eval_util.arrays import Ints64, positive_int, positive_mask, refuse_nan, score_matrix
+from yt8m.eval_util.arrays import (
+    Bools,
+    Floats32,
+    Ints64,
+    positive_int,
+    positive_mask,
+    refuse_nan,
+    score_matrix,
+)
 from yt8m.eval_util.entries import Entries
 from yt8m.eval_util.gap import class_average_precisions
 from yt8m.eval_util.segments import SegmentFigures
@@ -47,9 +55,22 @@ class RatedPairs:
         refuse_nan(values)
         positive = positive_mask(hits, values.shape, "hits")
         rows, classes = np.nonzero(values > -np.inf)
-        hit = positive[rows, classes]
-        self._entries.append(pack(classes, values[rows, classes], hit))
-        self._positives = self._positives + np.bincount(classes[hit], minlength=self.num_class)
+        self.accumulate_pairs(classes, values[rows, classes], positive[rows, classes])
+
+    def accumulate_pairs(self, classes: Ints64, scores: Floats32, hits: Bools) -> None:
+        """Adds rated pairs, whichever examples they are of.
+
+        Args:
+          classes: int [P], each below num_class.
+          scores: float32 [P].
+          hits: bool [P].
+
+        Raises:
+          ValueError: a score is NaN.
+        """
+        refuse_nan(scores)
+        self._entries.append(pack(classes, scores, hits))
+        self._positives = self._positives + np.bincount(classes[hits], minlength=self.num_class)
 
     def merge(self, other: RatedPairs) -> None:
         """Adds all batches of `other`, which stays as it is.

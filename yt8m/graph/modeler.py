@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from yt8m import losses
-from yt8m.eval_util import EvaluationMetrics
-from yt8m.eval_util.rated_pairs import RatedPairs
 from yt8m.eval_util.video_sample import VideoSample
-from yt8m.graph import plugin_summaries
 from yt8m.graph.columns import best_on_host, columns_on_host, scored_columns
 from yt8m.graph.narrowed import narrowed
 from yt8m.graph.ops import PredictOps, Report
 from yt8m.graph.protocols import Modeler
+from yt8m.graph.rated import RatedPairs
 from yt8m.graph.transforms import transform, transformed
+from yt8m.graph.video_evaluator import VideoEvaluator
 from yt8m.lazy import tf
 from yt8m.readers import join_features
 from yt8m.types import Batch, ModelOutput
 
+_RATED = "rated_pairs"  # among the extras of an output
 SCOPE = "tower"  # the published code's variable scope; its checkpoints restore by these names
 
 
@@ -86,20 +83,25 @@ class VideoModeler(Modeler):
         """The top columns of the scores and their labels; in inference the ids instead of labels.
 
         Training on a CPU, whose graph is saved and so holds no Python function, gives all scores and labels.
-        Evaluation on rated pairs also gets all scores, -inf where a pair was not rated.
+        Evaluation on rated pairs gets those, and the rest only where videos are kept.
         """
-        scores = output.predictions if mode == "infer" else tf.stop_gradient(output.predictions)
-        if mode == "infer" and self.listed_classes:
-            listed = narrowed(scores, tf.constant(self.listed_classes))
-            return {"video_ids": Report(batch.video_ids), "class_scores": Report(listed)}
         if mode == "infer":
-            best = tf.nn.top_k if _is_on_gpu(scores) else best_on_host
-            values, classes = best(scores, self.top_k)
-            return {
-                "video_ids": Report(batch.video_ids),
-                "scores": Report(values),
-                "classes": Report(classes),
-            }
+            return self._predicted(batch, output)
+        if mode == "train" or batch.label_weights is None:
+            return self._scored(batch, output, mode)
+        rated = self._rated(output, batch).reports()
+        return rated | self._scored(batch, output, mode) if self.keeps_videos else rated
+
+    def _predicted(self, batch: Batch, output: ModelOutput) -> dict[str, Report]:
+        if self.listed_classes:
+            listed = narrowed(output.predictions, tf.constant(self.listed_classes))
+            return {"video_ids": Report(batch.video_ids), "class_scores": Report(listed)}
+        best = tf.nn.top_k if _is_on_gpu(output.predictions) else best_on_host
+        values, classes = best(output.predictions, self.top_k)
+        return {"video_ids": Report(batch.video_ids), "scores": Report(values), "classes": Report(classes)}
+
+    def _scored(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
+        scores = tf.stop_gradient(output.predictions)
         positives = batch.labels > 0 if batch.labels.dtype != tf.bool else batch.labels
         if batch.label_weights is not None:
             # Pairs that nobody rated are neither right nor wrong: they are not ranked at all.
@@ -112,8 +114,6 @@ class VideoModeler(Modeler):
             reports = columns_on_host(scores, positives, self.top_k)
         else:
             reports = scored_columns(scores, tf.cast(positives, tf.float32), self.top_k)
-        if mode == "eval" and batch.label_weights is not None:
-            reports |= {"pair_scores": Report(scores), "pair_hits": Report(positives)}
         if mode == "eval" and self.keeps_videos:
             reports |= {"video_ids": Report(batch.video_ids), "labels": Report(positives)}
         return reports
@@ -131,8 +131,16 @@ class VideoModeler(Modeler):
         if is_training:
             return _with_loss(output, self.label_loss, batch.labels, weights)
         # In the probability form, as published, so that evaluation figures compare.
+        if batch.label_weights is not None and losses.is_of_pairs(self.label_loss):
+            rated = self._rated(output, batch)
+            return replace(output, loss=rated.loss(self.label_loss), extras={**output.extras, _RATED: rated})
         loss = self.label_loss.calculate_loss(output.predictions, batch.labels, label_weights=weights)
         return replace(output, loss=loss)
+
+    def _rated(self, output: ModelOutput, batch: Batch) -> RatedPairs:
+        """The rated pairs of a batch, once an output."""
+        made: RatedPairs | None = output.extras.get(_RATED)
+        return made or RatedPairs.of(output.predictions, batch)
 
     def _transform_name(self) -> str:
         return getattr(self.model, "input_transform", "l2_normalize")
@@ -147,58 +155,6 @@ class VideoModeler(Modeler):
                 is_training=is_training,
             )
         return ModelOutput.of(given)
-
-
-class VideoEvaluator:
-    """`EvaluationMetrics`, and MAP@n of rated pairs, behind the engine's evaluator.
-
-    Attributes:
-      sample: some of the videos, where those are to be kept.
-    """
-
-    def __init__(self, num_classes: int, top_k: int, sample: VideoSample | None = None) -> None:
-        self.sample = sample
-        self.metrics = EvaluationMetrics(num_classes, top_k)
-        self.pairs = RatedPairs(num_classes)
-        self._is_rated = False
-
-    def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
-        """Adds one step; returns Hit@1, PERR and (one step alone) GAP."""
-        if "all_scores" in reports:
-            figures = self.metrics.accumulate(reports["all_scores"], reports["positives"], loss)
-        else:
-            names = ("scores", "classes", "hits", "num_labels", "label_counts", "perr")
-            figures = self.metrics.accumulate_top_k(**{name: reports[name] for name in names}, loss=loss)
-        if "pair_scores" in reports:
-            self.pairs.accumulate(reports["pair_scores"], reports["pair_hits"])
-            self._is_rated = True
-        if self.sample is not None and "labels" in reports:
-            self.sample.add(reports)
-        return {"Hit@1": figures["hit_at_one"], "PERR": figures["perr"], "GAP": figures["gap"]}
-
-    def merge(self, other: VideoEvaluator) -> None:
-        """Adds all steps of `other`, which another process may have accumulated."""
-        self.metrics.merge(other.metrics)
-        self.pairs.merge(other.pairs)
-        self._is_rated = self._is_rated or other._is_rated
-        if self.sample is not None and other.sample is not None:
-            self.sample.merge(other.sample)
-
-    def get(self) -> dict[str, Any]:
-        """All figures so far, named as by `EvaluationMetrics.get`; `map_at_n` where pairs were rated.
-
-        `threshold_counts` is what a precision-recall curve is drawn from.
-        """
-        rated = {"map_at_n": self.pairs.get().map} if self._is_rated else {}
-        counts = self.metrics.threshold_counts(plugin_summaries.NUM_THRESHOLDS)
-        return self.metrics.get() | rated | {"threshold_counts": counts}
-
-    def clear(self) -> None:
-        """Forgets all steps."""
-        self.metrics.clear()
-        self.pairs.clear()
-        if self.sample is not None:
-            self.sample.clear()
 
 
 def _is_on_gpu(tensor: tf.Tensor) -> bool:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from yt8m.lazy import tf
+
+# Pairs an example up to which they are computed one by one; each takes two copies of an input.
+_FEW_PAIRS = 8
 
 
 def narrowed(predictions: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
@@ -24,25 +30,51 @@ def narrowed(predictions: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
     if layer is None:
         return tf.gather(predictions, classes, axis=1)
     inputs, weights, biases = layer
-    picked = _picked_once(weights, classes)
+    # Single columns of a wide matrix are scattered over all of it: picking them costs as much as the product.
+    shape = [weights.shape[0], classes.shape[0]]
+    picked = _held("picked_weights", shape, lambda: tf.gather(weights, classes, axis=1))
     return tf.sigmoid(tf.matmul(inputs, picked) + tf.gather(biases, classes))
 
 
-def _picked_once(weights: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
-    """Columns `classes` of [F, C], held in a local variable from the first step on.
+def paired(predictions: tf.Tensor, pairs: tf.Tensor) -> tf.Tensor:
+    """predictions[b, c] of `pairs` (b, c).
 
-    Single columns of a wide matrix are scattered over all of it: picking them costs as much as the product.
+    Where these are sigmoid(x W + b) and the pairs are few, each is a product of two vectors, and that of the
+    matrices never runs. As in `narrowed`, this is for weights that no longer change.
+
+    Args:
+      predictions: float32 [B, C].
+      pairs: int64 [P, 2].
+
+    Returns:
+      float32 [P].
     """
-    shape = [weights.shape[0], classes.shape[0]]
-    held = _local(tf.zeros(shape, weights.dtype), "picked_weights")
-    is_held = _local(tf.constant(False), "are_weights_picked")
+    layer = _logistic_layer(predictions)
+    if layer is None:
+        return tf.gather_nd(predictions, pairs)
+    inputs, weights, biases = layer
+    rows, classes = tf.unstack(pairs, axis=1)
+    # A class's weights side by side, where W has them scattered.
+    by_class = _held("turned_weights", weights.shape[::-1], lambda: tf.transpose(weights))
+    products = tf.cond(
+        tf.size(rows) <= _FEW_PAIRS * tf.shape(inputs)[0],
+        lambda: tf.reduce_sum(tf.gather(inputs, rows) * tf.gather(by_class, classes), axis=1),
+        lambda: tf.gather_nd(tf.matmul(inputs, weights), pairs),
+    )
+    return tf.sigmoid(products + tf.gather(biases, classes))
 
-    def pick() -> tf.Tensor:
-        picked = tf.gather(weights, classes, axis=1)
-        with tf.control_dependencies([held.assign(picked).op, is_held.assign(True).op]):
-            return tf.identity(picked)
 
-    return tf.cond(is_held.read_value(), held.read_value, pick)
+def _held(name: str, shape: Any, make: Callable[[], tf.Tensor]) -> tf.Tensor:
+    """What `make` gives in the first step of a session, in a local variable from then on."""
+    held = _local(tf.zeros(shape), name)
+    is_held = _local(tf.constant(False), f"is_{name}_held")
+
+    def first() -> tf.Tensor:
+        made = make()
+        with tf.control_dependencies([held.assign(made).op, is_held.assign(True).op]):
+            return tf.identity(made)
+
+    return tf.cond(is_held.read_value(), held.read_value, first)
 
 
 def _local(value: tf.Tensor, name: str) -> tf.Variable:

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 class Reduction(str, Enum):
     """How the towers' values of one report become one.
 
-    ROWS: concatenated along the first dimension, in the order of the batch.
+    ROWS: a row an example, concatenated in the order of the batch.
+    LIST: any number of rows, concatenated; a tower without an example adds none.
     MEAN: averaged, weighted by how many examples each tower had.
     SUM: added; a tower without an example adds nothing.
     """
 
     ROWS = "rows"
+    LIST = "list"
     MEAN = "mean"
     SUM = "sum"
 

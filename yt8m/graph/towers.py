@@ -71,8 +71,17 @@ def reduce_values(values: Sequence[tf.Tensor], shares: Sequence[Share], reductio
         return values[0]
     if reduction is Reduction.ROWS:
         return tf.concat([value[: share.rows] for value, share in zip(values, shares, strict=True)], axis=0)
+    if reduction is Reduction.LIST:
+        return tf.concat(
+            [v[: _all_or_none(v, share)] for v, share in zip(values, shares, strict=True)], axis=0
+        )
     if reduction is Reduction.MEAN:
         return tf.add_n([value * share.weight for value, share in zip(values, shares, strict=True)])
     return tf.add_n(
         [value * tf.cast(share.rows > 0, value.dtype) for value, share in zip(values, shares, strict=True)]
     )
+
+
+def _all_or_none(value: tf.Tensor, share: Share) -> tf.Tensor:
+    """int64 scalar: the rows of `value`; 0 where the tower has no example."""
+    return count_rows(value) * tf.cast(share.rows > 0, tf.int64)

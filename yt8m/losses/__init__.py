@@ -3,5 +3,15 @@
 from yt8m.losses import basic, cross_entropy, ranking  # noqa: F401 - they register their losses
 from yt8m.losses.base import BaseLoss
 from yt8m.losses.names import create, get, hyper_parameters, names, register
+from yt8m.losses.pairs import is_of_pairs, loss_of_pairs
 
-__all__ = ["BaseLoss", "create", "get", "hyper_parameters", "names", "register"]
+__all__ = [
+    "BaseLoss",
+    "create",
+    "get",
+    "hyper_parameters",
+    "is_of_pairs",
+    "loss_of_pairs",
+    "names",
+    "register",
+]
