@@ -39,10 +39,22 @@ class Synchrony:
         )
         return _Weighted(self, self._optimizer, tf.cast(examples, tf.float32) * self.counts)
 
-    def hook(self, is_chief: bool) -> tf.train.SessionRunHook:
-        """Starts the common steps in a new session; the chief's sums gradients up for all."""
-        # No tokens at the start: with some a replica could count twice in a step.
-        return self._optimizer.make_session_run_hook(is_chief, num_tokens=0)
+    def start(self, session: tf.Session, coord: tf.train.Coordinator, is_chief: bool) -> None:
+        """Starts the common steps in a new session; the chief's sums gradients up for all.
+
+        No tokens are given out at the start, as TensorFlow's own hook would: with some a replica could
+        count twice in a step.
+        """
+        common = self._optimizer
+        session.run(common.chief_init_op if is_chief else common.local_step_init_op)
+        if is_chief:
+            found = common.get_chief_queue_runner()
+            # Its last sum is never complete, and is cancelled when the session closes.
+            ended = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
+            quiet = tf.train.QueueRunner(
+                found.queue, found.enqueue_ops, found.close_op, found.cancel_op, ended
+            )
+            quiet.create_threads(session, coord, daemon=True, start=True)
 
     def read_examples(self, step_op: tf.Operation) -> None:
         """Makes `examples`, int64 scalar: those of the common step that `step_op` was part of."""
@@ -59,7 +71,7 @@ class Synchrony:
 class _Weighted:
     """What a replica gives to a common step: gradients times examples, and the examples."""
 
-    def __init__(self, synchrony: Synchrony, common: tf.train.Optimizer, weight: tf.Tensor) -> None:
+    def __init__(self, synchrony: Synchrony, common: Any, weight: tf.Tensor) -> None:
         self._synchrony, self._common, self._weight = synchrony, common, weight
 
     def apply_gradients(
@@ -73,6 +85,7 @@ class _Weighted:
         with tf.device(global_step.device):
             place = tf.get_variable(_EXAMPLES, [], tf.float32, trainable=False, collections=[_EXAMPLES])
         step_op = self._common.apply_gradients([*weighted, (self._weight, place)], global_step, name)
+        self._common.ready_for_local_init_op.mark_used()  # else it asks for that in the log: all is ready
         self._synchrony.read_examples(step_op)
         return step_op.op if hasattr(step_op, "op") else step_op
 

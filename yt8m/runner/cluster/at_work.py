@@ -32,11 +32,12 @@ class AtWork:
 
     def sync_hooks(self) -> list[Any]:
         """Those that common steps need; none where each replica steps by itself."""
-        from yt8m.runner.cluster.hooks import IdleHook
+        from yt8m.runner.cluster.hooks import CommonStepsHook, IdleHook
 
-        if self.replica.synchrony is None:
+        synchrony = self.replica.synchrony
+        if synchrony is None:
             return []
-        return [self.replica.synchrony.hook(self.cluster.is_chief), IdleHook(self.replica.synchrony)]
+        return [CommonStepsHook(synchrony, self.cluster.is_chief), IdleHook(synchrony)]
 
     @property
     def idle(self) -> Any:

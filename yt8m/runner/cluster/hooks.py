@@ -38,6 +38,17 @@ class BeatHook(tf.train.SessionRunHook):
         self._watchdog.beat()
 
 
+class CommonStepsHook(tf.train.SessionRunHook):
+    """Starts the common steps in each new session."""
+
+    def __init__(self, synchrony: Synchrony, is_chief: bool) -> None:
+        self._synchrony, self._is_chief = synchrony, is_chief
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """All variables have values by now."""
+        self._synchrony.start(session, coord, self._is_chief)
+
+
 class IdleHook(tf.train.SessionRunHook):
     """Lets a replica without data go on in common steps, with weight 0, until all replicas are without.
 
