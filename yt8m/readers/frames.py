@@ -56,12 +56,14 @@ class Frames:
 
         Args:
           at: int64 [R, count], indices into `values`.
-          valid: bool [R, count]; the rest is 0.
+          valid: bool [R, count], the first ones of each row; the rest is 0.
           count: frames of a row.
         """
         values = self._decode(_picked(self.values, tf.boolean_mask(at, valid)))
         shape = tf.stack([tf.shape(valid, out_type=tf.int64)[0], count, self.size])
-        return tf.ensure_shape(tf.scatter_nd(tf.where_v2(valid), values, shape), [None, count, self.size])
+        lengths = tf.math.count_nonzero(valid, axis=1)
+        rows = tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
+        return tf.ensure_shape(rows.to_tensor(shape=shape), [None, count, self.size])
 
     def _decode(self, values: tf.Tensor) -> tf.Tensor:
         if values.dtype == tf.string:
