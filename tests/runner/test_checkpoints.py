@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import pathlib
 import re
 import shutil
@@ -143,6 +144,26 @@ def test_a_first_save_that_was_cut_short_is_no_run(train: Callable, tmp_path: pa
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "model.ckpt-0.data-00000-of-00001").write_bytes(b"half")
     assert train(max_steps=2).global_step == 2
+
+
+@pytest.mark.promise("C1")
+def test_a_save_that_was_killed_before_its_index_is_removed_with_a_plain_line(
+    train: Callable, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, lines: Callable[[], list[str]]
+) -> None:
+    """It is no checkpoint that was damaged: nothing was lost but what no save had promised."""
+    run = tmp_path / "run"
+    train(max_steps=2, exact_resume=True)
+    for name in ("model.ckpt-3.data-00000-of-00001", "input-3.json", "input-3.index", "input-4.index"):
+        (run / name).write_bytes(b"whatever")
+    assert checkpoints.steps_in(str(run)) == [2, 0]
+    assert train(max_steps=5, exact_resume=True).global_step == 5
+    assert [line.partition(":")[0] for line in lines() if "not finished" in line] == [
+        "the save of step 3 was not finished",
+        "the save of step 4 was not finished",
+    ]
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
+    assert {path.name.partition(".")[0] for path in run.glob("input-*")} == {"input-0", "input-2", "input-5"}
+    assert saved(run) == [0, 2, 5]
 
 
 @pytest.mark.promise("C3")

@@ -20,12 +20,16 @@ _FILE = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-(\d+)\.(index|meta|json|d
 
 
 def sweep(model_dir: str) -> None:
-    """Removes what a save that was killed left half written, which nobody reads and which may be large."""
+    """Removes what a save that was killed has left, which nobody reads and which may be large."""
     if storage.is_remote(model_dir) or not storage.is_dir(model_dir):
         return  # what goes to a bucket is made elsewhere
     for name in storage.listdir(model_dir):
         if _UNFINISHED.fullmatch(name):
             _remove(model_dir, name, "what a killed save has left stays")
+    for step, names in files_of(model_dir).items():
+        if not _is_saved(names):
+            logging.info("the save of step %d was not finished: what it has left is removed", step)
+            _delete(model_dir, names)
 
 
 def path_of(model_dir: str, step: int, name: str = NAME) -> str:
@@ -50,11 +54,13 @@ def files_of(model_dir: str) -> dict[int, list[str]]:
 
 
 def steps_in(model_dir: str) -> list[int]:
-    """Steps of which some file of a checkpoint is there, newest first; whole or not."""
-    named = {
-        step for step, names in files_of(model_dir).items() if any(name.startswith(NAME) for name in names)
-    }
-    return sorted(named, reverse=True)
+    """Steps that were saved, newest first; some of their files may be damaged or gone."""
+    return sorted((step for step, names in files_of(model_dir).items() if _is_saved(names)), reverse=True)
+
+
+def _is_saved(names: Sequence[str]) -> bool:
+    """Whether these files are more than a save leaves that is killed before it comes to its index."""
+    return any(name.startswith(NAME) and name.endswith((".index", ".meta")) for name in names)
 
 
 def newest_readable(model_dir: str) -> str | None:
@@ -116,12 +122,7 @@ def pointed_to(model_dir: str) -> str | None:
 
 def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
     """Raises where a run was here; a first save that was cut short does not count as one."""
-    was_saved = storage.exists(storage.join(model_dir, STATE)) or any(
-        name.startswith(NAME) and name.endswith((".index", ".meta"))
-        for names in files_of(model_dir).values()
-        for name in names
-    )
-    if was_saved:
+    if storage.exists(storage.join(model_dir, STATE)) or steps_in(model_dir):
         what = "; ".join(damaged) or f"the file {STATE!r} names some, but they are gone"
         raise RunError(
             f"{model_dir} holds checkpoints of a run and none can be read: {what}. "
