@@ -49,6 +49,15 @@ def test_replaces_what_was_there(root: str) -> None:
     assert storage.read_bytes(path) == b"new"
 
 
+def test_whole_files_are_not_unfinished(root: str) -> None:
+    path = storage.join(root, "f")
+    storage.discard_unfinished(path)
+    put(path)
+    storage.discard_unfinished(path)
+    storage.discard_unfinished(storage.join(root, "no folder", "f"))
+    assert storage.listdir(root) == ["f"]
+
+
 def put_half(path: str, raised: type[BaseException]) -> None:
     with storage.write_atomic(path) as file:
         file.write(b"half")

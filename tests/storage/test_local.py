@@ -43,6 +43,11 @@ def test_a_process_killed_while_writing_leaves_nothing_under_the_name(tmp_path: 
     assert ended.returncode == -signal.SIGKILL
     assert not target.exists()
     assert storage.glob(f"{tmp_path}/*") == []  # the orphan is hidden from patterns
+    (tmp_path / ".out.csv.tmp").touch()
+    storage.discard_unfinished(tmp_path / "out")
+    assert len(storage.listdir(tmp_path)) == 2
+    storage.discard_unfinished(target)
+    assert storage.listdir(tmp_path) == [".out.csv.tmp"]  # that is another's
 
 
 def test_a_full_disk_is_named_and_cleaned_up(tmp_path: pathlib.Path) -> None:

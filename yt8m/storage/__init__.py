@@ -131,6 +131,14 @@ def write_atomic(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
         yield file
 
 
+def discard_unfinished(path: Path) -> None:
+    """Removes what processes that were killed in `write_atomic` have left beside `path`: nothing in buckets.
+
+    Whoever still writes there fails.
+    """
+    _store(os.fspath(path)).discard_unfinished(os.fspath(path))
+
+
 def append_line(path: Path, line: str) -> None:
     """Adds `line` and a line end to a UTF-8 file, which is made if need be.
 

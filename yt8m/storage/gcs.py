@@ -103,6 +103,9 @@ class GcsStore:
             wrapped.flush()
             gcs_transfer.upload(path, file, generation)
 
+    def discard_unfinished(self, path: str) -> None:
+        """An object is there when it is whole, and only then."""
+
     def append(self, path: str, data: bytes) -> None:
         before = b""
         with contextlib.suppress(NotFoundError), self.open_read(path) as file:

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import glob
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -58,8 +59,7 @@ class LocalStore:
             return
         folder, name = os.path.split(target)
         self.makedirs(folder)
-        # The leading dot keeps an orphan of a killed process out of every pattern.
-        beside = os.path.join(folder, f".{name[:100]}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+        beside = os.path.join(folder, f"{_hidden(name)}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
         with named("write", path):
             file = _open(beside, mode.replace("w", "x"))
         try:
@@ -71,6 +71,13 @@ class LocalStore:
             with contextlib.suppress(OSError):
                 os.unlink(beside)
             raise
+
+    def discard_unfinished(self, path: str) -> None:
+        folder, name = os.path.split(os.path.realpath(path))
+        form = re.compile(re.escape(_hidden(name)) + r"\.\d+\.[0-9a-f]{8}\.tmp")
+        with contextlib.suppress(NotFoundError), named("clean up beside", path):
+            for left in filter(form.fullmatch, os.listdir(folder)):
+                os.unlink(os.path.join(folder, left))
 
     def append(self, path: str, data: bytes) -> None:
         self.makedirs(os.path.dirname(os.path.abspath(path)))
@@ -125,6 +132,14 @@ class LocalStore:
             with contextlib.suppress(OSError):
                 os.unlink(path)
             os.close(descriptor)
+
+
+def _hidden(name: str) -> str:
+    """How the names of files begin that are to be renamed to `name`.
+
+    The dot keeps an orphan of a killed process out of every pattern.
+    """
+    return f".{name[:100]}"
 
 
 def _open(path: str, mode: str) -> IO[Any]:
