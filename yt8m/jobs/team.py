@@ -15,7 +15,7 @@ from typing import Any
 from absl import logging
 
 from yt8m.deploy.cluster import EVALUATOR, PS, ClusterConfig, from_environment
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
 from yt8m.runner.cluster import server
 from yt8m.runner.watchdog import Watchdog, answers, unreachable
@@ -23,7 +23,7 @@ from yt8m.runner.watchdog import Watchdog, answers, unreachable
 POLL_SECONDS = 0.5
 LAST_ORDER_SECONDS = 20.0
 CLOSE_SECONDS = 5.0
-_HELLO, _END = b"hello", ""
+_HELLO, _FAILED, _END = b"hello", b"failed", ""
 _CHIEF = f"/job:{server.WORKER_JOB}/task:0"
 
 
@@ -43,6 +43,8 @@ def has_no_part(cluster: ClusterConfig) -> bool:
 
 class Team:
     """A process' connection to the others; a context.
+
+    A worker that leaves it by an exception tells the chief of that.
 
     Args:
       cluster: all processes, and which this is.
@@ -71,13 +73,13 @@ class Team:
                 self._put(b"", _HELLO)
         return self
 
-    def __exit__(self, kind: Any, *unused: object) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, *unused: object) -> None:
         if self.cluster.is_chief:
             self._dismiss()
-        # Of a chief that is gone, close() waits for an answer without end.
-        closing = threading.Thread(target=self._session.close, name="close-session", daemon=True)
-        closing.start()
-        closing.join(CLOSE_SECONDS)
+        # Of a chief that is gone, both words and close() wait for an answer without end.
+        leaving = threading.Thread(target=self._leave, args=(error,), name="leave-team", daemon=True)
+        leaving.start()
+        leaving.join(CLOSE_SECONDS)
 
     def send(self, order: str) -> None:
         """The chief's: gives every worker the order; one that is not there yet gets it when it comes."""
@@ -89,7 +91,7 @@ class Team:
         """The chief's: what the workers made of the last order, in their order.
 
         Raises:
-          RunError: a worker is out of reach for the whole timeout; the text names it.
+          RunError: a worker has failed, or is out of reach for the whole timeout; the text names it.
         """
         found: dict[int, bytes] = {}
         last_seen = dict.fromkeys(range(1, len(self.cluster.replicas)), time.monotonic())
@@ -98,12 +100,16 @@ class Team:
                 self._check_reach(missing, last_seen)
                 time.sleep(POLL_SECONDS)
                 continue
-            replica, order, result = self._session.run(self._get)
+            number, order, result = self._session.run(self._get)
+            replica = int(number)
             if result == _HELLO:
-                self._known.add(int(replica))
-                self._give(int(replica))
+                self._known.add(replica)
+                self._give(replica)
+            elif order == _FAILED:
+                self._known.discard(replica)
+                raise RunError(f"{self._part_of(replica)} is missing: {result.decode()}")
             elif order.decode() == self._order:  # else of an order that was given up
-                found[int(replica)] = result
+                found[replica] = result
         return [found[replica] for replica in sorted(found)]
 
     def receive(self) -> str:
@@ -113,7 +119,7 @@ class Team:
           RunError: the chief is gone.
         """
         with self._watched() as watchdog:
-            while not self._session.run(self._orders_size):
+            while not self._session.run(self._left[self.cluster.replica]):
                 watchdog.beat()
                 time.sleep(POLL_SECONDS)
             self._order = self._session.run(self._next_order).decode()
@@ -136,9 +142,8 @@ class Team:
             self._text = tf.placeholder(tf.string, [])
             self._parts = [tf.placeholder(tf.string, []) for _ in range(3)]
             self._give_ops = [queue.enqueue(self._text) for queue in orders]
-            self._left = tf.add_n([queue.size() for queue in orders])
+            self._left = [queue.size() for queue in orders]
             self._next_order = orders[self.cluster.replica].dequeue()
-            self._orders_size = orders[self.cluster.replica].size()
             self._put_op, self._get, self._size = (
                 results.enqueue(self._parts),
                 results.dequeue(),
@@ -158,18 +163,31 @@ class Team:
                 last_seen[replica] = time.monotonic()
             elif time.monotonic() - last_seen[replica] > self._timeout:
                 raise RunError(
-                    f"the part of {self.cluster.replica_name(replica)}, {replica + 1} of "
-                    f"{len(self.cluster.replicas)}, is lost: it has not answered for {self._timeout:g} s "
-                    "(--stall_timeout). Nothing was written; start the whole job again."
+                    f"{self._part_of(replica)} is lost: it has not answered for {self._timeout:g} s "
+                    "(--stall_timeout). There is no result; start the whole job again."
                 )
+
+    def _part_of(self, replica: int) -> str:
+        count = len(self.cluster.replicas)
+        return f"the part of {self.cluster.replica_name(replica)}, {replica + 1} of {count},"
 
     def _dismiss(self) -> None:
         """Lets the workers end, and waits until they have heard."""
         self.send(_END)
         deadline = time.monotonic() + LAST_ORDER_SECONDS
-        while self._session.run(self._left) and time.monotonic() < deadline:
+        left = [self._left[replica] for replica in self._known]
+        while any(self._session.run(left)) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
         time.sleep(POLL_SECONDS)  # the last to hear still waits for the answer
+
+    def _leave(self, error: BaseException | None) -> None:
+        """Closes the session; a worker's last words go before."""
+        if error is not None and not self.cluster.is_chief:
+            is_worded = isinstance(error, UsageError | RunError)
+            words = str(error) if is_worded else f"{type(error).__name__}: {error}"
+            with contextlib.suppress(tf.errors.OpError):
+                self._put(_FAILED, words.encode())
+        self._session.close()
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[Watchdog]:

@@ -67,14 +67,15 @@ class _Leader:
 def _work(config: EvalConfig, others: team.Team) -> int:
     """A worker: evaluates its share of what the chief names, until that is done."""
     train_dir, run, parts = evaluation.prepare(config)
-    parts = _share(parts, others)
+    parts, status = _share(parts, others), 0
     while checkpoint := others.receive():
         outcome = evaluation.run_one(config, run, train_dir, checkpoint, parts)
         results: Any = outcome.results
-        message = outcome.message if outcome.exit_code else ""
+        status = outcome.exit_code
+        message = outcome.message if status else ""
         # Whoever may connect here may run any graph already; unpickling gives him nothing more.
         others.reply(pickle.dumps((message, results.get("evaluator"), results.get("examples", 0))))
-    return 0
+    return status
 
 
 def _share(parts: Workload, others: team.Team) -> Workload:

@@ -15,6 +15,7 @@ from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.jobs import inference, segment_parts, team
 from yt8m.runner import checkpoints
+from yt8m.runner.watchdog import answers
 
 _ORDER = "predict"
 
@@ -33,7 +34,10 @@ def infer(config: InferenceConfig) -> int:
     if team.has_no_part(cluster):
         return 0
     with team.Team(cluster, config.stall_timeout) as others:
-        return _lead(config, others) if cluster.is_chief else _work(config, others)
+        try:
+            return _lead(config, others) if cluster.is_chief else _work(config, others)
+        finally:
+            _clear(config, cluster)
 
 
 def _check(config: InferenceConfig) -> None:
@@ -49,8 +53,6 @@ def _lead(config: InferenceConfig, others: team.Team) -> int:
     replies = [_predict(config, cluster), *(json.loads(reply) for reply in others.collect())]
     for replica, reply in enumerate(replies):
         name = f"the part of {cluster.replica_name(replica)}"
-        if reply["error"]:
-            raise RunError(f"{name} is missing: {reply['error']}")
         if reply["step"] != replies[0]["step"]:
             raise RunError(
                 f"{name} is of step {reply['step']}, the chief's of {replies[0]['step']}: training went on "
@@ -68,11 +70,7 @@ def _lead(config: InferenceConfig, others: team.Team) -> int:
 def _work(config: InferenceConfig, others: team.Team) -> int:
     """A worker: its part, if the chief wants it."""
     while others.receive():
-        try:
-            reply = _predict(dataclasses.replace(config, output_model_tgz=""), others.cluster)
-        except (UsageError, RunError) as error:
-            others.reply(json.dumps({"error": str(error)}).encode())
-            raise
+        reply = _predict(dataclasses.replace(config, output_model_tgz=""), others.cluster)
         others.reply(json.dumps(reply).encode())
     return 0
 
@@ -81,7 +79,7 @@ def _predict(config: InferenceConfig, cluster: ClusterConfig) -> dict[str, objec
     """Writes this process' part; what the chief needs to know of it."""
     part, count = cluster.replica, len(cluster.replicas)
     files = _files(config.input_data_pattern, part, count)
-    path = f"{config.output_file}.part-{part:05d}-of-{count:05d}"
+    path = _path(config, part, count)
     newest = checkpoints.newest_readable(config.train_dir) if config.train_dir else None
     step = checkpoints.step_of(newest) if newest else -1
     if files:
@@ -96,7 +94,29 @@ def _predict(config: InferenceConfig, cluster: ClusterConfig) -> dict[str, objec
         logging.info("there are fewer files than processes: %s has none to predict for", cluster.name)
         with storage.write_atomic(path, "w"):
             pass
-    return {"error": "", "step": step, "path": path, "size": storage.size(path)}
+    return {"step": step, "path": path, "size": storage.size(path)}
+
+
+def _path(config: InferenceConfig, part: int, count: int) -> str:
+    return f"{config.output_file}.part-{part:05d}-of-{count:05d}"
+
+
+def _clear(config: InferenceConfig, cluster: ClusterConfig) -> None:
+    """Removes the parts that are still there because the job failed.
+
+    Each process its own, and the chief those of processes that are gone too: what these were just writing
+    is there under another name.
+    """
+    for part, address in enumerate(cluster.replicas):
+        path = _path(config, part, len(cluster.replicas))
+        is_own = part == cluster.replica
+        if is_own or (cluster.is_chief and not answers(address)):
+            try:
+                storage.discard_unfinished(path)
+                if storage.exists(path):
+                    storage.remove(path)
+            except RunError as error:
+                logging.warning("a part stays: %s", error)
 
 
 def _files(pattern: str, part: int, count: int) -> list[str]:
