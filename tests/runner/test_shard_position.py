@@ -84,7 +84,7 @@ def test_no_shard_is_read_twice_in_an_epoch(
     assert len(live(pattern, epochs=EPOCHS + 1)) == SHARDS * ROWS
 
 
-@pytest.mark.parametrize("changed", ["files", "seed", "garbage", "no file"])
+@pytest.mark.parametrize("changed", ["files", "moved", "seed", "garbage", "no file"])
 def test_a_position_that_means_nothing_now_is_not_taken(
     live: Callable,
     shards: pathlib.Path,
@@ -98,6 +98,9 @@ def test_a_position_that_means_nothing_now_is_not_taken(
         position.write_text("{")
     elif changed == "no file":
         position.unlink()
+    elif changed == "moved":
+        (tmp_path / "elsewhere").symlink_to(shards)
+        shards = tmp_path / "elsewhere"
     pattern = f"{shards}/[0-4]*" if changed == "files" else f"{shards}/*"
     ids = live(pattern, epochs=1, seed=int(changed == "seed"))
     assert len(ids) == len(set(ids)) == (5 if changed == "files" else SHARDS) * ROWS
