@@ -23,6 +23,7 @@ from yt8m.readers.patterns import matching
 from yt8m.readers.record_check import RecordCheck, find_damage
 from yt8m.readers.staged import StagedFiles, staging_for
 from yt8m.readers.tolerance import Tolerance
+from yt8m.readers.unconverted import unconverted
 from yt8m.types import Batch
 
 
@@ -167,6 +168,7 @@ class BatchQueue:
         """What beside the files decides the order of shards; None where they are not numbered."""
         return {"seed": self._seed} if self._shuffle else None
 
+    @unconverted
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
         """Batches of `batch_size` examples, the last one smaller.
 
@@ -181,14 +183,14 @@ class BatchQueue:
         records = self._in_order(tuning.some(files)).repeat(self.num_epochs)
         return self._batches(records, batch_size, self.reader.prepare_serialized_examples)
 
+    @unconverted
     def numbered_dataset(self, files: tf.Tensor, batch_size: int, begun: tf.Tensor) -> tf.data.Dataset:
         """Shuffled batches, each with int64 [B]: of each example its shard's number, or one read with it.
 
         The shards of a run are numbered from 0 in the order in which they are begun, epoch by epoch.
 
         Args:
-          files: string [F]; no file at all fails when the iterator is initialised.
-          batch_size: examples in a batch.
+          files, batch_size: as those of `dataset`.
           begun: int64 scalar, so many shards of that sequence are left out.
         """
         self._stage()
@@ -220,9 +222,7 @@ class BatchQueue:
         paths = self._staged.announced(tf.data.Dataset.from_tensor_slices(files))
         return self._own(paths.flat_map(self._all_of))
 
-    def _shuffled(
-        self, paths: tf.data.Dataset, numbers: tf.data.Dataset, epoch: tf.Tensor
-    ) -> tf.data.Dataset:
+    def _shuffled(self, paths: tf.data.Dataset, numbers: tf.data.Dataset, epoch: tf.Tensor) -> Any:
         """One epoch of pairs: a serialised record, the number of its shard."""
         paths = self._staged.announced(paths) if self._staged else paths
         records = tf.data.Dataset.zip((paths, numbers)).interleave(

@@ -45,8 +45,6 @@ def in_epochs(
         return read(paths, numbers, epoch)
 
     last = first + _EPOCHS_OF_NO_END if num_epochs is None else tf.constant(num_epochs, tf.int64)
-    # Unconverted, for AutoGraph would take half a second to find nothing to rewrite in all that it calls.
-    epoch_of = tf.autograph.experimental.do_not_convert(epoch_of)
     records = tf.data.Dataset.range(first, last).flat_map(epoch_of)
     return records.repeat() if num_epochs is None else records
 

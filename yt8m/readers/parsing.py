@@ -24,7 +24,6 @@ def parsed(
       calls: batches parsed side by side.
       has_segments: whether a record has any number of examples.
     """
-    parse = tf.autograph.experimental.do_not_convert(parse)
     if not has_segments:
         return records.batch(batch_size).map(parse, calls, deterministic=True)
     batches = records.batch(_RECORDS_PER_PARSE).map(parse, calls, deterministic=True)

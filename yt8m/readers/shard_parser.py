@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from yt8m.lazy import tf
+from yt8m.readers.unconverted import unconverted
 
 _RECORDS = 512  # parsed at once
 
@@ -49,12 +50,13 @@ class ShardParser:
             self._session.close()
             self._session = None
 
+    @unconverted
     def _open(self) -> tf.Session:
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             self._path = tf.placeholder(tf.string, [])
-            parse = tf.autograph.experimental.do_not_convert(self._reader.prepare_serialized_examples)
+            records = tf.data.TFRecordDataset(self._path).batch(_RECORDS)
             iterator = tf.data.make_initializable_iterator(
-                tf.data.TFRecordDataset(self._path).batch(_RECORDS).map(parse)
+                records.map(self._reader.prepare_serialized_examples)
             )
             batch = iterator.get_next()
             self._start = iterator.initializer
