@@ -31,8 +31,8 @@ _NOT_OURS = {
     "TPU_ML_PLATFORM_VERSION",
 }
 
-# What TensorFlow and multiprocessing make once for the whole process, and remove when it ends.
-_FILES_OF_THE_PROCESS = ("__autograph_generated_file",)
+# What TensorFlow and multiprocessing make once for the whole process; the bytecode of what AutoGraph generates.
+_FILES_OF_THE_PROCESS = ("__autograph_generated_file", "__pycache__")
 _PROCESSES_OF_THE_PROCESS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
 _sessions: weakref.WeakSet[Any] = weakref.WeakSet()

@@ -37,7 +37,7 @@ def test_every_published_name_holds_one_thing_of_a_step(mode: str) -> None:
         found = {name: tf.get_collection(name) for name in names}
         assert {name: len(items) for name, items in found.items()} == dict.fromkeys(names, 1)
         with tf.Session(config=deployment.session_config()) as session:
-            session.run(tf.global_variables_initializer())
+            session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
             session.run(ops.input.initializer, {ops.input.files: queue.files()})
             got = session.run({name: items[0] for name, items in found.items()})
     rows = 4 * deployment.num_clones
