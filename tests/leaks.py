@@ -31,7 +31,7 @@ _NOT_OURS = {
     "TPU_ML_PLATFORM_VERSION",
 }
 
-# What TensorFlow and multiprocessing make once for the whole process; the bytecode of what AutoGraph generates.
+# What TensorFlow and multiprocessing make once for the whole process, AutoGraph with its bytecode.
 _FILES_OF_THE_PROCESS = ("__autograph_generated_file", "__pycache__")
 _PROCESSES_OF_THE_PROCESS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
