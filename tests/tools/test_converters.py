@@ -142,6 +142,13 @@ def test_floats_are_kept_where_asked(tmp_path: pathlib.Path) -> None:
         (frame_record({}, {"RGB/feature/floats": [[float("nan")]]}), "not finite"),
         (frame_record({}, {"RGB/feature/floats": [[1.0]], "AUDIO/feature/floats": []}), "has no frame"),
     ],
+    ids=[
+        "no proto",
+        "other name",
+        "unequal frames",
+        "nan",
+        "no frame",
+    ],  # bytes of a proto have no fixed order
 )
 def test_a_bad_proto_is_named(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], content: bytes, words: str
