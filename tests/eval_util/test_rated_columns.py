@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from yt8m.eval_util.arrays import places_within
 from yt8m.eval_util.columns import rated_only, take_columns
 from yt8m.eval_util.perr import perr_of_rows
 from yt8m.eval_util.rated_columns import Pairs, columns_of_pairs
@@ -35,3 +36,7 @@ def test_a_score_that_is_nan_is_refused() -> None:
     one = np.ones(1, np.int64)
     with pytest.raises(ValueError, match="NaN"):
         columns_of_pairs(Pairs(one, one, np.full(1, np.nan, np.float32), one > 0), 2, 3)
+
+
+def test_places_begin_anew_in_each_row() -> None:
+    np.testing.assert_array_equal(places_within(np.array([2, 0, 3])), [0, 1, 0, 1, 2])

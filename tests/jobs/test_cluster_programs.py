@@ -134,6 +134,13 @@ def test_segments_are_ranked_as_by_one_process(
     assert not list(tmp_path.glob("*.part-*"))
 
 
+def words_of(program: str, data: pathlib.Path, run: pathlib.Path, output: pathlib.Path) -> list[str]:
+    """The flags of one evaluation, or of one inference into `output`."""
+    if program == "eval":
+        return [f"--train_dir={run}", f"--eval_data_pattern={data}/test*", "--run_once"]
+    return [f"--train_dir={run}", f"--input_data_pattern={data}/test*", f"--output_file={output}"]
+
+
 def test_a_lost_part_is_named(
     data: pathlib.Path, run: pathlib.Path, tmp_path: pathlib.Path, processes: Callable[..., Cluster]
 ) -> None:
@@ -155,9 +162,8 @@ def test_the_chief_says_why_a_worker_failed(
     processes: Callable[..., Cluster],
 ) -> None:
     """Long before it would have given the worker up."""
-    read = f"--{'eval' if program == 'eval' else 'input'}_data_pattern={data}/test*"
-    flags = ["--run_once"] if program == "eval" else [f"--output_file={tmp_path}/out.csv"]
-    made = processes(program, f"--train_dir={run}", read, *flags, "--stall_timeout=100000", workers=1)
+    words = words_of(program, data, run, tmp_path / "out.csv")
+    made = processes(program, *words, "--stall_timeout=100000", workers=1)
     chief, worker = made.start("chief"), made.start("worker", 0, "--num_classes=7")
     assert worker.end() == chief.end() == 1
     assert re.search(r"error: .*worker 0 \(.*\).* (failed|is missing): .*is not of this model", chief.log())
@@ -173,9 +179,8 @@ def test_a_worker_whose_chief_is_killed_ends(
     processes: Callable[..., Cluster],
 ) -> None:
     """The chief is through with its own part and waits for the worker's, which has just begun."""
-    read = f"--{'eval' if program == 'eval' else 'input'}_data_pattern={data}/test*"
-    flags = ["--run_once"] if program == "eval" else [f"--output_file={tmp_path}/out.csv"]
-    made = processes(program, f"--train_dir={run}", read, *flags, "--stall_timeout=20", workers=1)
+    words = words_of(program, data, run, tmp_path / "out.csv")
+    made = processes(program, *words, "--stall_timeout=20", workers=1)
     chief = made.start("chief")
     chief.wait_for("examples processed|examples_processed")
     worker = made.start("worker")

@@ -51,3 +51,8 @@ def positive_int(value: object, name: str) -> None:
     """Raises ValueError unless `value` is an integer above 0."""
     if not isinstance(value, (int, np.integer)) or value <= 0:
         raise ValueError(f"{name} must be a positive integer; it is {value!r}")
+
+
+def places_within(counts: Ints64) -> Ints64:
+    """int64 [sum of counts]: 0, 1, ... anew for each row, of rows with `counts` entries side by side."""
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

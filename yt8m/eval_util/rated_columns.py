@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64
+from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints64, places_within
 from yt8m.eval_util.columns import Columns, take_columns
 from yt8m.eval_util.perr import perr_of_rows
 
@@ -34,7 +34,7 @@ def columns_of_pairs(pairs: Pairs, k: int, num_class: int) -> tuple[Columns, Flo
       ValueError: a score is NaN.
     """
     rows = np.repeat(np.arange(len(pairs.counts)), pairs.counts)
-    places = np.arange(len(rows)) - np.repeat(np.cumsum(pairs.counts) - pairs.counts, pairs.counts)
+    places = places_within(pairs.counts)
     shape = len(pairs.counts), max(k, int(pairs.counts.max(initial=0)))
     scores, hits = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.bool_)
     classes = np.zeros(shape, np.int32)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from yt8m.eval_util.arrays import Bools, Floats32, Ints32, Ints64, Keys, refuse_nan
+from yt8m.eval_util.arrays import Bools, Floats32, Ints32, Ints64, Keys, places_within, refuse_nan
 from yt8m.eval_util.sort_keys import best_first
 
 # Scores are ranked in chunks of so many, which stay in a core's cache.
@@ -60,9 +60,8 @@ def _keys(scores: Floats32, k: int) -> Keys:
         return _key(scores, np.arange(num_classes))
     rows, classes = np.divmod(flat, num_classes)
     counts = np.bincount(rows, minlength=len(scores))
-    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     keys = np.full((len(scores), counts.max()), np.iinfo(np.uint64).max, np.uint64)
-    keys[rows, places] = _key(scores.ravel()[flat], classes)
+    keys[rows, places_within(counts)] = _key(scores.ravel()[flat], classes)
     return keys
 
 
