@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 from golden_data import golden
@@ -12,6 +14,7 @@ from yt8m import eval as evaluation
 from yt8m import train
 from yt8m.lazy import tf
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 FEATURES = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", "--num_classes=10"]
 
 
@@ -34,6 +37,19 @@ def train_words(folder: pathlib.Path, *more: str) -> list[str]:
 
 def run(folder: pathlib.Path, *more: str) -> int:
     return train.main(train_words(folder, *more))
+
+
+def kill_in_the_middle(words: list[str], line: str) -> None:
+    """Runs train.py until it has logged `line`, and kills it with SIGKILL."""
+    process = subprocess.Popen(
+        [sys.executable, "train.py", *words], stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    try:
+        assert any(line in said for said in process.stderr)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == -9
 
 
 def evaluate(folder: pathlib.Path, *more: str) -> dict:

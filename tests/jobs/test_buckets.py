@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from golden_data import golden
-from jobs.small_run import losses, run, train_words, weights
+from jobs.small_run import kill_in_the_middle, losses, run, train_words, weights
 
 from yt8m import eval as evaluation
 from yt8m import export, inference, record_reader, storage
@@ -18,7 +16,6 @@ from yt8m.graph.saved_model import SavedModel
 from yt8m.records import framed
 from yt8m.storage import copies
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS = 30
 SAVING = ("--save_checkpoint_steps=3", "--keep_checkpoints=2", f"--max_steps={STEPS}")
 
@@ -37,19 +34,6 @@ def data(bucket: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -
             with storage.write_atomic(f"{folder}/data/{name}.tfrecord") as file:
                 file.write(content)
     return f"{bucket}/data"
-
-
-def kill_in_the_middle(words: list[str], line: str) -> None:
-    """Runs train.py until it has logged `line`, and kills it with SIGKILL."""
-    process = subprocess.Popen(
-        [sys.executable, "train.py", *words], stderr=subprocess.PIPE, text=True, cwd=ROOT
-    )
-    try:
-        assert any(line in said for said in process.stderr)
-    finally:
-        process.kill()
-        process.communicate()
-    assert process.returncode == -9
 
 
 def test_all_that_is_done_with_a_run_is_done_in_a_bucket(

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import pathlib
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from golden_data import golden
 from gs_proxy import Fault, Proxy, running_proxy
-from jobs.small_run import run
+from jobs.small_run import kill_in_the_middle, run, train_words, weights
 
-from yt8m import average_checkpoints, export, inference, storage
+from yt8m import average_checkpoints, export, inference, record_reader, storage
+from yt8m.records import framed
 from yt8m.runner import checkpoints
+from yt8m.storage import copies
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -59,6 +64,64 @@ def test_a_checkpoint_that_cannot_be_sent_ends_the_run_and_is_kept(
     assert run(folder, *words(data)) == 0
     assert checkpoints.pointed_to(folder) == f"{folder}/model.ckpt-12"
     assert not any(fault.times for fault in proxy.faults)
+
+
+@pytest.mark.promise("C1")
+def test_a_run_that_was_killed_while_it_sent_a_checkpoint_goes_on_without_alarm(
+    data: str, proxy: Proxy, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Wherever it was killed: what was sent is a checkpoint, or is removed as the rest of a save."""
+    folder = f"{data}/run"
+    assert run(folder, *words(data, "--max_steps=3")) == 0
+    state = storage.read_text(f"{folder}/checkpoint")
+    sent: list[str] = []
+    proxy.faults = [
+        Fault("POST", f"model.ckpt-6.{end}", before=functools.partial(sent.append, end))
+        for end in ("data-00000-of-00001", "index", "meta")
+    ]
+    assert run(folder, *words(data, "--max_steps=6")) == 0
+    assert [end[:4] for end in sent] == ["data", "inde", "meta"]
+    proxy.faults = []
+    for kept in (2, 1):
+        with storage.write_atomic(f"{folder}/checkpoint", "w") as file:
+            file.write(state)
+        for end in sent[kept:]:
+            if storage.exists(f"{folder}/model.ckpt-6.{end}"):
+                storage.remove(f"{folder}/model.ckpt-6.{end}")
+        capfd.readouterr()
+        assert run(folder, *words(data, f"--max_steps={9 - kept}")) == 0
+        told = capfd.readouterr().err
+        assert "DAMAGED" not in told
+        assert ("the save of step 6 was not finished: what it has left is removed" in told) == (kept == 1)
+        assert checkpoints.steps_in(folder)[0] == 9 - kept
+
+
+@pytest.mark.promise("C1")
+def test_a_run_on_shards_of_a_bucket_reads_none_twice_when_killed(
+    data: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The steps behind the kill are those of a local run that was ended at the same checkpoint."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    records = list(record_reader.read_shard(str(golden("checkpoint_logistic/train.tfrecord"))))
+    for shard in range(9):
+        for folder in (f"{tmp_path}/shards", f"{data}/shards"):
+            with storage.write_atomic(f"{folder}/train{shard}.tfrecord") as file:
+                file.write(b"".join(map(framed, records[shard::9])))
+    usual = ["--exact_resume=False", "--save_checkpoint_steps=2", "--batch_size=4"]
+    usual += ["--num_readers=1", "--shuffle_buffer=8"]
+    there = [*usual, f"--train_data_pattern={data}/shards/*.tfrecord"]
+    here = [*usual, f"--train_data_pattern={tmp_path}/shards/*.tfrecord"]
+    kill_in_the_middle(train_words(f"{data}/run", *there, "--max_steps=60"), f"saved {data}/run/model.ckpt-6")
+    step = checkpoints.step_of(checkpoints.newest_readable(f"{data}/run"))
+    begun = json.loads(storage.read_text(f"{data}/run/input-{step}.json"))["begun"]
+    assert begun > 1
+    assert run(f"{data}/run", *there, "--max_steps=60") == 0
+    assert run(tmp_path / "run", *here, f"--max_steps={step}") == 0
+    assert json.loads((tmp_path / f"run/input-{step}.json").read_text())["begun"] == begun
+    assert run(tmp_path / "run", *here, "--max_steps=60") == 0
+    found = copies.copy_of(f"{data}/run/model.ckpt-60")
+    for name, value in weights(tmp_path / "run", 60).items():
+        np.testing.assert_array_equal(weights(pathlib.Path(found).parent, 60)[name], value, err_msg=name)
 
 
 def test_damaged_checkpoints_in_a_bucket_are_passed_over(data: str, proxy: Proxy) -> None:

@@ -21,8 +21,8 @@ _FILE = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-(\d+)\.(index|meta|json|d
 
 def sweep(model_dir: str) -> None:
     """Removes what a save that was killed has left, which nobody reads and which may be large."""
-    if storage.is_remote(model_dir) or not storage.is_dir(model_dir):
-        return  # what goes to a bucket is made elsewhere
+    if not storage.is_dir(model_dir):
+        return
     for name in storage.listdir(model_dir):
         if _UNFINISHED.fullmatch(name):
             _remove(model_dir, name, "what a killed save has left stays")

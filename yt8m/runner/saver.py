@@ -90,11 +90,10 @@ class RunSaver:
         logging.info("saved %s", checkpoints.path_of(self._model_dir, step))
 
     def _send(self, folder: str, step: int) -> None:
-        """Sends what was made for a bucket; the index, by which a checkpoint is known, comes last."""
-        order = sorted(
-            checkpoints.files_of(folder)[step],
-            key=lambda name: (name.startswith(checkpoints.NAME), name.endswith(".index")),
-        )
+        """Sends what was made for a bucket: the index, by which a checkpoint is known, behind what it cannot
+        be read without, and the meta-graph, which can be built anew, behind the index.
+        """
+        order = sorted(checkpoints.files_of(folder)[step], key=_sending_order)
         files = [os.path.join(folder, name) for name in order]
         try:
             sending.refuse_lost_lock(self._model_dir)
@@ -182,6 +181,10 @@ class Position:
         except (tf.errors.OpError, RunError, ValueError, KeyError, TypeError) as error:
             return first_line(error)
         return ""
+
+
+def _sending_order(name: str) -> tuple[bool, bool, bool]:
+    return name.startswith(checkpoints.NAME), name.endswith(".meta"), name.endswith(".index")
 
 
 def _check_finite(session: tf.Session) -> None:
