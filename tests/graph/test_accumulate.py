@@ -138,3 +138,30 @@ def test_a_cluster_is_refused() -> None:
     config = dataclasses.replace(CONFIG, accumulate_steps=2)
     with tf.Graph().as_default(), pytest.raises(UsageError, match="accumulate_steps=2 is for one machine"):
         graph.build(Run._inputter([4], 1), Linear(), deployment, config)
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_the_step_is_counted_after_it_was_read_for_the_rate(accumulate: int) -> None:
+    """Nothing but an edge of the graph keeps the one from coming before the other, once in a while."""
+    run = Run([4], accumulate)
+    counts = [
+        op
+        for op in run.graph.get_operations()
+        if op.type == "AssignAddVariableOp" and "global_step" in op.inputs[0].op.name
+    ]
+    assert len(counts) == 1
+    assert "step_at_start" in _names_before(counts[0])
+    run.session.close()
+
+
+def _names_before(op: Any) -> set[str]:
+    """All ops that must have run before `op` does."""
+    found: set[str] = set()
+    todo = [op]
+    while todo:
+        now = todo.pop()
+        for before in (*(tensor.op for tensor in now.inputs), *now.control_inputs):
+            if before.name not in found:
+                found.add(before.name)
+                todo.append(before)
+    return found

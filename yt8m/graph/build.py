@@ -62,7 +62,8 @@ def build(
     )
     replicas = synchrony.replicas if synchrony is not None else 1
     rate = learning_rate(optimizer, start, inputter.batch_size * deployment.num_clones * replicas)
-    with tf.device(deployment.optimizer_device()):
+    # The rate is taken before the step is counted: accumulation counts before it steps.
+    with tf.device(deployment.optimizer_device()), tf.control_dependencies([rate]):
         applied = _apply(towers, rate, optimizer, global_step, synchrony)
     with tf.control_dependencies([applied.train_op]):
         step = tf.identity(global_step.read_value(), name="step_after_train_op")
