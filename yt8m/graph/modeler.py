@@ -8,6 +8,7 @@ from typing import Any
 from yt8m import losses
 from yt8m.eval_util.video_sample import VideoSample
 from yt8m.graph.columns import best_on_host, columns_on_host, scored_columns
+from yt8m.graph.mean_frames import is_meant_for, mean_of_unit_frames, takes_mean
 from yt8m.graph.narrowed import narrowed
 from yt8m.graph.ops import PredictOps, Report
 from yt8m.graph.protocols import Modeler
@@ -56,9 +57,15 @@ class VideoModeler(Modeler):
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """The model on the dequantised, joined and transformed features, and its label loss."""
-        ready = transformed(self._transform_name(), batch, self.feature_sizes)
-        output = self._model(ready, batch.num_frames, batch.labels, is_training)
+        output = self._model(*self._ready(batch), batch.labels, is_training)
         return self._with_label_loss(output, batch, is_training)
+
+    def _ready(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor | None]:
+        """What the model is given of a batch: the transformed features, and how many frames are real."""
+        name = self._transform_name()
+        if name == "l2_normalize" and takes_mean(self.model) and is_meant_for(batch):
+            return mean_of_unit_frames(batch), None
+        return transformed(name, batch, self.feature_sizes), batch.num_frames
 
     def predict(self, batch: Batch) -> PredictOps:
         """Predictions with the float feed points that the published graphs have."""

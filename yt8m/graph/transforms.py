@@ -19,6 +19,7 @@ _VISUAL = 1024  # the width of the rgb features, whose PCA was whitened
 _BYTE_STEP = 4.0 / 255.0
 _BYTE_OFFSET = (4.0 / 512.0 - 2.0) / _BYTE_STEP
 _LEAST_NORM = 1e-6  # as in tf.nn.l2_normalize
+LEAST_BYTES_NORM = _LEAST_NORM / _BYTE_STEP  # of `shifted` bytes
 
 
 def transform(name: str, raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Tensor:
@@ -46,6 +47,11 @@ def transformed(name: str, batch: Batch, feature_sizes: tuple[int, ...]) -> tf.T
     return transform(name, join_features(batch), feature_sizes)
 
 
+def shifted(codes: tf.Tensor) -> tf.Tensor:
+    """float32, what bytes stand for but for the width of a step, on which no unit vector depends."""
+    return tf.cast(codes, tf.float32) + _BYTE_OFFSET
+
+
 def _unit_frames(batch: Batch) -> tf.Tensor:
     """float32 [B, T, D]: each frame divided by its length, 0 past num_frames.
 
@@ -53,8 +59,7 @@ def _unit_frames(batch: Batch) -> tf.Tensor:
     vector does not depend on its scale, so bytes are shifted but not scaled; the mask goes into the factor.
     """
     if all(feature.dtype == tf.uint8 for feature in batch.features):
-        frames = tf.cast(tf.concat(batch.features, -1), tf.float32) + _BYTE_OFFSET
-        least = _LEAST_NORM / _BYTE_STEP
+        frames, least = shifted(tf.concat(batch.features, -1)), LEAST_BYTES_NORM
     else:
         frames, least = join_features(batch), _LEAST_NORM
     norms = tf.raw_ops.EuclideanNorm(input=frames, axis=[-1], keep_dims=True)

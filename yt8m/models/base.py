@@ -23,10 +23,14 @@ class BaseModel:
       level: "video" takes float32 [B, D], "frame" takes [B, T, D] and `num_frames`.
       input_transform: what is done to the dequantised input before the model sees it:
         "l2_normalize" (over the last axis), "reverse_whitening" or "raw".
+      takes_mean: whether the model looks at nothing but the mean of its frames, so that it may be given that
+        as the only one, which is cheaper to make. It belongs beside `forward` and counts for no class that
+        writes another.
     """
 
     level: ClassVar[str] = "video"
     input_transform: ClassVar[str] = "l2_normalize"
+    takes_mean: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         options.check(self)

@@ -22,6 +22,7 @@ class FrameLevelLogisticModel(BaseModel):
     """The mean of the real frames, then p = sigmoid(W x + b)."""
 
     level: ClassVar[str] = "frame"
+    takes_mean: ClassVar[bool] = True
 
     l2_penalty: float = option(1e-8, "weight of the squared weights in the regularisation loss", minimum=0)
 
