@@ -54,3 +54,19 @@ def test_flags_override_the_choice_which_is_told_and_the_stream_stays(
     found = ids(chosen)
     assert ids(given) == found
     assert sorted(one for batch in found for one in batch).count(b"2.8") == 2
+
+
+@pytest.mark.parametrize(("cores", "usual", "for_segments"), [(1, 1, 1), (2, 1, 2), (6, 3, 6), (64, 4, 8)])
+def test_all_cores_parse_where_segments_are_evaluated(
+    cores: int, usual: int, for_segments: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "cores", lambda: cores)
+    frames = DataConfig(data_pattern="*", feature_names=("rgb",), feature_sizes=(4,), frame_features=True)
+    segments = dataclasses.replace(frames, segment_labels=True)
+    for data, mode, expected in (
+        (segments, "eval", for_segments),
+        (segments, "train", usual),
+        (frames, "eval", usual),
+        (dataclasses.replace(segments, parse_threads=3), "eval", 3),
+    ):
+        assert BatchQueue.for_config(data, mode).threads.parse_calls == expected

@@ -94,7 +94,7 @@ class BatchQueue:
         self._cache_folder = cache
         self._cache: ShardCache | None = None
         self._part, self._parts = 0, 1
-        self.threads = tuning.Threads()
+        self.threads = tuning.threads_for(reader, shuffle)
         self.records: int | None = None
         self.expected_records: int | None = None
         self._check = RecordCheck(reader)
@@ -123,7 +123,7 @@ class BatchQueue:
             max_bad_records=data.max_bad_records,
             cache=data.cache if training else "",
         )
-        queue.threads = tuning.Threads(data.parse_threads, data.prefetch)
+        queue.threads = tuning.threads_for(reader, training, data.parse_threads, data.prefetch)
         return queue
 
     def files(self) -> list[str]:

@@ -76,6 +76,17 @@ class Threads:
         )
 
 
+def threads_for(reader: Any, shuffle: bool, parse: int | None = None, ahead: int | None = None) -> Threads:
+    """The threads for records of `reader`; `parse` and `ahead` are what the user wants.
+
+    An evaluation of rated segments parses whole videos for a few frames of each, beside which its step is
+    nothing: all cores may parse, up to 8. Segments are small, so that the batches in work are too.
+    """
+    if not shuffle and getattr(reader, "segment_labels", False):
+        parse = parse or min(8, cores())
+    return Threads(parse, ahead)
+
+
 def options() -> Any:
     """All numbers are set, so the tuner's thread would only cost time."""
     chosen = tf.data.Options()
