@@ -98,7 +98,7 @@ def reports_of(
         batch = Batch(tf.fill([rows], "v"), (), tf.ones([rows], tf.int32), tf.constant(labels), rated)
         given = modeler.reports(batch, ModelOutput(tf.constant(predictions, tf.float32)), mode)
         assert "label_counts" not in given or given["label_counts"].reduction is Reduction.SUM
-        return session.run({name: report.tensor for name, report in given.items()})
+        return modeler.completed(session.run({name: report.tensor for name, report in given.items()}))
 
 
 @pytest.mark.parametrize("mode", ["train", "eval"])

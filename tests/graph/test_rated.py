@@ -62,7 +62,7 @@ def test_figures_are_those_of_all_scores(
         eval_util.EvaluationMetrics(CLASSES, 4),
         RatedPairs(CLASSES),
     )
-    evaluator.accumulate(fetched, mean_loss)
+    evaluator.accumulate(modeler.completed(fetched), mean_loss)
     dense.accumulate(all_scores, labels, all_loss, label_weights=weights)
     pairs.accumulate(np.where(weights > 0, all_scores, -np.inf), labels)
     found, expected = evaluator.get(), dense.get()

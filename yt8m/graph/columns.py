@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from yt8m.eval_util.columns import take_columns
 from yt8m.eval_util.perr import perr_of_rows
-from yt8m.eval_util.top_k import top_k as best_classes
 from yt8m.graph.ops import Reduction, Report
 from yt8m.lazy import tf
 
@@ -46,33 +43,13 @@ def _equal_recall_precision(values: tf.Tensor, hits: tf.Tensor, num_labels: tf.T
     return tf.div_no_nan(found, num_labels)
 
 
-def columns_on_host(scores: tf.Tensor, positives: tf.Tensor, top_k: int) -> dict[str, Report]:
-    """The reports of `scored_columns` by NumPy: on a CPU a third of the work, on one core beside the loss.
-
-    A graph with them is not to be saved, for it holds a Python function.
+def columns_on_host(scores: Any, positives: Any, top_k: int) -> dict[str, Any]:
+    """The values of `scored_columns`' reports by NumPy, on a CPU a third of the work.
 
     Args:
       scores: float32 [B, C].
       positives: bool [B, C].
       top_k: columns kept, at most C.
     """
-
-    def columns(scores: Any, positives: Any) -> tuple[Any, ...]:
-        taken = take_columns(scores, positives, top_k)
-        return *taken, perr_of_rows(scores, positives, taken).astype(np.float32)
-
-    types = (tf.float32, tf.int32, tf.bool, tf.int64, tf.int64, tf.float32)
-    names = ("scores", "classes", "hits", "num_labels", "label_counts", "perr")
-    found = tf.numpy_function(columns, [scores, positives], types, stateful=False)
-    reports = {name: Report(tensor) for name, tensor in zip(names, found, strict=True)}
-    return reports | {"label_counts": Report(reports["label_counts"].tensor, Reduction.SUM)}
-
-
-def best_on_host(scores: tf.Tensor, top_k: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """`tf.nn.top_k` by NumPy, for graphs that are not saved: float32 [B, top_k] and int32 [B, top_k]."""
-
-    def best(scores: Any) -> tuple[Any, ...]:
-        return best_classes(scores, top_k)
-
-    values, classes = tf.numpy_function(best, [scores], (tf.float32, tf.int32), stateful=False)
-    return values, classes
+    taken = take_columns(scores, positives, top_k)
+    return {**taken._asdict(), "perr": perr_of_rows(scores, positives, taken)}

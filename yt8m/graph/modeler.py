@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from yt8m import losses
+from yt8m.eval_util.top_k import top_k as best_classes
 from yt8m.eval_util.video_sample import VideoSample
-from yt8m.graph.columns import best_on_host, columns_on_host, scored_columns
+from yt8m.graph.columns import columns_on_host, scored_columns
 from yt8m.graph.mean_frames import is_meant_for, mean_of_unit_frames, takes_mean
 from yt8m.graph.narrowed import narrowed
 from yt8m.graph.ops import PredictOps, Report
@@ -89,8 +93,8 @@ class VideoModeler(Modeler):
     def reports(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
         """The top columns of the scores and their labels; in inference the ids instead of labels.
 
-        Training on a CPU, whose graph is saved and so holds no Python function, gives all scores and labels.
-        Evaluation on rated pairs gets those, and the rest only where videos are kept.
+        On a CPU all scores and labels, of which `completed` takes the columns. Evaluation on rated pairs gets
+        those, and the rest only where videos are kept.
         """
         if mode == "infer":
             return self._predicted(batch, output)
@@ -103,8 +107,9 @@ class VideoModeler(Modeler):
         if self.listed_classes:
             listed = narrowed(output.predictions, tf.constant(self.listed_classes))
             return {"video_ids": Report(batch.video_ids), "class_scores": Report(listed)}
-        best = tf.nn.top_k if _is_on_gpu(output.predictions) else best_on_host
-        values, classes = best(output.predictions, self.top_k)
+        if not _is_on_gpu(output.predictions):
+            return {"video_ids": Report(batch.video_ids), "all_scores": Report(output.predictions)}
+        values, classes = tf.nn.top_k(output.predictions, self.top_k)
         return {"video_ids": Report(batch.video_ids), "scores": Report(values), "classes": Report(classes)}
 
     def _scored(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
@@ -115,15 +120,22 @@ class VideoModeler(Modeler):
             rated = batch.label_weights > 0
             scores = tf.where_v2(rated, scores, tf.fill([], float("-inf")))
             positives &= rated
-        if mode == "train" and not _is_on_gpu(scores):
-            return {"all_scores": Report(scores), "positives": Report(positives)}
         if not _is_on_gpu(scores):
-            reports = columns_on_host(scores, positives, self.top_k)
+            reports = {"all_scores": Report(scores), "positives": Report(positives)}
         else:
             reports = scored_columns(scores, tf.cast(positives, tf.float32), self.top_k)
         if mode == "eval" and self.keeps_videos:
             reports |= {"video_ids": Report(batch.video_ids), "labels": Report(positives)}
         return reports
+
+    def completed(self, reports: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """The best columns in place of all scores: NumPy takes a third of the time of TensorFlow's own op."""
+        if "all_scores" not in reports:
+            return reports
+        rest = {name: value for name, value in reports.items() if name not in ("all_scores", "positives")}
+        if "positives" in reports:
+            return rest | columns_on_host(reports["all_scores"], reports["positives"], self.top_k)
+        return rest | best_classes(reports["all_scores"], self.top_k)._asdict()
 
     def evaluator(self) -> VideoEvaluator:
         """Hit@1, PERR, GAP and mAP from the reports."""

@@ -83,6 +83,13 @@ class Modeler(abc.ABC):
         """What this share offers to callbacks; `mode` is train, eval or infer."""
         return {}
 
+    def completed(self, reports: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """The fetched reports of a step as the evaluator and the consumers of inference take them.
+
+        Called on the host, in evaluation and inference while the next step runs.
+        """
+        return reports
+
     def evaluator(self) -> Evaluator:
         """A fresh evaluator for the reports of this modeler."""
         return MeanLoss()

@@ -35,8 +35,6 @@ class VideoEvaluator:
         return {"Hit@1": figures["hit_at_one"], "PERR": figures["perr"], "GAP": figures["gap"]}
 
     def _accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
-        if "all_scores" in reports:
-            return self.metrics.accumulate(reports["all_scores"], reports["positives"], loss)
         if "pair_scores" not in reports:
             names = ("scores", "classes", "hits", "num_labels", "label_counts", "perr")
             return self.metrics.accumulate_top_k(**{name: reports[name] for name in names}, loss=loss)

@@ -34,8 +34,8 @@ class CrossEntropyLoss(ClassLoss):
         labels = tf.convert_to_tensor(labels)
         if not self._has_one_term(labels):
             return super().calculate_loss(predictions, labels, label_weights)
-        right = tf.where_v2(labels, predictions, 1.0 - predictions)
-        return _summed(-tf.math.log(right + EPSILON), label_weights)
+        right = tf.where(labels, predictions, 1.0 - predictions)
+        return -_summed(tf.math.log(right + EPSILON), label_weights)
 
     def calculate_loss_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
@@ -44,7 +44,7 @@ class CrossEntropyLoss(ClassLoss):
         labels = tf.convert_to_tensor(labels)
         if not self._has_one_term(labels):
             return super().calculate_loss_from_logits(logits, labels, label_weights)
-        return _summed(tf.nn.softplus(tf.where_v2(labels, -logits, logits)), label_weights)
+        return _summed(tf.nn.softplus(tf.where(labels, -logits, logits)), label_weights)
 
     def _has_one_term(self, labels: tf.Tensor) -> bool:
         return labels.dtype == tf.bool and type(self) is CrossEntropyLoss

@@ -25,5 +25,6 @@ class TrainAccuracy(Callback):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Puts the figures of this batch alone into the line."""
         if run_values.results is not None:
-            self.context.line.values.figures.update(self._evaluator.accumulate(run_values.results, None))
+            reports = self.context.modeler.completed(run_values.results)
+            self.context.line.values.figures.update(self._evaluator.accumulate(reports, None))
             self._evaluator.clear()
