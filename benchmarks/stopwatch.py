@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.measure import Clock, Measured, Sample
 from yt8m.runner import Callback, Context
+
+# What is done behind a step (ranking, writing) ends before a floor begins.
+_BEHIND = 0.1
 
 # After the start, and after each floor: batches that were made meanwhile would count as free.
 _WARM_STEPS = 5
@@ -44,6 +48,7 @@ class Stopwatch(Callback):
 
     def _take_floor(self) -> None:
         if self._floor:
+            time.sleep(_BEHIND)
             self._into.floors.append(self._floor())
         self._done, self._clock = 0, None
 

@@ -52,7 +52,7 @@ def test_a_checkpoint_that_cannot_be_sent_ends_the_run_and_is_kept(
     data: str, proxy: Proxy, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = f"{data}/run"
-    proxy.faults = [Fault("POST", "model.ckpt-6.meta", status=403)]
+    proxy.faults = [Fault("POST", "model.ckpt-6.index", status=403)]
     assert run(folder, *words(data)) == 1
     assert "its files are kept in" in capsys.readouterr().err
     (kept,) = (tmp_path / "cache/yt8m/unsent").iterdir()
@@ -64,6 +64,21 @@ def test_a_checkpoint_that_cannot_be_sent_ends_the_run_and_is_kept(
     assert run(folder, *words(data)) == 0
     assert checkpoints.pointed_to(folder) == f"{folder}/model.ckpt-12"
     assert not any(fault.times for fault in proxy.faults)
+
+
+def test_a_checkpoint_whose_meta_graph_cannot_be_sent_is_gone_on_from(
+    data: str, proxy: Proxy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = f"{data}/run"
+    proxy.faults = [Fault("POST", "model.ckpt-6.meta", status=403)]
+    assert run(folder, *words(data)) == 1
+    assert "its files are kept in" in capsys.readouterr().err
+    proxy.faults = []
+    assert checkpoints.newest_readable(folder) == f"{folder}/model.ckpt-6"
+    assert run(folder, *words(data)) == 0
+    said = capsys.readouterr().err
+    assert f"rebuilt and filled from {folder}/model.ckpt-6" in said
+    assert checkpoints.pointed_to(folder) == f"{folder}/model.ckpt-12"
 
 
 @pytest.mark.promise("C1")

@@ -11,7 +11,7 @@ from reader_records import video_record, write_shard
 
 from yt8m.config import DataConfig
 from yt8m.lazy import tf
-from yt8m.readers import BatchQueue, tuning
+from yt8m.readers import BatchQueue, EverySegmentReader, tuning
 
 
 def ids(queue: BatchQueue) -> list[list[bytes]]:
@@ -70,3 +70,4 @@ def test_all_cores_parse_where_segments_are_evaluated(
         (dataclasses.replace(segments, parse_threads=3), "eval", 3),
     ):
         assert BatchQueue.for_config(data, mode).threads.parse_calls == expected
+    assert BatchQueue(EverySegmentReader(), "*", 4).threads.parse_calls == usual

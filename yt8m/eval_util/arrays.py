@@ -44,7 +44,7 @@ def positive_mask(actuals: npt.ArrayLike, shape: tuple[int, ...], name: str = "a
 def refuse_nan(scores: npt.NDArray[np.floating[Any]]) -> None:
     """Raises ValueError where a score is NaN: it has no rank."""
     if np.isnan(scores.max(initial=-np.inf)):  # the maximum passes NaN on
-        raise ValueError("predictions hold NaN; a NaN cannot be ranked (has the model diverged?)")
+        raise ValueError("predictions hold NaN, which has no rank: the model has diverged")
 
 
 def positive_int(value: object, name: str) -> None:

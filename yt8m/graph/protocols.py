@@ -36,7 +36,7 @@ class Inputter(Protocol):
 
 
 class Evaluator(Protocol):
-    """Turns the fetched reports of steps into figures, with names as they are printed."""
+    """Turns the completed reports of steps into figures, with names as they are printed."""
 
     def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
         """Adds one step; returns the figures of that step alone."""

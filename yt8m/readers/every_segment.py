@@ -37,6 +37,11 @@ class EverySegmentReader(YT8MFrameFeatureReader):
         window = segment_size + 2 * context
         super().__init__(num_classes, feature_sizes, feature_names, max_frames, True, window, nan_policy)
 
+    @property
+    def keeps_few_frames(self) -> bool:
+        """Every frame is in a segment."""
+        return False
+
     def _context_features(self) -> dict[str, Any]:
         return {}
 

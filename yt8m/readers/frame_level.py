@@ -45,6 +45,11 @@ class YT8MFrameFeatureReader(Reader):
         self.segment_labels = segment_labels
         self.segment_size = at_least_one("segment_size", segment_size)
 
+    @property
+    def keeps_few_frames(self) -> bool:
+        """Whether most of what is parsed is left out."""
+        return self.segment_labels
+
     def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
         """Parses a vector of records in bulk.
 

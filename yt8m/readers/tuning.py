@@ -82,7 +82,7 @@ def threads_for(reader: Any, shuffle: bool, parse: int | None = None, ahead: int
     An evaluation of rated segments parses whole videos for a few frames of each, beside which its step is
     nothing: all cores may parse, up to 8. Segments are small, so that the batches in work are too.
     """
-    if not shuffle and getattr(reader, "segment_labels", False):
+    if not shuffle and getattr(reader, "keeps_few_frames", False):
         parse = parse or min(8, cores())
     return Threads(parse, ahead)
 
