@@ -130,6 +130,7 @@ def draw(path: str, sizes: list[int], found: dict[str, list[tuple[float, float]]
         left.plot(sizes, times / times[0], marker="o", label=AXES[axis].what)
         right.plot(sizes, peaks, marker="o")
     left.set(xscale="log", yscale="log", xlabel="size", title="CPU time an example, x 1 = 1")
+    left.set_yticks(sizes, [f"x {size}" for size in sizes], minor=False)
     right.set(xscale="log", xlabel="size", title="peak memory, MB", ylim=(0, None))
     for panel in (left, right):
         panel.set_xticks(sizes, [f"x {size}" for size in sizes], minor=False)
