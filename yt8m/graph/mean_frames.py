@@ -7,6 +7,7 @@ from typing import Any
 
 from yt8m.graph.transforms import LEAST_BYTES_NORM, shifted
 from yt8m.lazy import tf
+from yt8m.models import frames
 from yt8m.types import Batch
 
 # Values of the videos that are handled together: as floats they stay in the caches from the first pass over
@@ -41,7 +42,7 @@ def mean_of_unit_frames(batch: Batch) -> tf.Tensor:
     """
     width = sum(int(feature.shape[-1]) for feature in batch.features)
     videos, longest = tf.unstack(tf.shape(batch.features[0])[:2])
-    counts = tf.clip_by_value(tf.cast(batch.num_frames, tf.int32), 0, longest)
+    counts = frames.count(batch.features[0], batch.num_frames)
     size = tf.maximum(_BLOCK // (width * tf.maximum(longest, 1)), 1)
     means = tf.TensorArray(
         tf.float32, (videos + size - 1) // size, infer_shape=False, element_shape=[None, width]
@@ -67,7 +68,4 @@ def _mean(features: Sequence[tf.Tensor], counts: tf.Tensor) -> tf.Tensor:
     longest = tf.reduce_max(counts)
     values = shifted(tf.concat([feature[:, :longest] for feature in features], -1))
     norms = tf.raw_ops.EuclideanNorm(input=values, axis=[-1])
-    real = tf.sequence_mask(counts, longest, tf.float32)
-    shares = real / tf.maximum(norms, LEAST_BYTES_NORM)
-    shares /= tf.cast(tf.maximum(counts, 1), tf.float32)[:, tf.newaxis]
-    return tf.squeeze(tf.matmul(shares[:, tf.newaxis], values), 1)
+    return frames.mean(values, counts, tf.maximum(norms, LEAST_BYTES_NORM))

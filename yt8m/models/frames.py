@@ -21,10 +21,15 @@ def mask(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
     return tf.sequence_mask(count(inputs, num_frames), tf.shape(inputs)[1], tf.float32)
 
 
-def mean(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
-    """The mean [B, D] of the real frames of inputs [B, T, D]; zeros where there is none."""
+def mean(inputs: tf.Tensor, num_frames: tf.Tensor | None, norms: tf.Tensor | None = None) -> tf.Tensor:
+    """The mean [B, D] of the real frames of inputs [B, T, D], each divided by its entry in `norms` [B, T].
+
+    Zeros where there is none.
+    """
     real = count(inputs, num_frames)
     shares = mask(inputs, num_frames) / tf.cast(tf.maximum(real, 1), tf.float32)[:, tf.newaxis]
+    if norms is not None:
+        shares /= norms
     # A product reads the frames once and writes no masked copy of them.
     return tf.squeeze(tf.matmul(shares[:, tf.newaxis, :], inputs), 1)
 
