@@ -17,9 +17,9 @@ MINUTES ?= 20
 SEED ?= 0
 FUZZ_ARGS ?=
 
-# Any Python 3.10 to 3.13 that can make a virtual environment; `make venv PYTHON=...` takes another.
-FITS := import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
-PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3.10 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
+# Any Python 3.11 to 3.13 that can make a virtual environment; `make venv PYTHON=...` takes another.
+FITS := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
 .PHONY: help venv demo test test-all soak lint fuzz format bench bench-growth bench-gpu recipes pictures clean
 
@@ -42,7 +42,7 @@ help:
 venv: $(INSTALLED)
 
 $(BIN)/python:
-	@[ -n "$(PYTHON)" ] || { echo 'make: no Python 3.10 to 3.13 with venv was found; name one: make venv PYTHON=/path/to/python3.12'; exit 1; }
+	@[ -n "$(PYTHON)" ] || { echo 'make: no Python 3.11 to 3.13 with venv was found; name one: make venv PYTHON=/path/to/python3.12'; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 # The demo does without the tools of tests and reports. Without --no-compile pip would compile all of TensorFlow,

@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -33,9 +34,9 @@ def lines_of(function):
     return function.end_lineno - function.lineno + 1 - told
 
 
-def test_files_stay_under_250_lines():
+def test_files_stay_under_500_lines():
     sizes = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in python_files()}
-    assert {name: size for name, size in sizes.items() if size > 250} == {}
+    assert {name: size for name, size in sizes.items() if size > 500} == {}
 
 
 def test_functions_stay_under_50_lines():
@@ -83,8 +84,7 @@ def test_no_file_names_this_machine_or_its_package_index():
 
 
 def test_every_dependency_is_pinned_and_has_its_reason():
-    toml = pytest.importorskip("tomllib", reason="Python 3.10 has no TOML parser")
-    project = toml.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
     names = {re.split(r"[\[<>=]", needed)[0] for group in groups for needed in group}
     pinned = re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text(), re.MULTILINE)

@@ -141,7 +141,7 @@ def lock_of_another_host(path: str, beat: datetime.datetime) -> None:
 
 
 def test_a_lock_of_a_holder_that_has_long_been_silent_is_taken_over(bucket: str) -> None:
-    path, now = f"{bucket}/train.lock", datetime.datetime.now(datetime.timezone.utc)
+    path, now = f"{bucket}/train.lock", datetime.datetime.now(datetime.UTC)
     lock_of_another_host(path, now - datetime.timedelta(seconds=200))
     with pytest.raises(storage.Locked, match="process 1 on elsewhere"), storage.lock(path):
         pass

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import tensorflow.compat.v1 as tf
 
 
-class Reduction(str, Enum):
+class Reduction(StrEnum):
     """How the towers' values of one report become one.
 
     ROWS: a row an example, concatenated in the order of the batch.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 from yt8m.config import NO_POSITION, CheckpointConfig, OptimizerConfig
@@ -148,7 +148,7 @@ class CallbackConfig:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-class Status(str, Enum):
+class Status(StrEnum):
     """How a run ended."""
 
     FINISHED = "finished"

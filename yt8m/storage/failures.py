@@ -33,7 +33,7 @@ class Locked(RunError):  # noqa: N818 - it is a state of the file, and reads so 
 
 def this_holder() -> bytes:
     """What this process writes into a lock file; never twice the same."""
-    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
     return json.dumps({**holder, "token": secrets.token_hex(8)}).encode()
 

@@ -144,4 +144,4 @@ def _silent_for(blob: Any) -> float:
 
 
 def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.timezone.utc)
+    return datetime.datetime.now(datetime.UTC)

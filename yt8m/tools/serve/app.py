@@ -74,7 +74,7 @@ async def _answered(service: Service, request: Request, top_k: str) -> JSONRespo
         kind, body = _checked(request, *await _arrived(request, config.body_size, config), config)
         wanted = _count(top_k, config.top_k)
         return JSONResponse(await asyncio.wait_for(service.predict(kind, body, wanted), config.timeout))
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise RefusedError(503, f"no answer within {config.timeout:g} seconds (--timeout).") from None
     finally:
         service.at_work -= 1
@@ -88,7 +88,7 @@ async def _arrived(request: Request, most: int, config: ServeConfig) -> tuple[by
     """
     try:
         return await asyncio.wait_for(_read(request, most, 4 * config.body_size), config.timeout)
-    except asyncio.TimeoutError:
+    except TimeoutError:
         text = f"the body did not arrive within {config.timeout:g} seconds (--timeout)."
         raise RefusedError(408, text) from None
     except ClientDisconnect:
