@@ -34,8 +34,16 @@ def own_temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The runs that tests train are not noted in the home of who runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(autouse=True)
-def nothing_leaks(own_temporary_folder: None) -> Iterator[None]:
+def nothing_leaks(own_temporary_folder: None, own_state: None) -> Iterator[None]:
     """Fails a test that leaves something behind.
 
     What fixtures of a module or of the session hold is there before, and not looked for.

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import pathlib
 import random
 import signal
@@ -178,6 +179,7 @@ def main() -> int:
     )  # through the `with`, like Ctrl-C
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        os.environ["XDG_STATE_HOME"] = f"{folder}/state"  # not the home of who runs this
         soak = stack.enter_context(Soak(folder, given.seed))
         soak.begin()
         actors, deadline = list(soak.actors.values()), time.monotonic() + 60 * given.minutes

@@ -21,6 +21,7 @@ from yt8m.config_training import DistillConfig as DistillConfig
 from yt8m.config_training import OptimizerConfig as OptimizerConfig
 from yt8m.errors import UsageError
 from yt8m.options import option
+from yt8m.registry import TRUST_HELP
 
 # What the published records hold, and how wide it is.
 KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
@@ -185,6 +186,7 @@ class EvalConfig(_Checked):
     max_bad_records: int = option(0, BAD_HELP, minimum=0)
     nan_policy: str = option("refuse", NAN_HELP, choices=NAN_POLICIES)
     stall_timeout: float = option(STALL_TIMEOUT, STALL_HELP, minimum=1.0)
+    trust_code: bool = option(False, TRUST_HELP)
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
     storage: StorageConfig = field(default_factory=StorageConfig)
 
@@ -221,6 +223,7 @@ class InferenceConfig(_Checked):
     max_bad_records: int = option(0, BAD_HELP, minimum=0)
     nan_policy: str = option("refuse", NAN_HELP, choices=NAN_POLICIES)
     stall_timeout: float = option(STALL_TIMEOUT, STALL_HELP, minimum=1.0)
+    trust_code: bool = option(False, TRUST_HELP)
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
     storage: StorageConfig = field(default_factory=StorageConfig)
 

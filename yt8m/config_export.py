@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from yt8m import options
 from yt8m.errors import UsageError
 from yt8m.options import option
+from yt8m.registry import TRUST_HELP
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class ExportConfig:
     batch_size: int = option(1024, "examples per step of those evaluations", minimum=1)
     num_readers: int = option(8, "files that they read side by side", minimum=1)
     top_k: int = option(20, "best predictions of each video that count and that the model gives", minimum=1)
+    trust_code: bool = option(False, TRUST_HELP)
 
     def __post_init__(self) -> None:
         options.check(self)
@@ -49,6 +51,7 @@ class AverageConfig:
     last: int | None = option(None, "how many of the newest checkpoints are averaged [5]", minimum=2)
     checkpoints: tuple[str, ...] = option((), "which ones, by step, in place of the newest")
     out: str = option("", "folder to write, which must not be there yet; eval.py takes it as a run")
+    trust_code: bool = option(False, TRUST_HELP)
 
     def __post_init__(self) -> None:
         options.check(self)

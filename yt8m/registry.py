@@ -1,15 +1,62 @@
-"""Things chosen by name: models, losses, callbacks, runners."""
+"""Things chosen by name: models, losses, callbacks, runners.
+
+A name `package.module:Name` is imported, which runs that module. Whoever reads such names from a file that may
+have come from elsewhere hands them to `distrust`; `Registry.get` then refuses to import them, wherever in the
+program it is asked to and whatever `sys.path` is.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from yt8m.errors import UsageError, suggestion
 
 T = TypeVar("T")
+
+TRUST_HELP = "import the code that the run's config.json names, though you did not train that run here"
+
+_distrusted: dict[str, str] = {}  # names of code, and the file that each comes from
+_on_command_line: frozenset[str] = frozenset()
+
+
+def names_of_code(value: Any) -> set[str]:
+    """All texts in nested mappings, lists and tuples that `Registry.get` would import."""
+    if isinstance(value, str):
+        return {value} if ":" in value else set()
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return set()
+    return set().union(*map(names_of_code, value))
+
+
+def distrust(names: Iterable[str], path: str) -> None:
+    """From now on these names, which the file `path` holds, are imported only if the user gives them too."""
+    _distrusted.update(dict.fromkeys(names, path))
+
+
+def trust(names: Iterable[str]) -> None:
+    """Takes back what `distrust` said of these names."""
+    for name in names:
+        _distrusted.pop(name, None)
+
+
+def given_on_command_line(names: Iterable[str]) -> None:
+    """The names that the user gives on this command line, in place of an earlier one's: these are imported."""
+    global _on_command_line
+    _on_command_line = frozenset(names)
+
+
+def _refuse_distrusted(kind: str, name: str) -> None:
+    if name in _distrusted and name not in _on_command_line:
+        raise UsageError(
+            f"{_distrusted[name]} names code, the {kind} {name!r}, which would run here, and this is not known "
+            "as a run that you trained on this machine (or its config was changed since). Look at that code; "
+            "if you trust it, add --trust_code."
+        )
 
 
 class Registry(Generic[T]):
@@ -49,9 +96,10 @@ class Registry(Generic[T]):
         """The entry called `name`, or the object that `package.module:Name` points to.
 
         Raises:
-          UsageError: there is none; the text lists what there is.
+          UsageError: there is none; the text lists what there is. Or the name is distrusted.
         """
         if ":" in name:
+            _refuse_distrusted(self.kind, name)
             return self._load(name)
         if name not in self._entries:
             raise UsageError(

@@ -14,9 +14,12 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from yt8m import config_file, storage
+from absl import logging
+
+from yt8m import config_file, registry, storage
 from yt8m.config import TrainConfig
 from yt8m.errors import RunError, UsageError
+from yt8m.storage import own_runs
 
 CONFIG, MODEL_FLAGS, LOCK = "config.json", "model_flags.json", "train.lock"
 
@@ -110,8 +113,11 @@ class Differences(NamedTuple):
     beside: tuple[Change, ...]
 
 
-def read(train_dir: str) -> SavedRun | None:
+def read(train_dir: str, *, trust_code: bool = False) -> SavedRun | None:
     """The run in a folder, by config.json or else model_flags.json; None where it has neither.
+
+    Code that the file names is imported later only if the run `is_own` or with `trust_code`, or if the user
+    gives the same name on the command line.
 
     Raises:
       RunError: the file is damaged, or of a version with other keys.
@@ -119,12 +125,40 @@ def read(train_dir: str) -> SavedRun | None:
     for name, parse in ((CONFIG, config_file.from_json), (MODEL_FLAGS, config_file.model_flags_from_json)):
         path = storage.join(train_dir, name)
         if storage.exists(path):
-            return SavedRun(parse(_text(path), path), published=name == MODEL_FLAGS)
+            text = _text(path)
+            config = parse(text, path)
+            code = registry.names_of_code(dataclasses.asdict(config))
+            if trust_code or own_runs.is_noted(text):
+                registry.trust(code)
+            else:
+                registry.distrust(code, path)
+            return SavedRun(config, published=name == MODEL_FLAGS)
     return None
 
 
-def write(train_dir: str, config: TrainConfig) -> None:
-    """Writes config.json and model_flags.json, each whole or not at all."""
+def is_own(train_dir: str) -> bool:
+    """Whether this user trained the run on this machine, and its config.json is as that training left it.
+
+    So is a copy that a command made of such a run's config.
+    """
+    try:
+        return own_runs.is_noted(_text(storage.join(train_dir, CONFIG)))
+    except RunError:
+        return False
+
+
+def write(train_dir: str, config: TrainConfig, *, is_own: bool = False) -> None:
+    """Writes config.json and model_flags.json, each whole or not at all.
+
+    Args:
+      train_dir: the folder.
+      config: the run's.
+      is_own: this user trains the run, or it is a copy of one that `is_own`: noted, so that code which the
+        config names is imported without being asked for.
+    """
+    if is_own:
+        registry.trust(registry.names_of_code(dataclasses.asdict(config)))
+        _note(train_dir, config_file.to_json(config))
     for name, text in (
         (MODEL_FLAGS, config_file.model_flags_to_json(config)),
         (CONFIG, config_file.to_json(config)),
@@ -201,6 +235,18 @@ def lock(train_dir: str) -> AbstractContextManager[None]:
       storage.Locked: another trainer holds it; the text names its process.
     """
     return storage.lock(storage.join(train_dir, LOCK))
+
+
+def _note(train_dir: str, text: str) -> None:
+    try:
+        own_runs.note(text)
+    except RunError as error:
+        logging.warning(
+            "%s is not noted as a run of yours (%s): later commands warn of its graph, and need --trust_code "
+            "if the run names code of your own",
+            train_dir,
+            error,
+        )
 
 
 def _text(path: str) -> str:

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from yt8m import losses, models
+from yt8m import losses, models, registry
 from yt8m.config import (
     KNOWN_SIZES,
     AugmentConfig,
@@ -109,6 +109,7 @@ def read(
       UsageError: it cannot be.
       SystemExit: with status 0, after `--help` was printed.
     """
+    registry.given_on_command_line(())
     return _section(cls, _parsed(program, purpose, declared.of(cls, "Flags"), words, {}, operands))
 
 
@@ -118,9 +119,16 @@ def _given(
     """The flags that were given, those of the models and losses among them."""
     flags = known()
     model, loss = find_word("model", words), find_word("label_loss", words)
+    registry.given_on_command_line((model, loss))  # a class of the user's own is loaded for its flags
+    own = {flag.name for flag in flags} - {"model", "label_loss", "callbacks"}
     flags += declared.hyper_parameters(flags, model, loss, of_losses=known is not declared.inference)
     names = {"models": models.names(), "losses": losses.names(), "optimizers": OPTIMIZERS}
-    return _parsed(program, purpose, flags, words, names)
+    given = _parsed(program, purpose, flags, words, names)
+    # Only of flags that name code: a folder called `module:Name` must not stand for the code of that name.
+    registry.given_on_command_line(
+        registry.names_of_code([value for name, value in given.items() if name not in own])
+    )
+    return given
 
 
 def _parsed(

@@ -9,6 +9,7 @@ from yt8m import storage
 from yt8m.graph import collections
 from yt8m.graph.modeler import VideoModeler
 from yt8m.graph.ops import PredictOps
+from yt8m.graph.restore import warn_of_program
 from yt8m.lazy import tf
 from yt8m.readers import join_features
 from yt8m.storage import copies
@@ -27,9 +28,14 @@ class MetaGraphModeler(VideoModeler):
       prefix: of the files, without `.meta`.
       top_k: columns kept of each video's scores.
       label_loss: for evaluation; None for inference.
+      is_own: it is known as this user's own: no warning that it is a program.
     """
 
-    def __init__(self, prefix: str, top_k: int = 20, label_loss: Any = None) -> None:
+    def __init__(
+        self, prefix: str, top_k: int = 20, label_loss: Any = None, *, is_own: bool = False
+    ) -> None:
+        if not is_own:
+            warn_of_program(f"{prefix}.meta")
         self._prefix = prefix
         self._meta_graph = read_meta_graph(f"{prefix}.meta")
         self._names = collections.predict_names_in(self._meta_graph)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from absl import logging
+
 from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.graph import collections
@@ -19,12 +21,23 @@ def signature_of(meta_path: str) -> dict[str, Any] | None:
     return collections.signature_in(meta_graph)
 
 
-def restore_train(meta_path: str) -> TrainOps:
+def warn_of_program(path: str) -> None:
+    """Says in the log what the graph in a file is; to be called before such a graph is executed."""
+    logging.warning("%s: a model is a program and runs here; use only those whose origin you trust", path)
+
+
+def restore_train(meta_path: str, *, is_own: bool = False) -> TrainOps:
     """Imports a training graph into the current, empty graph and recovers its handles.
+
+    Args:
+      meta_path: of the `.meta` file.
+      is_own: it is known as this user's own: no warning that it is a program.
 
     Raises:
       RunError: the file holds no training graph of this project.
     """
+    if not is_own:
+        warn_of_program(meta_path)
     tf.train.import_meta_graph(_here(meta_path))
     return collections.recover_train()
 
@@ -32,7 +45,7 @@ def restore_train(meta_path: str) -> TrainOps:
 def restore_predict(meta_path: str) -> tuple[PredictOps, tf.train.Saver]:
     """Imports any graph with a `predictions` collection, TF 1.x ones included, without its devices.
 
-    A meta-graph is a program: load only those whose origin you trust.
+    A meta-graph is a program: load only those whose origin you trust. The log warns of it.
 
     Returns:
       The feed points and predictions, and the saver that reads the weights.
@@ -40,6 +53,7 @@ def restore_predict(meta_path: str) -> tuple[PredictOps, tf.train.Saver]:
     Raises:
       RunError: the graph was not made for inference.
     """
+    warn_of_program(meta_path)
     saver = tf.train.import_meta_graph(_here(meta_path), clear_devices=True)
     return collections.recover_predict(), saver
 

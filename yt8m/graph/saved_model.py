@@ -9,6 +9,7 @@ import numpy as np
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
+from yt8m.graph.restore import warn_of_program
 from yt8m.lazy import quiet_native_stderr, tf
 from yt8m.readers.record_check import readable
 from yt8m.storage import copies
@@ -54,8 +55,8 @@ def _names(folder: str) -> list[str]:
 class SavedModel:
     """A model in a session of its own on the CPU, by its signatures for records and for features.
 
-    A SavedModel is a program: it runs what its graph says. Close it, or use it in a `with` block. Several
-    threads may call it at once.
+    A SavedModel is a program: it runs what its graph says, and the log warns of it. Close it, or use it in a
+    `with` block. Several threads may call it at once.
 
     Args:
       folder: where its `saved_model.pb` is.
@@ -71,6 +72,7 @@ class SavedModel:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        warn_of_program(folder)
         with quiet_native_stderr():  # which complains where there is no GPU
             self._session = tf.Session(graph=tf.Graph(), config=tf.ConfigProto(device_count={"GPU": 0}))
         try:

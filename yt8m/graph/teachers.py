@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from yt8m.errors import UsageError
 from yt8m.graph import collections
 from yt8m.graph.meta_modeler import fitted, keep_collections, kinds, read_meta_graph
+from yt8m.graph.restore import warn_of_program
 from yt8m.lazy import tf
 from yt8m.readers import join_features
 from yt8m.readers.checks import gate, require, say
@@ -90,12 +91,17 @@ class ModelTeacher:
       num_classes: C of the run that learns.
       width: of its features, all of them side by side.
       has_frames: whether it learns from frames.
+      is_own: the teacher is known as this user's own: no warning that it is a program.
 
     Raises:
       UsageError: the teacher has other classes or features.
     """
 
-    def __init__(self, prefix: str, num_classes: int, width: int, has_frames: bool) -> None:
+    def __init__(
+        self, prefix: str, num_classes: int, width: int, has_frames: bool, *, is_own: bool = False
+    ) -> None:
+        if not is_own:
+            warn_of_program(f"{prefix}.meta")
         self._prefix = prefix
         self._meta_graph = _with_names_of_its_own(read_meta_graph(f"{prefix}.meta"))
         self._names = collections.predict_names_in(self._meta_graph)

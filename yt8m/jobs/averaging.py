@@ -36,7 +36,7 @@ def average(config: AverageConfig) -> int:
     """
     train_dir = saved_run.find(config.train_dir)
     chosen_checkpoint.refuse_used(config.out)
-    run = saved_run.load(train_dir, None, {})
+    run = saved_run.load(train_dir, None, {}, trust_code=config.trust_code)
     paths = _paths(train_dir, config)
     names = _names(run)
     step = max(map(checkpoints.step_of, paths))
@@ -44,7 +44,9 @@ def average(config: AverageConfig) -> int:
         storage.makedirs(part)
         _write(checkpoints.path_of(part, step), step, paths, names)
         checkpoints.write_state(part, step, keep=1)
-        run_dir.write(part, dataclasses.replace(run, train_dir=config.out))
+        run_dir.write(
+            part, dataclasses.replace(run, train_dir=config.out), is_own=run_dir.is_own(train_dir)
+        )
     steps = ", ".join(str(checkpoints.step_of(path)) for path in paths)
     logging.info("the mean of steps %s is in %s", steps, config.out)
     return 0

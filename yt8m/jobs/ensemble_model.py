@@ -37,7 +37,7 @@ def export(config: EnsembleConfig) -> None:
       UsageError: no such run, or runs of different features or classes.
       RunError: a run has no checkpoint.
     """
-    members = [_member(folder, config.top_k) for folder in config.runs]
+    members = [_member(folder, config) for folder in config.runs]
     _check_alike(config.runs, members)
     numbers = config.numbers() or (1.0,) * len(members)
     weights = [number / sum(numbers) for number in numbers]
@@ -54,13 +54,13 @@ def export(config: EnsembleConfig) -> None:
             _pack(config.output_model_tgz, path, modeler, members[0].run, folder)
 
 
-def _member(folder: str, top_k: int) -> _Member:
+def _member(folder: str, config: EnsembleConfig) -> _Member:
     train_dir = saved_run.find(folder, "runs")
-    run = saved_run.load(train_dir, None, {})
+    run = saved_run.load(train_dir, None, {}, trust_code=config.trust_code)
     newest = checkpoints.newest_readable(train_dir)
     if newest is None:
         raise RunError(f"no checkpoint in {train_dir}: train it first, or leave it out of --runs.")
-    return _Member(run, newest, workload.create(run.data, run.model, "infer", top_k))
+    return _Member(run, newest, workload.create(run.data, run.model, "infer", config.top_k))
 
 
 def _check_alike(folders: Sequence[str], members: Sequence[_Member]) -> None:

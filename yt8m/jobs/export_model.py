@@ -32,7 +32,7 @@ def export(config: ExportConfig) -> int:
     """
     train_dir = saved_run.find(config.train_dir or config.run)
     chosen_checkpoint.refuse_used(config.out)
-    run = saved_run.load(train_dir, None, {})
+    run = saved_run.load(train_dir, None, {}, trust_code=config.trust_code)
     checkpoint = chosen_checkpoint.find(train_dir, config.checkpoint)
     data = _data(config, run)
     parts = workload.create(data, run.model, "eval", config.top_k)
@@ -42,8 +42,11 @@ def export(config: ExportConfig) -> int:
         parameters = _write(part, config, run, checkpoint, parts)
         prefix = os.path.join(part, NAME, NAME)
         loss = workload.create_loss(run.model)
-        after = _gap(config, OptimizerConfig(), prefix, MetaGraphModeler(prefix, config.top_k, loss), data)
-        run_dir.write(part, dataclasses.replace(run, train_dir=config.out))
+        exported = MetaGraphModeler(prefix, config.top_k, loss, is_own=True)  # written just now
+        after = _gap(config, OptimizerConfig(), prefix, exported, data)
+        run_dir.write(
+            part, dataclasses.replace(run, train_dir=config.out), is_own=run_dir.is_own(train_dir)
+        )
         step = checkpoints.step_of(checkpoint)
         figures = model_card.report_of(train_dir, step) | _loss_in_gap(before, after)
         model_card.write(part, run, step, parameters, figures=figures, weights=config.weights)

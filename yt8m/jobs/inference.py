@@ -37,12 +37,14 @@ class Source(NamedTuple):
       folder: the run's, or where the archive was unpacked.
       checkpoint: what is restored.
       meta_prefix: of an inference model that is used without its code; empty where the code builds the graph.
+      is_own: the run is known as one that this user trained on this machine.
     """
 
     run: TrainConfig
     folder: str
     checkpoint: str
     meta_prefix: str = ""
+    is_own: bool = False
 
 
 def infer(config: InferenceConfig, write_segments: WriteSegments = segment_inference.write) -> int:
@@ -86,25 +88,23 @@ def _usual_output(config: InferenceConfig, source: Source) -> str:
 
 def _from_run(config: InferenceConfig) -> Source:
     folder = saved_run.find(config.train_dir)
-    run = saved_run.load(folder, config.num_classes, config.hyper_parameters)
+    run = saved_run.load(
+        folder, config.num_classes, config.hyper_parameters, trust_code=config.trust_code
+    )
     newest = checkpoints.newest_readable(folder)
     prefix = storage.join(folder, INFERENCE_MODEL, NAME)
     if newest is None and not storage.exists(f"{prefix}.meta"):
         raise RunError(f"no checkpoint in {folder}: train first, or name another --train_dir.")
     if newest is None:
-        return Source(run, folder, prefix, prefix)
-    return Source(run, folder, newest)
+        return Source(run, folder, prefix, prefix, is_own=run_dir.is_own(folder))
+    return Source(run, folder, newest, is_own=run_dir.is_own(folder))
 
 
 def _unpacked(config: InferenceConfig) -> Source:
-    """The archive's model. A meta-graph is a program, so the log says where this one came from."""
+    """The archive's model."""
     folder = config.untar_model_dir
     archive.safe_extract(config.input_model_tgz, folder)
-    logging.warning(
-        "%s was unpacked to %s; its graph is a program and runs here: use only archives you trust",
-        config.input_model_tgz,
-        folder,
-    )
+    logging.info("%s was unpacked to %s", config.input_model_tgz, folder)
     prefix = _find_meta_graph(folder)
     classes = class_count(read_meta_graph(f"{prefix}.meta"))
     run = saved_run.load(_described(folder, prefix), classes, {})
@@ -141,7 +141,7 @@ def _data(config: InferenceConfig, run: TrainConfig) -> DataConfig:
 
 def _modeler(source: Source, data: DataConfig, top_k: int) -> VideoModeler:
     if source.meta_prefix:
-        return MetaGraphModeler(source.meta_prefix, top_k)
+        return MetaGraphModeler(source.meta_prefix, top_k, is_own=source.is_own)
     return workload.create(data, source.run.model, "infer", top_k).modeler
 
 
@@ -213,6 +213,6 @@ def _pack(path: str, source: Source, modeler: VideoModeler) -> None:
             moving_average_decay=source.run.optimizer.moving_average_decay,
             describe=model_card.describing(source.run, source.folder, checkpoints.step_of(source.checkpoint)),
         )
-        run_dir.write(folder, source.run)
+        run_dir.write(folder, source.run, is_own=source.is_own)
     archive.make_tgz(copies.folder_copy(folder), path)
     logging.info("the model is packed in %s", path)

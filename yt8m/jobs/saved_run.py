@@ -40,17 +40,24 @@ def find(train_dir: str, flag: str = "train_dir") -> str:
     return newest
 
 
-def load(train_dir: str, num_classes: int | None, hyper_parameters: Mapping[str, Any]) -> TrainConfig:
+def load(
+    train_dir: str,
+    num_classes: int | None,
+    hyper_parameters: Mapping[str, Any],
+    *,
+    trust_code: bool = False,
+) -> TrainConfig:
     """How the run in `train_dir` was trained.
 
     A run of the published code has only model_flags.json: its hyper-parameters come from flags, its class
-    count from `num_classes` or else from a meta-graph in the folder.
+    count from `num_classes` or else from a meta-graph in the folder. Code that the run names is imported as
+    `run_dir.read` says.
 
     Raises:
       RunError: the folder holds no run, or its files cannot be read.
-      UsageError: the model has no such hyper-parameter.
+      UsageError: the model has no such hyper-parameter, or is code that is not trusted.
     """
-    saved = run_dir.read(train_dir)
+    saved = run_dir.read(train_dir, trust_code=trust_code)
     if saved is None:
         raise RunError(
             f"{train_dir} holds neither {run_dir.CONFIG} nor {run_dir.MODEL_FLAGS}: "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from absl import logging
 
-from yt8m import storage
+from yt8m import run_dir, storage
 from yt8m.config import DataConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.graph.inference_model import NAME
@@ -49,8 +49,9 @@ def _predictions(path: str, num_classes: int) -> PredictionTeacher:
 def _model(folder: str, data: DataConfig) -> ModelTeacher:
     for prefix in (storage.join(folder, NAME, NAME), storage.join(folder, NAME)):
         if storage.exists(f"{prefix}.meta"):
-            logging.info("the teacher is %s; its graph is a program and runs here", prefix)
-            return ModelTeacher(prefix, data.num_classes, sum(data.feature_sizes), data.frame_features)
+            logging.info("the teacher is %s", prefix)
+            width, is_own = sum(data.feature_sizes), run_dir.is_own(folder)
+            return ModelTeacher(prefix, data.num_classes, width, data.frame_features, is_own=is_own)
     raise UsageError(
         f"--teacher={folder} holds no {NAME}/{NAME}.meta; evaluate that run once (eval.py --train_dir), "
         "or name the folder of an export."

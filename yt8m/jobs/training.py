@@ -42,11 +42,13 @@ def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> int:
     start = _start(config)
     storage.makedirs(config.train_dir)
     with run_dir.lock(config.train_dir):
-        _prepare_folder(config)
+        graph_is_own = _prepare_folder(config)
         exporter = Exporter(config, parts)
         callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter))
         outcome = runner.build(
-            dataclasses.replace(runner_config(config, cluster), init_checkpoint=start),
+            dataclasses.replace(
+                runner_config(config, cluster), init_checkpoint=start, graph_is_own=graph_is_own
+            ),
             parts.inputter,
             parts.modeler,
             callbacks,
@@ -126,8 +128,12 @@ def complete(config: TrainConfig) -> TrainConfig:
     return dataclasses.replace(config, data=data, train_dir=folder)
 
 
-def _prepare_folder(config: TrainConfig) -> None:
-    """Moves an old run aside where asked, refuses another model's, and writes what this start was given."""
+def _prepare_folder(config: TrainConfig) -> bool:
+    """Moves an old run aside where asked, refuses another model's, and writes what this start was given.
+
+    Returns:
+      Whether the run that was there is known as this user's; asked before this start makes it so.
+    """
     if config.checkpoints.start_new_model:
         moved = run_dir.start_new_model(config.train_dir)
         if moved:
@@ -139,7 +145,9 @@ def _prepare_folder(config: TrainConfig) -> None:
         changes = [str(change) for change in (*found.graph, *found.beside)]
         if changes:
             logging.info("this start differs from the last one of the run: %s", "; ".join(changes))
-    run_dir.write(config.train_dir, config)
+    was_own = run_dir.is_own(config.train_dir)
+    run_dir.write(config.train_dir, config, is_own=True)
+    return was_own
 
 
 def _signature(config: TrainConfig) -> Mapping[str, Any]:

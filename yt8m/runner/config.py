@@ -46,6 +46,8 @@ class RunnerConfig:
       input_signature: what else shapes the stream of examples (epochs, shuffling, ...); a saved position
         of another stream is not taken.
       checkpoint: for evaluation and inference, which one; empty for the newest in `model_dir`.
+      graph_is_own: the run in `model_dir` is known as this user's, so that no warning is needed where its
+        meta-graph, a program, is executed.
       init_checkpoint: for a training that starts afresh, the checkpoint whose weights it begins with, by name
         (optimizer slots and the step stay fresh); empty for none.
       cluster: for a training by several processes, who they are and which this one is.
@@ -76,6 +78,7 @@ class RunnerConfig:
     signature: Mapping[str, Any] = field(default_factory=dict)
     input_signature: Mapping[str, Any] = field(default_factory=dict)
     checkpoint: str = ""
+    graph_is_own: bool = False
     init_checkpoint: str = ""
     precision: str = "float32"
     xla: bool = False

@@ -7,9 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from absl import logging
-
-from yt8m import flags, log, options, record_reader, run_dir, storage, vocabulary
+from yt8m import flags, log, options, record_reader, storage, vocabulary
 from yt8m.errors import RunError, UsageError
 from yt8m.graph import saved_model
 from yt8m.options import option
@@ -49,16 +47,9 @@ def main(argv: list[str]) -> int:
     if not records:
         what = f"no video {config.video_id!r}" if config.video_id else "no record"
         raise RunError(f"{', '.join(patterns)}: there is {what}.")
-    warn_of_programs(config.model)
     with saved_model.SavedModel(folder) as model:
         _show(model.predict(records), records, config.top_k)
     return 0
-
-
-def warn_of_programs(folder: str) -> None:
-    """Says what a model is, where no run of this project left it."""
-    if not storage.exists(storage.join(folder, run_dir.CONFIG)):
-        logging.warning("%s holds a program, which runs here: use only models you trust", folder)
 
 
 def _files(patterns: Sequence[str]) -> list[str]:

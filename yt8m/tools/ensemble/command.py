@@ -11,6 +11,7 @@ import numpy.typing as npt
 from yt8m import options, storage
 from yt8m.errors import UsageError
 from yt8m.options import option
+from yt8m.registry import TRUST_HELP
 from yt8m.tools import ground_truth
 from yt8m.tools.ensemble import fitting
 from yt8m.tools.ensemble.mixing import aligned, best, normalised
@@ -31,6 +32,7 @@ class EnsembleConfig:
     output_model_tgz: str = option("", "pack the model of several runs into this .tgz, for inference")
     num_classes: int = option(3862, "number of classes", minimum=1)
     top_k: int = option(20, "predictions listed per video", minimum=1)
+    trust_code: bool = option(False, TRUST_HELP)
 
     def __post_init__(self) -> None:
         options.check(self)

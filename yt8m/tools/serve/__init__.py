@@ -7,8 +7,6 @@ import importlib.util
 import sys
 from dataclasses import dataclass
 
-from absl import logging
-
 from yt8m import flags, log, options
 from yt8m.errors import UsageError
 from yt8m.graph import saved_model
@@ -61,7 +59,6 @@ def main(argv: list[str]) -> int:
 
     folder = saved_model.find(config.model)
     with server.listening(config.host, config.port) as (socket, address):
-        logging.info("loading %s: a model is a program and runs here; serve only those you trust", folder)
         with saved_model.SavedModel(folder) as model, contextlib.closing(Service(model, config)) as service:
             print(f"serving {folder} at {address}", flush=True)
             server.run(app.create(service), socket, config.timeout, 8 * config.max_requests)

@@ -1,0 +1,85 @@
+"""The notes on which runs are this user's: private, bounded, and never looked for in a folder of others."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import stat
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from yt8m.errors import RunError
+from yt8m.storage import own_runs
+
+
+@pytest.fixture
+def notes(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path / "yt8m/own-runs"
+
+
+def test_exactly_what_was_noted_is_known(notes: pathlib.Path) -> None:
+    assert not own_runs.is_noted("a")
+    own_runs.note("a")
+    own_runs.note("a")
+    assert (own_runs.is_noted("a"), own_runs.is_noted("a "), own_runs.is_noted("")) == (True, False, False)
+    (file,) = notes.iterdir()
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (notes, file)]
+    assert (modes, file.stat().st_size) == ([0o700, 0o600], 0)
+
+
+def test_writers_side_by_side_lose_nothing_and_the_oldest_go(
+    notes: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_runs, "MOST", 40)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(own_runs.note, map(str, range(40))))
+    assert all(own_runs.is_noted(str(number)) for number in range(40))
+    for number, path in enumerate(sorted(notes.iterdir())):
+        os.utime(path, (number, number))
+    oldest = sorted(path.name for path in notes.iterdir())[:10]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(own_runs.note, map(str, range(40, 50))))
+    assert len(list(notes.iterdir())) == 40
+    assert not any((notes / name).exists() for name in oldest)
+    assert all(own_runs.is_noted(str(number)) for number in range(40, 50))
+
+
+def test_what_others_may_write_to_does_not_count(notes: pathlib.Path) -> None:
+    own_runs.note("a")
+    notes.chmod(0o770)
+    assert not own_runs.is_noted("a")
+    with pytest.raises(RunError, match="others own it or may write to it"):
+        own_runs.note("b")
+    notes.chmod(0o700)
+    assert own_runs.is_noted("a")
+    (file,) = notes.iterdir()
+    file.chmod(0o666)
+    assert not own_runs.is_noted("a")
+    file.unlink()
+    file.symlink_to(__file__)
+    assert not own_runs.is_noted("a")
+    with pytest.raises(RunError, match="cannot write to"):
+        own_runs.note("a")
+
+
+def test_without_a_home_nothing_is_noted_and_nothing_known(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path is that of the current folder, which may have come with a run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    monkeypatch.setenv("HOME", "home")
+    with pytest.raises(RunError, match="no home folder"):
+        own_runs.note("a")
+    assert not own_runs.is_noted("a")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    with pytest.raises(RunError, match="cannot write to"):
+        own_runs.note("a")
+    assert not own_runs.is_noted("a")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    own_runs.note("a")
+    assert own_runs.is_noted("a")
+    assert (tmp_path / "home/.local/state/yt8m/own-runs").is_dir()

@@ -1,0 +1,83 @@
+"""Which runs this user trained on this machine: a hash of each run's config, kept outside of the runs.
+
+Each note is an empty file whose name is the hash, in `yt8m/own-runs` under XDG_STATE_HOME (by default
+~/.local/state). Making one such file is atomic, so that processes need no lock. Only what this user alone can
+write counts: the folder and its files must be the user's, and nobody else may write to them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+
+from yt8m.errors import RunError
+from yt8m.storage.local import named
+
+MOST = 10_000  # notes that are kept; the oldest go
+
+
+def note(config: str) -> None:
+    """Remembers the run that has the text `config` as its config.json.
+
+    Raises:
+      RunError: it cannot be remembered: no home folder, no permission, no room.
+    """
+    folder = _folder()
+    with named("write to", folder):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        if not _is_private(folder):
+            raise RunError(f"{folder} is not this user's alone: others own it or may write to it")
+        path = os.path.join(folder, _hash(config))
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+        os.utime(path)
+        _drop_oldest(folder, path)
+
+
+def is_noted(config: str) -> bool:
+    """Whether this user noted a run with exactly this text as its config.json."""
+    try:
+        folder = _folder()
+        return _is_private(folder) and _is_private(os.path.join(folder, _hash(config)))
+    except (OSError, RunError):
+        return False
+
+
+def _folder() -> str:
+    """Where the notes are. The XDG specification ignores a relative XDG_STATE_HOME, and so do we."""
+    given = os.environ.get("XDG_STATE_HOME", "")
+    base = given if os.path.isabs(given) else os.path.join(os.path.expanduser("~"), ".local", "state")
+    # A relative path would be looked up in the current folder, which may have come with the run.
+    if not os.path.isabs(base):
+        raise RunError("there is no home folder (HOME) and no XDG_STATE_HOME")
+    return os.path.join(base, "yt8m", "own-runs")
+
+
+def _hash(config: str) -> str:
+    return hashlib.sha256(config.encode()).hexdigest()
+
+
+def _is_private(path: str) -> bool:
+    """Whether `path` is this user's file or folder (no link), which nobody else may write to."""
+    found = os.lstat(path)
+    is_plain = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+    return is_plain and found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _drop_oldest(folder: str, kept: str) -> None:
+    """Keeps the newest notes, `kept` among them whatever its time is."""
+    paths = [os.path.join(folder, name) for name in os.listdir(folder)]
+    if len(paths) <= MOST:
+        return
+    others = sorted(set(paths) - {kept}, key=_time)
+    for path in others[: len(paths) - MOST]:
+        with contextlib.suppress(FileNotFoundError):  # another process drops it too
+            os.unlink(path)
+
+
+def _time(path: str) -> float:
+    try:
+        return os.lstat(path).st_mtime
+    except FileNotFoundError:
+        return 0.0
