@@ -1,8 +1,8 @@
 """Things chosen by name: models, losses, callbacks, runners.
 
-A name `package.module:Name` is imported, which runs that module. Whoever reads such names from a file that may
-have come from elsewhere hands them to `distrust`; `Registry.get` then refuses to import them, wherever in the
-program it is asked to and whatever `sys.path` is.
+To get `package.module:Name` means to import that module, which runs it. Whoever reads such names from a file
+that may have come from elsewhere hands them to `distrust`; `Registry.get` then refuses to import them, wherever
+in the program it is asked to and whatever `sys.path` is.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def trust(names: Iterable[str]) -> None:
 
 
 def given_on_command_line(names: Iterable[str]) -> None:
-    """The names that the user gives on this command line, in place of an earlier one's: these are imported."""
+    """The names on the command line of now, in place of an earlier one's: the user wants these imported."""
     global _on_command_line
     _on_command_line = frozenset(names)
 
@@ -53,8 +53,8 @@ def given_on_command_line(names: Iterable[str]) -> None:
 def _refuse_distrusted(kind: str, name: str) -> None:
     if name in _distrusted and name not in _on_command_line:
         raise UsageError(
-            f"{_distrusted[name]} names code, the {kind} {name!r}, which would run here, and this is not known "
-            "as a run that you trained on this machine (or its config was changed since). Look at that code; "
+            f"{_distrusted[name]} names code, the {kind} {name!r}, which would run here, and this is not "
+            "known as a run that you trained on this machine (or its config was changed since). Look at that code; "
             "if you trust it, add --trust_code."
         )
 

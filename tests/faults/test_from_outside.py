@@ -1,4 +1,4 @@
-"""What comes from outside: class names without a network, models, which are programs, and runs that name code."""
+"""What comes from outside: class names without a network, models (programs), runs that name code."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ def test_a_meta_graph_is_called_a_program_but_the_one_of_a_run_of_ones_own(
 def test_a_run_that_is_rebuilt_from_its_code_is_no_program_from_a_file(
     trained: pathlib.Path, here: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run = brought(trained, here, lambda config: None)
+    run = brought(trained, here, lambda _: None)
     assert not run_dir.is_own(str(run))
     assert cli.main(["eval", f"--train_dir={run}", DATA, "--run_once"]) == 0
     assert WARNING not in caplog.text

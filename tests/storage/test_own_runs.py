@@ -12,6 +12,8 @@ import pytest
 from yt8m.errors import RunError
 from yt8m.storage import own_runs
 
+pytestmark = pytest.mark.promise("X4")
+
 
 @pytest.fixture
 def notes(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:

@@ -31,9 +31,7 @@ class MetaGraphModeler(VideoModeler):
       is_own: it is known as this user's own: no warning that it is a program.
     """
 
-    def __init__(
-        self, prefix: str, top_k: int = 20, label_loss: Any = None, *, is_own: bool = False
-    ) -> None:
+    def __init__(self, prefix: str, top_k: int = 20, label_loss: Any = None, *, is_own: bool = False) -> None:
         if not is_own:
             warn_of_program(f"{prefix}.meta")
         self._prefix = prefix

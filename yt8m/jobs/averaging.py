@@ -44,9 +44,7 @@ def average(config: AverageConfig) -> int:
         storage.makedirs(part)
         _write(checkpoints.path_of(part, step), step, paths, names)
         checkpoints.write_state(part, step, keep=1)
-        run_dir.write(
-            part, dataclasses.replace(run, train_dir=config.out), is_own=run_dir.is_own(train_dir)
-        )
+        run_dir.write(part, dataclasses.replace(run, train_dir=config.out), is_own=run_dir.is_own(train_dir))
     steps = ", ".join(str(checkpoints.step_of(path)) for path in paths)
     logging.info("the mean of steps %s is in %s", steps, config.out)
     return 0

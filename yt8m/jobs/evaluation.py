@@ -74,9 +74,7 @@ def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
     if config.report:
         report.need_matplotlib()
     train_dir = saved_run.find(config.train_dir)
-    run = saved_run.load(
-        train_dir, config.num_classes, config.hyper_parameters, trust_code=config.trust_code
-    )
+    run = saved_run.load(train_dir, config.num_classes, config.hyper_parameters, trust_code=config.trust_code)
     data = _data(config, run)
     parts = workload.create(data, run.model, "eval", config.top_k)
     parts.modeler.keeps_videos = config.report

@@ -44,9 +44,7 @@ def export(config: ExportConfig) -> int:
         loss = workload.create_loss(run.model)
         exported = MetaGraphModeler(prefix, config.top_k, loss, is_own=True)  # written just now
         after = _gap(config, OptimizerConfig(), prefix, exported, data)
-        run_dir.write(
-            part, dataclasses.replace(run, train_dir=config.out), is_own=run_dir.is_own(train_dir)
-        )
+        run_dir.write(part, dataclasses.replace(run, train_dir=config.out), is_own=run_dir.is_own(train_dir))
         step = checkpoints.step_of(checkpoint)
         figures = model_card.report_of(train_dir, step) | _loss_in_gap(before, after)
         model_card.write(part, run, step, parameters, figures=figures, weights=config.weights)

@@ -88,9 +88,7 @@ def _usual_output(config: InferenceConfig, source: Source) -> str:
 
 def _from_run(config: InferenceConfig) -> Source:
     folder = saved_run.find(config.train_dir)
-    run = saved_run.load(
-        folder, config.num_classes, config.hyper_parameters, trust_code=config.trust_code
-    )
+    run = saved_run.load(folder, config.num_classes, config.hyper_parameters, trust_code=config.trust_code)
     newest = checkpoints.newest_readable(folder)
     prefix = storage.join(folder, INFERENCE_MODEL, NAME)
     if newest is None and not storage.exists(f"{prefix}.meta"):

@@ -58,10 +58,13 @@ def main(argv: list[str]) -> int:
     from yt8m.tools.serve.service import Service
 
     folder = saved_model.find(config.model)
-    with server.listening(config.host, config.port) as (socket, address):
-        with saved_model.SavedModel(folder) as model, contextlib.closing(Service(model, config)) as service:
-            print(f"serving {folder} at {address}", flush=True)
-            server.run(app.create(service), socket, config.timeout, 8 * config.max_requests)
+    with (
+        server.listening(config.host, config.port) as (socket, address),
+        saved_model.SavedModel(folder) as model,
+        contextlib.closing(Service(model, config)) as service,
+    ):
+        print(f"serving {folder} at {address}", flush=True)
+        server.run(app.create(service), socket, config.timeout, 8 * config.max_requests)
     print(f"stopped after {service.answered} answers", flush=True)
     return 0
 
