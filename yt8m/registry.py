@@ -1,8 +1,8 @@
 """Things chosen by name: models, losses, callbacks, runners.
 
 To get `package.module:Name` means to import that module, which runs it. Whoever reads such names from a file
-that may have come from elsewhere hands them to `distrust`; `Registry.get` then refuses to import them, wherever
-in the program it is asked to and whatever `sys.path` is.
+that may have come from elsewhere hands them to `distrust`; `Registry.get` then refuses to import them,
+wherever in the program it is asked to and whatever `sys.path` is.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def _refuse_distrusted(kind: str, name: str) -> None:
     if name in _distrusted and name not in _on_command_line:
         raise UsageError(
             f"{_distrusted[name]} names code, the {kind} {name!r}, which would run here, and this is not "
-            "known as a run that you trained on this machine (or its config was changed since). Look at that code; "
-            "if you trust it, add --trust_code."
+            "known as a run that you trained on this machine (or its config was changed since). Look at that "
+            "code; if you trust it, add --trust_code."
         )
 
 

@@ -217,6 +217,11 @@ def test_the_same_name_on_the_command_line_is_leave(trained: pathlib.Path, here:
     flags.eval_config([DATA])
     with pytest.raises(UsageError, match="names code"):
         models.get("pwn:Model")
+    # An evaluator of a cluster, on a machine of its own, gets the flags of the training.
+    assert flags.train_config([*train_words("own"), "--model=pwn:Model"]).model.model == "pwn:Model"
+    run_dir.read(str(run))
+    assert models.get("pwn:Model").__name__ == "Model"
+    flags.eval_config([DATA])
     run_dir.read(str(run), trust_code=True)
     assert models.get("pwn:Model").__name__ == "Model"
 
