@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
         raise RunError(f"{', '.join(patterns)}: there is {what}.")
     warn_of_programs(config.model)
     with saved_model.SavedModel(folder) as model:
-        _show(model.predict(records), records, config.top_k)
+        _show(model.predict(records), records, config.top_k, vocabulary.of(model.num_classes))
     return 0
 
 
@@ -81,9 +81,10 @@ def _parsed(payload: bytes) -> record_reader.Record:
     return record_reader.parse(payload, with_lists=False)
 
 
-def _show(found: saved_model.Predictions, records: Sequence[bytes], top_k: int) -> None:
+def _show(
+    found: saved_model.Predictions, records: Sequence[bytes], top_k: int, names: vocabulary.Vocabulary
+) -> None:
     """One table a record; classes that the record is labelled with have a star."""
-    names = vocabulary.load()
     for row, payload in enumerate(records):
         labels = set(_labels(payload))
         if row:

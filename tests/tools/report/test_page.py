@@ -143,6 +143,25 @@ def test_a_run_without_labels_and_curves_has_a_page(tmp_path: pathlib.Path) -> N
     assert any("no metrics.jsonl" in word for word in page.words)
 
 
+def test_classes_of_ones_own_have_numbers_and_no_verticals(tmp_path: pathlib.Path) -> None:
+    """Beside a run of YouTube-8M's classes each keeps its own names."""
+    for name, num_classes in (("own", pages.CLASSES), ("published", 3862)):
+        (tmp_path / name).mkdir()
+        pages.make_run(tmp_path / name, 1, num_classes=num_classes)
+        assert cli.main(["report", str(tmp_path / name), "--resamples=10"]) == 0
+    runs = [f"{tmp_path}/own", f"{tmp_path}/published"]
+    assert cli.main(["report", *runs, f"--output={tmp_path}/both.html", "--resamples=10"]) == 0
+    pages_of = {name: tmp_path / f"{name}/eval/report.html" for name in ("own", "published")}
+    own, published, both = (Reader(path.read_text()) for path in (*pages_of.values(), tmp_path / "both.html"))
+    assert "class 2" in own.words
+    assert "Vehicle" not in own.words
+    assert "Vehicle" in published.words
+    assert "class 2" not in published.words
+    assert {"class 2", "Vehicle"} <= set(both.words)
+    verticals = [any("by vertical" in image["alt"] for image in one.named("img")) for one in (own, published)]
+    assert verticals == [False, True]
+
+
 @pytest.mark.parametrize(
     ("words", "status", "part"),
     [
