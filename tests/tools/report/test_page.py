@@ -15,6 +15,7 @@ from sklearn import metrics
 
 from yt8m import cli
 from yt8m.tools.report import curves
+from yt8m.tools.report.loading import difference_interval, figure, load
 from yt8m.tools.report.pictures import legend, picture
 
 VOID = {"meta", "img"}
@@ -105,6 +106,18 @@ def test_runs_stand_side_by_side(world: pathlib.Path) -> None:
     assert float(difference) == pytest.approx(float(gaps[1]) - float(gaps[0]), abs=1.1e-4)
     low, high = map(float, words[words.index("_second: GAP") + 2].split(" to "))
     assert low < float(difference) < high
+
+
+def test_the_interval_of_a_difference_is_that_of_the_other_way_round(tmp_path: pathlib.Path) -> None:
+    """One of the two differences is negative."""
+    for seed in (1, 2):
+        (tmp_path / f"{seed}").mkdir()
+        pages.make_run(tmp_path / f"{seed}", seed)
+    one, two = load([f"{tmp_path}/1", f"{tmp_path}/2"], resamples=30, seed=0)
+    for name in ("gap", "hit_at_one", "perr", "map"):
+        low, high = difference_interval(one, two, name)
+        assert low <= figure(two, name) - figure(one, name) <= high
+        assert difference_interval(two, one, name) == pytest.approx((-high, -low))
 
 
 def test_the_same_values_give_the_same_picture_and_ink_follows_the_theme() -> None:

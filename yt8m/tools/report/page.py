@@ -79,7 +79,7 @@ def _figure(name: str, run: Run, key: str, paint: str) -> Markup:
     if value is None:
         return tag("div", tag("div", name, class_="soft small"), tag("div", "not defined", class_="value"))
     bounds = interval_of(run, key)
-    left, right = (100 * min(max(bound, 0.0), 1.0) for bound in bounds)
+    left, right = (100 * bound for bound in bounds)
     bar = f"left:{left:.2f}%;width:{right - left:.2f}%;background:{paint}"
     return tag(
         "div",
