@@ -43,12 +43,12 @@ def video_records(count: int) -> list[bytes]:
     ]
 
 
-def export(folder: pathlib.Path, model: str) -> str:
+def export(folder: pathlib.Path, model: str, num_classes: int = CLASSES) -> str:
     """Writes the SavedModel of a model of videos or, by its name, of frames; returns its folder."""
     has_frames = model.startswith("Frame")
     names = ("rgb", "audio") if has_frames else ("mean_rgb", "mean_audio")
     data = DataConfig(
-        feature_names=names, feature_sizes=SIZES, frame_features=has_frames, num_classes=CLASSES
+        feature_names=names, feature_sizes=SIZES, frame_features=has_frames, num_classes=num_classes
     )
     parts = workload.create(data, ModelConfig(model), "infer")
     with tf.Graph().as_default(), tf.Session() as session:

@@ -49,6 +49,33 @@ def test_functions_stay_under_50_lines():
     assert found == {}
 
 
+def at_import(node):
+    """The nodes that run when a module is imported: all but the bodies of functions."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        children = [
+            *getattr(node, "decorator_list", []),
+            *node.args.defaults,
+            *filter(None, node.args.kw_defaults),
+        ]
+    else:
+        children = ast.iter_child_nodes(node)
+    return [node, *(found for child in children for found in at_import(child))]
+
+
+def test_no_test_asks_for_recorded_data_while_it_is_imported():
+    """Where the data are absent, that would end the whole suite instead of skipping a test."""
+    skipping = {"golden", "real_data", "skip", "importorskip"}
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in at_import(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).split(".")[-1] in skipping
+        and not ast.unparse(node.func).startswith("pytest.mark.")
+    ]
+    assert found == []
+
+
 def test_public_names_have_docstrings():
     missing = [
         f"{path.relative_to(ROOT)}:{node.name}"

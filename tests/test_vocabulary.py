@@ -35,6 +35,15 @@ def test_every_class_has_a_name() -> None:
     assert loaded.name(-1) == "class -1"
 
 
+@pytest.mark.promise("X2")
+def test_any_other_number_of_classes_has_no_names() -> None:
+    published = vocabulary.of(3862)
+    assert (published.name(2), published.vertical(2)) == ("Vehicle", "Autos & Vehicles")
+    for num_classes in (1, 3, 3861, 3863, 10**12, None):
+        own = vocabulary.of(num_classes)
+        assert (own.name(2), own.vertical(2)) == ("class 2", "")
+
+
 def test_segment_classes() -> None:
     classes = vocabulary.segment_classes()
     assert len(np.unique(classes)) == len(classes) == 1000

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The 3862 classes of the 2018 version, in the order of their index.
+    """What is known of classes, in the order of their index: the 3862 of the 2018 version, or none.
 
     Attributes:
       names: one a class; `class 123` for the few that have none.
@@ -33,6 +33,10 @@ class Vocabulary:
         """The name of a class; `class 5000` for one past the vocabulary (another dataset's, say)."""
         return self.names[index] if 0 <= index < len(self.names) else f"class {index}"
 
+    def vertical(self, index: int) -> str:
+        """The first vertical of a class; empty for one past the vocabulary."""
+        return self.verticals[index] if 0 <= index < len(self.verticals) else ""
+
 
 def _packaged(name: str) -> bytes:
     return (importlib.resources.files("yt8m") / "data" / name).read_bytes()
@@ -49,6 +53,15 @@ def load() -> Vocabulary:
         counts=counts,
         verticals=tuple(row["Vertical1"] for row in rows),
     )
+
+
+def of(num_classes: int | None) -> Vocabulary:
+    """The vocabulary of data or of a model with this many classes.
+
+    With any other number than YouTube-8M's the classes are one's own. YouTube-8M's names would be wrong for
+    them, so none is known, and class 7 is `class 7`. The same holds for None, an unknown number.
+    """
+    return load() if num_classes == len(load()) else Vocabulary((), np.zeros(0, np.int64), ())
 
 
 @functools.cache

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from evaluated_videos import by_metrics, drawn, kept_videos
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
 
 from yt8m.eval_util.bootstrap import FIGURES, interval, resampled_figures
 from yt8m.eval_util.video_sample import hashes
@@ -37,9 +40,41 @@ def test_the_width_of_a_share_is_that_of_the_binomial_law():
 
 def test_an_interval_lies_around_the_figure_and_shrinks():
     values = np.array([0.5, 0.6, 0.7, 0.8, np.nan, 0.9])
-    assert interval(0.4, values, level=0.5) == pytest.approx((0.3, 0.5))
-    assert interval(0.4, values, shrink=0.5, level=0.5) == pytest.approx((0.35, 0.45))
+    assert interval(0.7, values, level=0.5) == pytest.approx((0.6, 0.8))  # the percentiles themselves
+    assert interval(0.7, values, shrink=0, level=0.5) == pytest.approx((0.7, 0.7))
+    wide, narrow = (interval(0.4, values, shrink, level=0.5) for shrink in (1, 0.5))
+    assert wide.low < narrow.low < 0.4 < narrow.high < wide.high
     assert np.isnan(interval(0.4, np.full(3, np.nan))).all()
+
+
+def test_a_figure_near_the_end_of_its_range_has_the_percentiles_of_scipy():
+    """57 of 60 videos are right, and so are all of some resamples."""
+    perr = np.array([1.0] * 57 + [0.9, 0.8, 0.9])
+    draws = np.random.default_rng(4).integers(60, size=(2000, 60))
+    found = interval(perr.mean(), perr[draws].mean(axis=1))
+    reference = stats.bootstrap((perr,), np.mean, n_resamples=2000, method="percentile", rng=5)
+    assert found == pytest.approx(tuple(reference.confidence_interval), abs=5e-4)
+    assert found.high <= 1
+
+
+FIGURES_OF_ANY_KIND = st.sampled_from([0.0, 1.0, 0.9995]) | st.floats(0, 1)
+
+
+@given(
+    FIGURES_OF_ANY_KIND,
+    st.lists(FIGURES_OF_ANY_KIND, min_size=1),
+    st.floats(0, 1),
+    st.sampled_from([0.0, -1.0]),
+)
+def test_any_interval_is_within_the_range_and_holds_the_figure(figure, resampled, shrink, least):
+    """Of differences, from -1 to 1, too; and the interval of what is left to 1 is its mirror image."""
+    figure, resampled = (1 - (1 - least) * (1 - np.array(values)) for values in (figure, resampled))
+    low, high = interval(figure, resampled, shrink, least=least)
+    assert least <= low <= high <= 1
+    assert low <= figure + 1e-7
+    assert high >= figure - 1e-7
+    mirrored = interval(1 + least - figure, 1 + least - resampled, shrink, least=least)
+    assert mirrored == pytest.approx((1 + least - high, 1 + least - low), abs=1e-7)
 
 
 def test_the_seed_decides():

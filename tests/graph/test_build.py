@@ -114,17 +114,18 @@ def test_averages_follow_the_weights() -> None:
         clip_gradient_norm=0,
         moving_average_decay=0.9,
     )
-    with Session(Linear(), rows(8), 1, config) as run:
-        average = initial_weights().astype(np.float64)
-        run.run(run.graph.get_operation_by_name("init"))
+    inputs, labels = rows(8)
+    with Session(Linear(), (inputs, labels), 1, config) as run:
+        weights = average = initial_weights().astype(np.float64)
         with run.graph.as_default():
-            tf.trainable_variables()[0].load(initial_weights(), run.session)
             averaged = next(v for v in tf.global_variables() if "ExponentialMovingAverage" in v.op.name)
             averaged.load(initial_weights(), run.session)
         for step in range(1, 4):
             run.run(run.ops.train_op)
             decay = min(0.9, (1 + step) / (10 + step))
-            average = decay * average + (1 - decay) * run.value("weights")
+            weights = weights - 0.1 * softmax_step(inputs, labels, weights)[1]
+            average = decay * average + (1 - decay) * weights
+        np.testing.assert_allclose(run.value("weights"), weights, atol=1e-6)
         np.testing.assert_allclose(run.value(run.ops.averages[0][1]), average, atol=1e-6)
         assert run.ops.averages == (("weights", "weights/ExponentialMovingAverage"),)
 

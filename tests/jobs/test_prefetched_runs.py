@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,21 +12,25 @@ from jobs.small_run import losses, run, train_words, weights
 
 from yt8m import train
 
-FRAMES = [
-    f"--train_data_pattern={golden('tiny_frame.tfrecord')},{golden('tiny_segment.tfrecord')}",
-    "--frame_features",
-    "--model=FrameLevelLogisticModel",
-    "--feature_names=rgb,audio",
-    "--num_classes=20",
-    "--batch_size=3",
-]
+
+def videos() -> list[str]:
+    return ["--num_gpu=2", "--accumulate_steps=2"]
 
 
-@pytest.mark.parametrize(
-    "words", [["--num_gpu=2", "--accumulate_steps=2"], pytest.param(FRAMES, marks=pytest.mark.heavy)]
-)
-def test_losses_and_weights_are_those_without(tmp_path: pathlib.Path, words: list[str]) -> None:
-    usual = ["--exact_resume=False", "--max_steps=4", *words]
+def frames() -> list[str]:
+    return [
+        f"--train_data_pattern={golden('tiny_frame.tfrecord')},{golden('tiny_segment.tfrecord')}",
+        "--frame_features",
+        "--model=FrameLevelLogisticModel",
+        "--feature_names=rgb,audio",
+        "--num_classes=20",
+        "--batch_size=3",
+    ]
+
+
+@pytest.mark.parametrize("words", [videos, pytest.param(frames, marks=pytest.mark.heavy)])
+def test_losses_and_weights_are_those_without(tmp_path: pathlib.Path, words: Callable[[], list[str]]) -> None:
+    usual = ["--exact_resume=False", "--max_steps=4", *words()]
     for name, more in (("plain", []), ("ahead", ["--prefetch_to_device"])):
         assert run(tmp_path / name, *usual, *more) == 0
     assert losses(tmp_path / "ahead") == losses(tmp_path / "plain")

@@ -45,7 +45,9 @@ def test_a_run_leaves_what_it_should(trained: pathlib.Path) -> None:
     assert lines[1]["loss"] < lines[0]["loss"]
 
 
-def test_eval_writes_its_report_and_an_inference_model(trained: pathlib.Path) -> None:
+def test_eval_writes_its_report_and_an_inference_model(
+    trained: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = golden("checkpoint_logistic/test.tfrecord")
     flags = [f"--train_dir={trained}/run", f"--eval_data_pattern={data}", "--run_once", "--keep_best"]
     assert evaluation.main([*flags, "--report"]) == 0
@@ -54,14 +56,20 @@ def test_eval_writes_its_report_and_an_inference_model(trained: pathlib.Path) ->
     assert report["num_examples"] == 21
     assert 0.4 < report["gap"] < 1
     assert len(report["classes"]) == report["num_classes_with_positives"] == 10
-    assert report["classes"][0]["name"] == "Game"
+    # Ten classes are one's own, and class 0 is not YouTube-8M's.
+    assert [row["name"] for row in report["classes"]] == [
+        f"class {row['class']}" for row in report["classes"]
+    ]
+    shown = capsys.readouterr().out
+    assert "class 9 (9)" in shown
+    assert "Game" not in shown
     assert (trained / "run/inference_model/inference_model.meta").exists()
     best = json.loads((trained / "run/best/best.json").read_text())
     assert best["gap"] == pytest.approx(report["gap"])
     assert (trained / "run/best/model.ckpt-20.index").exists()
     page = (trained / "run/eval/report.html").read_text()
     assert f">{report['gap']:.4f}</div>" in page
-    assert page.count("<img ") == 5 + 5  # curves of loss, rate and three figures; five of the evaluation
+    assert page.count("<img ") == 5 + 4  # curves of loss, rate and three figures; four of the evaluation
 
 
 def test_the_videos_that_were_kept_give_the_figures_again(trained: pathlib.Path) -> None:

@@ -19,6 +19,7 @@ from reader_records import frame_record, video_record, write_shard
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, YT8MFrameFeatureReader
 from yt8m.runner import CallbackConfig
+from yt8m.runner.shard_position import ShardPosition
 
 SHARDS, ROWS, EPOCHS = 6, 3, 3
 
@@ -115,6 +116,20 @@ def test_other_readers_and_batches_go_on_from_the_same_position(
     assert shards_of(first).isdisjoint(shards_of(second))
     assert second
     assert len(second) == ROWS * len(shards_of(second))
+
+
+@given(st.lists(st.integers(-1, 2 * SHARDS - 1)))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_position_never_goes_back(tmp_path: pathlib.Path, last_shards: list[int]) -> None:
+    """Shards are read side by side, so a step may have records of earlier shards alone."""
+    ops: Any = None  # what is counted and saved does not depend on the graph
+    position = ShardPosition(ops, ["a"] * SHARDS, {}, EPOCHS)
+    for last in last_shards:
+        position.note(last)
+    with tf.Session() as session:
+        position.save(session, str(tmp_path), 7)
+    begun = json.loads((tmp_path / "input-7.json").read_text())["begun"]
+    assert begun == max(last_shards, default=-1) + 1
 
 
 def test_rated_segments_too(live: Callable, tmp_path: pathlib.Path) -> None:

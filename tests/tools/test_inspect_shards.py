@@ -54,6 +54,10 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     for words in ("tiny_segment.tfrecord", "segment", "rgb", "uint8, 16 values", "ratings", "Concert (3)"):
         assert words in shown
     assert "DAMAGE" not in shown
+    assert cli.main(["inspect", str(golden("tiny_segment.tfrecord")), "--num_classes=20"]) == 0
+    shown = capsys.readouterr().out
+    assert "class 3 (3)" in shown
+    assert "Concert" not in shown
 
 
 def test_damage_is_listed_and_ends_with_status_1(

@@ -6,6 +6,7 @@ import pathlib
 
 import numpy as np
 import pytest
+import small_exports
 from reader_records import video_record, write_shard
 
 from yt8m import cli, train, vocabulary
@@ -49,7 +50,8 @@ def blocks(text: str) -> list[list[str]]:
 
 def test_the_best_classes_in_words(world, capsys):
     assert cli.main(["predict", "--model", f"{world}/run", f"{world}/*.tfrecord", "--count=10"]) == 0
-    shown, scores, names = blocks(capsys.readouterr().out), expected(world), vocabulary.load().names
+    shown, scores = blocks(capsys.readouterr().out), expected(world)
+    names = [f"class {index}" for index in range(CLASSES)]  # of one's own, since there are 30
     assert len(shown) == 10
     for row, (title, *lines) in enumerate(shown):
         labels = sorted({row % 7, 20})
@@ -60,6 +62,18 @@ def test_the_best_classes_in_words(world, capsys):
             assert float(line.split()[0]) == pytest.approx(scores[row, index], abs=6e-4)
             assert names[index] in line
             assert ("*" in line) == (index in labels)
+
+
+def test_a_model_of_3862_classes_says_their_names(tmp_path, capsys):
+    model = small_exports.export(tmp_path, "LogisticModel", len(vocabulary.load()))
+    write_shard(tmp_path / "a.tfrecord", small_exports.video_records(3))
+    assert cli.main(["predict", f"--model={model}", f"{tmp_path}/a.tfrecord", "--top_k=2"]) == 0
+    names = vocabulary.load().names
+    shown = blocks(capsys.readouterr().out)
+    assert [title for title, *_ in shown] == [f"v{row:02d}  labels: {names[row]}" for row in range(3)]
+    for _, *lines in shown:
+        assert len(lines) == 2
+        assert all(names[int(line.split()[-1])] in line for line in lines)
 
 
 def test_one_video(world, capsys):

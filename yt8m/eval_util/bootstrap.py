@@ -45,24 +45,42 @@ def resampled_figures(videos: Videos, num_classes: int, resamples: int, seed: in
 
 
 def interval(
-    figure: float, resampled: npt.NDArray[np.float64], shrink: float = 1.0, level: float = 0.95
+    figure: float,
+    resampled: npt.NDArray[np.float64],
+    shrink: float = 1.0,
+    level: float = 0.95,
+    least: float = 0.0,
 ) -> Interval:
-    """The middle `level` of the resamples' spread, laid around the figure.
+    """The percentile interval: the middle `level` of the resamples, moved so that their median is the figure.
 
-    It is taken around their own mean: a resample lacks some of the rare classes, so that mAP is higher there
-    than on the videos themselves, and only its spread tells anything.
+    They are moved because a resample lacks some of the rare classes, so that mAP is higher there than on the
+    videos themselves, and only its spread tells anything. Moving and shrinking are done on the scale
+    arcsin(sqrt(x)), which stabilises the variance of a share, and end at the ends of that scale. The interval
+    is therefore always in the range of the figure, and the figure is always in it.
+
+    Source of the scale: F. J. Anscombe, The transformation of Poisson, binomial and negative-binomial data,
+    Biometrika 35 (1948).
 
     Args:
-      figure: that of all videos.
+      figure: that of all videos, from `least` to 1.
       resampled: [R], those of the resamples; those that are not defined (nan) are left out.
       shrink: factor of the spread: the square root of resampled videos over all, where those are a sample.
       level: the share between the bounds.
+      least: lower end of the figure's range: 0, or -1 for a difference of two figures.
     """
     known = resampled[np.isfinite(resampled)]
     if not len(known):
         return Interval(float("nan"), float("nan"))
-    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]) - known.mean()
-    return Interval(float(figure + shrink * low), float(figure + shrink * high))
+    angles = _angles(known, least)
+    spread = np.quantile(angles, [(1 - level) / 2, (1 + level) / 2]) - np.median(angles)
+    moved = np.clip(_angles(np.float64(figure), least) + shrink * spread, 0, np.pi / 2)
+    low, high = least + (1 - least) * np.sin(moved) ** 2
+    return Interval(float(low), float(high))
+
+
+def _angles(figures: npt.NDArray[np.float64] | np.float64, least: float) -> npt.NDArray[np.float64]:
+    """From 0 for `least` to pi/2 for 1; what rounding put past these is taken as these."""
+    return np.arcsin(np.sqrt(np.clip((figures - least) / (1 - least), 0, 1)))
 
 
 class _Resampler:

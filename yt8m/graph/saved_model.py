@@ -64,6 +64,7 @@ class SavedModel:
     Attributes:
       folder: the same.
       feature_size: D, of the features of a frame; None where the model takes records alone.
+      num_classes: C; None if the model does not say, because it takes records alone.
 
     Raises:
       UsageError: it has no signature that takes records.
@@ -94,6 +95,7 @@ class SavedModel:
         self._outputs = [records.outputs[name].name for name in names]
         self._features = features = _taking("rgb_and_audio", loaded)
         self.feature_size = features and int(features.inputs["rgb_and_audio"].tensor_shape.dim[-1].size)
+        self.num_classes = features and int(features.outputs["predictions"].tensor_shape.dim[-1].size)
 
     def predict(self, records: Sequence[bytes]) -> Predictions:
         """The classes of serialized records, of the kind the model was trained on.

@@ -30,7 +30,7 @@ def write(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
     logging.info("%s", summary_line(done.step, done.figures))
     if not len(done.figures["aps"]):
         logging.warning("no example has a label (a test split?): these figures say nothing of the model")
-    print_table(done)
+    print_table(done, run.data.num_classes)
     folder = storage.join(train_dir, FOLDER)
     with storage.write_atomic(storage.join(folder, "report.json"), "w") as file:
         json.dump(report(done, run), file, indent=2, ensure_ascii=False, allow_nan=False)
@@ -60,7 +60,7 @@ def report(done: Evaluated, run: TrainConfig) -> dict[str, Any]:
         **({"map_at_n": _number(figures["map_at_n"])} if "map_at_n" in figures else {}),
         "classes": [
             {"class": index, "name": name, "average_precision": ap, "positives": positives}
-            for index, name, ap, positives in _classes(figures)
+            for index, name, ap, positives in _classes(figures, run.data.num_classes)
         ],
         "versions": config_file.versions(),
     }
@@ -75,8 +75,8 @@ _FIGURES = (
 )
 
 
-def print_table(done: Evaluated) -> None:
-    """The figures and the best and worst classes, on standard output."""
+def print_table(done: Evaluated, num_classes: int) -> None:
+    """The figures and the best and worst of the run's classes, on standard output."""
     table = Table(title=f"step {done.step}, {done.num_examples} examples")
     table.add_column("figure")
     table.add_column("value", justify="right")
@@ -84,7 +84,7 @@ def print_table(done: Evaluated) -> None:
         table.add_row(title, f"{float(done.figures[key]):.4f}")
     if "map_at_n" in done.figures:
         table.add_row(f"{AT_N}, rated pairs", f"{done.figures['map_at_n']:.4f}")
-    ranked = sorted(_classes(done.figures), key=lambda row: (-row[2], row[0]))
+    ranked = sorted(_classes(done.figures, num_classes), key=lambda row: (-row[2], row[0]))
     for title, rows in (("best", ranked[:_SHOWN]), ("worst", ranked[_SHOWN:][-_SHOWN:])):
         table.add_section()
         for index, name, ap, _ in rows:
@@ -92,8 +92,8 @@ def print_table(done: Evaluated) -> None:
     Console(soft_wrap=True).print(table)
 
 
-def _classes(figures: dict[str, Any]) -> list[tuple[int, str, float, int]]:
-    names = vocabulary.load()
+def _classes(figures: dict[str, Any], num_classes: int) -> list[tuple[int, str, float, int]]:
+    names = vocabulary.of(num_classes)
     found = zip(figures["aps_class"], figures["aps"], figures["aps_positives"], strict=True)
     return [(int(index), names.name(int(index)), float(ap), int(count)) for index, ap, count in found]
 

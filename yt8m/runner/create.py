@@ -14,7 +14,7 @@ from yt8m.config import OptimizerConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.graph import EvalOps, Inputter, Modeler, TrainOps
 from yt8m.lazy import tf
-from yt8m.runner import checkpoints
+from yt8m.runner import checkpoints, processor
 from yt8m.runner.config import CALLS_PYTHON, RunnerConfig
 from yt8m.storage import copies
 
@@ -81,6 +81,8 @@ def input_shape(config: RunnerConfig) -> dict[str, Any]:
 def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.DeploymentConfig:
     """Towers on GPUs where there are enough of them, else on the CPU, which is said in the log.
 
+    The log also says if the CPU makes training slower by the precision that was asked for.
+
     Raises:
       UsageError: the local runner was asked for several towers.
     """
@@ -92,6 +94,9 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
     deployment, note = deploy.local(config.towers, deploy.count_gpus())
     if note and not quiet:
         logging.info(note)
+    slow = processor.note(config.precision) if deployment.clone_on_cpu else ""
+    if slow and not quiet:
+        logging.warning(slow)
     cluster = config.cluster
     if cluster is not None and cluster.is_distributed:
         return dataclasses.replace(

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from yt8m import flags, options, storage
+from yt8m import flags, options, storage, vocabulary
 from yt8m.errors import UsageError
 from yt8m.options import option
 from yt8m.program import run_main
@@ -26,6 +26,11 @@ class InspectConfig:
     """How `yt8m inspect` shows what it found."""
 
     json: bool = option(False, "one JSON list in place of tables")
+    num_classes: int = option(
+        3862,
+        "number of classes of the data; for any but YouTube-8M's 3862, classes have numbers and no names",
+        minimum=1,
+    )
 
     def __post_init__(self) -> None:
         options.check(self)
@@ -41,7 +46,8 @@ def main(argv: list[str]) -> int:
     words = [word for word in argv if word.startswith("-")]
     purpose = "Shows what TFRecord shards hold: name them, as files or patterns, beside the flags."
     config = flags.read(InspectConfig, "yt8m inspect", purpose, words)
-    found = [ShardSummary(path).read().told() for path in _paths(patterns)]
+    names = vocabulary.of(config.num_classes)
+    found = [ShardSummary(path).read().told(names) for path in _paths(patterns)]
     if config.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
     else:

@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
         what = f"no video {config.video_id!r}" if config.video_id else "no record"
         raise RunError(f"{', '.join(patterns)}: there is {what}.")
     with saved_model.SavedModel(folder) as model:
-        _show(model.predict(records), records, config.top_k)
+        _show(model.predict(records), records, config.top_k, vocabulary.of(model.num_classes))
     return 0
 
 
@@ -72,9 +72,10 @@ def _parsed(payload: bytes) -> record_reader.Record:
     return record_reader.parse(payload, with_lists=False)
 
 
-def _show(found: saved_model.Predictions, records: Sequence[bytes], top_k: int) -> None:
+def _show(
+    found: saved_model.Predictions, records: Sequence[bytes], top_k: int, names: vocabulary.Vocabulary
+) -> None:
     """One table a record; classes that the record is labelled with have a star."""
-    names = vocabulary.load()
     for row, payload in enumerate(records):
         labels = set(_labels(payload))
         if row:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from yt8m import record_reader, storage, vocabulary
+from yt8m import record_reader, storage
 from yt8m.errors import RunError
 from yt8m.record_reader import Feature, Record, id_text
+from yt8m.vocabulary import Vocabulary
 
 _SHOWN_IDS, _SHOWN_LABELS, _SHOWN_DAMAGE = 5, 10, 20
 _RATINGS = ("segment_start_times", "segment_labels", "segment_scores")
@@ -130,8 +131,8 @@ class ShardSummary:
         self.segments += len(set(starts))
         self.positive += sum(float(score) > 0 for score in scores)
 
-    def told(self) -> dict[str, Any]:
-        """As JSON has it."""
+    def told(self, names: Vocabulary) -> dict[str, Any]:
+        """As JSON has it, the classes by these names."""
         return {
             "path": self.path,
             "bytes": self.size,
@@ -140,8 +141,8 @@ class ShardSummary:
             "features": {name: feature.told() for name, feature in self.features.items()},
             "ids": self.ids[:_SHOWN_IDS],
             "frames": _spread(self.frames),
-            "labels": {**_named(self.labels), "records_without": self.unlabelled},
-            "ratings": {**_named(self.ratings), "segments": self.segments, "positive": self.positive},
+            "labels": {**_named(self.labels, names), "records_without": self.unlabelled},
+            "ratings": {**_named(self.ratings, names), "segments": self.segments, "positive": self.positive},
             "damage": self.damage[:_SHOWN_DAMAGE],
             "damages": len(self.damage),
         }
@@ -153,9 +154,8 @@ def _spread(values: list[int]) -> dict[str, float] | None:
     return {"least": min(values), "mean": sum(values) / len(values), "most": max(values)}
 
 
-def _named(counts: Counter[int]) -> dict[str, Any]:
+def _named(counts: Counter[int], names: Vocabulary) -> dict[str, Any]:
     """How many there are, of how many classes, and the most frequent with their names."""
-    names = vocabulary.load()
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_LABELS]
     return {
         "count": sum(counts.values()),

@@ -115,3 +115,18 @@ def test_without_a_checkpoint_they_are_fresh(chief: Chief, find: Callable[[Chief
     find(chief)
     assert chief.comes() == FRESH
     assert not chief.context.is_resumed
+
+
+@pytest.mark.promise("P4")
+@pytest.mark.parametrize(
+    ("find", "ended"), [(older, {1}), (missing, {1}), (of_another_run, set()), (of_no_run, set())]
+)
+def test_who_was_through_with_another_runs_data_is_forgotten(
+    chief: Chief, find: Callable[[Chief], None], ended: set[int]
+) -> None:
+    """A replica that was through with the data of this run stays so when its chief comes back."""
+    chief.save()
+    find(chief)
+    chief.board.set_ended(chief.session, 1)
+    chief.comes()
+    assert chief.board.ended(chief.session) == ended

@@ -115,4 +115,5 @@ def test_best_and_worst_leave_out_rare_classes_where_enough_remain():
 
 def test_a_class_past_the_vocabulary_has_a_name():
     (one,) = figures([5000], [0.5], [2])
-    assert (one.name, one.vertical) == ("class 5000", "(Unknown)")
+    assert (one.name, one.vertical) == ("class 5000", "")
+    assert classes.verticals([one]) == []

@@ -15,6 +15,7 @@ from sklearn import metrics
 
 from yt8m import cli
 from yt8m.tools.report import curves
+from yt8m.tools.report.loading import difference_interval, figure, load
 from yt8m.tools.report.pictures import legend, picture
 
 VOID = {"meta", "img"}
@@ -107,6 +108,18 @@ def test_runs_stand_side_by_side(world: pathlib.Path) -> None:
     assert low < float(difference) < high
 
 
+def test_the_interval_of_a_difference_is_that_of_the_other_way_round(tmp_path: pathlib.Path) -> None:
+    """One of the two differences is negative."""
+    for seed in (1, 2):
+        (tmp_path / f"{seed}").mkdir()
+        pages.make_run(tmp_path / f"{seed}", seed)
+    one, two = load([f"{tmp_path}/1", f"{tmp_path}/2"], resamples=30, seed=0)
+    for name in ("gap", "hit_at_one", "perr", "map"):
+        low, high = difference_interval(one, two, name)
+        assert low <= figure(two, name) - figure(one, name) <= high
+        assert difference_interval(two, one, name) == pytest.approx((-high, -low))
+
+
 def test_the_same_values_give_the_same_picture_and_ink_follows_the_theme() -> None:
     def draw(axes) -> None:
         legend(axes, axes.plot([1, 2], [3, 4]) * 2, ["_hidden?", "$x^{"])
@@ -141,6 +154,25 @@ def test_a_run_without_labels_and_curves_has_a_page(tmp_path: pathlib.Path) -> N
     assert page.words[page.words.index("mAP") + 1] == "not defined"
     assert page.words[page.words.index("GAP") + 1] == "0.0000"
     assert any("no metrics.jsonl" in word for word in page.words)
+
+
+def test_classes_of_ones_own_have_numbers_and_no_verticals(tmp_path: pathlib.Path) -> None:
+    """Beside a run of YouTube-8M's classes each keeps its own names."""
+    for name, num_classes in (("own", pages.CLASSES), ("published", 3862)):
+        (tmp_path / name).mkdir()
+        pages.make_run(tmp_path / name, 1, num_classes=num_classes)
+        assert cli.main(["report", str(tmp_path / name), "--resamples=10"]) == 0
+    runs = [f"{tmp_path}/own", f"{tmp_path}/published"]
+    assert cli.main(["report", *runs, f"--output={tmp_path}/both.html", "--resamples=10"]) == 0
+    pages_of = {name: tmp_path / f"{name}/eval/report.html" for name in ("own", "published")}
+    own, published, both = (Reader(path.read_text()) for path in (*pages_of.values(), tmp_path / "both.html"))
+    assert "class 2" in own.words
+    assert "Vehicle" not in own.words
+    assert "Vehicle" in published.words
+    assert "class 2" not in published.words
+    assert {"class 2", "Vehicle"} <= set(both.words)
+    verticals = [any("by vertical" in image["alt"] for image in one.named("img")) for one in (own, published)]
+    assert verticals == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ import pytest
 import requests
 import small_exports
 
-from yt8m import cli, vocabulary
+from yt8m import cli
 from yt8m.graph.saved_model import Predictions, SavedModel
 from yt8m.lazy import tf
 from yt8m.records import framed
@@ -65,13 +65,11 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Predictions
 def check(server: Server, answer: requests.Response, rows: list[int]) -> None:
     """The classes and scores of these records, whatever else was asked at the time."""
     assert answer.status_code == 200, answer.text
-    videos, names = answer.json()["videos"], vocabulary.load()
+    videos = answer.json()["videos"]
     assert [video["id"] for video in videos] == [f"v{row:02d}" for row in rows]
     for video, row in zip(videos, rows, strict=True):
         assert [one["index"] for one in video["classes"]] == server.expected.classes[row, :5].tolist()
-        assert [one["name"] for one in video["classes"]] == [
-            names.name(one["index"]) for one in video["classes"]
-        ]
+        assert all(one["name"] == f"class {one['index']}" for one in video["classes"])  # 30: one's own
         scores = [one["score"] for one in video["classes"]]
         np.testing.assert_allclose(scores, server.expected.scores[row, :5], rtol=1e-5)
 

@@ -58,7 +58,8 @@ def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
     config = config or ReportConfig()
     need_matplotlib()
     output = config.output or (storage.join(runs[0], kept.FOLDER, PAGE) if len(runs) == 1 else COMPARISON)
-    text = page(load(runs, config.resamples, config.seed), vocabulary.load())
+    loaded = load(runs, config.resamples, config.seed)
+    text = page(loaded, [vocabulary.of(run.kept.num_classes) for run in loaded])
     with storage.write_atomic(output, "w") as file:
         file.write(text)
     logging.info("the report is %s", output)

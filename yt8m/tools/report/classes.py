@@ -15,7 +15,7 @@ ENOUGH = 5  # positives below which a class's AP is mostly chance
 
 
 class ClassFigure(NamedTuple):
-    """One class of the evaluation; `positives` are its labels there."""
+    """One class of the evaluation; `positives` are its labels there, `vertical` is empty if none is known."""
 
     number: int
     name: str
@@ -52,7 +52,7 @@ def class_figures(figures: Mapping[str, Any], names: Vocabulary) -> list[ClassFi
         ClassFigure(
             row["class"],
             names.name(row["class"]),
-            _vertical(row["class"], names),
+            names.vertical(row["class"]),
             row["average_precision"],
             row["positives"],
         )
@@ -77,9 +77,9 @@ def best_and_worst(
 
 
 def verticals(classes: Sequence[ClassFigure]) -> list[VerticalFigure]:
-    """One figure a vertical, those with the most positives first."""
+    """One figure a vertical that is known, those with the most positives first."""
     found = {}
-    for name in dict.fromkeys(one.vertical for one in classes):
+    for name in dict.fromkeys(one.vertical for one in classes if one.vertical):
         members = [one for one in classes if one.vertical == name]
         mean = float(np.mean([one.average_precision for one in members]))
         found[name] = VerticalFigure(name, len(members), sum(one.positives for one in members), mean)
@@ -121,7 +121,3 @@ def _missed(videos: Videos, answer: Bools, num_classes: int) -> tuple[Ints64, In
     told = rows * num_classes + videos.classes[rows, columns]
     labels = videos.owners() * num_classes + videos.labels
     return np.divmod(labels[~np.isin(labels, told)], num_classes)
-
-
-def _vertical(index: int, names: Vocabulary) -> str:
-    return names.verticals[index] if 0 <= index < len(names) else "(Unknown)"

@@ -78,7 +78,7 @@ def interval_of(run: Run, name: str) -> Interval:
 def difference_interval(first: Run, other: Run, name: str) -> Interval:
     """That of the second's figure less the first's, on the same videos."""
     differences = np.subtract(other.resampled[name], first.resampled[name])
-    return interval(figure(other, name) - figure(first, name), differences, shrink(first))
+    return interval(figure(other, name) - figure(first, name), differences, shrink(first), least=-1.0)
 
 
 def shrink(run: Run) -> float:

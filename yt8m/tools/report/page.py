@@ -18,8 +18,8 @@ FIGURES = {"gap": "GAP", "hit_at_one": "Hit@1", "perr": "PERR", "map": "mAP"}
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
-def page(runs: Sequence[Run], names: Vocabulary) -> str:
-    """The HTML of one run, or of several side by side."""
+def page(runs: Sequence[Run], names: Sequence[Vocabulary]) -> str:
+    """The HTML of one run, or of several side by side; `names` has the classes of each run."""
     title = f"Report: {', '.join(run.name for run in runs)}"
     head = tag(
         "head",
@@ -33,8 +33,8 @@ def page(runs: Sequence[Run], names: Vocabulary) -> str:
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
-def _sections(runs: Sequence[Run], names: Vocabulary) -> list[Markup]:
-    by_class = [class_figures(run.kept.figures, names) for run in runs]
+def _sections(runs: Sequence[Run], names: Sequence[Vocabulary]) -> list[Markup]:
+    by_class = [class_figures(run.kept.figures, known) for run, known in zip(runs, names, strict=True)]
     parts = [
         tag("div", *(_card(index, run) for index, run in enumerate(runs)), class_="grid"),
         _about_intervals(runs),
@@ -48,8 +48,9 @@ def _sections(runs: Sequence[Run], names: Vocabulary) -> list[Markup]:
     ]
     if any(by_class):
         left = [charts.classes(runs, by_class), charts.average_precisions(runs, by_class)]
-        bars = charts.verticals(runs, [verticals(rows) for rows in by_class])
-        parts += [tag("h2", "Classes"), tag("div", tag("div", *left, class_="grid"), bars, class_="grid")]
+        figures = [verticals(rows) for rows in by_class]
+        bars = [charts.verticals(runs, figures)] if any(figures) else []
+        parts += [tag("h2", "Classes"), tag("div", tag("div", *left, class_="grid"), *bars, class_="grid")]
         parts += tables.classes(runs, by_class, names)
     return parts
 
@@ -78,7 +79,7 @@ def _figure(name: str, run: Run, key: str, paint: str) -> Markup:
     if value is None:
         return tag("div", tag("div", name, class_="soft small"), tag("div", "not defined", class_="value"))
     bounds = interval_of(run, key)
-    left, right = (100 * min(max(bound, 0.0), 1.0) for bound in bounds)
+    left, right = (100 * bound for bound in bounds)
     bar = f"left:{left:.2f}%;width:{right - left:.2f}%;background:{paint}"
     return tag(
         "div",

@@ -14,7 +14,7 @@ _ROWS = 10
 
 
 def classes(
-    runs: Sequence[Run], by_class: Sequence[Sequence[ClassFigure]], names: Vocabulary
+    runs: Sequence[Run], by_class: Sequence[Sequence[ClassFigure]], names: Sequence[Vocabulary]
 ) -> list[Markup]:
     """The tables of all runs, with their headings."""
     ranked = [best_and_worst(rows, _ROWS) for rows in by_class]
@@ -31,7 +31,7 @@ def classes(
     ]
     if len(runs) > 1:
         parts += _where_they_differ(runs, by_class)
-    cards = (_confused(run, index, names, len(runs)) for index, run in enumerate(runs))
+    cards = (_confused(run, index, names[index], len(runs)) for index, run in enumerate(runs))
     told = (
         "Videos that have the first class and got the second, which they do not have, in its place: among "
         "their n best predictions, n being the number of their labels. The share is that of all videos with "
@@ -63,7 +63,8 @@ def _ranked(
 
 
 def _class(one: ClassFigure) -> Markup:
-    return tag("span", one.name, " ", tag("span", f"{one.vertical}, {one.number}", class_="soft small"))
+    known = f"{one.vertical}, {one.number}" if one.vertical else ""
+    return tag("span", one.name, " ", tag("span", known, class_="soft small"))
 
 
 def _where_they_differ(runs: Sequence[Run], by_class: Sequence[Sequence[ClassFigure]]) -> list[Markup]:

@@ -35,7 +35,7 @@ class Service:
     def __init__(self, model: SavedModel, config: ServeConfig) -> None:
         self.config, self.model = config, model
         self.at_work = self.answered = 0
-        self._names = vocabulary.load()
+        self._names = vocabulary.of(model.num_classes)
         self._thread = ThreadPoolExecutor(1, "model")  # a step takes all cores by itself
         self._records = Batcher(self._of_records, config.max_videos, self._thread)
         self._features = Batcher(self._of_features, config.max_videos, self._thread)
