@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from golden_data import golden
+from golden_data import SHARED, golden
 
 from yt8m import cli, flags, models, run_dir, train, vocabulary
 from yt8m.errors import UsageError
 from yt8m.registry import TRUST_HELP
 
-DATA = f"--eval_data_pattern={golden('checkpoint_logistic/test.tfrecord')}"
-INPUT = f"--input_data_pattern={golden('checkpoint_logistic/test.tfrecord')}"
+RECORDS = SHARED / "golden" / "checkpoint_logistic" / "test.tfrecord"
+DATA = f"--eval_data_pattern={RECORDS}"
+INPUT = f"--input_data_pattern={RECORDS}"
 WARNING = "a model is a program and runs here"
 CODE = """
 import pathlib
@@ -32,6 +33,12 @@ pathlib.Path("imported").touch()
 class Model(get_model("LogisticModel")): ...
 class Loss(get_loss("CrossEntropyLoss")): ...
 """
+
+
+@pytest.fixture(autouse=True)
+def _recorded_data() -> None:
+    """Skips the tests of this file where the data that they read are absent."""
+    golden("checkpoint_logistic/test.tfrecord")
 
 
 @pytest.mark.promise("X2")
