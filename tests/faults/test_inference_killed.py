@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DIES = """
 import os, signal, sys
 from yt8m import inference
-from yt8m.jobs.prediction_file import PredictionWriter
+from yt8m.tools.prediction_lists import PredictionWriter
 
 add = PredictionWriter.__call__
 

@@ -19,10 +19,10 @@ from yt8m.graph.meta_modeler import MetaGraphModeler, class_count, read_meta_gra
 from yt8m.graph.modeler import VideoModeler
 from yt8m.jobs import model_card, sample, saved_run, segment_inference, workload
 from yt8m.jobs.input_check import check_input
-from yt8m.jobs.prediction_file import PredictionWriter
 from yt8m.jobs.segment_ranking import SegmentRanking
 from yt8m.runner import checkpoints
 from yt8m.storage import copies
+from yt8m.tools.prediction_lists import PredictionWriter
 
 WriteSegments = Callable[[IO[Any], SegmentRanking], None]
 
