@@ -190,6 +190,41 @@ def test_a_folder_in_use_is_left_alone(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "out" / "a").read_bytes() == b"mine"
 
 
+@pytest.mark.promise("X1")
+def test_no_folder_through_a_link_of_another_user(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither as the folder itself, nor on the way to it, nor behind a link of one's own."""
+    source = pack(tmp_path / "m.tgz", entry("a"))
+    for name in ("there", "theirs", "home"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "theirs/link").symlink_to(tmp_path / "there")
+    (tmp_path / "mine").symlink_to("theirs/../theirs/link")
+    (tmp_path / "good").symlink_to(tmp_path / "home")
+    if os.geteuid() == 0:
+        os.lchown(tmp_path / "theirs/link", 12345, 12345)
+        other = 12345
+    else:  # nobody but root can give a link away: this process takes another identity
+        other = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    for folder in ("theirs/link", "theirs/link/out", "mine", "mine/out"):
+        with pytest.raises(
+            UsageError, match=rf"theirs/link is a symbolic link of another user \(id {other}\)"
+        ):
+            archive.safe_extract(str(source), str(tmp_path / folder))
+    assert os.listdir(tmp_path / "there") == []
+    if os.geteuid() == 0:
+        assert archive.safe_extract(str(source), str(tmp_path / "good/out")) == ["a"]
+    assert archive.safe_extract(str(source), str(tmp_path / "theirs/../home/new")) == ["a"]
+
+
+def test_links_in_a_circle_are_no_folder(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("one")
+    with pytest.raises(UsageError, match="circle"):
+        archive.safe_extract(str(pack(tmp_path / "m.tgz", entry("a"))), str(tmp_path / "one/out"))
+
+
 def test_what_is_not_packed(tmp_path: pathlib.Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "link").symlink_to("/etc/passwd")

@@ -19,6 +19,7 @@ MAX_MEMBERS = 10_000
 # What may lie between two members: their headers (long names, attributes) and padding.
 _BETWEEN = 1 << 20
 _CHUNK = 1 << 20
+_MOST_LINKS = 40  # as many as Linux follows
 
 
 class _Metered:
@@ -59,7 +60,8 @@ def safe_extract(
 
     Raises:
       UsageError: the archive holds an absolute name, `..`, a link, a device, a sparse or set-user-id file,
-        the same name twice, too much; or `folder` is in use. Nothing is left behind.
+        the same name twice, too much; or `folder` is in use, or is reached through a symbolic link of
+        another user. Nothing is left behind.
       RunError: the archive is damaged, or there is no room.
     """
     _refuse_used_folder(folder)
@@ -85,6 +87,30 @@ def _refuse_used_folder(folder: str) -> None:
         raise UsageError(f"cannot unpack into {folder}: name a local folder")
     if storage.exists(folder) and (not storage.is_dir(folder) or storage.listdir(folder)):
         raise UsageError(f"cannot unpack into {folder}: it is in use; name a new or an empty folder")
+    for link in _links_on(folder):
+        owner = os.lstat(link).st_uid
+        if owner not in (os.geteuid(), 0):  # root may do all things anyway
+            raise UsageError(
+                f"cannot unpack into {folder}: {link} is a symbolic link of another user (id {owner}), who "
+                "can turn it elsewhere at any time; name a folder that is reached without it"
+            )
+
+
+def _links_on(path: str) -> Iterator[str]:
+    """The symbolic links that the system follows on the way to `path`, those behind other links too."""
+    place, parts, count = "/", os.path.join(os.getcwd(), path).split("/"), 0
+    while parts:
+        part = parts.pop(0)
+        step = os.path.dirname(place) if part == ".." else os.path.normpath(os.path.join(place, part))
+        if not os.path.islink(step):
+            place = step
+            continue
+        yield step
+        count += 1
+        if count > _MOST_LINKS:
+            raise UsageError(f"cannot unpack into {path}: its symbolic links lead in a circle")
+        target = os.readlink(step)
+        place, parts = "/" if target.startswith("/") else place, target.split("/") + parts
 
 
 @contextlib.contextmanager

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Any, NamedTuple
 
 from absl import logging
@@ -20,8 +21,9 @@ from yt8m.graph.modeler import VideoModeler
 from yt8m.jobs import model_card, sample, saved_run, segment_inference, workload
 from yt8m.jobs.input_check import check_input
 from yt8m.jobs.segment_ranking import SegmentRanking
+from yt8m.program import terminable
 from yt8m.runner import checkpoints
-from yt8m.storage import copies
+from yt8m.storage import copies, workspace
 from yt8m.tools.prediction_lists import PredictionWriter
 
 WriteSegments = Callable[[IO[Any], SegmentRanking], None]
@@ -58,7 +60,13 @@ def infer(config: InferenceConfig, write_segments: WriteSegments = segment_infer
     """
     if config.output_file and storage.is_dir(config.output_file):
         raise UsageError(f"--output_file={config.output_file} is a folder: name the CSV file to write.")
-    source = _unpacked(config) if config.input_model_tgz else _from_run(config)
+    if not config.input_model_tgz:
+        return _infer_by(_from_run(config), config, write_segments)
+    with _place_to_unpack(config.untar_model_dir) as folder:
+        return _infer_by(_unpacked(config.input_model_tgz, folder), config, write_segments)
+
+
+def _infer_by(source: Source, config: InferenceConfig, write_segments: WriteSegments) -> int:
     if not config.output_file and not config.output_model_tgz:
         config = dataclasses.replace(config, output_file=_usual_output(config, source))
     data = _data(config, source.run)
@@ -96,13 +104,22 @@ def _from_run(config: InferenceConfig) -> Source:
     return Source(run, folder, newest)
 
 
-def _unpacked(config: InferenceConfig) -> Source:
+@contextlib.contextmanager
+def _place_to_unpack(named: str) -> Iterator[str]:
+    """The folder that the user has named, which stays; else a private one, which is removed at the end."""
+    if named:
+        yield named
+        return
+    with terminable(), workspace.private_folder("yt8m-model-") as folder:
+        yield os.path.join(folder, "model")
+
+
+def _unpacked(tgz: str, folder: str) -> Source:
     """The archive's model. A meta-graph is a program, so the log says where this one came from."""
-    folder = config.untar_model_dir
-    archive.safe_extract(config.input_model_tgz, folder)
+    archive.safe_extract(tgz, folder)
     logging.warning(
         "%s was unpacked to %s; its graph is a program and runs here: use only archives you trust",
-        config.input_model_tgz,
+        tgz,
         folder,
     )
     prefix = _find_meta_graph(folder)
