@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 import pathlib
+import subprocess
 import tarfile
 from collections.abc import Callable
 
@@ -133,6 +134,33 @@ def test_too_many_entries(tmp_path: pathlib.Path) -> None:
     assert os.listdir(tmp_path) == ["many.tgz"]
     assert archive.safe_extract(str(source), str(tmp_path / "out"), max_members=101) == []
     assert len(os.listdir(tmp_path / "out")) == 101
+
+
+@pytest.mark.promise("X1")
+@pytest.mark.parametrize(
+    "last", [entry("../escaped"), entry("f0"), entry("big", bytes(1 << 20)), entry("f5")]
+)
+def test_all_is_checked_before_anything_is_written(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, last: tuple[tarfile.TarInfo, bytes]
+) -> None:
+    """Also the number of entries: to write and sync many small files takes a minute."""
+    source = pack(tmp_path / "m.tgz", *(entry(f"f{i}") for i in range(5)), last)
+
+    def nothing_is_written(*given: object) -> None:
+        raise AssertionError(given)
+
+    monkeypatch.setattr(archive.storage, "write_atomic", nothing_is_written)
+    monkeypatch.setattr(archive.storage, "makedirs", nothing_is_written)
+    with pytest.raises(UsageError, match="refused"):
+        archive.safe_extract(str(source), str(tmp_path / "out"), max_bytes=1 << 20, max_members=5)
+
+
+def test_a_pipe_is_refused(tmp_path: pathlib.Path) -> None:
+    source = pack(tmp_path / "m.tgz", entry("a"))
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cp", source, tmp_path / "pipe"]), pytest.raises(UsageError, match="not a pipe"):
+        archive.safe_extract(str(tmp_path / "pipe"), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.promise("X1")
