@@ -69,6 +69,8 @@ def infer(config: InferenceConfig, write_segments: WriteSegments = segment_infer
 def _infer_by(source: Source, config: InferenceConfig, write_segments: WriteSegments) -> int:
     if not config.output_file and not config.output_model_tgz:
         config = dataclasses.replace(config, output_file=_usual_output(config, source))
+    for path in filter(None, (config.output_file, config.output_model_tgz)):
+        storage.discard_orphans(path)
     data = _data(config, source.run)
     modeler = _modeler(source, data, config.top_k)
     ranking = segment_inference.ranking_for(config, modeler) if config.segment_labels else None
