@@ -17,8 +17,8 @@ MINUTES ?= 20
 SEED ?= 0
 FUZZ_ARGS ?=
 
-# Any Python 3.11 to 3.13 that can make a virtual environment; `make venv PYTHON=...` takes another.
-FITS := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+# Any Python 3.11 (from 3.11.4 on) to 3.13 that can make a virtual environment; `make venv PYTHON=...` takes another.
+FITS := import ensurepip, sys, venv; sys.exit(not (3, 11, 4) <= sys.version_info[:3] < (3, 14))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
 .PHONY: help venv demo test test-all soak lint fuzz format bench bench-growth bench-gpu recipes pictures clean

@@ -13,7 +13,7 @@ from benchmarks.measure import Measured
 from yt8m import readers, runner
 from yt8m.config import DataConfig, ModelConfig
 from yt8m.jobs import workload
-from yt8m.jobs.prediction_file import PredictionWriter
+from yt8m.tools.prediction_lists import PredictionWriter
 
 _WATCH = "benchmarks.stopwatch:Stopwatch"
 

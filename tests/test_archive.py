@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 import pathlib
+import subprocess
 import tarfile
 from collections.abc import Callable
 
@@ -136,6 +137,33 @@ def test_too_many_entries(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.promise("X1")
+@pytest.mark.parametrize(
+    "last", [entry("../escaped"), entry("f0"), entry("big", bytes(1 << 20)), entry("f5")]
+)
+def test_all_is_checked_before_anything_is_written(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, last: tuple[tarfile.TarInfo, bytes]
+) -> None:
+    """Also the number of entries: to write and sync many small files takes a minute."""
+    source = pack(tmp_path / "m.tgz", *(entry(f"f{i}") for i in range(5)), last)
+
+    def nothing_is_written(*given: object) -> None:
+        raise AssertionError(given)
+
+    monkeypatch.setattr(archive.storage, "write_atomic", nothing_is_written)
+    monkeypatch.setattr(archive.storage, "makedirs", nothing_is_written)
+    with pytest.raises(UsageError, match="refused"):
+        archive.safe_extract(str(source), str(tmp_path / "out"), max_bytes=1 << 20, max_members=5)
+
+
+def test_a_pipe_is_refused(tmp_path: pathlib.Path) -> None:
+    source = pack(tmp_path / "m.tgz", entry("a"))
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cp", source, tmp_path / "pipe"]), pytest.raises(UsageError, match="not a pipe"):
+        archive.safe_extract(str(tmp_path / "pipe"), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.promise("X1")
 @pytest.mark.parametrize("cut", [0, 5, 300, -4, -200])
 def test_damage_is_named(tmp_path: pathlib.Path, cut: int) -> None:
     source = pack(tmp_path / "whole.tgz", entry("a", os.urandom(500)), entry("b", os.urandom(500)))
@@ -188,6 +216,41 @@ def test_a_folder_in_use_is_left_alone(tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match="local folder"):
         archive.safe_extract(str(source), "gs://b/out")
     assert (tmp_path / "out" / "a").read_bytes() == b"mine"
+
+
+@pytest.mark.promise("X1")
+def test_no_folder_through_a_link_of_another_user(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither as the folder itself, nor on the way to it, nor behind a link of one's own."""
+    source = pack(tmp_path / "m.tgz", entry("a"))
+    for name in ("there", "theirs", "home"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "theirs/link").symlink_to(tmp_path / "there")
+    (tmp_path / "mine").symlink_to("theirs/../theirs/link")
+    (tmp_path / "good").symlink_to(tmp_path / "home")
+    if os.geteuid() == 0:
+        os.lchown(tmp_path / "theirs/link", 12345, 12345)
+        other = 12345
+    else:  # nobody but root can give a link away: this process takes another identity
+        other = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    for folder in ("theirs/link", "theirs/link/out", "mine", "mine/out"):
+        with pytest.raises(
+            UsageError, match=rf"theirs/link is a symbolic link of another user \(id {other}\)"
+        ):
+            archive.safe_extract(str(source), str(tmp_path / folder))
+    assert os.listdir(tmp_path / "there") == []
+    if os.geteuid() == 0:
+        assert archive.safe_extract(str(source), str(tmp_path / "good/out")) == ["a"]
+    assert archive.safe_extract(str(source), str(tmp_path / "theirs/../home/new")) == ["a"]
+
+
+def test_links_in_a_circle_are_no_folder(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("one")
+    with pytest.raises(UsageError, match="circle"):
+        archive.safe_extract(str(pack(tmp_path / "m.tgz", entry("a"))), str(tmp_path / "one/out"))
 
 
 def test_what_is_not_packed(tmp_path: pathlib.Path) -> None:

@@ -10,6 +10,7 @@ import shutil
 import tarfile
 import zlib
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
@@ -19,6 +20,7 @@ MAX_MEMBERS = 10_000
 # What may lie between two members: their headers (long names, attributes) and padding.
 _BETWEEN = 1 << 20
 _CHUNK = 1 << 20
+_MOST_LINKS = 40  # as many as Linux follows
 
 
 class _Metered:
@@ -59,24 +61,29 @@ def safe_extract(
 
     Raises:
       UsageError: the archive holds an absolute name, `..`, a link, a device, a sparse or set-user-id file,
-        the same name twice, too much; or `folder` is in use. Nothing is left behind.
+        the same name twice, too much; or `folder` is in use, or is reached through a symbolic link of
+        another user. Nothing is left behind.
       RunError: the archive is damaged, or there is no room.
     """
     _refuse_used_folder(folder)
     target = os.path.realpath(folder)
     beside = f"{target}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
-    storage.makedirs(beside)
-    try:
-        with (
-            _damage_named(tgz_path),
-            storage.open_read(tgz_path) as raw,
-            gzip.GzipFile(fileobj=raw, mode="rb") as stream,
-        ):
-            names = _unpack(_Metered(stream, tgz_path), beside, tgz_path, max_bytes, max_members)
-        storage.rename(beside, target)
-    except BaseException:
-        storage.remove_tree(beside)
-        raise
+    names: list[str] = []
+    with _damage_named(tgz_path), storage.open_read(tgz_path) as raw:
+        for _ in _members(raw, tgz_path, beside, max_bytes, max_members):
+            pass  # everything is checked before anything is written
+        if not raw.seekable():
+            raise UsageError(f"{tgz_path} cannot be read twice; name a file, not a pipe")
+        raw.seek(0)
+        storage.makedirs(beside)
+        try:
+            for archive, member, name in _members(raw, tgz_path, beside, max_bytes, max_members):
+                _put(archive, member, os.path.join(beside, name))
+                names += [name] if member.isreg() else []
+            storage.rename(beside, target)
+        except BaseException:
+            storage.remove_tree(beside)
+            raise
     return names
 
 
@@ -85,6 +92,30 @@ def _refuse_used_folder(folder: str) -> None:
         raise UsageError(f"cannot unpack into {folder}: name a local folder")
     if storage.exists(folder) and (not storage.is_dir(folder) or storage.listdir(folder)):
         raise UsageError(f"cannot unpack into {folder}: it is in use; name a new or an empty folder")
+    for link in _links_on(folder):
+        owner = os.lstat(link).st_uid
+        if owner not in (os.geteuid(), 0):  # root may do all things anyway
+            raise UsageError(
+                f"cannot unpack into {folder}: {link} is a symbolic link of another user (id {owner}), who "
+                "can turn it elsewhere at any time; name a folder that is reached without it"
+            )
+
+
+def _links_on(path: str) -> Iterator[str]:
+    """The symbolic links that the system follows on the way to `path`, those behind other links too."""
+    place, parts, count = "/", os.path.join(os.getcwd(), path).split("/"), 0
+    while parts:
+        part = parts.pop(0)
+        step = os.path.dirname(place) if part == ".." else os.path.normpath(os.path.join(place, part))
+        if not os.path.islink(step):
+            place = step
+            continue
+        yield step
+        count += 1
+        if count > _MOST_LINKS:
+            raise UsageError(f"cannot unpack into {path}: its symbolic links lead in a circle")
+        target = os.readlink(step)
+        place, parts = "/" if target.startswith("/") else place, target.split("/") + parts
 
 
 @contextlib.contextmanager
@@ -97,41 +128,50 @@ def _damage_named(source: str) -> Iterator[None]:
         raise RunError(f"{source} is no whole .tgz archive: {error}") from error
 
 
-def _unpack(stream: _Metered, folder: str, source: str, max_bytes: int, max_members: int) -> list[str]:
-    names: dict[str, bool] = {}  # to whether it is a file
+def _members(
+    raw: BinaryIO, source: str, folder: str, max_bytes: int, max_members: int
+) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo, str]]:
+    """The archive, each of its members and the member's normalised name, all of them checked."""
+    names: set[str] = set()
     room = max_bytes
-    stream.allow(_BETWEEN)
-    with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]
-        while (member := archive.next()) is not None:
-            name = _checked_name(member, source)
-            room -= member.size
-            if room < 0 or len(names) == max_members:
-                raise UsageError(
-                    f"{source} is refused: it holds more than {max_bytes} bytes or {max_members} entries"
-                )
-            if name in names:
-                raise UsageError(f"{source} is refused: it holds {name!r} twice")
-            names[name] = member.isreg()
-            stream.allow(member.size + _BETWEEN)
-            _put(archive, member, os.path.join(folder, name))
-            stream.allow(_BETWEEN)
-    while stream.read(_CHUNK):  # on to the end, where the checksum stands
-        pass
-    return [name for name, is_file in names.items() if is_file]
+    with gzip.GzipFile(fileobj=raw, mode="rb") as unzipped:
+        stream = _Metered(unzipped, source)
+        stream.allow(_BETWEEN)
+        with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]
+            while (member := archive.next()) is not None:
+                name = _checked_name(member, source, folder)
+                room -= member.size
+                if room < 0 or len(names) == max_members:
+                    raise UsageError(
+                        f"{source} is refused: it holds more than {max_bytes} bytes or {max_members} entries"
+                    )
+                if name in names:
+                    raise UsageError(f"{source} is refused: it holds {name!r} twice")
+                names.add(name)
+                stream.allow(member.size + _BETWEEN)
+                yield archive, member, name
+        while stream.read(_CHUNK):  # on to the end, where the checksum stands
+            pass
 
 
-def _checked_name(member: tarfile.TarInfo, source: str) -> str:
-    """The member's name, normalised; only plain files and folders below the root have one."""
-    parts = member.name.split("/")
+def _checked_name(member: tarfile.TarInfo, source: str, folder: str) -> str:
+    """The member's name, normalised; only plain files and folders below the root have one.
+
+    Stricter than `tarfile.data_filter`, which makes absolute names relative, clears the bits, and lets links
+    and sparse files pass.
+    """
     fault = ""
     if member.name.startswith("/") or "\0" in member.name:
         fault = "has an absolute name"
-    elif ".." in parts:
-        fault = "lies outside of the archive"
     elif not (member.isreg() or member.isdir()) or member.issparse():
         fault = "is a link, a device or a sparse file"
     elif member.isreg() and member.mode & 0o7000:
         fault = "has a set-user-id, set-group-id or sticky bit"
+    else:
+        try:
+            tarfile.data_filter(member, folder)
+        except tarfile.FilterError:
+            fault = "lies outside of the archive"
     if fault:
         raise UsageError(f"{source} is refused: {member.name!r} {fault}")
     return os.path.normpath(member.name)

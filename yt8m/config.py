@@ -202,7 +202,10 @@ class InferenceConfig(_Checked):
     )
     output_model_tgz: str = option("", "pack the model into this .tgz too")
     input_model_tgz: str = option("", "predict by the model in this .tgz rather than by a run")
-    untar_model_dir: str = option("/tmp/yt8m-model", "folder that input_model_tgz is unpacked into")
+    untar_model_dir: str = option(
+        "",
+        "folder that input_model_tgz is unpacked into; a private one, removed at the end, if none is given",
+    )
     segment_labels: bool = option(False, "predict for each 5-second segment of frame records")
     segment_max_pred: int = option(100_000, "segments listed per class at most", minimum=1)
     segment_label_ids_file: str = option("", "CSV of the classes that segments may have; the published 1000")

@@ -6,6 +6,7 @@ context alone, so one decoder serves both.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple
@@ -21,6 +22,11 @@ Values = list[bytes] | list[int] | list[float]
 _USUAL = 1 << 24  # a read of more bytes than there are would set aside memory for all of them
 _UINT64 = (1 << 64) - 1
 _GZIP = b"\x1f\x8b"
+
+_ORDINARY_ID = re.compile(rb"[ -\[\]-~]*")  # printable ASCII without the backslash
+# Control characters, line separators, bytes that are no UTF-8, and a backslash that looks like an escape.
+_ESCAPED_IN_IDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\udc80-\udcff]|\\(?=x[0-9a-f]{2})")
+_ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 
 
 class DamagedError(RunError):
@@ -74,8 +80,23 @@ class Record(NamedTuple):
 
 
 def id_text(video_id: bytes) -> str:
-    """A video's id as CSV files show it."""
-    return video_id.decode("utf-8", "backslashreplace")
+    """A video's id as text of one line, as all files and messages show it; `id_bytes` undoes it.
+
+    Each byte of a control character, of the line separators U+2028 and U+2029, and each byte that is no UTF-8
+    becomes `\\xHH`. So does a backslash that would otherwise read as such an escape. All else stays as it is.
+    """
+    if _ORDINARY_ID.fullmatch(video_id):
+        return video_id.decode("ascii")
+    return _ESCAPED_IN_IDS.sub(_escape, video_id.decode("utf-8", "surrogateescape"))
+
+
+def _escape(found: re.Match[str]) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in found[0].encode("utf-8", "surrogateescape"))
+
+
+def id_bytes(text: bytes) -> bytes:
+    """The id that a text in UTF-8 stands for; a text without escapes stands for itself."""
+    return _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), text)
 
 
 def read_shard(path: str) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DIES = """
 import os, signal, sys
 from yt8m import inference
-from yt8m.jobs.prediction_file import PredictionWriter
+from yt8m.tools.prediction_lists import PredictionWriter
 
 add = PredictionWriter.__call__
 
@@ -45,5 +45,7 @@ def test_a_second_run_writes_the_same_bytes(tmp_path: pathlib.Path) -> None:
     killed = subprocess.run([sys.executable, "-c", DIES, *words], cwd=ROOT, stderr=subprocess.DEVNULL)
     assert killed.returncode == -signal.SIGKILL
     assert not output.exists()
+    assert len(list(output.parent.iterdir())) == 1
     assert inference.main(words) == 0
     assert output.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    assert list(output.parent.iterdir()) == [output]

@@ -71,6 +71,27 @@ def test_a_worker_takes_up_the_variables_of_the_run_while_it_lasts(tmp_path: pat
     assert creator._is_ready(None)
 
 
+def test_a_server_says_that_it_listens_everywhere(caplog: pytest.LogCaptureFixture) -> None:
+    """Told one loopback address, TensorFlow's server takes connections on another interface's too."""
+    (port,) = (address.rpartition(":")[2] for address in free_addresses(1))
+    cluster = ClusterConfig((f"127.0.0.1:{port}",), ())
+    running = server.start(cluster)
+    socket.create_connection(("127.0.0.2", int(port))).close()
+    said = f"{cluster.name} listens on port {port} of every network interface, not of 127.0.0.1 alone"
+    assert [said in line for line in caplog.messages] == [True]
+    del running
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_a_chief_without_servers_listens_where_it_is_told(host: str) -> None:
+    (address,) = free_addresses(1)
+    port = int(address.rpartition(":")[2])
+    with server.seen_at(f"{host}:{port}"):
+        socket.create_connection(("127.0.0.1", port)).close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.2", port))
+
+
 @pytest.mark.promise("P8")
 def test_a_taken_port_is_named(address: str) -> None:
     cluster = ClusterConfig((address, "localhost:1"), ("localhost:2",))

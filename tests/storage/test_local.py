@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pathlib
 import resource
@@ -48,6 +49,47 @@ def test_a_process_killed_while_writing_leaves_nothing_under_the_name(tmp_path: 
     assert len(storage.listdir(tmp_path)) == 2
     storage.discard_unfinished(target)
     assert storage.listdir(tmp_path) == [".out.csv.tmp"]  # that is another's
+
+
+WRITES = """
+import sys
+from yt8m import storage
+with storage.write_atomic(sys.argv[1]):
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.promise("O1")
+def test_orphans_of_killed_writers_go_and_files_of_living_ones_stay(tmp_path: pathlib.Path) -> None:
+    target = tmp_path / "out.csv"
+    command = [sys.executable, "-c", WRITES, str(target)]
+    killed, living = (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    )
+    assert [process.stdout.readline() for process in (killed, living)] == ["writing\n"] * 2
+    killed.kill()
+    killed.communicate()
+    (left,) = tmp_path.glob(f".out.csv.{killed.pid}.*")
+    (kept,) = tmp_path.glob(f".out.csv.{living.pid}.*")
+    host = left.name.split(".")[4][:8]
+    other_host = "0" * 8 if host != "0" * 8 else "1" * 8
+    of_others = [
+        tmp_path / f".out.csv.{killed.pid}.{other_host}01234567.tmp",  # of another machine
+        tmp_path / f".out.csv.{killed.pid}.01234567.tmp",  # of a machine that is not known
+        tmp_path / f".other.csv.{killed.pid}.{host}01234567.tmp",
+    ]
+    of_a_container = tmp_path / f".out.csv.{killed.pid}.{host}89abcdef.tmp"  # with processes of its own
+    for each in (*of_others, of_a_container):
+        each.touch()
+    with open(of_a_container) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        storage.discard_orphans(target)
+    assert sorted(tmp_path.iterdir()) == sorted([kept, *of_others, of_a_container])
+    living.communicate()
+    storage.discard_orphans(target)
+    assert sorted(tmp_path.iterdir()) == sorted([target, *of_others])
+    storage.discard_orphans(tmp_path / "no folder/out.csv")
 
 
 def test_a_full_disk_is_named_and_cleaned_up(tmp_path: pathlib.Path) -> None:

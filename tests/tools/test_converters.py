@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 
 import numpy as np
@@ -50,7 +51,7 @@ def test_json_lines(tmp_path: pathlib.Path) -> None:
         '{"video_id": "a", "class_indexes": 1, "predictions": [0.5]}',
         '{"video_id": "a", "class_indexes": [1, 1], "predictions": [0.5, 0.5]}',
         '{"video_id": "a", "class_indexes": [1], "predictions": [1' + 400 * "0" + "]}",
-        '{"video_id": "a\\nb", "class_indexes": [1], "predictions": [0.5]}',
+        '{"video_id": "", "class_indexes": [1], "predictions": [0.5]}',
         '{"video_id": "\\ud800", "class_indexes": [1], "predictions": [0.5]}',
         100_000 * "[",
         json.dumps(LINES[0]),
@@ -121,6 +122,15 @@ def test_each_video_has_an_id_of_its_own(tmp_path: pathlib.Path, capsys: pytest.
     assert cli.main(["from-mediapipe", *flags]) == 1
     assert "both are of video a.v1" in capsys.readouterr().err
     assert not (tmp_path / "again").exists()
+
+
+def test_the_name_of_a_file_may_hold_any_bytes(tmp_path: pathlib.Path) -> None:
+    name = b"a\nb\xff"
+    with open(os.path.join(os.fsencode(tmp_path), name + b".pb"), "wb") as file:
+        file.write(frame_record({}, {"RGB/feature/floats": [[1.0]]}))
+    assert from_mediapipe(tmp_path) == 0
+    payloads = record_reader.read_shard(str(tmp_path / "out.tfrecord"))
+    assert [record_reader.parse(one).id() for one in payloads] == [name]
 
 
 def test_floats_are_kept_where_asked(tmp_path: pathlib.Path) -> None:

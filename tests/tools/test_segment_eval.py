@@ -207,7 +207,7 @@ def test_caches_of_the_published_evaluator_and_ids_with_commas(tmp_path: pathlib
     path = tmp_path / "cache"
     path.write_text("b'ab':5,3,1.0\nc,d:10,3,0\n")
     found = label_cache.read(str(path))
-    assert found.segments == [b"ab:5", b"c,d:10"]
+    assert found.segments == [b"ab:5", rb"c\x2cd:10"]
     label_cache.write(str(path), found)
     assert label_cache.read(str(path)).segments == found.segments
 

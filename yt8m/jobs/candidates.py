@@ -26,7 +26,7 @@ class Candidates:
       count: S.
     """
 
-    def __init__(self, path: str, rows: dict[bytes, int], allowed: npt.NDArray[np.uint8], count: int) -> None:
+    def __init__(self, path: str, rows: dict[str, int], allowed: npt.NDArray[np.uint8], count: int) -> None:
         self._path, self._rows, self._allowed, self._count = path, rows, allowed, count
 
     @classmethod
@@ -43,12 +43,12 @@ class Candidates:
         """
         column = np.full(num_classes, len(classes))
         column[list(classes)] = np.arange(len(classes))
-        rows: dict[bytes, int] = {}
+        rows: dict[str, int] = {}
         packed: list[bytes] = []
         for row in prediction_lists.read(path, num_classes):
             mask = np.zeros(len(classes) + 1, np.bool_)  # the last is for classes that are not listed
             mask[column[row.classes]] = True
-            rows[row.video_id.encode()] = len(packed)
+            rows[row.video_id] = len(packed)
             packed.append(np.packbits(mask[:-1]).tobytes())
         allowed = np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), -1)
         return cls(path, rows, allowed, len(classes))
@@ -64,10 +64,10 @@ class Candidates:
         return np.where(allowed > 0, scores, np.float32(-np.inf))
 
     def _row(self, video: bytes) -> int:
-        row = self._rows.get(video, self._rows.get(id_text(video).encode()))
+        row = self._rows.get(id_text(video))
         if row is None:
             raise RunError(
-                f"{self._path} has no predictions for video {video.decode('utf-8', 'replace')}; "
+                f"{self._path} has no predictions for video {id_text(video)}; "
                 "predict for the same files first, without --segment_labels."
             )
         return row

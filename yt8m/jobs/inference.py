@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Any, NamedTuple
 
 from absl import logging
@@ -19,10 +20,11 @@ from yt8m.graph.meta_modeler import MetaGraphModeler, class_count, read_meta_gra
 from yt8m.graph.modeler import VideoModeler
 from yt8m.jobs import model_card, sample, saved_run, segment_inference, workload
 from yt8m.jobs.input_check import check_input
-from yt8m.jobs.prediction_file import PredictionWriter
 from yt8m.jobs.segment_ranking import SegmentRanking
+from yt8m.program import terminable
 from yt8m.runner import checkpoints
-from yt8m.storage import copies
+from yt8m.storage import copies, workspace
+from yt8m.tools.prediction_lists import PredictionWriter
 
 WriteSegments = Callable[[IO[Any], SegmentRanking], None]
 
@@ -60,9 +62,17 @@ def infer(config: InferenceConfig, write_segments: WriteSegments = segment_infer
     """
     if config.output_file and storage.is_dir(config.output_file):
         raise UsageError(f"--output_file={config.output_file} is a folder: name the CSV file to write.")
-    source = _unpacked(config) if config.input_model_tgz else _from_run(config)
+    if not config.input_model_tgz:
+        return _infer_by(_from_run(config), config, write_segments)
+    with _place_to_unpack(config.untar_model_dir) as folder:
+        return _infer_by(_unpacked(config.input_model_tgz, folder), config, write_segments)
+
+
+def _infer_by(source: Source, config: InferenceConfig, write_segments: WriteSegments) -> int:
     if not config.output_file and not config.output_model_tgz:
         config = dataclasses.replace(config, output_file=_usual_output(config, source))
+    for path in filter(None, (config.output_file, config.output_model_tgz)):
+        storage.discard_orphans(path)
     data = _data(config, source.run)
     modeler = _modeler(source, data, config.top_k)
     ranking = segment_inference.ranking_for(config, modeler) if config.segment_labels else None
@@ -98,11 +108,20 @@ def _from_run(config: InferenceConfig) -> Source:
     return Source(run, folder, newest, is_own=run_dir.is_own(folder))
 
 
-def _unpacked(config: InferenceConfig) -> Source:
+@contextlib.contextmanager
+def _place_to_unpack(named: str) -> Iterator[str]:
+    """The folder that the user has named, which stays; else a private one, which is removed at the end."""
+    if named:
+        yield named
+        return
+    with terminable(), workspace.private_folder("yt8m-model-") as folder:
+        yield os.path.join(folder, "model")
+
+
+def _unpacked(tgz: str, folder: str) -> Source:
     """The archive's model."""
-    folder = config.untar_model_dir
-    archive.safe_extract(config.input_model_tgz, folder)
-    logging.info("%s was unpacked to %s", config.input_model_tgz, folder)
+    archive.safe_extract(tgz, folder)
+    logging.info("%s was unpacked to %s", tgz, folder)
     prefix = _find_meta_graph(folder)
     classes = class_count(read_meta_graph(f"{prefix}.meta"))
     run = saved_run.load(_described(folder, prefix), classes, {})

@@ -15,14 +15,13 @@ import numpy.typing as npt
 
 from yt8m.errors import RunError
 from yt8m.eval_util.sort_keys import best_first
-from yt8m.record_reader import id_text
+from yt8m.tools.segment_lists import video_name
 
 Keys = npt.NDArray[np.uint64]
 
 _BLOCK = 4096  # segments that are gathered before the classes are looked at one by one
 _NUMBER = np.uint64((1 << 32) - 1)
 _SLACK = 8  # room for an eighth more than is kept, so that sorting out is rare
-_UNNAMEABLE = (b" ", b",", b"\n", b"\r", b"\t", b'"')
 
 
 class SegmentRanking:
@@ -68,14 +67,14 @@ class SegmentRanking:
           scores: float32 [B, C]; -inf where a class is not to list the segment.
 
         Raises:
-          RunError: a score is NaN, or an id cannot stand in a list (blanks, commas, quotes or line ends).
+          RunError: a score is NaN, or an id is empty.
         """
         if np.isnan(scores.max(initial=-np.inf)):
             raise RunError("the model's predictions hold NaN: its training diverged; nothing was written.")
         before = self.count
         for place, name in enumerate(segments):
             if name.endswith(b":0"):
-                self._videos.append(_nameable(name[:-2]))
+                self._videos.append(_named(name[:-2]))
                 self._first.append(before + place)
         while len(scores):
             start = self._waiting_rows
@@ -169,10 +168,9 @@ def _score(key: np.uint64) -> float:
     return float(np.asarray(bits ^ (~negative & 0x7FFF_FFFF)).view(np.float32)[0])
 
 
-def _nameable(video_id: bytes) -> bytes:
-    if not video_id or any(character in video_id for character in _UNNAMEABLE):
+def _named(video_id: bytes) -> bytes:
+    if not video_id:
         raise RunError(
-            f"the video id {video_id!r} cannot stand in a list of segments: it is empty, or holds a blank, "
-            "tab, comma, quote or line end. Rename it in the records."
+            "a video has an empty id, so its segments cannot be listed. Give it an id in the records."
         )
-    return id_text(video_id).encode()  # as in the other files, should it be no UTF-8
+    return video_name(video_id)

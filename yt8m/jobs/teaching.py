@@ -9,6 +9,7 @@ from yt8m.config import DataConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.graph.inference_model import NAME
 from yt8m.graph.teachers import ModelTeacher, PredictionTeacher, Teacher
+from yt8m.record_reader import id_bytes
 from yt8m.storage import copies
 from yt8m.tools import prediction_lists
 
@@ -31,10 +32,10 @@ def _predictions(path: str, num_classes: int) -> PredictionTeacher:
         raise UsageError(f"--distill_from={path}: there is no such file.")
     count = 0
     for row in prediction_lists.read(path, num_classes):
-        if "," in row.video_id or '"' in row.video_id:
+        if not _is_found(row.video_id):
             raise UsageError(
-                f"--distill_from: {row.where}: the id {row.video_id!r} holds a comma or a quote, by which a "
-                "teacher's line cannot be found; use --teacher."
+                f"--distill_from: {row.where}: the id {row.video_id} holds a comma, a quote or an escape "
+                "(`\\xHH`), so the teacher's line cannot be found by it; use --teacher."
             )
         if len(row.scores) and not 0 <= row.scores.min() <= row.scores.max() <= 1:
             raise UsageError(
@@ -44,6 +45,12 @@ def _predictions(path: str, num_classes: int) -> PredictionTeacher:
         count += 1
     logging.info("the teacher is %s, with predictions for %d videos", path, count)
     return PredictionTeacher(copies.file_copy(path), num_classes)
+
+
+def _is_found(video_id: str) -> bool:
+    """Whether the graph finds a line: it compares the id's bytes with what stands before the first comma."""
+    text = video_id.encode()
+    return not {",", '"'} & set(video_id) and id_bytes(text) == text
 
 
 def _model(folder: str, data: DataConfig) -> ModelTeacher:

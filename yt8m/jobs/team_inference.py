@@ -87,7 +87,7 @@ def _predict(config: InferenceConfig, cluster: ClusterConfig) -> dict[str, objec
             config,
             input_data_pattern=",".join(files),
             output_file=path,
-            untar_model_dir=f"{config.untar_model_dir}-{part}",
+            untar_model_dir=config.untar_model_dir and f"{config.untar_model_dir}-{part}",
         )
         inference.infer(own, segment_parts.write)
     else:

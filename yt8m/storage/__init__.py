@@ -139,6 +139,14 @@ def discard_unfinished(path: Path) -> None:
     _store(os.fspath(path)).discard_unfinished(os.fspath(path))
 
 
+def discard_orphans(path: Path) -> None:
+    """Removes what processes of this machine that were killed in `write_atomic` have left beside `path`.
+
+    Files of living processes and of other machines stay. In buckets nothing is ever left.
+    """
+    _store(os.fspath(path)).discard_orphans(os.fspath(path))
+
+
 def append_line(path: Path, line: str) -> None:
     """Adds `line` and a line end to a UTF-8 file, which is made if need be.
 

@@ -106,6 +106,9 @@ class GcsStore:
     def discard_unfinished(self, path: str) -> None:
         """An object is there when it is whole, and only then."""
 
+    def discard_orphans(self, path: str) -> None:
+        """As above."""
+
     def append(self, path: str, data: bytes) -> None:
         before = b""
         with contextlib.suppress(NotFoundError), self.open_read(path) as file:

@@ -6,10 +6,12 @@ import contextlib
 import errno
 import fcntl
 import glob
+import hashlib
 import os
 import re
 import secrets
 import shutil
+import socket
 import stat
 from collections.abc import Iterator
 from typing import IO, Any, BinaryIO
@@ -17,6 +19,8 @@ from typing import IO, Any, BinaryIO
 from yt8m.errors import RunError
 from yt8m.storage.failures import Locked, NotFoundError, parse_holder, this_holder
 
+# This machine in the names of unfinished files: other machines may write into a shared folder too.
+_HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -59,9 +63,11 @@ class LocalStore:
             return
         folder, name = os.path.split(target)
         self.makedirs(folder)
-        beside = os.path.join(folder, f"{_hidden(name)}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+        beside = os.path.join(folder, f"{_hidden(name)}.{os.getpid()}.{_HOST}{secrets.token_hex(4)}.tmp")
         with named("write", path):
             file = _open(beside, mode.replace("w", "x"))
+        with contextlib.suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         try:
             yield from _fill(file, path)
             with named("write", path):
@@ -73,11 +79,15 @@ class LocalStore:
             raise
 
     def discard_unfinished(self, path: str) -> None:
-        folder, name = os.path.split(os.path.realpath(path))
-        form = re.compile(re.escape(_hidden(name)) + r"\.\d+\.[0-9a-f]{8}\.tmp")
-        with contextlib.suppress(NotFoundError), named("clean up beside", path):
-            for left in filter(form.fullmatch, os.listdir(folder)):
-                os.unlink(os.path.join(folder, left))
+        with named("clean up beside", path):
+            for left, _, _ in _unfinished(path):
+                os.unlink(left)
+
+    def discard_orphans(self, path: str) -> None:
+        for left, pid, host in _unfinished(path):
+            with contextlib.suppress(OSError):  # of another user, or without locks: it stays
+                if host == _HOST and not _lives(pid) and _is_unlocked(left):
+                    os.unlink(left)
 
     def append(self, path: str, data: bytes) -> None:
         self.makedirs(os.path.dirname(os.path.abspath(path)))
@@ -132,6 +142,38 @@ class LocalStore:
             with contextlib.suppress(OSError):
                 os.unlink(path)
             os.close(descriptor)
+
+
+def _unfinished(path: str) -> list[tuple[str, int, str | None]]:
+    """(path, process, host) of each file that is to be renamed to `path`."""
+    folder, name = os.path.split(os.path.realpath(path))
+    form = re.compile(re.escape(_hidden(name)) + r"\.(\d+)\.([0-9a-f]{8})?[0-9a-f]{8}\.tmp")
+    try:
+        found = filter(None, map(form.fullmatch, os.listdir(folder)))
+    except FileNotFoundError:
+        return []
+    return [(os.path.join(folder, each[0]), int(each[1]), each[2]) for each in found]
+
+
+def _lives(pid: int) -> bool:
+    """Whether there is such a process; it may be another that has got the number of a dead one."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _is_unlocked(path: str) -> bool:
+    """Whether no writer holds the file: a container may not see the processes of another."""
+    with open(path, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def _hidden(name: str) -> str:

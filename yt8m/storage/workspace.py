@@ -1,4 +1,4 @@
-"""A local folder of this process for what lies in buckets; gone once the process has ended."""
+"""Local folders of this process alone, which are gone once it has ended."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 import threading
+from collections.abc import Iterator
 
 from yt8m.storage import settings
 from yt8m.storage.local import named
@@ -21,7 +22,7 @@ _made: dict[tuple[int, str], tuple[str, int]] = {}
 
 
 def workspace() -> str:
-    """The folder; at the first call it is made, and those of processes that died are removed."""
+    """The folder for what lies in buckets; the first call makes it and removes those of dead processes."""
     parent = os.path.join(settings.cache_dir(), "work")
     key = (os.getpid(), parent)
     with _guard:
@@ -32,6 +33,26 @@ def workspace() -> str:
                 _made[key] = _new_folder(parent)
             atexit.register(_remove, key)
         return _made[key][0]
+
+
+@contextlib.contextmanager
+def private_folder(prefix: str) -> Iterator[str]:
+    """A new folder in the system's temporary one, for this user alone (mode 0700); removed after the block.
+
+    Folders with this prefix that killed processes of this user have left are removed first.
+
+    Raises:
+      RunError: none can be made there.
+    """
+    parent = tempfile.gettempdir()
+    with named("make a folder in", parent):
+        _sweep(parent, prefix)
+        folder, descriptor = _new_folder(parent, prefix)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
 
 
 def folder_for(purpose: str, path: str) -> str:
@@ -52,18 +73,25 @@ def _made_folder(path: str) -> str:
     return path
 
 
-def _new_folder(parent: str) -> tuple[str, int]:
+def _new_folder(parent: str, prefix: str = "") -> tuple[str, int]:
     """A new folder and the open lock that says its process lives."""
-    folder = tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=parent)
-    descriptor = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+    folder = tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=parent)
+    lock = os.path.join(folder, _LOCK)
+    descriptor = os.open(f"{lock}.new", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
+    os.rename(f"{lock}.new", lock)  # only now, so that no other process finds it unlocked
     return folder, descriptor
 
 
-def _sweep(parent: str) -> None:
+def _sweep(parent: str, prefix: str = "") -> None:
+    """Removes the folders of processes that have died."""
     for name in os.listdir(parent):
         folder = os.path.join(parent, name)
+        if not name.startswith(prefix):
+            continue
         with contextlib.suppress(OSError):  # one without a lock is just being made
+            if os.lstat(folder).st_uid != os.geteuid():
+                continue
             descriptor = os.open(os.path.join(folder, _LOCK), os.O_RDWR)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

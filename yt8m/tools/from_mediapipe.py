@@ -93,7 +93,7 @@ def convert(path: str, keep_floats: bool = False) -> bytes:
 
 def _context(record: Record, path: str) -> dict[str, bytes]:
     name = os.path.splitext(os.path.basename(path))[0]
-    context = {"id": records.bytes_feature(record.id() or name.encode())}
+    context = {"id": records.bytes_feature(record.id() or os.fsencode(name))}
     labels = record.context["labels"].values() if "labels" in record.context else []
     if labels:
         context["labels"] = records.int64_feature([int(label) for label in labels])

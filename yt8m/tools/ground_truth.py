@@ -11,6 +11,7 @@ import numpy.typing as npt
 from yt8m import record_reader, storage
 from yt8m.errors import RunError, UsageError
 from yt8m.record_reader import Record, id_text
+from yt8m.tools.segment_lists import video_name
 
 _LATEST = 1 << 31  # starts and classes past it are garbage
 _LISTS = ("segment_start_times", "segment_labels", "segment_scores")
@@ -34,7 +35,7 @@ class Ratings(NamedTuple):
     """R rated (segment, class) pairs.
 
     Attributes:
-      segments: `video:start`.
+      segments: `video:start`, the video as `segment_lists.video_name` writes it.
       classes: int64 [R].
       scores: float64 [R], in 0..1.
     """
@@ -124,7 +125,7 @@ def ratings(pattern: str) -> Ratings:
                 f"{_LISTS[2]}; they must be as many."
             )
         _check_ratings(starts, classes, scores, where)
-        name = id_text(record.id()).encode()
+        name = video_name(record.id())
         segments += [b"%s:%d" % (name, int(start)) for start in starts]
         pairs += zip(classes, scores, strict=True)  # type: ignore[arg-type]
     if not segments:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from yt8m import flags, options, storage
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
 from yt8m.program import run_main
-from yt8m.tools import text_lines
+from yt8m.record_reader import id_bytes, id_text
+from yt8m.tools import prediction_lists, text_lines
 from yt8m.tools.ground_truth import files
 
 _MOST = 1 << 31  # no class and no prediction comes near it
@@ -45,26 +45,25 @@ def main(argv: list[str]) -> int:
     config = flags.read(JsonToCsvConfig, "yt8m json-to-csv", purpose, argv)
     paths = files(config.json_prediction_files_pattern, "json_prediction_files_pattern")
     with storage.write_atomic(config.csv_output_file, "w") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(("VideoId", "LabelConfidencePairs"))
+        file.write(prediction_lists.HEADER_LINE)
         seen: set[str] = set()
         for path in paths:
             for line in text_lines.read(path):
-                rows.writerow(_row(line, seen, config.top_k))
+                file.write(_row(line, seen, config.top_k))
         if not seen:
             raise RunError(f"{config.json_prediction_files_pattern} holds no prediction.")
     print(f"{len(seen)} predictions are in {config.csv_output_file}", file=sys.stderr)
     return 0
 
 
-def _row(line: text_lines.Line, seen: set[str], top_k: int) -> tuple[str, str]:
+def _row(line: text_lines.Line, seen: set[str], top_k: int) -> str:
     """The row of a line, whose video joins those that were `seen`."""
     video_id, classes, scores = _fields(line)
     if video_id in seen:
         line.refuse(f"video {video_id!r} has a line already; give each video one.")
     seen.add(video_id)
     ranked = sorted(zip(classes, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))[:top_k]
-    return video_id, " ".join(["%i %g" % pair for pair in ranked])  # noqa: UP031
+    return prediction_lists.written(video_id, ranked)
 
 
 def _fields(line: text_lines.Line) -> tuple[str, list[int], list[float]]:
@@ -75,13 +74,22 @@ def _fields(line: text_lines.Line) -> tuple[str, list[int], list[float]]:
     if not isinstance(found, dict) or not all(key in found for key in _KEYS):
         line.refuse(f"expected one object with {', '.join(_KEYS)}; found {text_lines.shown(line.text)}.")
     video_id, classes, scores = (found[key] for key in _KEYS)
-    if not isinstance(video_id, str) or not video_id.isprintable() or not video_id:
-        line.refuse(f"video_id is {video_id!r}; expected text of one line.")
+    if not isinstance(video_id, str) or not video_id or not _is_text(video_id):
+        line.refuse(f"video_id is {video_id!r}; expected text that is not empty.")
     if not _are_numbers(classes, int) or not _are_numbers(scores, float) or len(classes) != len(scores):
         line.refuse("expected as many finite predictions as whole class_indexes.")
     if len(set(classes)) < len(classes):
         line.refuse("a class is repeated in class_indexes; give each class once a video.")
-    return video_id, classes, scores
+    return id_text(id_bytes(video_id.encode())), classes, scores
+
+
+def _is_text(text: str) -> bool:
+    """Whether it can be encoded: JSON may name half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _are_numbers(values: Any, kind: type) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -62,9 +63,10 @@ def _files(patterns: Sequence[str]) -> list[str]:
 
 
 def _wanted(files: Sequence[str], video_id: str) -> Iterator[bytes]:
+    wanted = record_reader.id_bytes(os.fsencode(video_id))
     for path in files:
         for payload in record_reader.read_shard(path):
-            if not video_id or _parsed(payload).id() == video_id.encode():
+            if not wanted or _parsed(payload).id() == wanted:
                 yield payload
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
@@ -9,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from yt8m.errors import RunError
+from yt8m.record_reader import id_text
 from yt8m.tools import text_lines
 
 HEADER = b"Class,Segments"
 
 _FORBIDDEN = (b",", b"\t", b"\r", b'"')  # none of them stands in a segment's name
+_SEPARATOR = re.compile(r'[ ,"]')
 _BLANK, _COLON, _ZERO = b" "[0], b":"[0], b"0"[0]
 _DIGITS = 6  # of a start: more than eleven days
 _GRID = 5  # seconds between two starts
@@ -29,6 +32,11 @@ class ClassLine(NamedTuple):
 
     number: int
     ranks: dict[bytes, int]
+
+
+def video_name(video_id: bytes) -> bytes:
+    """The part of a segment's name before `:start`: the id's text, with ` `, `,` and `"` as `\\xHH`."""
+    return _SEPARATOR.sub(lambda found: f"\\x{ord(found[0]):02x}", id_text(video_id)).encode()
 
 
 def read(path: str, classes: Collection[int], any_start: bool = False) -> Iterator[ClassLine]:

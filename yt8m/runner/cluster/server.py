@@ -24,7 +24,9 @@ def server_device(index: int) -> str:
 
 
 def start(cluster: ClusterConfig, device_count: dict[str, int] | None = None) -> Any:
-    """A `tf.train.Server` that listens on this process' own address.
+    """A `tf.train.Server` that listens on this process' own port, on every network interface.
+
+    TensorFlow offers no way to listen on one interface alone, so the log says it.
 
     Args:
       cluster: all processes, and which one this is.
@@ -39,7 +41,7 @@ def start(cluster: ClusterConfig, device_count: dict[str, int] | None = None) ->
         jobs[PS_JOB] = list(cluster.servers)
     is_server = cluster.role == PS
     try:
-        return tf.train.Server(
+        server = tf.train.Server(
             jobs,
             job_name=PS_JOB if is_server else WORKER_JOB,
             task_index=cluster.index if is_server else cluster.replica,
@@ -47,13 +49,25 @@ def start(cluster: ClusterConfig, device_count: dict[str, int] | None = None) ->
         )
     except tf.errors.OpError as error:
         raise UsageError(_refusal(cluster, str(error))) from error
+    host, _, port = cluster.address.rpartition(":")
+    logging.warning(
+        "%s listens on port %s of every network interface, not of %s alone: TensorFlow's server cannot do "
+        "otherwise. Whoever reaches the port can run programs here; close it to all but the cluster",
+        cluster.name,
+        port,
+        host,
+    )
+    return server
 
 
 @contextlib.contextmanager
 def seen_at(address: str) -> Iterator[None]:
     """Takes connections at `address`, so that others see that this process, which has no server, lives."""
+    host, _, port = address.rpartition(":")
+    # Other names may be a proxy's or a service's, which is no interface of this machine.
+    interface = host if host == "localhost" or host.startswith("127.") else ""
     try:
-        listener = socket.create_server(("", int(address.rpartition(":")[2])))
+        listener = socket.create_server((interface, int(port)))
     except OSError as error:
         logging.warning("cannot listen on %s (%s): an evaluator takes this chief for dead", address, error)
         yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,7 @@ from yt8m import options, storage
 from yt8m.errors import UsageError
 from yt8m.options import option
 from yt8m.registry import TRUST_HELP
-from yt8m.tools import ground_truth
+from yt8m.tools import ground_truth, prediction_lists
 from yt8m.tools.ensemble import fitting
 from yt8m.tools.ensemble.mixing import aligned, best, normalised
 from yt8m.tools.ensemble.rows import side_by_side
@@ -114,9 +113,8 @@ def _fitted(config: EnsembleConfig) -> npt.NDArray[np.float64]:
 
 def _write(config: EnsembleConfig, weights: npt.NDArray[np.float64]) -> None:
     with storage.write_atomic(config.output_file, "w") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(("VideoId", "LabelConfidencePairs"))
+        file.write(prediction_lists.HEADER_LINE)
         for rows in side_by_side(config.predictions, config.num_classes):
             classes, scores = aligned(rows, config.mean == "rank", config.top_k)
             pairs = zip(*best(classes, scores @ weights, config.top_k), strict=True)
-            out.writerow((rows[0].video_id, " ".join(["%i %g" % pair for pair in pairs])))  # noqa: UP031
+            file.write(prediction_lists.written(rows[0].video_id, pairs))
