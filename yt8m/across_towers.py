@@ -4,13 +4,14 @@ Towers are built one after another, by one Python call each. When the first of t
 values, those of the others do not exist yet. So `gathered` gives a `Pack` op that reads the tower's own
 value N times, and once all towers are built `Exchange.connect` sets its inputs to the values of towers 0 to
 N-1. What is left is an ordinary graph of differentiable ops: a meta-graph holds it, any device runs it, and
-the gradient of one tower's loss runs through the statistics into the other towers. Therefore the gradients
-of such towers have to be taken together (`deploy.optimize_clones(jointly=True)`).
+the gradient of one tower's loss runs through the statistics into the other towers. One gradient for each
+tower would be right, but would pass over all towers N times; `deploy.optimize_clones(jointly=True)` takes one
+of the weighted sum.
 
 The two other ways, and why they were not taken:
 
-- Collective ops (`CollectiveReduceV2`) need a device for each tower, have no gradient, and block forever
-  if a fetch runs only some of the towers.
+- Collective ops (`CollectiveReduceV2`) have no gradient, and block forever if two towers share a device or a
+  fetch runs only some of the towers.
 - One Python thread for each tower, which wait for each other at every batch norm: towers would then be
   built interleaved, and all that tells towers apart by the order of construction (the graph's collections,
   the stacks of devices and scopes, a modeler's own state) would have to know of it.

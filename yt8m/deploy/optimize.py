@@ -26,6 +26,9 @@ def optimize_clones(
 ) -> tuple[tf.Tensor | None, list[tuple[Any, Any]]]:
     """The total loss and its gradients: sum over clones of weight_i * objective_i.
 
+    With the clones' shares of a batch as weights that is the gradient of one clone on the whole batch, unless
+    the loss of a row depends on other rows (statistics of batch norm): see `across_towers` for those.
+
     Args:
       clones: from `create_clones`.
       optimizer: a tf.train.Optimizer.

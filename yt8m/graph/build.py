@@ -63,16 +63,8 @@ def build(
     # Read once: two reads in a step could see two moments.
     start = tf.identity(global_step.read_value(), name="step_at_start")
     read = read_shares(inputter, deployment, split, prefetch_to_device)
-    towers = build_towers(
-        modeler,
-        deployment,
-        read.shares,
-        mode="train",
-        seed=seed,
-        step=start,
-        computed_in=precision,
-        sync_batch_norm=sync_batch_norm,
-    )
+    how: dict[str, Any] = {"mode": "train", "seed": seed, "step": start, "computed_in": precision}
+    towers = build_towers(modeler, deployment, read.shares, **how, sync_batch_norm=sync_batch_norm)
     replicas = synchrony.replicas if synchrony is not None else 1
     rate = learning_rate(optimizer, start, inputter.batch_size * deployment.num_clones * replicas)
     # The rate is taken before the step is counted: accumulation counts before it steps.
