@@ -99,6 +99,10 @@ class DeviceConfig(_Checked):
     precision: str = option(
         "float32", "what the towers compute in", choices=("float32", "bfloat16", "float16")
     )
+    sync_batch_norm: bool = option(
+        False,
+        "take the statistics of batch norm over all towers of this process, so that N towers learn as one",
+    )
     xla: bool = option(False, "compile the step with XLA; fuses what is not a product, mostly of use on GPUs")
     log_device_placement: bool = option(False, "log which device each op runs on")
     profile: tuple[int, ...] = option((), "FIRST,LAST steps whose trace TensorBoard's profiler shows")

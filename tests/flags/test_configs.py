@@ -35,7 +35,7 @@ def test_each_flag_reaches_its_field(shard):
         "--label_loss=HingeLoss --optimizer=GradientDescentOptimizer --learning_rate_decay_examples=100 "
         "--num_epochs=3 --max_steps=7 --seed=5 --exact_resume --save_checkpoint_steps=4 --precision=bfloat16 "
         "--combine_gradients=sum --moving_average_decay=0.9 --callbacks=train_loss,my.module:Mine "
-        "--start_new_model --num_classes=20 --max_frames=30".split()
+        "--start_new_model --num_classes=20 --max_frames=30 --sync_batch_norm".split()
     )
     assert config.data.data_pattern == shard
     assert (config.data.feature_names, config.data.feature_sizes) == (("rgb", "audio"), (16, 8))
@@ -49,6 +49,7 @@ def test_each_flag_reaches_its_field(shard):
     assert config.optimizer.learning_rate_decay_examples == 100
     assert (config.optimizer.combine_gradients, config.optimizer.moving_average_decay) == ("sum", 0.9)
     assert (config.devices.num_gpu, config.devices.precision) == (2, "bfloat16")
+    assert config.devices.sync_batch_norm
     assert (config.checkpoints.save_checkpoint_steps, config.checkpoints.start_new_model) == (4, True)
     assert (config.train_dir, config.max_steps) == ("runs/a", 7)
     assert config.callbacks == ("train_loss", "my.module:Mine")

@@ -98,7 +98,38 @@ def clone_gradients(
         with tf.control_dependencies(share.barrier):
             seed = tf.ones([], loss.dtype)
         return optimizer.compute_gradients(loss, var_list=list(variables), grad_loss=seed, **options)
-    roots = share.roots()
+    return _gradients_of(share.roots(), variables, options)
+
+
+def joint_gradients(
+    parts: Sequence[tuple[Clone, Share]],
+    losses: Sequence[tf.Tensor | None],
+    optimizer: Any,
+    variables: Sequence[Any],
+    options: Mapping[str, Any],
+) -> list[tuple[Any, Any]]:
+    """The (gradient, variable) pairs of all clones together, for clones that depend on one another.
+
+    The gradient of one clone's loss runs through the ops of all clones, so one pass over the graph is made
+    for the weighted sum. Each op's gradient sits on the device of the op.
+    """
+    options = {**options, "colocate_gradients_with_ops": True}
+    present = [loss for loss in losses if loss is not None]
+    if present and _computes_its_own(optimizer):
+        with tf.control_dependencies(parts[0][1].barrier):
+            seed = tf.ones([], present[0].dtype)
+        total = tf.add_n(present)
+        return optimizer.compute_gradients(total, var_list=list(variables), grad_loss=seed, **options)
+    roots = []
+    for clone, share in parts:
+        with tf.name_scope(clone.scope), tf.device(clone.device):
+            roots += share.roots()
+    return _gradients_of(roots, variables, options)
+
+
+def _gradients_of(
+    roots: Sequence[tuple[tf.Tensor, tf.Tensor]], variables: Sequence[Any], options: Mapping[str, Any]
+) -> list[tuple[Any, Any]]:
     if not roots:
         return [(None, variable) for variable in variables]
     tensors, seeds = zip(*roots, strict=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from yt8m.deploy.clones import Clone
 from yt8m.deploy.gradients import check_same_variables, combine_gradients, values_of, with_values
-from yt8m.deploy.objectives import Objective, Share, clone_gradients, gathered
+from yt8m.deploy.objectives import Objective, Share, clone_gradients, gathered, joint_gradients
 from yt8m.lazy import tf
 
 
@@ -21,9 +21,13 @@ def optimize_clones(
     variables: Sequence[Any] | None = None,
     barrier: Sequence[tf.Operation] = (),
     of_clones: list[list[tuple[Any, Any]]] | None = None,
+    jointly: bool = False,
     **kwargs: Any,
 ) -> tuple[tf.Tensor | None, list[tuple[Any, Any]]]:
     """The total loss and its gradients: sum over clones of weight_i * objective_i.
+
+    With the clones' shares of a batch as weights that is the gradient of one clone on the whole batch, unless
+    the loss of a row depends on other rows (statistics of batch norm): see `across_towers` for those.
 
     Args:
       clones: from `create_clones`.
@@ -35,7 +39,8 @@ def optimize_clones(
       objectives: one a clone; by default the sum of its tf.GraphKeys.LOSSES.
       variables: what is differentiated for; all trainable variables by default.
       barrier: ops that run before any gradient of the first clone and before its loss is reported.
-      of_clones: gets the weighted (gradient, variable) pairs of each clone.
+      of_clones: gets the weighted (gradient, variable) pairs of each clone; nothing with `jointly`.
+      jointly: the clones depend on one another (`across_towers`), so one gradient of the sum is taken.
       **kwargs: further arguments of `optimizer.compute_gradients`.
 
     Returns:
@@ -47,6 +52,8 @@ def optimize_clones(
     shares = _shares(clones, regularization_losses, weights, objectives, barrier)
     variables = kwargs.pop("var_list", variables)
     variables = tf.trainable_variables() if variables is None else list(variables)
+    if jointly:
+        return _optimize_jointly(shares, optimizer, variables, kwargs)
     losses, gradients = [], []
     for clone, share in shares:
         with tf.name_scope(clone.scope), tf.device(clone.device):
@@ -58,6 +65,20 @@ def optimize_clones(
     if of_clones is not None:
         of_clones.extend(gradients)
     return _total(losses), combine_gradients(gradients)
+
+
+def _optimize_jointly(
+    shares: Sequence[tuple[Clone, Share]],
+    optimizer: Any,
+    variables: Sequence[Any],
+    options: Mapping[str, Any],
+) -> tuple[tf.Tensor | None, list[tuple[Any, Any]]]:
+    losses = []
+    for clone, share in shares:
+        with tf.name_scope(clone.scope), tf.device(clone.device):
+            losses.append(share.loss())
+    gradients = joint_gradients(shares, losses, optimizer, variables, options)
+    return _total(losses), combine_gradients([gradients])
 
 
 def clones_loss(clones: Sequence[Clone]) -> tf.Tensor | None:

@@ -32,6 +32,7 @@ def build(
     synchrony: Synchrony | None = None,
     precision: str = "float32",
     prefetch_to_device: bool = False,
+    sync_batch_norm: bool = False,
 ) -> TrainOps:
     """Builds one training step in the current graph and publishes it to collections.
 
@@ -46,10 +47,13 @@ def build(
       synchrony: where the replicas of a cluster take each step together.
       precision: what the towers compute products in; predictions beside them stay float32.
       prefetch_to_device: each step copies the next one's batch to the towers' devices while it computes.
+      sync_batch_norm: batch norm takes its statistics over all towers of this process rather than over each
+        tower by itself. A modeler's own statistics take part through `across_towers.gathered`.
 
     Returns:
-      The handles. N towers give the gradients of one tower on the same batch, to rounding
-      (batch-norm statistics excepted).
+      The handles. N towers give the gradients of one tower on the same batch, to rounding. For models with
+      batch norm that is so with `sync_batch_norm` only. It never is for what a tower draws at random, nor
+      for a loss that compares examples with one another.
 
     Raises:
       UsageError: gradients are to be accumulated in a cluster.
@@ -59,9 +63,8 @@ def build(
     # Read once: two reads in a step could see two moments.
     start = tf.identity(global_step.read_value(), name="step_at_start")
     read = read_shares(inputter, deployment, split, prefetch_to_device)
-    towers = build_towers(
-        modeler, deployment, read.shares, mode="train", seed=seed, step=start, computed_in=precision
-    )
+    how: dict[str, Any] = {"mode": "train", "seed": seed, "step": start, "computed_in": precision}
+    towers = build_towers(modeler, deployment, read.shares, **how, sync_batch_norm=sync_batch_norm)
     replicas = synchrony.replicas if synchrony is not None else 1
     rate = learning_rate(optimizer, start, inputter.batch_size * deployment.num_clones * replicas)
     # The rate is taken before the step is counted: accumulation counts before it steps.

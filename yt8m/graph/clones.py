@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from yt8m import deploy, precision, random_keys
+from yt8m import across_towers, deploy, precision, random_keys
 from yt8m.graph.inputs import create_input, next_batches
 from yt8m.graph.ops import InputOps, Reduction, Report
 from yt8m.graph.protocols import Inputter, Modeler
@@ -26,11 +26,13 @@ class Towers:
       shares: what each was given.
       shared_terms: regularisation that variables registered in the graph's collection (a model of a
         user's own, `get_variable(regularizer=)`): once, however many towers.
+      depend_on_each_other: the towers see one another's values, so their gradients are taken together.
     """
 
     clones: Sequence[deploy.Clone]
     shares: Sequence[Share]
     shared_terms: Sequence[tf.Tensor]
+    depend_on_each_other: bool = False
 
     @property
     def outputs(self) -> list[ModelOutput]:
@@ -117,10 +119,16 @@ def build_towers(
     seed: int,
     step: tf.Tensor,
     computed_in: str = "float32",
+    sync_batch_norm: bool = False,
 ) -> Towers:
-    """Runs `modeler.build` and `modeler.reports` on every tower's share, products in `computed_in`."""
+    """Runs `modeler.build` and `modeler.reports` on every tower's share, products in `computed_in`.
+
+    With `sync_batch_norm` the towers of a training exchange values through `across_towers`.
+    """
     todo = iter(enumerate(shares))
     shared: list[tf.Tensor] = []
+    is_exchanging = sync_batch_norm and mode == "train" and len(shares) > 1
+    exchange = across_towers.Exchange(len(shares)) if is_exchanging else None
 
     def model_fn() -> tuple[ModelOutput, Mapping[str, Report]]:
         index, share = next(todo)
@@ -128,6 +136,7 @@ def build_towers(
         with (
             random_keys.scope(seed, step, place),
             precision.scope(computed_in),
+            exchange.tower(index, share.rows) if exchange else nullcontext(),
             _collected() as (terms, updates),
         ):
             output = modeler.build(share.batch, is_training=mode == "train")
@@ -136,7 +145,8 @@ def build_towers(
         output = replace(output, update_ops=(*output.update_ops, *updates))
         return output, modeler.reports(share.batch, output, mode)
 
-    return Towers(deploy.create_clones(deployment, model_fn), shares, shared)
+    clones = deploy.create_clones(deployment, model_fn)
+    return Towers(clones, shares, shared, exchange is not None and exchange.connect())
 
 
 @contextmanager

@@ -19,7 +19,8 @@ class Gradients(NamedTuple):
     Attributes:
       together: (gradient, variable) of the towers together.
       norms: float32 [V], of each of them.
-      bad_tower: int64 scalar, the first tower with a gradient that is not finite; -1 for none.
+      bad_tower: int64 scalar, the first tower with a gradient that is not finite; -1 for none, and always
+        if the towers depend on each other: what is not finite in one of them then reaches all.
     """
 
     together: list[tuple[Any, Any]]
@@ -41,10 +42,14 @@ def tower_gradients(towers: Towers, optimizer: tf.train.Optimizer, config: Optim
         objectives=[_objective(output, penalty) for output in towers.outputs],
         barrier=towers.outputs[0].update_ops,
         of_clones=of_towers,
+        jointly=towers.depend_on_each_other,
     )
     together = [(gradient, variable) for gradient, variable in gradients if gradient is not None]
     norms = deploy.gradient_norms([gradient for gradient, _ in together])
-    return Gradients(together, norms, _first_bad(of_towers, norms))
+    unknown = tf.constant(-1, tf.int64)
+    return Gradients(
+        together, norms, unknown if towers.depend_on_each_other else _first_bad(of_towers, norms)
+    )
 
 
 def _first_bad(of_towers: Sequence[Sequence[tuple[Any, Any]]], norms: tf.Tensor) -> tf.Tensor:

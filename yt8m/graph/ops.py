@@ -88,7 +88,8 @@ class TrainOps:
       examples: int64 scalar, examples of this step over all towers.
       gradient_norms: float32 [V] before clipping, in the order of `gradient_variables`.
       gradient_variables: names of the V variables.
-      bad_tower: int64 scalar, the first tower whose gradients are not finite; -1 for none.
+      bad_tower: int64 scalar, the first tower whose gradients are not finite; -1 for none, and where the
+        towers depend on each other.
       predictions: [B, ...] training-mode predictions of the step, all towers.
       reports: what the modeler offers to callbacks, reduced over the towers.
       summary_op: histograms of gradients and weights and scalars, of the same step when fetched with it.

@@ -89,6 +89,7 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
         checkpoints=config.checkpoints,
         exact_resume=data.exact_resume,
         prefetch_to_device=data.prefetch_to_device,
+        sync_batch_norm=config.devices.sync_batch_norm,
         signature=_signature(config),
         input_signature=_stream(config),
         precision=config.devices.precision,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from yt8m import precision, random_keys
+from yt8m import across_towers, precision, random_keys
 from yt8m.lazy import tf
 from yt8m.types import ModelOutput
 
@@ -63,6 +63,10 @@ class Net:
 
     def batch_norm(self, inputs: tf.Tensor, scope: str, mask: tf.Tensor | None = None) -> tf.Tensor:
         """Batch normalisation over the last axis (Ioffe and Szegedy 2015), with scale and centre.
+
+        In training the statistics are those of this tower's rows, as in the published code, so that N towers
+        do not learn as one would; with `--sync_batch_norm` (an `across_towers.Exchange`) they are those of
+        the rows of all towers, and N towers do.
 
         Args:
           inputs: [..., F].
@@ -130,16 +134,19 @@ _Moments = tuple[Any, Any, Any, Any]
 def _normalise(rows: tf.Tensor, mask: tf.Tensor | None, gamma: tf.Tensor, beta: tf.Tensor) -> _Moments:
     """rows [N, F] normalised by their statistics: (outputs, rows counted, mean, unbiased variance).
 
-    The fused kernel is three times as fast as the same sums by hand, but knows no mask: it is taken
-    whenever every row is valid.
+    The fused kernel is three times as fast as the same sums by hand, but knows neither a mask nor other
+    towers: it is taken whenever every row is valid and nothing is exchanged.
     """
-    if mask is None:
+    if mask is None and not across_towers.is_exchanging():
         return _fused(rows, gamma, beta)
-    weights = tf.reshape(tf.cast(mask, tf.float32), [-1])
+    weights = tf.ones(tf.shape(rows)[:1]) if mask is None else tf.reshape(tf.cast(mask, tf.float32), [-1])
+    if across_towers.is_exchanging():
+        own = _statistics(rows, weights * across_towers.has_examples())
+        return _normalised_by(_of_all_towers(*own), rows, gamma, beta)
     return tf.cond(
         tf.reduce_all(weights > 0.0),
         lambda: _fused(rows, gamma, beta),
-        lambda: _masked(rows, weights, gamma, beta),
+        lambda: _normalised_by(_statistics(rows, weights), rows, gamma, beta),
     )
 
 
@@ -151,12 +158,34 @@ def _fused(rows: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> _Moments:
     return tf.reshape(outputs, [-1, size]), tf.cast(tf.shape(rows)[0], tf.float32), mean, variance
 
 
-def _masked(rows: tf.Tensor, weights: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> _Moments:
+_Statistics = tuple[Any, Any, Any]
+
+
+def _statistics(rows: tf.Tensor, weights: tf.Tensor) -> _Statistics:
+    """(rows counted, mean [F], variance [F]) of rows [N, F] with weights [N], 0 or 1; 0 if none counts."""
     count = tf.reduce_sum(weights)
     shares = (weights / tf.maximum(count, 1.0))[tf.newaxis, :]
     mean = tf.matmul(shares, rows)[0]
-    centred = rows - mean
-    variance = tf.matmul(shares, tf.square(centred))[0]
-    outputs = centred * (gamma * tf.math.rsqrt(variance + BATCH_NORM_EPSILON)) + beta
+    return count, mean, tf.matmul(shares, tf.square(rows - mean))[0]
+
+
+def _of_all_towers(count: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> _Statistics:
+    """Those of the rows of all towers together, from those of each (Chan, Golub and LeVeque 1983).
+
+    Variances about the towers' own means are combined, not sums of squares, which would lose digits where
+    the mean is large. Each tower counts by its valid rows; one without any counts nothing.
+    """
+    size = int(mean.shape[0])
+    told = across_towers.gathered(tf.concat([count[tf.newaxis], mean, variance], 0))
+    counts, means, variances = tf.split(told, [1, size, size], axis=1)
+    total = tf.reduce_sum(counts)
+    shares = counts / tf.maximum(total, 1.0)
+    together = tf.reduce_sum(shares * means, 0)
+    return total, together, tf.reduce_sum(shares * (variances + tf.square(means - together)), 0)
+
+
+def _normalised_by(statistics: _Statistics, rows: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> _Moments:
+    count, mean, variance = statistics
+    outputs = (rows - mean) * (gamma * tf.math.rsqrt(variance + BATCH_NORM_EPSILON)) + beta
     # The variance that is kept is the unbiased estimate, as the fused kernel gives it.
     return outputs, count, mean, variance * count / tf.maximum(count - 1.0, 1.0)

@@ -40,6 +40,7 @@ class RunnerConfig:
       exact_resume: the position in the data is saved beside each checkpoint.
       prefetch_to_device: each step of a training copies the next one's batch to the towers' devices while it
         computes. Not with exact_resume: the position in the data would be that of a batch too far.
+      sync_batch_norm: batch norm in training takes its statistics over all towers of this process.
       split_batch: one batch a step, cut over the towers; False: one batch dequeued for each tower.
       signature: what else shapes the graph (model, features, epochs, ...), as JSON has it. A checkpoint
         with another signature, or a run that gives none, gets its graph rebuilt from code.
@@ -74,6 +75,7 @@ class RunnerConfig:
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     exact_resume: bool = False
     prefetch_to_device: bool = False
+    sync_batch_norm: bool = False
     split_batch: bool = True
     signature: Mapping[str, Any] = field(default_factory=dict)
     input_signature: Mapping[str, Any] = field(default_factory=dict)

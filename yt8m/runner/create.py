@@ -49,6 +49,7 @@ def full_signature(config: RunnerConfig) -> dict[str, Any]:
         **config.input_signature,
         **config.signature,
         **({"prefetch_to_device": True} if config.prefetch_to_device else {}),
+        **({"sync_batch_norm": True} if config.sync_batch_norm else {}),
         **_cluster_signature(config),
         **_device_signature(config),
     }
@@ -133,6 +134,7 @@ def replicate(
         synchrony=synchrony,
         precision=config.precision,
         prefetch_to_device=config.prefetch_to_device,
+        sync_batch_norm=config.sync_batch_norm,
     )
 
 

@@ -1,0 +1,123 @@
+"""Values of all towers of a step in the computation of each: what synchronised batch norm is made of.
+
+Towers are built one after another, by one Python call each. When the first of them asks for everybody's
+values, those of the others do not exist yet. So `gathered` gives a `Pack` op that reads the tower's own
+value N times, and once all towers are built `Exchange.connect` sets its inputs to the values of towers 0 to
+N-1. What is left is an ordinary graph of differentiable ops: a meta-graph holds it, any device runs it, and
+the gradient of one tower's loss runs through the statistics into the other towers. One gradient for each
+tower would be right, but would pass over all towers N times; `deploy.optimize_clones(jointly=True)` takes one
+of the weighted sum.
+
+The two other ways, and why they were not taken:
+
+- Collective ops (`CollectiveReduceV2`) have no gradient, and block forever if two towers share a device or a
+  fetch runs only some of the towers.
+- One Python thread for each tower, which wait for each other at every batch norm: towers would then be
+  built interleaved, and all that tells towers apart by the order of construction (the graph's collections,
+  the stacks of devices and scopes, a modeler's own state) would have to know of it.
+
+The price is `Operation._update_input`. It is not part of TensorFlow's public API; TensorFlow's own
+`while_loop` of version 1 closes its loops with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import NamedTuple
+
+from yt8m.lazy import tf
+
+
+class _Tower(NamedTuple):
+    exchange: Exchange
+    number: int
+    rows: tf.Tensor
+
+
+_current: ContextVar[_Tower | None] = ContextVar("across_towers", default=None)
+
+
+class Exchange:
+    """What the towers of one step tell one another.
+
+    Args:
+      towers: how many there are.
+    """
+
+    def __init__(self, towers: int) -> None:
+        self._graph = tf.get_default_graph()
+        self._asked: list[list[tuple[tf.Tensor, tf.Tensor]]] = [[] for _ in range(towers)]
+
+    @contextlib.contextmanager
+    def tower(self, index: int, rows: tf.Tensor) -> Iterator[None]:
+        """Within it, `gathered` exchanges values as tower `index`.
+
+        Args:
+          index: of the tower, from 0.
+          rows: int64 scalar, its number of examples; 0 if it borrows a row.
+        """
+        token = _current.set(_Tower(self, index, rows))
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def gathered(self, index: int, value: tf.Tensor) -> tf.Tensor:
+        """`gathered`, for tower `index`."""
+        if tf.get_default_graph() is not self._graph:
+            raise ValueError(
+                "values are gathered over the towers (by batch norm, most likely) inside of a tf.cond, a "
+                "tf.while_loop or a function, where no other tower can be seen; call it outside of that, or "
+                "train without --sync_batch_norm"
+            )
+        stack = tf.raw_ops.Pack(values=[value] * len(self._asked), axis=0, name="of_all_towers")
+        self._asked[index].append((stack, value))
+        return stack
+
+    def connect(self) -> bool:
+        """Gives every tower the others' values, once all are built; returns whether any were asked for.
+
+        Raises:
+          ValueError: the towers did not ask for the same things in the same order.
+        """
+        shapes = [[tuple(value.shape) for _, value in asked] for asked in self._asked]
+        if any(other != shapes[0] for other in shapes):
+            raise ValueError(
+                f"the towers gather values of other shapes: {'; '.join(map(str, shapes))}. "
+                "Every tower must be built by the same calls, in the same order."
+            )
+        for same in zip(*self._asked, strict=True):
+            for stack, _ in same:
+                for place, (_, value) in enumerate(same):
+                    stack.op._update_input(place, value)
+        return bool(shapes[0])
+
+
+def is_exchanging() -> bool:
+    """Whether statistics are to be taken over all towers of the step rather than over this one."""
+    return _current.get() is not None
+
+
+def has_examples() -> tf.Tensor:
+    """float32 scalar: 1 if this tower has examples of its own, 0 if it has borrowed one."""
+    current = _current.get()
+    return tf.ones([]) if current is None else tf.cast(current.rows > 0, tf.float32)
+
+
+def gathered(value: tf.Tensor) -> tf.Tensor:
+    """[N, ...]: `value` of each of the N towers of the step; [1, ...] if nothing is exchanged.
+
+    Every tower makes the same calls in the same order. The gradient runs into all towers.
+
+    Args:
+      value: of a shape that is known and the same on all towers.
+
+    Raises:
+      ValueError: it is called inside of a tf.cond, a tf.while_loop or a function.
+    """
+    current = _current.get()
+    if current is None:
+        return value[tf.newaxis]
+    return current.exchange.gathered(current.number, value)
