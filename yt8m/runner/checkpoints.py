@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -150,35 +151,64 @@ def problem_of(checkpoint: str) -> str:
 def to_delete(times: Mapping[int, float], keep: int, last_preserved: float) -> tuple[list[int], float]:
     """Which steps go when only the newest `keep` stay, and one of each quarter of an hour before them.
 
+    The steps give the order. Where a time is before that of the step before, no time counts as passed
+    between the two: a clock that was put back keeps nothing from being deleted.
+
     Args:
       times: when each step was saved, in seconds.
       keep: at least so many of the newest stay; 0 for all.
-      last_preserved: when the last of the quarter-hourly ones was saved.
+      last_preserved: the time of the last of the quarter-hourly ones, or of when the run began.
 
     Returns:
       The steps to delete, and the new `last_preserved`.
     """
+    if not keep or not times:
+        return [], last_preserved
+    passed = _passed(times)
+    first = min(times)
+    decided = min((step for step in times if times[step] == last_preserved), default=None)
+    if decided is None and last_preserved > times[first]:
+        decided = first  # the last preserved one is gone: the first that is left stands in for it
+    since = last_preserved if decided is None else passed[decided]
     doomed = []
-    for step in sorted(times)[:-keep] if keep else ():
-        if times[step] >= last_preserved + KEEP_EVERY_SECONDS:
-            last_preserved = times[step]
-        elif times[step] > last_preserved:
+    for step in sorted(times)[:-keep]:
+        if decided is not None and step <= decided:
+            continue
+        if passed[step] >= since + KEEP_EVERY_SECONDS:
+            last_preserved, since = times[step], passed[step]
+        else:
             doomed.append(step)
     return doomed, last_preserved
 
 
-def write_state(model_dir: str, step: int, keep: int) -> None:
+def _passed(times: Mapping[int, float]) -> dict[int, float]:
+    """`times` from the first step's on, without the jumps back."""
+    found: dict[int, float] = {}
+    before = now = times[min(times)]
+    for step in sorted(times):
+        now += max(0.0, times[step] - before)
+        found[step], before = now, times[step]
+    return found
+
+
+def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = None) -> None:
     """Points the file `checkpoint` to `step`, then deletes what is no longer kept.
 
     Only checkpoints up to `step` count: a newer one is a damaged one that was left behind.
+
+    Args:
+      model_dir: the run's folder.
+      step: that was just saved.
+      keep: how many of the newest stay; 0 for all.
+      elapsed: seconds since the save before this one, where this process made it. The wall clock is asked
+        only where it did not, and is not followed back.
     """
-    files, written = files_of(model_dir), storage.times(model_dir)
-    times = {
-        found: written[f"{NAME}-{found}.index"]
-        for found in files
-        if found <= step and f"{NAME}-{found}.index" in written
-    }
-    doomed, preserved = to_delete(times, keep, _last_preserved(model_dir, times))
+    files, (known, preserved) = files_of(model_dir), _noted(model_dir)
+    known = {found: when for found, when in known.items() if found < step}
+    newest = known[max(known)] if known else 0.0
+    known[step] = newest + elapsed if known and elapsed is not None else max(newest, time.time())
+    times = _times(model_dir, files, step, known)
+    doomed, preserved = to_delete(times, keep, preserved or min(times.values()) - 1e-3)
     kept = sorted(set(times) - set(doomed))
     state = tf.train.generate_checkpoint_state_proto(
         ".",  # names without folder: a run that is moved stays whole
@@ -193,12 +223,24 @@ def write_state(model_dir: str, step: int, keep: int) -> None:
         _delete(model_dir, files[found])
 
 
-def _last_preserved(model_dir: str, times: Mapping[int, float]) -> float:
-    """From the state file; a run's first checkpoint starts the clock and is not itself preserved."""
+def _noted(model_dir: str) -> tuple[dict[int, float], float]:
+    """From the state file: when each step was saved, and the last time preserved; 0 for none."""
     state = read_state(model_dir)
-    if state is not None and state.last_preserved_timestamp > 0:
-        return float(state.last_preserved_timestamp)
-    return min(times.values()) - 1e-3
+    if state is None:
+        return {}, 0.0
+    paths, times = state.all_model_checkpoint_paths, state.all_model_checkpoint_timestamps
+    return dict(zip(map(step_of, paths), times, strict=False)), float(state.last_preserved_timestamp)
+
+
+def _times(
+    model_dir: str, files: Mapping[int, Sequence[str]], step: int, known: Mapping[int, float]
+) -> dict[int, float]:
+    """When each checkpoint up to `step` was saved; of one that no state file has told, its file's time."""
+    steps = {found for found, names in files.items() if found < step and f"{NAME}-{found}.index" in names}
+    steps.add(step)
+    written = {} if known.keys() >= steps else storage.times(model_dir)
+    times = {found: known.get(found, written.get(f"{NAME}-{found}.index")) for found in steps}
+    return {found: when for found, when in times.items() if when is not None}
 
 
 def _delete(model_dir: str, names: Sequence[str]) -> None:

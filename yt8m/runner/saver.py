@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -44,6 +45,7 @@ class RunSaver:
         self._model_dir, self._saver, self._keep = model_dir, saver, keep
         self._saved_step, self._position = saved_step, position
         self._listeners: list[Callable[[int], None]] = []
+        self._saved_at: float | None = None  # by a clock that nobody can put back
         checkpoints.sweep(model_dir)
 
     def listen(self, listener: Callable[[int], None]) -> None:
@@ -85,7 +87,10 @@ class RunSaver:
             self._saver.save(session, name, global_step=step, write_state=False)
         if folder != self._model_dir:
             self._send(folder, step)
-        checkpoints.write_state(self._model_dir, step, self._keep)
+        now = time.monotonic()
+        elapsed = None if self._saved_at is None else now - self._saved_at
+        checkpoints.write_state(self._model_dir, step, self._keep, elapsed)
+        self._saved_at = now
         sending.send_growing()
         logging.info("saved %s", checkpoints.path_of(self._model_dir, step))
 
