@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from yt8m.errors import UsageError, suggestion
 from yt8m.registry import Registry
 
-
 _LARGEST = 2**63 - 1  # a whole number that TensorFlow and NumPy can hold
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from absl import logging
 
 from yt8m import storage
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
 from yt8m.storage import copies
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 NAME, INPUT_NAME, STATE = "model.ckpt", "input", "checkpoint"
 _UNFINISHED = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-\d+\..*(tempstate\d+|\.tmp[0-9a-f]{{32}})")
@@ -74,13 +77,16 @@ def newest_readable(model_dir: str) -> str | None:
     """
     read_state(model_dir)  # says so where it is damaged
     damaged: list[str] = []
-    for step in steps_in(model_dir):
+    steps = steps_in(model_dir)
+    for step in steps:
         path = path_of(model_dir, step)
         problem = problem_of(path)
         if not problem:
             if damaged:
                 logging.warning("GOING ON FROM THE OLDER CHECKPOINT %s", path)
             return path
+        if is_gone(path) and steps_in(model_dir)[:1] > steps[:1]:
+            return newest_readable(model_dir)  # training has saved a newer one and deleted this one
         damaged.append(f"{path} ({problem})")
         logging.error("DAMAGED CHECKPOINT: %s cannot be used: %s", path, problem)
     _refuse_a_fresh_start(model_dir, damaged)
@@ -131,9 +137,47 @@ def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
         )
 
 
+def is_gone(checkpoint: str) -> bool:
+    """Whether the checkpoint was deleted; its index goes first."""
+    return not storage.exists(f"{checkpoint}.index")
+
+
+def with_newer(
+    found: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]
+) -> R:
+    """`use(found)`; if training deletes a checkpoint of it meanwhile and there is a newer one, `use(find())`.
+
+    Args:
+      found: what `find` has given.
+      find: looks for checkpoints that can be read.
+      paths: the checkpoints of what `find` gives, each in the place of its predecessor.
+      use: reads them; what it has begun is done anew.
+
+    Raises:
+      whatever `use` raises while its checkpoints are there, or there is no newer one; as `find`.
+    """
+    while True:
+        try:
+            return use(found)
+        except (tf.errors.OpError, RunError, UsageError, ValueError, RuntimeError, OSError):
+            gone = [is_gone(path) for path in paths(found)]
+            if not any(gone):
+                raise
+            before, found = paths(found), find()
+            after = paths(found)
+            if len(after) < len(before) or not all(
+                step_of(new) > step_of(old)
+                for new, old, was_deleted in zip(after, before, gone, strict=True)
+                if was_deleted
+            ):
+                raise
+        place = gone.index(True)
+        logging.warning("%s was deleted while it was read: taking %s", before[place], after[place])
+
+
 def problem_of(checkpoint: str) -> str:
     """Why the checkpoint cannot be read, or the empty string; reads (and checks the sums of) every tensor."""
-    if not storage.exists(f"{checkpoint}.index"):
+    if is_gone(checkpoint):
         return "its .index is missing"
     try:
         here = copies.copy_of(checkpoint)

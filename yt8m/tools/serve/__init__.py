@@ -62,8 +62,11 @@ def main(argv: list[str]) -> int:
     folder = saved_model.find(config.model)
     with server.listening(config.host, config.port) as (socket, address):
         logging.info("loading %s: a model is a program and runs here; serve only those you trust", folder)
-        with saved_model.SavedModel(folder) as model, contextlib.closing(Service(model, config)) as service:
-            print(f"serving {folder} at {address}", flush=True)
+        with (
+            saved_model.opened(config.model) as model,
+            contextlib.closing(Service(model, config)) as service,
+        ):
+            print(f"serving {model.folder} at {address}", flush=True)
             server.run(app.create(service), socket, config.timeout, 8 * config.max_requests)
     print(f"stopped after {service.answered} answers", flush=True)
     return 0
