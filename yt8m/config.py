@@ -23,6 +23,8 @@ from yt8m.errors import UsageError
 from yt8m.options import option
 from yt8m.registry import TRUST_HELP
 
+MOST_CLASSES = 10_000_000  # 40 MB of predictions for one video
+
 # What the published records hold, and how wide it is.
 KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
 
@@ -49,7 +51,7 @@ class DataConfig(_Checked):
     frame_features: bool = option(False, "the records hold one feature vector a frame, not one a video")
     segment_labels: bool = option(False, "learn from the rated 5-second segments of frame records")
     segment_size: int = option(5, "frames of a segment", minimum=1)
-    num_classes: int = option(3862, "number of classes", minimum=1)
+    num_classes: int = option(3862, "number of classes", minimum=1, maximum=MOST_CLASSES)
     max_frames: int = option(300, "frames of a video that are read, from its start", minimum=1)
     batch_size: int = option(1024, "examples per tower and step", minimum=1)
     num_readers: int = option(8, "files that are read side by side", minimum=1)
@@ -175,7 +177,9 @@ class EvalConfig(_Checked):
     train_dir: str = option("", "folder of the run; the newest under runs/ where none is given")
     eval_data_pattern: str = option("", DataConfig.__dataclass_fields__["data_pattern"].metadata["help"])
     segment_labels: bool = option(False, "evaluate on the rated segments of frame records")
-    num_classes: int | None = option(None, "number of classes, where the run does not say", minimum=1)
+    num_classes: int | None = option(
+        None, "number of classes, where the run does not say", minimum=1, maximum=MOST_CLASSES
+    )
     max_frames: int | None = option(None, "frames of a video that are read; as in training", minimum=1)
     batch_size: int = option(1024, "examples per tower and step", minimum=1)
     num_readers: int = option(8, "files that are read side by side", minimum=1)
@@ -219,7 +223,9 @@ class InferenceConfig(_Checked):
     candidates_from: str = option(
         "", "CSV of predictions for the videos: their segments are listed for these classes only"
     )
-    num_classes: int | None = option(None, "number of classes, where the model does not say", minimum=1)
+    num_classes: int | None = option(
+        None, "number of classes, where the model does not say", minimum=1, maximum=MOST_CLASSES
+    )
     max_frames: int | None = option(None, "frames of a video that are read; as in training", minimum=1)
     top_k: int = option(20, "predictions listed per video; at most one a class", minimum=1)
     batch_size: int = option(512, "examples per step", minimum=1)

@@ -11,6 +11,7 @@ from importlib import metadata
 from typing import Any
 
 import yt8m
+from yt8m import json_text
 from yt8m.config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import RunError, UsageError, suggestion
 
@@ -92,7 +93,7 @@ _REMEDY = "Restore the file from a copy, or train into another folder."
 
 def _object(text: str, path: str) -> dict[str, Any]:
     try:
-        whole = json.loads(text)
+        whole = json_text.parse(text)
     except ValueError as error:
         raise RunError(f"{path} is cut short or damaged ({error}). {_REMEDY}") from error
     if not isinstance(whole, dict):

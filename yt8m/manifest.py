@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from yt8m import storage
+from yt8m import json_text, storage
 from yt8m.errors import RunError, UsageError
 
 NAME, FORMAT = "manifest.json", "yt8m manifest 1"
@@ -58,7 +58,7 @@ def read(path: str) -> Manifest:
     """
     folder = os.path.dirname(path)
     try:
-        written = json.loads(storage.read_text(path))
+        written = json_text.parse(storage.read_text(path))
         if written["format"] != FORMAT:
             raise ValueError(f"its format is {written['format']!r}")
         shards = {

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from yt8m.errors import UsageError, suggestion
 from yt8m.registry import Registry
 
+_LARGEST = 2**63 - 1  # a whole number that TensorFlow and NumPy can hold
+
 
 class Option(NamedTuple):
     """One declared option: its type (bool, int, float, str or a tuple of them), default and help."""
@@ -34,6 +36,7 @@ def option(
 ) -> Any:
     """A dataclass field with its help and bounds (inclusive), checked by `check`.
 
+    Whole numbers have 63 bits where nothing narrower is declared.
     A mapping as default is copied, so that two instances never share one.
     """
     metadata = {"help": help, "minimum": minimum, "maximum": maximum, "choices": choices}
@@ -144,4 +147,7 @@ def _out_of_bounds(value: Any, metadata: Mapping[str, Any]) -> str:
         return f"at least {low}"
     if high is not None and not value <= high:
         return f"at most {high}"
+    for part in value if isinstance(value, tuple) else (value,):
+        if isinstance(part, int) and not -_LARGEST <= part <= _LARGEST:
+            return f"at most {_LARGEST}" if part > 0 else f"at least {-_LARGEST}"
     return ""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from absl import logging
 
 from yt8m.deploy.cluster import ClusterConfig, from_environment
 from yt8m.errors import UsageError
@@ -20,7 +21,7 @@ def described(cluster=JOBS, **task):
     return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "chief", "index": 0, **task}})}
 
 
-@pytest.mark.parametrize("text", ["", " ", "{}", '{"cluster": {}}', '{"task": {"type": "x"}}'])
+@pytest.mark.parametrize("text", ["", " ", "{}", '{"environment": "cloud"}', '{"task": {}}'])
 def test_no_cluster_means_one_process(text):
     assert from_environment({"TF_CONFIG": text}) is None
     assert from_environment({}) is None
@@ -78,7 +79,12 @@ def test_vertex_pools():
         (described(type="worker", index=-1), ["index is -1"]),
         (described(type="worker", index="0"), ["index is '0'", "whole number"]),
         (described({"chief": ["a:1"]}, type="ps"), ["the job ps, which the cluster does not list"]),
-        (json.dumps({"cluster": JOBS}), ["task is null", "type and index"]),
+        (json.dumps({"cluster": JOBS, "task": {"index": 0}}), ['task is {"index": 0}', "type and index"]),
+        ('{"cluster": {}}', ["an empty cluster", "addresses of the processes are missing", "unset"]),
+        ('{"cluster": null, "task": {"type": "worker", "index": 0}}', ["an empty cluster", "addresses"]),
+        ('{"task": {"type": "worker", "index": 0}}', ["a task, but no cluster", "addresses", "unset"]),
+        ('{"task":' * 50_000, ["no JSON", "nested deeper than 100"]),
+        (f'{{"cluster": {"[" * 101 + "]" * 101}}}', ["no JSON", "nested deeper than 100"]),
     ],
 )
 @pytest.mark.promise("P8")
@@ -88,6 +94,26 @@ def test_what_cannot_be_is_named(variable, words):
         from_environment(environment)
     for word in ["TF_CONFIG", *words]:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("task", [None, {}])
+@pytest.mark.promise("P8")
+def test_without_a_task_it_is_the_published_codes_master(task, caplog):
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.INFO)
+    try:
+        with caplog.at_level("INFO", logger="absl"):
+            found = from_environment({"TF_CONFIG": json.dumps({"cluster": JOBS, "task": task})})
+    finally:
+        logging.set_verbosity(before)
+    assert found == ClusterConfig(("a:1", "b:1", "c:1"), ("d:1",), "chief", 0)
+    assert caplog.messages == ["TF_CONFIG names no task: this process is taken as master 0, the chief"]
+
+
+@pytest.mark.promise("P8")
+def test_a_pool_without_a_task_is_refused():
+    with pytest.raises(UsageError, match="CLUSTER_SPEC: task is null"):
+        from_environment({"CLUSTER_SPEC": json.dumps({"cluster": {"workerpool0": ["a:1"]}})})
 
 
 @pytest.mark.promise("P8")

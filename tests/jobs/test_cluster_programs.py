@@ -191,19 +191,30 @@ def test_a_worker_whose_chief_is_killed_ends(
     assert not (tmp_path / "out.csv").exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"cluster": {"wroker": ["a:1"]}, "task": {"type": "chief"}}', "TF_CONFIG: unknown job 'wroker'"),
+        ('{"cluster": {}}', "TF_CONFIG has an empty cluster: the addresses of the processes are missing"),
+        ('{"task": {"type": "worker", "index": 0}}', "TF_CONFIG has a task, but no cluster"),
+        ('{"cluster":' * 50_000, "TF_CONFIG is no JSON (its lists or objects are nested deeper"),
+    ],
+)
 @pytest.mark.parametrize("program", [train, evaluation, inference])
 @pytest.mark.promise("P8")
 def test_a_bad_description_is_refused_before_anything_is_written(
     program: object,
+    text: str,
+    said: str,
     data: pathlib.Path,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("TF_CONFIG", '{"cluster": {"wroker": ["a:1"]}, "task": {"type": "chief"}}')
+    monkeypatch.setenv("TF_CONFIG", text)
     words = [f"--train_dir={tmp_path}/run"]
     if program is train:
         words += [f"--train_data_pattern={data}/train*", *FEATURES]
     assert program.main(words) == 2
-    assert "TF_CONFIG: unknown job 'wroker'" in capfd.readouterr().err
+    assert said in capfd.readouterr().err
     assert not (tmp_path / "run").exists()

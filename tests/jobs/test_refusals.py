@@ -13,6 +13,8 @@ from golden_data import golden
 from yt8m import eval as evaluation
 from yt8m import inference, train
 from yt8m.lazy import tf
+from yt8m.runner import checkpoints
+from yt8m.storage import sending
 
 OWN_MODEL = """
 from yt8m.lazy import tf
@@ -128,3 +130,54 @@ def test_predictions_that_find_no_room_are_named_in_one_line(
     assert f"inference.py: error: {tmp_path}/o.csv was not written: no room to write: File too large" in said
     assert "Traceback" not in said
     assert [path.name for path in tmp_path.iterdir()] == ["test.tfrecord"]
+
+
+@pytest.mark.parametrize("moment", ["before the files", "between files and state", "after the save"])
+def test_a_folder_that_vanishes_while_training_is_told_in_one_line(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], moment: str
+) -> None:
+    """Moved away at the second save, of two."""
+    module, name = {
+        "before the files": (sending, "workplace"),
+        "between files and state": (checkpoints, "write_state"),
+        "after the save": (sending, "send_growing"),
+    }[moment]
+    usual, calls = getattr(module, name), []
+
+    def and_move(*given: object) -> object:
+        calls.append(name)
+        if len(calls) == 2:
+            (tmp_path / "run").rename(tmp_path / "moved")
+        return usual(*given)
+
+    monkeypatch.setattr(module, name, and_move)
+    assert train.main(train_flags(tmp_path)) == 1
+    said = capfd.readouterr().err
+    assert f"the folder {tmp_path}/run is gone: it was removed or moved" in said
+    assert "Traceback" not in said
+    assert (tmp_path / "moved/model.ckpt-0.index").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[" * 100_000, "cut short or damaged (its lists or objects are nested deeper than 100 levels)"),
+        ('{"config": {"data": {"num_classes": 1' + "0" * 19 + "}}}", "num_classes must be at most 10000000"),
+    ],
+)
+@pytest.mark.parametrize("program", [evaluation, inference])
+def test_a_config_that_no_run_wrote_is_refused_in_one_line(
+    program: object, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], content: str, said: str
+) -> None:
+    (tmp_path / "config.json").write_text(content)
+    assert program.main([f"--train_dir={tmp_path}"]) == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    assert f"{tmp_path}/config.json" in line
+    assert said in line
+
+
+@pytest.mark.parametrize("program", [train, evaluation, inference])
+def test_too_many_classes_are_refused(program: object, capfd: pytest.CaptureFixture[str]) -> None:
+    assert program.main([f"--num_classes={10**19}"]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert f"--num_classes must be at most 10000000; it is {10**19}" in line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import types
 from typing import Any
@@ -14,6 +15,7 @@ from yt8m.config import InferenceConfig
 from yt8m.deploy.cluster import WORKER, ClusterConfig
 from yt8m.errors import RunError
 from yt8m.jobs import team, team_inference
+from yt8m.runner import checkpoints
 
 
 class Others:
@@ -68,3 +70,74 @@ def test_no_part_of_a_job_that_failed_stays(
     with pytest.raises(RunError):
         team_inference.infer(config)
     assert storage.listdir(tmp_path) == stays
+
+
+class Shared(Others):
+    """The link of a chief whose worker finds the first checkpoint gone, and of that worker."""
+
+    folder: pathlib.Path
+    orders: list[str]
+    replies: list[bytes]
+
+    def send(self, order: str) -> None:
+        self.orders.append(order)
+
+    def collect(self) -> list[bytes]:
+        part = self.folder / "out.csv.part-00001-of-00002"
+        part.write_text("h\n2\n")
+        found = {"path": None} if len(self.orders) == 1 else {"path": str(part), "size": 4}
+        save(self.folder, len(self.orders) + 1)
+        return [json.dumps(found).encode()]
+
+    def receive(self) -> str:
+        return self.orders.pop(0) if self.orders else ""
+
+    def reply(self, result: bytes) -> None:
+        self.replies.append(result)
+
+
+def save(folder: pathlib.Path, step: int) -> None:
+    """A checkpoint, the only one there."""
+    for path in folder.glob("model.ckpt-*"):
+        path.unlink()
+    (folder / f"model.ckpt-{step}.index").touch()
+
+
+@pytest.mark.promise("C7")
+@pytest.mark.parametrize("role", ["chief", WORKER])
+def test_a_checkpoint_that_is_gone_for_one_process_is_left_by_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, role: str
+) -> None:
+    cluster = ClusterConfig(tuple(free_addresses(2)), (), role, 0)
+    monkeypatch.setattr(team, "cluster_here", lambda: cluster)
+    monkeypatch.setattr(team, "Team", Shared)
+    monkeypatch.setattr(checkpoints, "problem_of", lambda _: "")
+    paths = [str(tmp_path / f"model.ckpt-{step}") for step in (1, 2)]
+    for name, value in {
+        "folder": tmp_path,
+        "orders": [] if role == "chief" else paths.copy(),
+        "replies": [],
+    }.items():
+        monkeypatch.setattr(Shared, name, value, raising=False)
+    used = []
+
+    def infer(config: InferenceConfig, _: Any, checkpoint: str) -> int:
+        used.append(checkpoint)
+        if checkpoints.is_gone(checkpoint):
+            raise RunError("it was deleted")
+        pathlib.Path(config.output_file).write_text("h\n1\n")
+        return 0
+
+    monkeypatch.setattr(team_inference, "inference", types.SimpleNamespace(infer=infer))
+    monkeypatch.setattr(team_inference, "_files", lambda *_: ["a", "b"])
+    save(tmp_path, 1 if role == "chief" else 2)
+    output = tmp_path / "out.csv"
+    config = InferenceConfig(str(tmp_path), input_data_pattern="x", output_file=str(output))
+    assert team_inference.infer(config) == 0
+    assert used == paths
+    if role == "chief":
+        assert Shared.orders == paths
+        assert output.read_text() == "h\n1\n2\n"
+    else:
+        part = str(tmp_path / "out.csv.part-00001-of-00002")
+        assert list(map(json.loads, Shared.replies)) == [{"path": None}, {"path": part, "size": 4}]

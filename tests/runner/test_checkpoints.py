@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import pathlib
 import re
 import shutil
+import time
 from collections.abc import Callable
 
 import pytest
@@ -80,6 +82,74 @@ def test_what_is_kept(gaps: list[float], keep: int) -> None:
     for step, when in enumerate(history):
         if step not in times:
             assert any(0 <= when - kept < 900 for kept in [1e9, *old])
+
+
+@given(
+    times=st.lists(st.floats(1e9 - 1e5, 1e9 + 1e5), min_size=1, max_size=40),
+    last=st.one_of(st.floats(1e9 - 2e5, 1e9 + 2e5), st.integers(0, 39)),
+    keep=st.integers(1, 6),
+)
+def test_the_order_of_the_clock_keeps_nothing(times: list[float], last: float, keep: int) -> None:
+    """Of what was not decided before, one stays for each quarter of an hour by which the clock went on."""
+    by_step = dict(enumerate(times))
+    decided = last if isinstance(last, int) and last < len(times) else None
+    preserved = last if decided is None else times[decided]
+    doomed, _ = checkpoints.to_delete(by_step, keep, preserved)
+    undecided = [step for step in by_step if decided is None or step > decided]
+    on = sum(max(0.0, times[step] - times[step - 1]) for step in undecided if step)
+    assert len(set(undecided) - set(doomed)) <= keep + 2 + on / 900
+    assert not set(doomed) & set(range(len(times))[-keep:])
+
+
+class Clocks:
+    """The clocks of a machine: each save comes a minute after the one before.
+
+    The wall clock, of which `time.time` and the files' times are, goes back a day before each save of a step
+    in `put_back`.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, put_back: set[int]) -> None:
+        self.wall, self.monotonic, self.put_back = 1.7e9, 5000.0, put_back
+        self._write = checkpoints.write_state
+        monkeypatch.setattr(checkpoints, "write_state", self._write_state)
+        monkeypatch.setattr(time, "time", lambda: self.wall)
+        monkeypatch.setattr(time, "monotonic", lambda: self.monotonic)
+
+    def _write_state(self, model_dir: str, step: int, *arguments: object) -> None:
+        self.wall, self.monotonic = self.wall + 60 - 86400 * (step in self.put_back), self.monotonic + 60
+        os.utime(checkpoints.path_of(model_dir, step) + ".index", (self.wall, self.wall))
+        self._write(model_dir, step, *arguments)
+
+
+@pytest.mark.parametrize("put_back", [set(), {5, 25, 26}, {41}, set(range(0, 60, 2))])
+def test_a_clock_that_goes_back_changes_nothing(
+    train: Callable, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, put_back: set[int]
+) -> None:
+    """The newest three and one of each quarter of an hour, within a run and over a restart."""
+    Clocks(monkeypatch, put_back)
+    wanted = {"save_checkpoint_steps": 1, "keep_checkpoints": 3}
+    train(max_steps=40, checkpoints=wanted)
+    assert saved(tmp_path / "run") == [15, 30, 38, 39, 40]
+    train(max_steps=60, checkpoints=wanted)
+    kept = saved(tmp_path / "run")
+    assert kept[:2] + kept[-3:] == [15, 30, 58, 59, 60]
+    assert len(kept) == 6
+
+
+def test_what_a_clock_that_went_back_has_left_is_deleted(
+    train: Callable, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state file that goes back in time, as an earlier version wrote it: a restart clears up."""
+    run = tmp_path / "run"
+    train(max_steps=40, checkpoints={"save_checkpoint_steps": 1, "keep_checkpoints": 50})
+    times = [1.7e9 + 60 * step - 86400 * (step >= 20) for step in range(41)]
+    state = tf.train.generate_checkpoint_state_proto(
+        str(run), f"{run}/model.ckpt-40", [f"{run}/model.ckpt-{step}" for step in range(41)], times, times[16]
+    )
+    (run / "checkpoint").write_text(str(state))
+    train(max_steps=41, checkpoints={"save_checkpoint_steps": 1, "keep_checkpoints": 3})
+    # What was there up to the last one preserved was decided on before.
+    assert saved(run) == [*range(17), 32, 39, 40, 41]
 
 
 @pytest.mark.parametrize("damage", ["truncate", "flip", "no data", "no index", "truncated index"])

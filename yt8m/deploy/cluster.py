@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from absl import logging
+
+from yt8m import json_text
 from yt8m.errors import UsageError, suggestion
 
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
@@ -89,7 +92,7 @@ class ClusterConfig:
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> ClusterConfig | None:
-    """The cluster that TF_CONFIG describes, or else CLUSTER_SPEC; None where neither names one.
+    """The cluster that TF_CONFIG describes, or else CLUSTER_SPEC; None where neither speaks of one.
 
     Raises:
       UsageError: the description cannot be; the text says what was found and what was expected.
@@ -105,13 +108,19 @@ def _parse(variable: str, text: str, jobs: Mapping[str, str]) -> ClusterConfig |
     if not text.strip():
         return None
     try:
-        whole = json.loads(text)
+        whole = json_text.parse(text)
     except ValueError as error:
         raise UsageError(f"{variable} is no JSON ({error}): {_shown(text)}. {_EXAMPLE}") from error
     if not isinstance(whole, dict):
         raise UsageError(f"{variable} holds a {type(whole).__name__}, not an object. {_EXAMPLE}")
-    if not whole.get("cluster"):
+    if "cluster" not in whole and not whole.get("task"):
         return None
+    if not whole.get("cluster"):
+        what = "an empty cluster" if "cluster" in whole else "a task, but no cluster"
+        raise UsageError(
+            f"{variable} has {what}: the addresses of the processes are missing. Add them, or unset "
+            f"{variable} if this process is to work alone. {_EXAMPLE}"
+        )
     addresses = _addresses(variable, whole["cluster"], jobs)
     chiefs = " or ".join(name for name, role in jobs.items() if role == CHIEF)
     if not addresses[CHIEF]:
@@ -121,7 +130,7 @@ def _parse(variable: str, text: str, jobs: Mapping[str, str]) -> ClusterConfig |
         )
     if len(addresses[CHIEF]) > 1:
         raise UsageError(f"{variable} names {len(addresses[CHIEF])} chiefs; expected exactly one. {_EXAMPLE}")
-    role, index = _task(variable, whole.get("task"), jobs, addresses)
+    role, index = _task(variable, whole.get("task") or _usual_task(variable), jobs, addresses)
     return ClusterConfig((*addresses[CHIEF], *addresses[WORKER]), tuple(addresses[PS]), role, index)
 
 
@@ -140,6 +149,14 @@ def _addresses(variable: str, cluster: Any, jobs: Mapping[str, str]) -> dict[str
         found[jobs[job]] += tasks
     _refuse_twice(variable, [address for tasks in found.values() for address in tasks])
     return found
+
+
+def _usual_task(variable: str) -> Any:
+    """The task of a process that is told of none: the master in TF_CONFIG, as the published code has it."""
+    if variable != "TF_CONFIG":
+        return None
+    logging.info("TF_CONFIG names no task: this process is taken as master 0, the chief")
+    return {"type": "master", "index": 0}
 
 
 def _task(

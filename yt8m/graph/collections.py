@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from yt8m import json_text
 from yt8m.errors import RunError
 from yt8m.graph.ops import EvalOps, InputOps, PredictOps, TrainOps
 from yt8m.lazy import tf
@@ -117,7 +118,7 @@ def recover_predict() -> PredictOps:
 def signature_in(meta_graph: tf.MetaGraphDef) -> dict[str, Any] | None:
     """What shaped the training graph in `meta_graph`; None where it is not one of ours."""
     items = meta_graph.collection_def[_TEXTS].bytes_list.value if _TEXTS in meta_graph.collection_def else []
-    return json.loads(items[0]).get("signature") if items else None
+    return json_text.parse(items[0]).get("signature") if items else None
 
 
 def predict_names_in(meta_graph: tf.MetaGraphDef) -> dict[str, str]:
@@ -172,4 +173,4 @@ def _add(names: Mapping[str, str], ops: Any) -> None:
 
 def _texts() -> dict[str, Any] | None:
     items = tf.get_collection(_TEXTS)
-    return json.loads(items[0]) if items else None
+    return json_text.parse(items[0]) if items else None

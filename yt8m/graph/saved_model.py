@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from absl import logging
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
@@ -48,6 +49,22 @@ def find(folder: str) -> str:
     )
 
 
+def opened(folder: str) -> SavedModel:
+    """The model that `find` finds; the next, where that is deleted while it is read and there is a newer one.
+
+    Raises:
+      UsageError, RunError: as `find` and `SavedModel`.
+    """
+    place = find(folder)
+    try:
+        return SavedModel(place)
+    except (UsageError, RunError):
+        if storage.exists(storage.join(place, _FILE)) or find(folder) == place:
+            raise
+    logging.warning("%s was deleted while it was read: taking the next", place)
+    return opened(folder)
+
+
 def _names(folder: str) -> list[str]:
     return storage.listdir(folder) if storage.is_dir(folder) else []
 
@@ -81,7 +98,8 @@ class SavedModel:
                 loaded = tf.saved_model.loader.load(
                     self._session, [tf.saved_model.tag_constants.SERVING], copies.folder_copy(folder)
                 )
-        except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
+        except (OSError, RuntimeError, ValueError, tf.errors.OpError, RunError) as error:
+            self._session.close()
             raise RunError(f"{folder}: the SavedModel cannot be loaded: {error}") from error
         records = _taking("example_bytes", loaded)
         if records is None:

@@ -37,8 +37,18 @@ def average(config: AverageConfig) -> int:
     train_dir = saved_run.find(config.train_dir)
     chosen_checkpoint.refuse_used(config.out)
     run = saved_run.load(train_dir, None, {}, trust_code=config.trust_code)
-    paths = _paths(train_dir, config)
     names = _names(run)
+
+    def find() -> list[str]:
+        return _paths(train_dir, config)
+
+    checkpoints.with_newer(find(), find, list, lambda paths: _average(config, run, train_dir, paths, names))
+    return 0
+
+
+def _average(
+    config: AverageConfig, run: TrainConfig, train_dir: str, paths: Sequence[str], names: Sequence[str]
+) -> None:
     step = max(map(checkpoints.step_of, paths))
     with replaced_folder(config.out.rstrip("/")) as part:
         storage.makedirs(part)
@@ -47,7 +57,6 @@ def average(config: AverageConfig) -> int:
         run_dir.write(part, dataclasses.replace(run, train_dir=config.out), is_own=run_dir.is_own(train_dir))
     steps = ", ".join(str(checkpoints.step_of(path)) for path in paths)
     logging.info("the mean of steps %s is in %s", steps, config.out)
-    return 0
 
 
 def _paths(train_dir: str, config: AverageConfig) -> list[str]:
@@ -59,7 +68,12 @@ def _paths(train_dir: str, config: AverageConfig) -> list[str]:
             f"{train_dir} has {len(steps)} checkpoints ({', '.join(map(str, steps)) or 'none'}), and "
             f"--last={wanted} are asked for; train with --keep_checkpoints and --save_checkpoint_steps."
         )
-    return [chosen_checkpoint.find(train_dir, str(step)) for step in steps[:wanted]]
+    try:
+        return [chosen_checkpoint.find(train_dir, str(step)) for step in steps[:wanted]]
+    except (RunError, UsageError):
+        if checkpoints.steps_in(train_dir)[:1] == steps[:1]:
+            raise
+    return _paths(train_dir, config)  # training has saved a newer one and deleted one of these
 
 
 def _names(run: TrainConfig) -> list[str]:

@@ -6,7 +6,7 @@ import json
 
 from absl import logging
 
-from yt8m import storage
+from yt8m import json_text, storage
 from yt8m.errors import RunError
 from yt8m.storage import copies
 
@@ -43,8 +43,8 @@ def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
 
 def _gap_of(note: str) -> float:
     try:
-        return float(json.loads(storage.read_text(note))["gap"])
-    except (RunError, ValueError, KeyError):
+        return float(json_text.parse(storage.read_text(note))["gap"])
+    except (RunError, ValueError, KeyError, TypeError):
         return -1.0
 
 

@@ -37,7 +37,19 @@ def export(config: EnsembleConfig) -> None:
       UsageError: no such run, or runs of different features or classes.
       RunError: a run has no checkpoint.
     """
-    members = [_member(folder, config) for folder in config.runs]
+
+    def find() -> list[_Member]:
+        return [_member(folder, config) for folder in config.runs]
+
+    checkpoints.with_newer(
+        find(),
+        find,
+        lambda members: [one.checkpoint for one in members],
+        lambda found: _export(config, found),
+    )
+
+
+def _export(config: EnsembleConfig, members: Sequence[_Member]) -> None:
     _check_alike(config.runs, members)
     numbers = config.numbers() or (1.0,) * len(members)
     weights = [number / sum(numbers) for number in numbers]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
 from absl import logging
@@ -14,7 +14,7 @@ from yt8m.config import DataConfig, EvalConfig, TrainConfig
 from yt8m.errors import RunError
 from yt8m.eval_util.video_sample import VideoSample
 from yt8m.graph.inference_model import write_inference_model
-from yt8m.jobs import eval_report, model_card, sample, saved_run, workload
+from yt8m.jobs import chosen_checkpoint, eval_report, model_card, sample, saved_run, workload
 from yt8m.jobs.best import keep_best
 from yt8m.jobs.input_check import check_input
 from yt8m.lazy import tf
@@ -54,19 +54,43 @@ def evaluate(
       RunError: the folder holds no checkpoint, or one that cannot be evaluated.
     """
     train_dir, run, parts = prepare(config)
-    for checkpoint in given or _checkpoints(train_dir, config.run_once):
-        outcome = (evaluate_one or run_one)(config, run, train_dir, checkpoint, parts)
-        if outcome.exit_code and not _was_deleted(checkpoint, config):
+    deleted: set[str] = set()
+    for checkpoint in given or _checkpoints(train_dir, config.run_once, deleted):
+        outcome = _evaluated(config, run, train_dir, checkpoint, parts, evaluate_one or run_one)
+        if outcome is None:
+            logging.warning("%s was deleted while it was evaluated: taking the next", checkpoint)
+            deleted.add(checkpoint)
+        elif outcome.exit_code:
             return outcome.exit_code
-        if not outcome.exit_code:
-            sample = getattr(outcome.results.get("evaluator"), "sample", None)
-            done = Evaluated(checkpoint, outcome.global_step, *_figures(outcome.results), sample)
-            eval_report.write(train_dir, done, run)
-            _write_page(train_dir, done, run)
-            _keep_unless_deleted(config, run, train_dir, done, parts)
-        if outcome.signal:
+        elif outcome.signal:
             return 128 + outcome.signal
     return 0
+
+
+def _evaluated(
+    config: EvalConfig,
+    run: TrainConfig,
+    train_dir: str,
+    checkpoint: str,
+    parts: workload.Workload,
+    evaluate_one: Evaluate,
+) -> runner.Outcome | None:
+    """Evaluates one checkpoint and writes what comes of it; None where training took it away meanwhile."""
+    outcome = None
+    try:
+        outcome = evaluate_one(config, run, train_dir, checkpoint, parts)
+        if not outcome.exit_code:
+            videos = getattr(outcome.results.get("evaluator"), "sample", None)
+            done = Evaluated(checkpoint, outcome.global_step, *_figures(outcome.results), videos)
+            eval_report.write(train_dir, done, run)
+            _write_page(train_dir, done, run)
+            _keep(config, run, train_dir, done, parts)
+    except (tf.errors.OpError, RunError, ValueError):
+        if not checkpoints.is_gone(checkpoint):
+            raise
+        return outcome if outcome is not None and outcome.signal else None
+    is_lost = outcome.exit_code and not outcome.signal and checkpoints.is_gone(checkpoint)
+    return None if is_lost else outcome
 
 
 def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
@@ -96,33 +120,32 @@ def _data(config: EvalConfig, run: TrainConfig) -> DataConfig:
     return data if config.eval_data_pattern else sample.instead(data, "validate")
 
 
-def _checkpoints(train_dir: str, run_once: bool) -> Iterator[str]:
-    """The newest checkpoint; unless `run_once`, then each newer one as it comes.
+def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> Iterator[str]:
+    """The newest checkpoint; then each newer one as it comes, or with `run_once` until one was not deleted.
+
+    Args:
+      train_dir: the run's folder.
+      run_once: whether one evaluation is enough.
+      deleted: those that training took away while they were evaluated, as the caller finds out.
 
     Raises:
-      RunError: there is none to begin with.
+      RunError: there is none to begin with, or none in place of one that was deleted.
     """
-    last = checkpoints.newest_readable(train_dir)
-    if last is None:
-        raise RunError(f"no checkpoint in {train_dir}: train first, or name another --train_dir.")
+    last = chosen_checkpoint.newest(train_dir)
     yield last
-    while not run_once:
-        time.sleep(POLL_SECONDS)
+    while not run_once or last in deleted:
+        if not run_once:
+            time.sleep(POLL_SECONDS)
         # By name first: to see that a checkpoint is readable means to read all of it.
+        newest = None
         if max(checkpoints.steps_in(train_dir), default=-1) > checkpoints.step_of(last):
             newest = checkpoints.newest_readable(train_dir)
-            if newest is not None and newest != last:
-                copies.forget(last)
-                last = newest
-                yield last
-
-
-def _was_deleted(checkpoint: str, config: EvalConfig) -> bool:
-    """Whether training took the checkpoint away while it was evaluated: then the next one is waited for."""
-    gone = not config.run_once and not storage.exists(f"{checkpoint}.index")
-    if gone:
-        logging.warning("%s was deleted while it was evaluated; waiting for the next", checkpoint)
-    return gone
+        if newest is not None and newest != last:
+            copies.forget(last)
+            last = newest
+            yield last
+        elif run_once:
+            raise RunError(f"{last} was deleted while it was evaluated, and there is no newer checkpoint.")
 
 
 def run_one(
@@ -158,17 +181,6 @@ def _write_page(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
         figures = eval_report.report(done, run)
         kept.write(train_dir, kept.Kept(figures, videos, run.data.num_classes, done.sample.seen))
         report.write([train_dir])
-
-
-def _keep_unless_deleted(
-    config: EvalConfig, run: TrainConfig, train_dir: str, done: Evaluated, parts: workload.Workload
-) -> None:
-    """As `_keep`, unless training has just taken the checkpoint away."""
-    try:
-        _keep(config, run, train_dir, done, parts)
-    except (tf.errors.OpError, RunError, ValueError):
-        if not _was_deleted(done.checkpoint, config):
-            raise
 
 
 def _keep(

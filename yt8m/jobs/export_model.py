@@ -33,13 +33,24 @@ def export(config: ExportConfig) -> int:
     train_dir = saved_run.find(config.train_dir or config.run)
     chosen_checkpoint.refuse_used(config.out)
     run = saved_run.load(train_dir, None, {}, trust_code=config.trust_code)
-    checkpoint = chosen_checkpoint.find(train_dir, config.checkpoint)
+
+    def find() -> str:
+        return chosen_checkpoint.find(train_dir, config.checkpoint)
+
+    checkpoints.with_newer(
+        find(), find, lambda path: [path], lambda path: _export(config, train_dir, run, path)
+    )
+    return 0
+
+
+def _export(config: ExportConfig, train_dir: str, run: TrainConfig, checkpoint: str) -> None:
     data = _data(config, run)
     parts = workload.create(data, run.model, "eval", config.top_k)
-    before = _gap(config, run.optimizer, checkpoint, parts.modeler, data)
     with replaced_folder(config.out.rstrip("/")) as part:
         storage.makedirs(part)
+        # All that reads the checkpoint comes first: training may delete it meanwhile.
         parameters = _write(part, config, run, checkpoint, parts)
+        before = _gap(config, run.optimizer, checkpoint, parts.modeler, data)
         prefix = os.path.join(part, NAME, NAME)
         loss = workload.create_loss(run.model)
         exported = MetaGraphModeler(prefix, config.top_k, loss, is_own=True)  # written just now
@@ -50,7 +61,6 @@ def export(config: ExportConfig) -> int:
         model_card.write(part, run, step, parameters, figures=figures, weights=config.weights)
         sizes = model_card.sizes_in(part)
     _tell(config, sizes, before, after)
-    return 0
 
 
 def _data(config: ExportConfig, run: TrainConfig) -> DataConfig:

@@ -49,12 +49,17 @@ class Source(NamedTuple):
     is_own: bool = False
 
 
-def infer(config: InferenceConfig, write_segments: WriteSegments = segment_inference.write) -> int:
+def infer(
+    config: InferenceConfig, write_segments: WriteSegments = segment_inference.write, checkpoint: str = ""
+) -> int:
     """Predicts as `config` says; returns the exit status.
+
+    Where training deletes the checkpoint before it is read, the next one is taken.
 
     Args:
       config: the inference's.
       write_segments: writes the ranking, where segments are ranked.
+      checkpoint: this one and no other; by default the newest.
 
     Raises:
       UsageError: no such model, no data, no output named for an archive's model.
@@ -62,13 +67,20 @@ def infer(config: InferenceConfig, write_segments: WriteSegments = segment_infer
     """
     if config.output_file and storage.is_dir(config.output_file):
         raise UsageError(f"--output_file={config.output_file} is a folder: name the CSV file to write.")
-    if not config.input_model_tgz:
-        return _infer_by(_from_run(config), config, write_segments)
-    with _place_to_unpack(config.untar_model_dir) as folder:
-        return _infer_by(_unpacked(config.input_model_tgz, folder), config, write_segments)
+    if config.input_model_tgz:
+        with _place_to_unpack(config.untar_model_dir) as folder:
+            return _infer(config, _unpacked(config.input_model_tgz, folder), write_segments)
+    if checkpoint:
+        return _infer(config, _from_run(config, checkpoint), write_segments)
+    return checkpoints.with_newer(
+        _from_run(config),
+        lambda: _from_run(config),
+        lambda source: [] if source.meta_prefix else [source.checkpoint],
+        lambda source: _infer(config, source, write_segments),
+    )
 
 
-def _infer_by(source: Source, config: InferenceConfig, write_segments: WriteSegments) -> int:
+def _infer(config: InferenceConfig, source: Source, write_segments: WriteSegments) -> int:
     if not config.output_file and not config.output_model_tgz:
         config = dataclasses.replace(config, output_file=_usual_output(config, source))
     for path in filter(None, (config.output_file, config.output_model_tgz)):
@@ -96,10 +108,11 @@ def _usual_output(config: InferenceConfig, source: Source) -> str:
     return storage.join(source.folder, PREDICTIONS)
 
 
-def _from_run(config: InferenceConfig) -> Source:
+def _from_run(config: InferenceConfig, checkpoint: str = "") -> Source:
+    """The run's model, of this checkpoint or else of the newest."""
     folder = saved_run.find(config.train_dir)
     run = saved_run.load(folder, config.num_classes, config.hyper_parameters, trust_code=config.trust_code)
-    newest = checkpoints.newest_readable(folder)
+    newest = checkpoint or checkpoints.newest_readable(folder)
     prefix = storage.join(folder, INFERENCE_MODEL, NAME)
     if newest is None and not storage.exists(f"{prefix}.meta"):
         raise RunError(f"no checkpoint in {folder}: train first, or name another --train_dir.")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from yt8m import config_file, storage
+from yt8m import config_file, json_text, storage
 from yt8m.config import TrainConfig
 from yt8m.errors import RunError
 from yt8m.flags.declared import shown
@@ -106,7 +105,7 @@ def flags(run: TrainConfig) -> list[str]:
 def report_of(train_dir: str, step: int) -> dict[str, Any]:
     """The figures in the run's eval/report.json, where that is of this step."""
     try:
-        report = json.loads(storage.read_text(storage.join(train_dir, "eval", "report.json")))
+        report = json_text.parse(storage.read_text(storage.join(train_dir, "eval", "report.json")))
     except (RunError, ValueError):
         return {}
     if not isinstance(report, dict) or report.get("global_step") != step:

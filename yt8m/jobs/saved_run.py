@@ -116,10 +116,15 @@ def as_strict_as(config: EvalConfig | InferenceConfig, data: DataConfig) -> Data
 def _classes_in_meta_graph(train_dir: str) -> int | None:
     from yt8m.graph.meta_modeler import class_count, read_meta_graph
 
-    for step in checkpoints.steps_in(train_dir):
+    steps = checkpoints.steps_in(train_dir)
+    for step in steps:
         meta = f"{checkpoints.path_of(train_dir, step)}.meta"
-        if storage.exists(meta):
+        try:
             count = class_count(read_meta_graph(meta))
-            logging.info("the class count, %d, comes from %s", count, meta)
-            return count
-    return None
+        except storage.NotFoundError:
+            continue
+        logging.info("the class count, %d, comes from %s", count, meta)
+        return count
+    # Of a training that goes on all of these may have been deleted since.
+    is_old = checkpoints.steps_in(train_dir)[:1] != steps[:1]
+    return _classes_in_meta_graph(train_dir) if is_old else None

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 from absl import logging
 
-from yt8m import readers, storage
+from yt8m import json_text, readers, storage
 from yt8m.config import InferenceConfig
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
@@ -25,7 +25,7 @@ def infer(config: InferenceConfig) -> int:
 
     Raises:
       UsageError: several processes cannot do what is asked; as `inference.infer`.
-      RunError: a part is lost or of another checkpoint; as `inference.infer`.
+      RunError: a part is lost; as `inference.infer`.
     """
     cluster = team.cluster_here()
     if cluster is None:
@@ -47,17 +47,31 @@ def _check(config: InferenceConfig) -> None:
 
 
 def _lead(config: InferenceConfig, others: team.Team) -> int:
-    """The chief: its own part, then all of them in one file."""
+    """The chief: all predict by the checkpoint that it chooses; by a newer one where that is deleted."""
+
+    def newest() -> str:
+        return (config.train_dir and checkpoints.newest_readable(config.train_dir)) or ""
+
+    return checkpoints.with_newer(
+        newest(),
+        newest,
+        lambda checkpoint: [checkpoint] if checkpoint else [],
+        lambda checkpoint: _lead_with(config, others, checkpoint),
+    )
+
+
+def _lead_with(config: InferenceConfig, others: team.Team, checkpoint: str) -> int:
+    """The chief's own part, then all of them in one file."""
     cluster = others.cluster
-    others.send(_ORDER)
-    replies = [_predict(config, cluster), *(json.loads(reply) for reply in others.collect())]
+    others.send(checkpoint or _ORDER)
+    replies = [
+        _predict(config, cluster, checkpoint),
+        *(json_text.parse(reply) for reply in others.collect()),
+    ]
     for replica, reply in enumerate(replies):
         name = f"the part of {cluster.replica_name(replica)}"
-        if reply["step"] != replies[0]["step"]:
-            raise RunError(
-                f"{name} is of step {reply['step']}, the chief's of {replies[0]['step']}: training went on "
-                "meanwhile. Predict again when it has ended."
-            )
+        if reply["path"] is None:
+            raise storage.NotFoundError(f"{name} is missing: {checkpoint} was deleted while it was read.")
         if not storage.exists(reply["path"]) or storage.size(reply["path"]) != reply["size"]:
             raise RunError(
                 f"{name}, {reply['path']}, does not reach the chief: --output_file must be on shared storage."
@@ -68,20 +82,25 @@ def _lead(config: InferenceConfig, others: team.Team) -> int:
 
 
 def _work(config: InferenceConfig, others: team.Team) -> int:
-    """A worker: its part, if the chief wants it."""
-    while others.receive():
-        reply = _predict(dataclasses.replace(config, output_model_tgz=""), others.cluster)
+    """A worker: its part, as often as the chief wants one."""
+    while order := others.receive():
+        checkpoint = "" if order == _ORDER else order
+        try:
+            reply = _predict(dataclasses.replace(config, output_model_tgz=""), others.cluster, checkpoint)
+        except RunError as error:
+            if not checkpoint or not checkpoints.is_gone(checkpoint):
+                raise
+            logging.warning("%s", error)
+            reply = {"path": None}
         others.reply(json.dumps(reply).encode())
     return 0
 
 
-def _predict(config: InferenceConfig, cluster: ClusterConfig) -> dict[str, object]:
+def _predict(config: InferenceConfig, cluster: ClusterConfig, checkpoint: str) -> dict[str, Any]:
     """Writes this process' part; what the chief needs to know of it."""
     part, count = cluster.replica, len(cluster.replicas)
     files = _files(config.input_data_pattern, part, count)
     path = _path(config, part, count)
-    newest = checkpoints.newest_readable(config.train_dir) if config.train_dir else None
-    step = checkpoints.step_of(newest) if newest else -1
     if files:
         own = dataclasses.replace(
             config,
@@ -89,12 +108,12 @@ def _predict(config: InferenceConfig, cluster: ClusterConfig) -> dict[str, objec
             output_file=path,
             untar_model_dir=config.untar_model_dir and f"{config.untar_model_dir}-{part}",
         )
-        inference.infer(own, segment_parts.write)
+        inference.infer(own, segment_parts.write, *([checkpoint] if checkpoint else []))
     else:
         logging.info("there are fewer files than processes: %s has none to predict for", cluster.name)
         with storage.write_atomic(path, "w"):
             pass
-    return {"step": step, "path": path, "size": storage.size(path)}
+    return {"path": path, "size": storage.size(path)}
 
 
 def _path(config: InferenceConfig, part: int, count: int) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from absl import logging
 
 from yt8m import storage
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
 from yt8m.storage import copies
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 NAME, INPUT_NAME, STATE = "model.ckpt", "input", "checkpoint"
 _UNFINISHED = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-\d+\..*(tempstate\d+|\.tmp[0-9a-f]{{32}})")
@@ -73,13 +77,16 @@ def newest_readable(model_dir: str) -> str | None:
     """
     read_state(model_dir)  # says so where it is damaged
     damaged: list[str] = []
-    for step in steps_in(model_dir):
+    steps = steps_in(model_dir)
+    for step in steps:
         path = path_of(model_dir, step)
         problem = problem_of(path)
         if not problem:
             if damaged:
                 logging.warning("GOING ON FROM THE OLDER CHECKPOINT %s", path)
             return path
+        if is_gone(path) and steps_in(model_dir)[:1] > steps[:1]:
+            return newest_readable(model_dir)  # training has saved a newer one and deleted this one
         damaged.append(f"{path} ({problem})")
         logging.error("DAMAGED CHECKPOINT: %s cannot be used: %s", path, problem)
     _refuse_a_fresh_start(model_dir, damaged)
@@ -130,9 +137,47 @@ def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
         )
 
 
+def is_gone(checkpoint: str) -> bool:
+    """Whether the checkpoint was deleted; its index goes first."""
+    return not storage.exists(f"{checkpoint}.index")
+
+
+def with_newer(
+    found: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]
+) -> R:
+    """`use(found)`; if training deletes a checkpoint of it meanwhile and there is a newer one, `use(find())`.
+
+    Args:
+      found: what `find` has given.
+      find: looks for checkpoints that can be read.
+      paths: the checkpoints of what `find` gives, each in the place of its predecessor.
+      use: reads them; what it has begun is done anew.
+
+    Raises:
+      whatever `use` raises while its checkpoints are there, or there is no newer one; as `find`.
+    """
+    while True:
+        try:
+            return use(found)
+        except (tf.errors.OpError, RunError, UsageError, ValueError, RuntimeError, OSError):
+            gone = [is_gone(path) for path in paths(found)]
+            if not any(gone):
+                raise
+            before, found = paths(found), find()
+            after = paths(found)
+            if len(after) < len(before) or not all(
+                step_of(new) > step_of(old)
+                for new, old, was_deleted in zip(after, before, gone, strict=True)
+                if was_deleted
+            ):
+                raise
+        place = gone.index(True)
+        logging.warning("%s was deleted while it was read: taking %s", before[place], after[place])
+
+
 def problem_of(checkpoint: str) -> str:
     """Why the checkpoint cannot be read, or the empty string; reads (and checks the sums of) every tensor."""
-    if not storage.exists(f"{checkpoint}.index"):
+    if is_gone(checkpoint):
         return "its .index is missing"
     try:
         here = copies.copy_of(checkpoint)
@@ -150,35 +195,64 @@ def problem_of(checkpoint: str) -> str:
 def to_delete(times: Mapping[int, float], keep: int, last_preserved: float) -> tuple[list[int], float]:
     """Which steps go when only the newest `keep` stay, and one of each quarter of an hour before them.
 
+    The steps give the order. Where a time is before that of the step before, no time counts as passed
+    between the two: a clock that was put back keeps nothing from being deleted.
+
     Args:
       times: when each step was saved, in seconds.
       keep: at least so many of the newest stay; 0 for all.
-      last_preserved: when the last of the quarter-hourly ones was saved.
+      last_preserved: the time of the last of the quarter-hourly ones, or of when the run began.
 
     Returns:
       The steps to delete, and the new `last_preserved`.
     """
+    if not keep or not times:
+        return [], last_preserved
+    passed = _passed(times)
+    first = min(times)
+    decided = min((step for step in times if times[step] == last_preserved), default=None)
+    if decided is None and last_preserved > times[first]:
+        decided = first  # the last preserved one is gone: the first that is left stands in for it
+    since = last_preserved if decided is None else passed[decided]
     doomed = []
-    for step in sorted(times)[:-keep] if keep else ():
-        if times[step] >= last_preserved + KEEP_EVERY_SECONDS:
-            last_preserved = times[step]
-        elif times[step] > last_preserved:
+    for step in sorted(times)[:-keep]:
+        if decided is not None and step <= decided:
+            continue
+        if passed[step] >= since + KEEP_EVERY_SECONDS:
+            last_preserved, since = times[step], passed[step]
+        else:
             doomed.append(step)
     return doomed, last_preserved
 
 
-def write_state(model_dir: str, step: int, keep: int) -> None:
+def _passed(times: Mapping[int, float]) -> dict[int, float]:
+    """`times` from the first step's on, without the jumps back."""
+    found: dict[int, float] = {}
+    before = now = times[min(times)]
+    for step in sorted(times):
+        now += max(0.0, times[step] - before)
+        found[step], before = now, times[step]
+    return found
+
+
+def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = None) -> None:
     """Points the file `checkpoint` to `step`, then deletes what is no longer kept.
 
     Only checkpoints up to `step` count: a newer one is a damaged one that was left behind.
+
+    Args:
+      model_dir: the run's folder.
+      step: that was just saved.
+      keep: how many of the newest stay; 0 for all.
+      elapsed: seconds since the save before this one, where this process made it. The wall clock is asked
+        only where it did not, and is not followed back.
     """
-    files, written = files_of(model_dir), storage.times(model_dir)
-    times = {
-        found: written[f"{NAME}-{found}.index"]
-        for found in files
-        if found <= step and f"{NAME}-{found}.index" in written
-    }
-    doomed, preserved = to_delete(times, keep, _last_preserved(model_dir, times))
+    files, (known, preserved) = files_of(model_dir), _noted(model_dir)
+    known = {found: when for found, when in known.items() if found < step}
+    newest = known[max(known)] if known else 0.0
+    known[step] = newest + elapsed if known and elapsed is not None else max(newest, time.time())
+    times = _times(model_dir, files, step, known)
+    doomed, preserved = to_delete(times, keep, preserved or min(times.values()) - 1e-3)
     kept = sorted(set(times) - set(doomed))
     state = tf.train.generate_checkpoint_state_proto(
         ".",  # names without folder: a run that is moved stays whole
@@ -193,12 +267,24 @@ def write_state(model_dir: str, step: int, keep: int) -> None:
         _delete(model_dir, files[found])
 
 
-def _last_preserved(model_dir: str, times: Mapping[int, float]) -> float:
-    """From the state file; a run's first checkpoint starts the clock and is not itself preserved."""
+def _noted(model_dir: str) -> tuple[dict[int, float], float]:
+    """From the state file: when each step was saved, and the last time preserved; 0 for none."""
     state = read_state(model_dir)
-    if state is not None and state.last_preserved_timestamp > 0:
-        return float(state.last_preserved_timestamp)
-    return min(times.values()) - 1e-3
+    if state is None:
+        return {}, 0.0
+    paths, times = state.all_model_checkpoint_paths, state.all_model_checkpoint_timestamps
+    return dict(zip(map(step_of, paths), times, strict=False)), float(state.last_preserved_timestamp)
+
+
+def _times(
+    model_dir: str, files: Mapping[int, Sequence[str]], step: int, known: Mapping[int, float]
+) -> dict[int, float]:
+    """When each checkpoint up to `step` was saved; of one that no state file has told, its file's time."""
+    steps = {found for found, names in files.items() if found < step and f"{NAME}-{found}.index" in names}
+    steps.add(step)
+    written = {} if known.keys() >= steps else storage.times(model_dir)
+    times = {found: known.get(found, written.get(f"{NAME}-{found}.index")) for found in steps}
+    return {found: when for found, when in times.items() if when is not None}
 
 
 def _delete(model_dir: str, names: Sequence[str]) -> None:

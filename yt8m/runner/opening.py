@@ -8,8 +8,9 @@ from absl import logging
 
 from yt8m import storage
 from yt8m.errors import RunError
-from yt8m.graph import Restorer, warm_start
+from yt8m.graph import Restorer, WarmStart, warm_start
 from yt8m.lazy import tf
+from yt8m.runner import checkpoints
 from yt8m.runner.config import RunnerConfig
 from yt8m.runner.create import CreatedGraph, choose
 from yt8m.storage import copies
@@ -50,8 +51,16 @@ def start(
 
 def _warm_start(session: tf.Session, created: CreatedGraph, checkpoint: str) -> None:
     """Begins with another run's weights and lists what was not found there."""
-    done = warm_start(session, checkpoint, getattr(created.ops, "averages", ()))
-    logging.info("%d of the model's variables are those of %s", len(done.found), checkpoint)
+    folder = checkpoint.rpartition("/")[0] or "."
+
+    def read(path: str) -> WarmStart:
+        done = warm_start(session, path, getattr(created.ops, "averages", ()))
+        logging.info("%d of the model's variables are those of %s", len(done.found), path)
+        return done
+
+    done = checkpoints.with_newer(
+        checkpoint, lambda: checkpoints.newest_readable(folder) or checkpoint, lambda path: [path], read
+    )
     if done.missing:
         logging.warning("not found there, and so at fresh values: %s", ", ".join(done.missing))
     if done.other_shapes:
@@ -64,9 +73,10 @@ def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: R
         try:
             restorer.restore(session, checkpoint)
             return
-        except (tf.errors.OpError, ValueError, RuntimeError, storage.NotFoundError):
-            is_gone = not storage.exists(f"{checkpoint}.index")
-            if not is_gone or config.checkpoint or config.mode == "train":
+        except (tf.errors.OpError, ValueError, RuntimeError, storage.NotFoundError) as error:
+            if not checkpoints.is_gone(checkpoint) or config.mode == "train":
                 raise
+            if config.checkpoint:
+                raise storage.NotFoundError(f"{checkpoint} was deleted while it was read") from error
         logging.warning("%s was deleted meanwhile: taking the next", checkpoint)
         checkpoint = choose(config)

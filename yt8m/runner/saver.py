@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-from yt8m import graph, storage
+from yt8m import graph, json_text, storage
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.graph import InputOps
 from yt8m.lazy import tf
@@ -44,6 +45,7 @@ class RunSaver:
         self._model_dir, self._saver, self._keep = model_dir, saver, keep
         self._saved_step, self._position = saved_step, position
         self._listeners: list[Callable[[int], None]] = []
+        self._saved_at: float | None = None  # by a clock that nobody can put back
         checkpoints.sweep(model_dir)
 
     def listen(self, listener: Callable[[int], None]) -> None:
@@ -60,9 +62,11 @@ class RunSaver:
         if step == self._saved_step:
             return path
         _check_finite(session)
+        sending.refuse_lost_lock(self._model_dir)
         try:
             self._write(session, step)
-        except (tf.errors.OpError, RunError, UsageError, OSError) as error:
+        except (tf.errors.OpError, RunError, UsageError, OSError, ValueError) as error:
+            sending.refuse_lost_lock(self._model_dir)
             self._remove(step)
             raise RunError(
                 f"cannot save the checkpoint {path}: {first_line(error)}. The one before it, if any, "
@@ -85,8 +89,12 @@ class RunSaver:
             self._saver.save(session, name, global_step=step, write_state=False)
         if folder != self._model_dir:
             self._send(folder, step)
-        checkpoints.write_state(self._model_dir, step, self._keep)
+        now = time.monotonic()
+        elapsed = None if self._saved_at is None else now - self._saved_at
+        checkpoints.write_state(self._model_dir, step, self._keep, elapsed)
+        self._saved_at = now
         sending.send_growing()
+        sending.refuse_lost_lock(self._model_dir)  # else the run ended well, and was nowhere
         logging.info("saved %s", checkpoints.path_of(self._model_dir, step))
 
     def _send(self, folder: str, step: int) -> None:
@@ -175,7 +183,7 @@ class Position:
         if not storage.exists(f"{path}.json") or not storage.exists(f"{path}.index"):
             return f"there is no {path}"
         try:
-            if json.loads(storage.read_text(f"{path}.json"))["data"] != self._digest:
+            if json_text.parse(storage.read_text(f"{path}.json"))["data"] != self._digest:
                 return "the files, the batch size or the shuffling have changed"
             self._saver.restore(session, copies.copy_of(path))
         except (tf.errors.OpError, RunError, ValueError, KeyError, TypeError) as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from absl import logging
 
-from yt8m import storage
+from yt8m import json_text, storage
 from yt8m.errors import RunError
 from yt8m.graph import InputOps
 from yt8m.lazy import tf
@@ -70,7 +70,7 @@ class ShardPosition:
         if not storage.exists(path):
             return f"there is no {path}"
         try:
-            told = json.loads(storage.read_text(path))
+            told = json_text.parse(storage.read_text(path))
             if "begun" not in told:
                 return f"{path} belongs to --exact_resume"
             if told["data"] != self._digest:

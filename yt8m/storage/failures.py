@@ -9,6 +9,7 @@ import secrets
 import socket
 from typing import Any
 
+from yt8m import json_text
 from yt8m.errors import RunError
 
 
@@ -41,7 +42,7 @@ def this_holder() -> bytes:
 def parse_holder(content: bytes) -> dict[str, Any]:
     """What a lock file says of its holder; empty where it says nothing readable."""
     try:
-        holder = json.loads(content)
+        holder = json_text.parse(content)
     except ValueError:
         return {}
     return holder if isinstance(holder, dict) else {}

@@ -21,6 +21,7 @@ from yt8m.storage.failures import Locked, NotFoundError, parse_holder, this_hold
 
 # This machine in the names of unfinished files: other machines may write into a shared folder too.
 _HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+_locked_in: dict[str, int] = {}  # the folder, open, of each lock that this process holds
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -129,11 +130,13 @@ class LocalStore:
 
     @contextlib.contextmanager
     def lock(self, path: str) -> Iterator[None]:
-        self.makedirs(os.path.dirname(os.path.abspath(path)))
+        whole = os.path.abspath(path)
+        self.makedirs(os.path.dirname(whole))
         with named("lock", path):
             descriptor = _take(path)
         try:
             with named("write", path):
+                _locked_in[whole] = os.open(os.path.dirname(whole), os.O_RDONLY)
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, this_holder(), 0)
             yield
@@ -142,6 +145,26 @@ class LocalStore:
             with contextlib.suppress(OSError):
                 os.unlink(path)
             os.close(descriptor)
+            if whole in _locked_in:
+                os.close(_locked_in.pop(whole))
+
+
+def refuse_lost(folder: str) -> None:
+    """Refuses to go on in a folder in which this process holds a lock, where it was removed or moved.
+
+    A new folder of that name is another one: nothing of the lock is in it.
+
+    Raises:
+      RunError: names the folder.
+    """
+    whole = os.path.abspath(folder)
+    for path, descriptor in list(_locked_in.items()):
+        if os.path.dirname(path) == whole and not _is_still(descriptor, whole):
+            raise RunError(
+                f"the folder {folder} is gone: it was removed or moved while this process worked in it, so "
+                "nothing more is saved there. Put it back and start again to go on from its newest "
+                "checkpoint, or name another folder."
+            )
 
 
 def _unfinished(path: str) -> list[tuple[str, int, str | None]]:
@@ -251,5 +274,5 @@ def _take(path: str) -> int:
 def _is_still(descriptor: int, path: str) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False

@@ -13,6 +13,7 @@ from absl import logging
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.storage.failures import NotFoundError
+from yt8m.storage.local import refuse_lost
 from yt8m.storage.workspace import folder_for, workspace
 
 # What a reader looks for first is sent last: where it is, the rest is there too.
@@ -152,11 +153,14 @@ def send_growing() -> None:
 
 
 def refuse_lost_lock(folder: str) -> None:
-    """Refuses to go on in a remote folder of which this process has lost a lock.
+    """Refuses to go on in a folder of which this process has lost a lock, or the folder with its lock.
 
     Raises:
-      RunError: names the lock.
+      RunError: names the lock or the folder.
     """
+    if not storage.is_remote(folder):
+        refuse_lost(folder)
+        return
     from yt8m.storage import gcs_lock
 
     gcs_lock.refuse_lost(folder)

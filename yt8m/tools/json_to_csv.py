@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from typing import Any
 
-from yt8m import flags, options, storage
+from yt8m import flags, json_text, options, storage
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
 from yt8m.program import run_main
@@ -68,8 +67,8 @@ def _row(line: text_lines.Line, seen: set[str], top_k: int) -> str:
 
 def _fields(line: text_lines.Line) -> tuple[str, list[int], list[float]]:
     try:
-        found = json.loads(line.text)
-    except (ValueError, RecursionError) as error:
+        found = json_text.parse(line.text)
+    except ValueError as error:
         line.refuse(f"it is no JSON ({error}).")
     if not isinstance(found, dict) or not all(key in found for key in _KEYS):
         line.refuse(f"expected one object with {', '.join(_KEYS)}; found {text_lines.shown(line.text)}.")

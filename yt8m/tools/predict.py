@@ -43,12 +43,12 @@ def main(argv: list[str]) -> int:
     config = flags.read(PredictConfig, "yt8m predict", purpose, argv, patterns)
     files = _files(patterns)
     log.set_up()
-    folder = saved_model.find(config.model)
+    saved_model.find(config.model)
     records = list(itertools.islice(_wanted(files, config.video_id), config.count))
     if not records:
         what = f"no video {config.video_id!r}" if config.video_id else "no record"
         raise RunError(f"{', '.join(patterns)}: there is {what}.")
-    with saved_model.SavedModel(folder) as model:
+    with saved_model.opened(config.model) as model:
         _show(model.predict(records), records, config.top_k, vocabulary.of(model.num_classes))
     return 0
 

@@ -6,7 +6,7 @@ import json
 import uuid
 from typing import NamedTuple
 
-from yt8m import storage
+from yt8m import json_text, storage
 from yt8m.errors import RunError
 
 NAME = "cluster.json"
@@ -30,7 +30,7 @@ def read(model_dir: str) -> Note | None:
     if not storage.exists(path):
         return None
     try:
-        found = json.loads(storage.read_text(path))
+        found = json_text.parse(storage.read_text(path))
         return Note(str(found["run"]), found.get("ended"))
     except (RunError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import string
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from yt8m import json_text
 from yt8m.errors import RunError
 
 _DIGITS = string.ascii_lowercase + string.ascii_uppercase + string.digits
@@ -34,7 +34,7 @@ def parse(content: bytes, source: str) -> list[Planned]:
       RunError: it is something else, such as the error page of a proxy; or a name leads elsewhere.
     """
     try:
-        files = json.loads(content)["files"]
+        files = json_text.parse(content)["files"]
         planned = sorted(Planned(name, str(md5).lower()) for name, md5 in files.items())
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         start = content[:60].decode("utf-8", "backslashreplace")

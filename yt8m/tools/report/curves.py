@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from yt8m import storage
+from yt8m import json_text, storage
 from yt8m.eval_util.arrays import Floats64
 
 FILE = "metrics.jsonl"
@@ -58,7 +57,7 @@ def read(train_dir: str) -> dict[str, Curve]:
 def _lines(text: bytes) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         try:
-            values = json.loads(line)
+            values = json_text.parse(line)
         except ValueError:
             continue
         if isinstance(values, dict) and isinstance(values.get("step"), int):

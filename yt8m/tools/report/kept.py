@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from yt8m import storage
+from yt8m import json_text, storage
 from yt8m.errors import RunError
 from yt8m.eval_util.videos import Videos
 
@@ -61,7 +61,7 @@ def read(train_dir: str) -> Kept:
         raise RunError(f"{train_dir} has no evaluation with a report ({path} is missing): {again}.")
     try:
         with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as arrays:
-            told = json.loads(arrays["told"].tobytes())
+            told = json_text.parse(arrays["told"].tobytes())
             videos = Videos(**{field.name: arrays[field.name] for field in fields(Videos)})
         return Kept(told["figures"], videos, int(told["num_classes"]), int(told["seen"]))
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:

@@ -57,13 +57,13 @@ def main(argv: list[str]) -> int:
     from yt8m.tools.serve import app, server
     from yt8m.tools.serve.service import Service
 
-    folder = saved_model.find(config.model)
+    saved_model.find(config.model)
     with (
         server.listening(config.host, config.port) as (socket, address),
-        saved_model.SavedModel(folder) as model,
+        saved_model.opened(config.model) as model,
         contextlib.closing(Service(model, config)) as service,
     ):
-        print(f"serving {folder} at {address}", flush=True)
+        print(f"serving {model.folder} at {address}", flush=True)
         server.run(app.create(service), socket, config.timeout, 8 * config.max_requests)
     print(f"stopped after {service.answered} answers", flush=True)
     return 0

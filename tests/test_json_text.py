@@ -1,0 +1,59 @@
+"""JSON from outside: read as ever, or refused, however deep it is."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+
+from yt8m import json_text, manifest
+from yt8m.errors import RunError
+from yt8m.jobs import best, model_card
+from yt8m.runner.cluster import note
+from yt8m.storage import failures
+from yt8m.tools.download import plan
+from yt8m.tools.report import curves
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+def nested(depth: int) -> str:
+    return '{"a": [' * (depth // 2) + "0" + "]}" * (depth // 2)
+
+
+@pytest.mark.parametrize(
+    "text", ["3", '"[[["', '{"a": [1, {"b": null}]}', b"[]", nested(100), "[[]," * 50 + "0" + "]" * 50]
+)
+def test_as_json_loads(text: str | bytes) -> None:
+    assert json_text.parse(text) == json.loads(text)
+
+
+@pytest.mark.parametrize("text", [DEEP, DEEP.encode(), DEEP[:100_000], nested(102), '{"a":' * 100_000])
+def test_too_deep(text: str | bytes) -> None:
+    with pytest.raises(ValueError, match="nested deeper than 100 levels"):
+        json_text.parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "{", b"\xff"])
+def test_no_json(text: str | bytes) -> None:
+    with pytest.raises(ValueError, match=r"Expecting|codec"):
+        json_text.parse(text)
+
+
+def test_every_file_that_others_may_have_written(tmp_path: pathlib.Path) -> None:
+    """What has to be right is refused by name; what may be missing counts as missing."""
+    for name in ("manifest.json", "cluster.json", "metrics.jsonl", "eval/report.json", "best/best.json"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(DEEP)
+    with pytest.raises(RunError, match=r"manifest\.json is no .* nested deeper"):
+        manifest.read(str(tmp_path / "manifest.json"))
+    with pytest.raises(RunError, match="is no download plan"):
+        plan.parse(DEEP.encode(), "http://plan")
+    assert note.read(str(tmp_path)) is None
+    assert curves.read(str(tmp_path)) == {}
+    assert model_card.report_of(str(tmp_path), 0) == {}
+    assert failures.parse_holder(DEEP.encode()) == {}
+    (tmp_path / "model.ckpt-3.index").touch()
+    assert best.keep_best(str(tmp_path), str(tmp_path / "model.ckpt-3"), 3, 0.5)
