@@ -14,6 +14,7 @@ from yt8m.config import InferenceConfig
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.jobs import inference, segment_parts, team
+from yt8m.jobs.input_check import digest
 from yt8m.runner import checkpoints
 from yt8m.runner.watchdog import answers
 
@@ -58,6 +59,8 @@ def _lead(config: InferenceConfig, others: team.Team) -> int:
                 f"{name} is of step {reply['step']}, the chief's of {replies[0]['step']}: training went on "
                 "meanwhile. Predict again when it has ended."
             )
+        if reply["data"] != replies[0]["data"]:
+            raise RunError(team.OTHER_DATA.format(cluster.replica_name(replica)))
         if not storage.exists(reply["path"]) or storage.size(reply["path"]) != reply["size"]:
             raise RunError(
                 f"{name}, {reply['path']}, does not reach the chief: --output_file must be on shared storage."
@@ -78,7 +81,10 @@ def _work(config: InferenceConfig, others: team.Team) -> int:
 def _predict(config: InferenceConfig, cluster: ClusterConfig) -> dict[str, object]:
     """Writes this process' part; what the chief needs to know of it."""
     part, count = cluster.replica, len(cluster.replicas)
-    files = _files(config.input_data_pattern, part, count)
+    whole = _files(config.input_data_pattern)
+    data = digest(whole, storage.stamps(whole), {})
+    # Neighbours, so that the parts, joined, have the order of the whole.
+    files = whole[len(whole) * part // count : len(whole) * (part + 1) // count]
     path = _path(config, part, count)
     newest = checkpoints.newest_readable(config.train_dir) if config.train_dir else None
     step = checkpoints.step_of(newest) if newest else -1
@@ -94,7 +100,7 @@ def _predict(config: InferenceConfig, cluster: ClusterConfig) -> dict[str, objec
         logging.info("there are fewer files than processes: %s has none to predict for", cluster.name)
         with storage.write_atomic(path, "w"):
             pass
-    return {"step": step, "path": path, "size": storage.size(path)}
+    return {"step": step, "data": data, "path": path, "size": storage.size(path)}
 
 
 def _path(config: InferenceConfig, part: int, count: int) -> str:
@@ -119,10 +125,8 @@ def _clear(config: InferenceConfig, cluster: ClusterConfig) -> None:
                 logging.warning("a part stays: %s", error)
 
 
-def _files(pattern: str, part: int, count: int) -> list[str]:
-    """The files of one part: neighbours, so that the parts, joined, have the order of the whole."""
-    files = readers.BatchQueue(readers.YT8MAggregatedFeatureReader(), pattern).files()
-    return files[len(files) * part // count : len(files) * (part + 1) // count]
+def _files(pattern: str) -> list[str]:
+    return readers.BatchQueue(readers.YT8MAggregatedFeatureReader(), pattern).files()
 
 
 def _join(config: InferenceConfig, parts: Sequence[str]) -> None:
