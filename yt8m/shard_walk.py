@@ -21,7 +21,7 @@ _THREADS = 8
 
 
 def count_records(path: str) -> int:
-    """The number of records of a local shard.
+    """The number of records of a shard; one in a bucket is fetched for it.
 
     Raises:
       DamagedError: it is empty, torn, or its lengths do not lead to its end.

@@ -48,14 +48,14 @@ def test_features_and_labels_wait_on_the_towers_devices() -> None:
     assert spread["/device:CPU:1"] == {large}
 
 
-@pytest.mark.parametrize("last_shard", [None, 7])
-def test_nests_come_back_as_they_were_put(last_shard: int | None) -> None:
+@pytest.mark.parametrize("shards", [None, [7, 8]])
+def test_nests_come_back_as_they_were_put(shards: list[int] | None) -> None:
     """With None, with sparse tensors, and static shapes."""
     with tf.Graph().as_default():
         sparse = tf.sparse.from_dense([[0, 3], [4, 0]])
         batch = {"none": None, "sparse": sparse, "dense": tf.placeholder_with_default(np.eye(2), [None, 2])}
         share = Share(batch, tf.constant(2, tf.int64), tf.constant(1.0))
-        arrival = Arrival([share], None if last_shard is None else tf.constant(last_shard, tf.int64))
+        arrival = Arrival([share], None if shards is None else tf.constant(shards, tf.int64))
         host = deploy.DeploymentConfig(clone_on_cpu=True)
         mark = Area(host.inputs_device(), [tf.bool], "mark")
         areas = Areas(arrival, host, mark)
@@ -63,7 +63,7 @@ def test_nests_come_back_as_they_were_put(last_shard: int | None) -> None:
         taken = areas.take()
         assert taken.shares[0].batch["none"] is None
         assert taken.shares[0].batch["dense"].shape.as_list() == [None, 2]
-        assert (taken.last_shard is None) == (last_shard is None)
+        assert (taken.shards is None) == (shards is None)
         dense = tf.sparse.to_dense(taken.shares[0].batch["sparse"])
         with tf.Session() as session:
             assert session.run(empty)

@@ -15,6 +15,7 @@ from yt8m.config import InferenceConfig
 from yt8m.deploy.cluster import WORKER, ClusterConfig
 from yt8m.errors import RunError
 from yt8m.jobs import team, team_inference
+from yt8m.jobs.input_check import digest
 from yt8m.runner import checkpoints
 
 
@@ -41,6 +42,36 @@ class Others:
 
     def reply(self, result: bytes) -> None:
         raise RunError("the chief is gone")
+
+
+def test_parts_of_other_shards_are_not_joined(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    """The worker has found its files before one of them was cut, the chief after."""
+    cluster = ClusterConfig(tuple(free_addresses(2)), (), "chief", 0)
+    shards = [tmp_path / name for name in ("a", "b")]
+    for shard in shards:
+        shard.write_bytes(b"12345678")
+    names = [str(shard) for shard in shards]
+    theirs = {"step": -1, "data": digest(names, storage.stamps(names), {}), "path": names[1], "size": 8}
+    monkeypatch.setattr(team, "cluster_here", lambda: cluster)
+    monkeypatch.setattr(team, "Team", Others)
+    monkeypatch.setattr(Others, "collect", lambda _: [json.dumps(theirs).encode()])
+    monkeypatch.setattr(team_inference, "inference", types.SimpleNamespace(infer=predicting))
+    config = InferenceConfig(output_file=str(tmp_path / "out.csv"), input_data_pattern=f"{tmp_path}/[ab]")
+    assert team_inference.infer(config) == 0
+    (tmp_path / "out.csv").unlink()
+    shards[1].write_bytes(b"1234567")
+    theirs["path"] = names[0]
+    with pytest.raises(RunError, match=r"worker 0 \(.*\) found other shards than the chief"):
+        team_inference.infer(config)
+    assert not (tmp_path / "out.csv").exists()
+
+
+def predicting(config: InferenceConfig, _: Any) -> int:
+    """Stands for the inference of one part."""
+    pathlib.Path(config.output_file).write_text("VideoId,LabelConfidencePairs\n")
+    return 0
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ class Arrival(NamedTuple):
 
     Attributes:
       shares: the towers', in order.
-      last_shard: as in InputOps; None where the inputter does not number its shards.
+      shards: as in InputOps; None where the inputter does not number its shards.
     """
 
     shares: list[Share]
-    last_shard: tf.Tensor | None
+    shards: tf.Tensor | None
 
 
 class Area:
@@ -74,7 +74,7 @@ class Areas:
             for tower, share in enumerate(like.shares)
             for leaf in _leaves(share)
         ]
-        self._places += [host for _ in _leaves(like.last_shard)]
+        self._places += [host for _ in _leaves(like.shards)]
         self._areas = {
             place: Area(place, [leaf.dtype for leaf in self._at(place, like)], "next_step")
             for place in dict.fromkeys(self._places)

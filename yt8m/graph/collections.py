@@ -49,6 +49,7 @@ _INPUT = {
     "files": "input_files",
     "begun": "input_begun",
     "last_shard": "input_last_shard",
+    "shards": "input_shards",
 }
 
 _INPUT_SAVER = "input_saver"

@@ -40,8 +40,8 @@ def is_numbered(inputter: Inputter) -> bool:
 
 def next_batches(iterator: Any, count: int, ops: InputOps) -> tuple[list[Any], InputOps]:
     """So many batches one after the other, the i-th always the same tower's; the handles completed."""
-    batches, last_shard = apart(in_turn(iterator.get_next, count), ops)
-    return batches, dataclasses.replace(ops, last_shard=last_shard)
+    batches, shards = apart(in_turn(iterator.get_next, count), ops)
+    return batches, with_shards(ops, shards)
 
 
 def in_turn(read: Callable[[], Any], count: int) -> list[Any]:
@@ -55,12 +55,20 @@ def in_turn(read: Callable[[], Any], count: int) -> list[Any]:
 
 
 def apart(elements: Sequence[Any], ops: InputOps) -> tuple[list[Any], tf.Tensor | None]:
-    """The batches in elements of the iterator, and the largest number of their shards, if they have any."""
+    """The batches in elements of the iterator, and the numbers of their shards, if they have any."""
     if ops.begun is None:
         return list(elements), None
     with tf.device("/cpu:0"):
-        numbers = tf.concat([numbers for _, numbers in elements], axis=0)
-        return [batch for batch, _ in elements], tf.reduce_max(numbers, name="input_last_shard")
+        return [batch for batch, _ in elements], tf.concat([numbers for _, numbers in elements], axis=0)
+
+
+def with_shards(ops: InputOps, shards: tf.Tensor | None) -> InputOps:
+    """`ops` of a step whose examples have these shards' numbers, None where they have none."""
+    if shards is None:
+        return ops
+    with tf.device("/cpu:0"):
+        last = tf.reduce_max(shards, name="input_last_shard")
+    return dataclasses.replace(ops, last_shard=last, shards=shards)
 
 
 def input_saver(ops: InputOps) -> Any:

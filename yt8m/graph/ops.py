@@ -44,6 +44,8 @@ class InputOps:
       begun: int64 scalar, 0 unless fed when `initializer` runs: so many shards of the run's sequence (epoch
         by epoch, each in its order) are left out; None where the inputter does not number its shards.
       last_shard: int64 scalar, the largest number in that sequence of a shard that the step has records of.
+      shards: int64 [B], of each example of the step its shard's number in that sequence; None in a graph of
+        an earlier version, too.
     """
 
     initializer: tf.Operation
@@ -51,6 +53,7 @@ class InputOps:
     saver_def: bytes
     begun: tf.Tensor | None = None
     last_shard: tf.Tensor | None = None
+    shards: tf.Tensor | None = None
 
 
 @dataclass(frozen=True)

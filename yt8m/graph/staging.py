@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from yt8m import deploy
 from yt8m.graph.areas import Area, Areas, Arrival
-from yt8m.graph.inputs import apart, in_turn
+from yt8m.graph.inputs import apart, in_turn, with_shards
 from yt8m.graph.ops import InputOps, Reduction
 from yt8m.graph.towers import Share, join_batches, reduce_values, split_batch
 from yt8m.lazy import tf
@@ -18,7 +18,7 @@ class Staged(NamedTuple):
     """The input of a step that was put in place during the one before.
 
     Attributes:
-      arrival: the towers' shares, and the last shard of this very batch.
+      arrival: the towers' shares, and the shards of this very batch.
       ops: the handles; the initializer forgets what was put in place, too.
       put: reads the next batch and puts it in place, once this one is taken; part of each training step.
     """
@@ -60,7 +60,7 @@ def stage(iterator: Any, ops: InputOps, deployment: deploy.DeploymentConfig, spl
         is_there = tf.reduce_all([one.has_value() for one in found])
         put = _where(is_there, lambda: areas[0].put(cut([one.get_value() for one in found])))
     start = tf.group(ops.initializer, *areas[0].clear(), name="start_anew")
-    return Staged(arrival, dataclasses.replace(ops, initializer=start, last_shard=arrival.last_shard), put)
+    return Staged(arrival, dataclasses.replace(with_shards(ops, arrival.shards), initializer=start), put)
 
 
 def whole_batch(shares: Sequence[Share], split: bool) -> Any:
@@ -77,8 +77,8 @@ def _cutter(ops: InputOps, towers: int, split: bool) -> Callable[[Sequence[Any]]
     """What makes a step's input of the iterator's elements."""
 
     def cut(elements: Sequence[Any]) -> Arrival:
-        batches, last_shard = apart(elements, ops)
-        return Arrival(split_batch(batches[0], towers) if split else join_batches(batches), last_shard)
+        batches, shards = apart(elements, ops)
+        return Arrival(split_batch(batches[0], towers) if split else join_batches(batches), shards)
 
     return cut
 

@@ -102,8 +102,7 @@ def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
     data = _data(config, run)
     parts = workload.create(data, run.model, "eval", config.top_k)
     parts.modeler.keeps_videos = config.report
-    check_input(parts.inputter, data)
-    return train_dir, run, parts
+    return train_dir, run, parts._replace(walked=check_input(parts.inputter, data))
 
 
 def _data(config: EvalConfig, run: TrainConfig) -> DataConfig:
@@ -151,7 +150,13 @@ def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> It
 def run_one(
     config: EvalConfig, run: TrainConfig, train_dir: str, checkpoint: str, parts: workload.Workload
 ) -> runner.Outcome:
-    """Evaluates one checkpoint in this process."""
+    """Evaluates one checkpoint in this process.
+
+    Raises:
+      RunError: a shard changed since it was walked; names it.
+    """
+    if parts.walked is not None:
+        parts.walked.check_unchanged()
     settings = runner.RunnerConfig(
         mode="eval",
         model_dir=train_dir,
@@ -163,9 +168,11 @@ def run_one(
         optimizer=run.optimizer,
         progress=sys.stderr.isatty(),
     )
-    return runner.build(
-        settings, parts.inputter, parts.modeler, runner.CallbackConfig(config.callbacks)
-    ).run()
+    callbacks = runner.CallbackConfig(config.callbacks)
+    outcome = runner.build(settings, parts.inputter, parts.modeler, callbacks).run()
+    if parts.walked is not None and outcome.status is runner.Status.OUT_OF_DATA:
+        parts.walked.check_read(parts.inputter)
+    return outcome
 
 
 def _figures(results: Any) -> tuple[dict[str, Any], int]:

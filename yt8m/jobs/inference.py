@@ -14,12 +14,11 @@ from absl import logging
 from yt8m import archive, readers, run_dir, runner, storage
 from yt8m.config import DataConfig, InferenceConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.graph import Inputter
 from yt8m.graph.inference_model import NAME, write_inference_model
 from yt8m.graph.meta_modeler import MetaGraphModeler, class_count, read_meta_graph
 from yt8m.graph.modeler import VideoModeler
 from yt8m.jobs import model_card, sample, saved_run, segment_inference, workload
-from yt8m.jobs.input_check import check_input
+from yt8m.jobs.input_check import Walked, check_input
 from yt8m.jobs.segment_ranking import SegmentRanking
 from yt8m.program import terminable
 from yt8m.runner import checkpoints
@@ -181,19 +180,18 @@ def _ranked(
     """`ranking`, with every segment in it."""
     candidates = segment_inference.candidates_for(config, modeler)
     inputter = segment_inference.inputter_for(data, config.segment_context)
-    check_input(inputter, data)
     consumer = segment_inference.consumer_for(ranking, candidates)
-    _run(config, source, inputter, modeler, consumer)
+    _run(config, source, inputter, modeler, consumer, check_input(inputter, data))
     return ranking
 
 
 def _predict(config: InferenceConfig, source: Source, data: DataConfig, modeler: VideoModeler) -> int:
     """Writes the CSV beside and renames it once it is whole."""
     inputter = readers.BatchQueue.for_config(data, "infer")
-    check_input(inputter, data)
+    walked = check_input(inputter, data)
     with storage.write_atomic(config.output_file, "w") as file:
         writer = PredictionWriter(file, config.top_k)
-        _run(config, source, inputter, modeler, writer)
+        _run(config, source, inputter, modeler, writer, walked)
         if not writer.count:
             raise RunError(f"{data.data_pattern} holds no record: there is nothing to predict.")
     logging.info("%d predictions are in %s", writer.count, config.output_file)
@@ -201,12 +199,17 @@ def _predict(config: InferenceConfig, source: Source, data: DataConfig, modeler:
 
 
 def _run(
-    config: InferenceConfig, source: Source, inputter: Inputter, modeler: VideoModeler, consumer: Any
+    config: InferenceConfig,
+    source: Source,
+    inputter: readers.BatchQueue,
+    modeler: VideoModeler,
+    consumer: Any,
+    walked: Walked,
 ) -> None:
     """Hands the reports of every step to `consumer`.
 
     Raises:
-      RunError: the run did not come to its end; with the exit status of that.
+      RunError: the run did not come to its end, with the exit status of that; or a shard changed meanwhile.
     """
     settings = runner.RunnerConfig(
         mode="infer",
@@ -221,6 +224,8 @@ def _run(
     outcome = runner.build(settings, inputter, modeler, callbacks).run()
     if outcome.exit_code:
         raise _UnfinishedError(outcome, config.output_file)
+    if outcome.status is runner.Status.OUT_OF_DATA:
+        walked.check_read(inputter)
 
 
 class _UnfinishedError(RunError):

@@ -20,6 +20,10 @@ from yt8m.lazy import tf
 from yt8m.runner.cluster import server
 from yt8m.runner.watchdog import Watchdog, answers, unreachable
 
+OTHER_DATA = (
+    "{} found other shards than the chief, or shards of another size: they changed while the processes "
+    "started. There is no result; start the whole job again."
+)
 POLL_SECONDS = 0.5
 LAST_ORDER_SECONDS = 20.0
 CLOSE_SECONDS = 5.0

@@ -11,7 +11,6 @@ from yt8m.config import EvalConfig, TrainConfig
 from yt8m.errors import RunError
 from yt8m.jobs import evaluation, team
 from yt8m.jobs.workload import Workload
-from yt8m.runner.cluster import shares
 
 
 def evaluate(config: EvalConfig) -> int:
@@ -55,9 +54,12 @@ class _Leader:
             return outcome
         results = dict(outcome.results)
         for replica, part in enumerate(self._others.collect(), start=1):
-            message, evaluator, examples = pickle.loads(part)
+            message, evaluator, examples, data = pickle.loads(part)
+            name = self._others.cluster.replica_name(replica)
             if message:
-                raise RunError(f"{self._others.cluster.replica_name(replica)} failed: {message}")
+                raise RunError(f"{name} failed: {message}")
+            if data != _digest(parts):
+                raise RunError(team.OTHER_DATA.format(name))
             results["evaluator"].merge(evaluator)
             results["examples"] += examples
         results["figures"] = results["evaluator"].get()
@@ -74,10 +76,15 @@ def _work(config: EvalConfig, others: team.Team) -> int:
         status = outcome.exit_code
         message = outcome.message if status else ""
         # Whoever may connect here may run any graph already; unpickling gives him nothing more.
-        others.reply(pickle.dumps((message, results.get("evaluator"), results.get("examples", 0))))
+        told = (message, results.get("evaluator"), results.get("examples", 0), _digest(parts))
+        others.reply(pickle.dumps(told))
     return status
+
+
+def _digest(parts: Workload) -> str:
+    return parts.walked.digest if parts.walked is not None else ""
 
 
 def _share(parts: Workload, others: team.Team) -> Workload:
     cluster = others.cluster
-    return parts._replace(inputter=shares.take(parts.inputter, cluster.replica, len(cluster.replicas)))
+    return parts._replace(inputter=parts.inputter.share(cluster.replica, len(cluster.replicas)))

@@ -14,6 +14,7 @@ from yt8m.config import InferenceConfig
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.jobs import inference, segment_parts, team
+from yt8m.jobs.input_check import digest
 from yt8m.runner import checkpoints
 from yt8m.runner.watchdog import answers
 
@@ -72,6 +73,8 @@ def _lead_with(config: InferenceConfig, others: team.Team, checkpoint: str) -> i
         name = f"the part of {cluster.replica_name(replica)}"
         if reply["path"] is None:
             raise storage.NotFoundError(f"{name} is missing: {checkpoint} was deleted while it was read.")
+        if reply["data"] != replies[0]["data"]:
+            raise RunError(team.OTHER_DATA.format(cluster.replica_name(replica)))
         if not storage.exists(reply["path"]) or storage.size(reply["path"]) != reply["size"]:
             raise RunError(
                 f"{name}, {reply['path']}, does not reach the chief: --output_file must be on shared storage."
@@ -99,7 +102,10 @@ def _work(config: InferenceConfig, others: team.Team) -> int:
 def _predict(config: InferenceConfig, cluster: ClusterConfig, checkpoint: str) -> dict[str, Any]:
     """Writes this process' part; what the chief needs to know of it."""
     part, count = cluster.replica, len(cluster.replicas)
-    files = _files(config.input_data_pattern, part, count)
+    whole = _files(config.input_data_pattern)
+    data = digest(whole, storage.stamps(whole), {})
+    # Neighbours, so that the parts, joined, have the order of the whole.
+    files = whole[len(whole) * part // count : len(whole) * (part + 1) // count]
     path = _path(config, part, count)
     if files:
         own = dataclasses.replace(
@@ -113,7 +119,7 @@ def _predict(config: InferenceConfig, cluster: ClusterConfig, checkpoint: str) -
         logging.info("there are fewer files than processes: %s has none to predict for", cluster.name)
         with storage.write_atomic(path, "w"):
             pass
-    return {"path": path, "size": storage.size(path)}
+    return {"data": data, "path": path, "size": storage.size(path)}
 
 
 def _path(config: InferenceConfig, part: int, count: int) -> str:
@@ -138,10 +144,8 @@ def _clear(config: InferenceConfig, cluster: ClusterConfig) -> None:
                 logging.warning("a part stays: %s", error)
 
 
-def _files(pattern: str, part: int, count: int) -> list[str]:
-    """The files of one part: neighbours, so that the parts, joined, have the order of the whole."""
-    files = readers.BatchQueue(readers.YT8MAggregatedFeatureReader(), pattern).files()
-    return files[len(files) * part // count : len(files) * (part + 1) // count]
+def _files(pattern: str) -> list[str]:
+    return readers.BatchQueue(readers.YT8MAggregatedFeatureReader(), pattern).files()
 
 
 def _join(config: InferenceConfig, parts: Sequence[str]) -> None:

@@ -6,18 +6,19 @@ from typing import Any, NamedTuple
 
 from yt8m import losses, models, readers
 from yt8m.config import DataConfig, ModelConfig, TrainConfig
-from yt8m.graph import Inputter
 from yt8m.graph.modeler import VideoModeler
 from yt8m.graph.training_modeler import TrainingModeler
+from yt8m.jobs.input_check import Walked
 from yt8m.jobs.teaching import teacher_for
 
 
 class Workload(NamedTuple):
-    """What the runner drives, and the reader that an export needs too."""
+    """What the runner drives, the reader that an export needs too, and what its shards held at the start."""
 
     reader: readers.Reader
-    inputter: Inputter
+    inputter: readers.BatchQueue
     modeler: VideoModeler
+    walked: Walked | None = None
 
 
 def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> Workload:

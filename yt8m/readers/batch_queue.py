@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from absl import logging
@@ -15,10 +15,10 @@ from yt8m.lazy import tf
 from yt8m.readers import tuning
 from yt8m.readers.base import at_least_one
 from yt8m.readers.cache import ShardCache
-from yt8m.readers.epochs import in_epochs, numbered, shuffled
+from yt8m.readers.epochs import in_epochs, numbered, order_of, shuffled
 from yt8m.readers.factory import reader_for
 from yt8m.readers.finite import ZeroedCount
-from yt8m.readers.parsing import parsed, with_numbers
+from yt8m.readers.parsing import ReadCounts, parsed, with_numbers
 from yt8m.readers.patterns import matching
 from yt8m.readers.record_check import RecordCheck, find_damage
 from yt8m.readers.staged import StagedFiles, staging_for
@@ -45,7 +45,8 @@ class BatchQueue:
     Attributes:
       reader, batch_size, num_epochs: as given.
       tolerance: reads on past bad records and counts them; None where the first one is an error.
-      records, expected_records: of an epoch, as counted and as they should be; None where not known.
+      records: of an epoch, as their headers say; None where not known.
+      expected: how many records each file should have, where `records` are known.
     """
 
     def __init__(
@@ -96,7 +97,8 @@ class BatchQueue:
         self._part, self._parts = 0, 1
         self.threads = tuning.threads_for(reader, shuffle)
         self.records: int | None = None
-        self.expected_records: int | None = None
+        self.expected: Mapping[str, int] = {}
+        self._counts: ReadCounts | None = None
         self._check = RecordCheck(reader)
         self.tolerance = Tolerance(self._check, max_bad_records) if max_bad_records else None
 
@@ -128,9 +130,55 @@ class BatchQueue:
 
     def files(self) -> list[str]:
         """The paths that match, sorted, each once; UsageError where a pattern matches nothing."""
-        if self._files is not None:
-            return list(self._files)
+        return self.matching_files() if self._files is None else list(self._files)
+
+    def matching_files(self) -> list[str]:
+        """The paths that match now, whatever was kept; raises as `files`."""
         return sorted({path for pattern in self._patterns for path in matching(pattern, self._list_files)})
+
+    def keep_files(self) -> list[str]:
+        """From now on `files` are those that match now, whatever is added or removed; returns them."""
+        self._files = self.files()
+        return list(self._files)
+
+    def count_reads(self) -> None:
+        """Has each later pass that is not shuffled count the records of each file, for `reads`."""
+        self._counts = ReadCounts()
+
+    def reads(self) -> dict[str, int]:
+        """How many records of each file the last pass has read, where they are counted."""
+        counts = self._counts or ReadCounts()
+        return {path: counts.of(number) for number, path in enumerate(self.files())}
+
+    def reads_of(self, held: Mapping[str, int]) -> dict[str, int | None]:
+        """How many records of each file a pass in order should read; None where nobody knows.
+
+        A file that has a bad record is read up to that one. Of the others it counts what they hold.
+
+        Args:
+          held: the records of each file, by its path.
+        """
+        skipped = self.tolerance.skipped if self.tolerance else {}
+        found: dict[str, int | None] = {}
+        place: int | None = 0
+        for path in self.files():
+            count = skipped[path].record if path in skipped else held.get(path)
+            # Several queues that share every file take records in turn over all files.
+            end = None if place is None or count is None else place + count
+            found[path] = (
+                None if place is None or end is None else self._own_below(end) - self._own_below(place)
+            )
+            place = end if self._parts > 1 else 0
+        return found
+
+    @property
+    def reads_whole_files(self) -> bool:
+        """Whether no other queue reads records of the same files."""
+        return self._parts == 1
+
+    def _own_below(self, place: int) -> int:
+        """How many of the first `place` records are this queue's."""
+        return (place + self._parts - 1 - self._part) // self._parts
 
     def share(self, index: int, count: int) -> BatchQueue:
         """One of `count` queues that together read every record of an epoch exactly once.
@@ -141,7 +189,7 @@ class BatchQueue:
           UsageError: a pattern matches nothing.
         """
         shared, files = copy.copy(self), self.files()
-        shared.records = shared.expected_records = None
+        shared.records, shared.expected = None, {}
         shared._files = files[index::count]
         if len(files) < count:
             logging.info("%d files for %d processes: each reads every %d-th record", len(files), count, count)
@@ -163,6 +211,11 @@ class BatchQueue:
         if self._cache:
             self._cache.close()
 
+    def epoch_order(self, epoch: int) -> list[str]:
+        """The files in the order in which a shuffled epoch (from 0) begins them."""
+        files = self.files()
+        return [files[place] for place in order_of(len(files), self._seed, epoch)]
+
     @property
     def shard_order(self) -> dict[str, Any] | None:
         """What beside the files decides the order of shards; None where they are not numbered."""
@@ -180,8 +233,14 @@ class BatchQueue:
             numbered = self.numbered_dataset(files, batch_size, tf.zeros([], tf.int64))
             return numbered.map(lambda batch, _: batch)
         self._stage()
-        records = self._in_order(tuning.some(files)).repeat(self.num_epochs)
-        return self._batches(records, batch_size, self.reader.prepare_serialized_examples)
+        if self._counts is None:
+            records = self._in_order(tuning.some(files)).repeat(self.num_epochs)
+            return self._batches(records, batch_size, self.reader.prepare_serialized_examples)
+        self._counts = ReadCounts()  # not that of an earlier pass, whose threads may still be at work
+        records = self._in_order_numbered(tuning.some(files)).repeat(self.num_epochs)
+        return self._batches(
+            records, batch_size, self._counts.counting(self.reader.prepare_serialized_examples)
+        )
 
     @unconverted
     def numbered_dataset(self, files: tf.Tensor, batch_size: int, begun: tf.Tensor) -> tf.data.Dataset:
@@ -196,7 +255,7 @@ class BatchQueue:
         self._stage()
         parse = self._cache.batch if self._cache else self.reader.prepare_serialized_examples
         records = in_epochs(tuning.some(files), begun, self.num_epochs, self._seed, self._shuffled)
-        return self._batches(records, batch_size, with_numbers(parse))
+        return self._batches(records, batch_size, with_numbers(parse, self._has_segments))
 
     def _stage(self) -> None:
         self._staged = staging_for(self._patterns, self._num_readers)
@@ -208,12 +267,23 @@ class BatchQueue:
     def _batches(
         self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any]
     ) -> tf.data.Dataset:
-        has_segments = bool(getattr(self.reader, "segment_labels", False))
-        batches = parsed(records, parse, batch_size, self.threads.parse_calls, has_segments)
+        batches = parsed(records, parse, batch_size, self.threads.parse_calls, self._has_segments)
         options = tuning.options()
         if self._staged:  # waits for files, which must not keep the steps waiting too
             options.threading.private_threadpool_size = self._num_readers + tuning.cores()
         return batches.prefetch(self.threads.prefetch).with_options(options)
+
+    @property
+    def _has_segments(self) -> bool:
+        """Whether a record has any number of examples."""
+        return bool(getattr(self.reader, "segment_labels", False))
+
+    def _in_order_numbered(self, files: tf.Tensor) -> tf.data.Dataset:
+        """As `_in_order`, each record with its file's number."""
+        paths = tf.data.Dataset.from_tensor_slices(files)
+        paths = self._staged.announced(paths) if self._staged else paths
+        pairs = tf.data.Dataset.zip((paths, tf.data.Dataset.range(tf.size(files, out_type=tf.int64))))
+        return self._own(pairs.flat_map(lambda path, number: numbered(self._all_of(path), number)))
 
     def _in_order(self, files: tf.Tensor) -> tf.data.Dataset:
         """One epoch of serialised records, not shuffled."""

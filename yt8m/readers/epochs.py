@@ -39,7 +39,7 @@ def in_epochs(
     def epoch_of(epoch: tf.Tensor) -> tf.data.Dataset:
         start = epoch * count
         skipped = tf.clip_by_value(begun - start, 0, count)
-        order = tf.random.experimental.stateless_shuffle(tf.range(count), tf.stack([2 * seed, epoch]))
+        order = _order(count, seed, epoch)
         paths = tf.data.Dataset.from_tensor_slices(tf.gather(files, order[skipped:]))
         numbers = tf.data.Dataset.range(start + skipped, start + count)
         return read(paths, numbers, epoch)
@@ -47,6 +47,18 @@ def in_epochs(
     last = first + _EPOCHS_OF_NO_END if num_epochs is None else tf.constant(num_epochs, tf.int64)
     records = tf.data.Dataset.range(first, last).flat_map(epoch_of)
     return records.repeat() if num_epochs is None else records
+
+
+def order_of(count: int, seed: int, epoch: int) -> list[int]:
+    """The order in which `in_epochs` begins its `count` files in an epoch, by their places in the list."""
+    config = tf.ConfigProto(device_count={"GPU": 0})
+    with tf.Graph().as_default(), tf.device("/cpu:0"), tf.Session(config=config) as session:
+        order = _order(tf.constant(count, tf.int64), seed, tf.constant(epoch, tf.int64))
+        return session.run(order).tolist()
+
+
+def _order(count: tf.Tensor, seed: int, epoch: tf.Tensor) -> tf.Tensor:
+    return tf.random.experimental.stateless_shuffle(tf.range(count), tf.stack([2 * seed, epoch]))
 
 
 def numbered(records: tf.data.Dataset, number: tf.Tensor) -> tf.data.Dataset:

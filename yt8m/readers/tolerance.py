@@ -67,8 +67,8 @@ class Tolerance:
             records, offset, damage = sound_block(
                 self._check, self.find(path.decode()), int(offset), int(number)
             )
-            if damage is not None:
-                self._note(damage)
+            if damage is not None:  # of a local copy, maybe
+                self._note(DamagedError(path.decode(), damage.record, damage.what))
         return np.array(records, object), np.int64(offset), np.int64(number + len(records))
 
     def _note(self, damage: DamagedError) -> None:

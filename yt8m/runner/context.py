@@ -23,6 +23,7 @@ class Context:
       is_resumed: whether the variables came from a checkpoint.
       step: last completed step: the global step in training, else the number of batches.
       global_step: of the training, or of the checkpoint.
+      has_read_all: whether the data came to their end; known when the callbacks' `end` is called.
       results: what a callback leaves for the Outcome.
     """
 
@@ -34,6 +35,7 @@ class Context:
     is_resumed: bool = False
     step: int = 0
     global_step: int = 0
+    has_read_all: bool = False
     results: dict[str, Any] = field(default_factory=dict)
 
     @property

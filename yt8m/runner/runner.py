@@ -117,7 +117,7 @@ class Runner:
             hook.after_create_session(session, coordinator)
         ops = context.ops
         fetch = ops.train_op if isinstance(ops, TrainOps) else ops.examples
-        is_end = run_steps(session, fetch, hooks, coordinator, signals)
+        is_end = context.has_read_all = run_steps(session, fetch, hooks, coordinator, signals)
         signals.noticed()
         for hook in hooks:
             hook.end(session)
@@ -166,12 +166,14 @@ class Runner:
         from yt8m.runner import callbacks, epochs, hooks, skipped
 
         inputter: Any = self.inputter
-        records = getattr(inputter, "records", None) if self.config.mode == "train" else None
+        # A graph of an earlier version does not say from which shards the records of a step are.
+        is_counted = self.config.mode == "train" and context.ops.input.shards is not None
+        records = getattr(inputter, "records", None) if is_counted else None
         return [
             hooks.InputHook(context, files, position),
             hooks.StepHook(context),
             skipped.SkippedHook(context, self.inputter),
-            *([epochs.EpochHook(context, records, inputter.expected_records)] if records else []),
+            *([epochs.EpochHook(context, inputter, files)] if records else []),
             *callbacks.build(self.callbacks, context),
             *([callbacks.progress_bar(context, inputter)] if self.config.progress else []),
             hooks.LineHook(context),

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, BinaryIO
 
 from yt8m.errors import UsageError
 from yt8m.storage import local
 from yt8m.storage.failures import Locked, NotFoundError
-
-if TYPE_CHECKING:
-    from yt8m.storage.store import Store
+from yt8m.storage.store import Stamp, Store
 
 __all__ = [
     "Locked",
@@ -37,6 +35,7 @@ __all__ = [
     "remove_tree",
     "rename",
     "size",
+    "stamps",
     "times",
     "write_atomic",
 ]
@@ -172,6 +171,18 @@ def listdir(path: Path) -> list[str]:
 def times(path: Path) -> dict[str, float]:
     """When each file right in a folder was last written, in seconds since 1970; raises as `listdir`."""
     return _store(os.fspath(path)).times(os.fspath(path))
+
+
+def stamps(paths: Sequence[str]) -> dict[str, Stamp]:
+    """Of each file that is there, what changes when it is written anew.
+
+    Files in buckets are listed folder by folder, not asked for one by one.
+    """
+    found: dict[str, Stamp] = {}
+    for remote in (False, True):
+        part = [path for path in paths if is_remote(path) == remote]
+        found |= _store(part[0]).stamps(part) if part else {}
+    return found
 
 
 def remove(path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import io
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import IO, Any, BinaryIO, cast
 
@@ -15,6 +16,7 @@ from google.api_core import exceptions as api
 from yt8m.storage import gcs_lock, gcs_transfer
 from yt8m.storage.failures import NotFoundError
 from yt8m.storage.gcs_client import WILD, ask, blob_at, client, parse
+from yt8m.storage.store import Stamp
 
 _IN_MEMORY = 32 << 20  # what is longer waits on the disk
 
@@ -128,6 +130,16 @@ class GcsStore:
     def times(self, path: str) -> dict[str, float]:
         files = ((name, blob) for name, is_folder, blob in _children(path, _folder(path)) if not is_folder)
         return {name: blob.updated.timestamp() for name, blob in files}
+
+    def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]:
+        found: dict[str, Stamp] = {}
+        for folder in {path.rpartition("/")[0] for path in paths}:
+            names = [path.removeprefix(f"{folder}/") for path in paths if path.rpartition("/")[0] == folder]
+            start = os.path.commonprefix(names)  # noqa: RUF071 - letters are what a listing begins with
+            for name, _, blob in _children(folder, _folder(folder), start):
+                if blob is not None:
+                    found[f"{folder}/{name}"] = Stamp(int(blob.size), int(blob.generation))
+        return {path: found[path] for path in paths if path in found}
 
     def remove(self, path: str) -> None:
         ask("remove", path, _Deletion(blob_at(path)))

@@ -13,11 +13,12 @@ import secrets
 import shutil
 import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Any, BinaryIO
 
 from yt8m.errors import RunError
 from yt8m.storage.failures import Locked, NotFoundError, parse_holder, this_holder
+from yt8m.storage.store import Stamp
 
 # This machine in the names of unfinished files: other machines may write into a shared folder too.
 _HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
@@ -111,6 +112,14 @@ class LocalStore:
     def times(self, path: str) -> dict[str, float]:
         with named("list", path), os.scandir(path) as entries:
             return {entry.name: entry.stat().st_mtime for entry in entries if entry.is_file()}
+
+    def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]:
+        found: dict[str, Stamp] = {}
+        for path in paths:
+            with contextlib.suppress(NotFoundError), named("read", path):
+                stat = os.stat(path)
+                found[path] = Stamp(stat.st_size, stat.st_mtime_ns)
+        return found
 
     def remove(self, path: str) -> None:
         with named("remove", path):

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import IO, Any, BinaryIO, Protocol
+from typing import IO, Any, BinaryIO, NamedTuple, Protocol
+
+
+class Stamp(NamedTuple):
+    """What tells one version of a file from another.
+
+    Attributes:
+      bytes: of the file.
+      version: when it was written, in ns since 1970; of an object in a bucket, its generation.
+    """
+
+    bytes: int
+    version: int
 
 
 class Store(Protocol):
@@ -30,6 +43,8 @@ class Store(Protocol):
     def listdir(self, path: str) -> list[str]: ...
 
     def times(self, path: str) -> dict[str, float]: ...
+
+    def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]: ...
 
     def remove(self, path: str) -> None: ...
 
