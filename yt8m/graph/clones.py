@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,18 +23,16 @@ class Towers:
     Attributes:
       clones: in order; `outputs` of each is (ModelOutput, reports).
       shares: what each was given.
-      shared_terms: regularisation that variables registered in the graph's collection (a model of a
-        user's own, `get_variable(regularizer=)`): once, however many towers.
+      outputs: the modeler's output on each tower, with the regularisation that it alone added to the
+        graph's collection.
+      shared_terms: the rest of that collection (a user's own model, `get_variable(regularizer=)`): once,
+        however many towers.
     """
 
     clones: Sequence[deploy.Clone]
     shares: Sequence[Share]
+    outputs: Sequence[ModelOutput]
     shared_terms: Sequence[tf.Tensor]
-
-    @property
-    def outputs(self) -> list[ModelOutput]:
-        """The modeler's output on each tower."""
-        return [clone.outputs[0] for clone in self.clones]
 
     def reports(self) -> dict[str, tf.Tensor]:
         """The towers' reports, reduced as declared."""
@@ -120,31 +117,30 @@ def build_towers(
 ) -> Towers:
     """Runs `modeler.build` and `modeler.reports` on every tower's share, products in `computed_in`."""
     todo = iter(enumerate(shares))
-    shared: list[tf.Tensor] = []
 
     def model_fn() -> tuple[ModelOutput, Mapping[str, Report]]:
         index, share = next(todo)
         place = deployment.replica_id * deployment.num_clones + index
-        with (
-            random_keys.scope(seed, step, place),
-            precision.scope(computed_in),
-            _collected() as (terms, updates),
-        ):
+        with random_keys.scope(seed, step, place), precision.scope(computed_in):
             output = modeler.build(share.batch, is_training=mode == "train")
-        if index == 0:
-            shared.extend(terms)
-        output = replace(output, update_ops=(*output.update_ops, *updates))
         return output, modeler.reports(share.batch, output, mode)
 
-    return Towers(deploy.create_clones(deployment, model_fn), shares, shared)
+    with tf.variable_scope(
+        tf.get_variable_scope(), caching_device=deployment.caching_device(), auxiliary_name_scope=False
+    ):
+        clones = deploy.create_clones(deployment, model_fn)
+    shared, own = deploy.regularization_terms(clones)
+    outputs = [_with_collected(clone, terms) for clone, terms in zip(clones, own, strict=True)]
+    return Towers(clones, shares, outputs, shared)
 
 
-@contextmanager
-def _collected() -> Iterator[tuple[list[tf.Tensor], list[tf.Operation]]]:
-    """Catches what a model adds to the graph's own collections, as models written for slim do."""
-    keys = (tf.GraphKeys.REGULARIZATION_LOSSES, tf.GraphKeys.UPDATE_OPS)
-    before = [len(tf.get_collection(key)) for key in keys]
-    caught: tuple[list[tf.Tensor], list[tf.Operation]] = ([], [])
-    yield caught
-    for key, start, found in zip(keys, before, caught, strict=True):
-        found.extend(tf.get_collection(key)[start:])
+def _with_collected(clone: deploy.Clone, terms: Sequence[tf.Tensor]) -> ModelOutput:
+    """The tower's output with what its model added to the graph's own collections, as slim's models do."""
+    output = clone.outputs[0]
+    updates = clone.collected(tf.GraphKeys.UPDATE_OPS)
+    output = replace(output, update_ops=(*output.update_ops, *updates))
+    if not terms:
+        return output
+    given = [] if output.regularization_loss is None else [output.regularization_loss]
+    with tf.name_scope(clone.scope), tf.device(clone.device):
+        return replace(output, regularization_loss=tf.add_n([*given, *terms]))

@@ -39,7 +39,6 @@ def tower_gradients(towers: Towers, optimizer: tf.train.Optimizer, config: Optim
         regularization_losses=shared,
         weights=weights,
         objectives=[_objective(output, penalty) for output in towers.outputs],
-        barrier=towers.outputs[0].update_ops,
         of_clones=of_towers,
     )
     together = [(gradient, variable) for gradient, variable in gradients if gradient is not None]
