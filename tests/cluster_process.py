@@ -22,7 +22,8 @@ def model():
 
 def train(target):
     config = DeploymentConfig(2, spread_on_cpu=True, num_ps_tasks=1)
-    deployed = deploy(config, model, optimizer=tf.train.AdamOptimizer(0.1))
+    with tf.variable_scope("", caching_device=config.caching_device()):
+        deployed = deploy(config, model, optimizer=tf.train.AdamOptimizer(0.1))
     metadata = tf.RunMetadata()
     options = tf.RunOptions(output_partition_graphs=True)
     with tf.Session(target, config=config.session_config()) as session:

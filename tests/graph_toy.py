@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -93,10 +94,12 @@ class Session:
         batch: tuple[np.ndarray, np.ndarray],
         towers: int,
         config: OptimizerConfig | None = None,
+        before: Callable[[], Any] = lambda: None,
         **options: Any,
     ) -> None:
         self.graph = tf.Graph()
         with self.graph.as_default():
+            before()
             # One fixed batch: the toy's batch size divides by nothing, as real last batches do not.
             inputter = Rows(*batch, batch_size=-(-len(batch[0]) // towers))
             inputter.dataset = lambda *_: tf.data.Dataset.from_tensors(batch).repeat()  # type: ignore

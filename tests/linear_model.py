@@ -30,11 +30,11 @@ def objective(inputs, labels, closed_form=False):
     losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
     size = tf.cast(tf.shape(inputs)[0], tf.float32)
     gradient = (tf.sigmoid(logits) - labels) / size
+    tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.assign_add(moved, 1.0).op)
     return Objective(
         loss=tf.reduce_sum(losses) / size,
         regularization=PENALTY * tf.nn.l2_loss(weights),
         roots=[(logits, gradient)] if closed_form else (),
-        update_ops=[tf.assign_add(moved, 1.0).op],
     )
 
 

@@ -61,7 +61,10 @@ def build(
     examples = inputter.batch_size * deployment.num_clones * deployment.num_replicas
     rate = graph.learning_rate(optimizer, step.read_value(), examples)
     chosen = graph.create_optimizer(optimizer.optimizer, rate)
-    model = deploy.deploy(deployment, model_fn, optimizer=chosen, summarize_gradients=True)
+    with tf.variable_scope(
+        tf.get_variable_scope(), caching_device=deployment.caching_device(), auxiliary_name_scope=False
+    ):
+        model = deploy.deploy(deployment, model_fn, optimizer=chosen, summarize_gradients=True)
     assert model.train_op is not None  # there is an optimizer and a loss
     _, train_op = graph.create_averages(optimizer.moving_average_decay, step, model.train_op.op)
     return train_op, model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from yt8m.deploy import Clone, DeploymentConfig, create_clones
+from yt8m.deploy import Clone, DeploymentConfig, create_clones, regularization_terms
 from yt8m.lazy import tf
 
 
@@ -102,15 +102,17 @@ def test_variables_go_round_the_servers_once_for_all_clones():
         assert {read.device for read in clone.outputs} == {f"/job:worker/device:GPU:{index}"}
 
 
-def test_variables_of_a_cluster_are_cached_for_all_clones():
+def test_the_caching_device_is_that_of_the_scope():
     def model():
         return tf.get_variable("v", []).value()
 
-    first, second = create_clones(DeploymentConfig(2, num_ps_tasks=1), model)
+    config = DeploymentConfig(2, num_ps_tasks=1)
+    with tf.variable_scope("cached", caching_device=config.caching_device()):
+        first, second = create_clones(config, model)
     assert first.outputs is second.outputs
     assert first.outputs.device == ""
-    with tf.variable_scope("here"):
-        read, again = create_clones(DeploymentConfig(2, clone_on_cpu=True), model)
+    with tf.variable_scope("plain"):
+        read, again = create_clones(config, model)
     assert read.outputs is not again.outputs
 
 
@@ -133,15 +135,33 @@ def test_clones_know_what_they_added(count):
         assert len({item.name for items in found for item in items}) == 2 * count
 
 
-def test_a_reused_variable_brings_its_regularisation():
+def test_a_clone_is_a_tuple_of_three():
+    (clone,) = create_clones(DeploymentConfig(clone_on_cpu=True), linear)
+    outputs, scope, device = clone
+    assert (outputs.op.name, scope, device) == ("z", "", "/device:CPU:0")
+    assert Clone._fields == ("outputs", "scope", "device")
+    assert Clone(outputs, scope=scope, device=device) == clone
+
+
+def test_terms_that_every_clone_adds_are_its_own_and_all_others_count_once():
     terms = tf.GraphKeys.REGULARIZATION_LOSSES
-    (first,) = create_clones(DeploymentConfig(), linear)
-    with tf.variable_scope("other"):
-        create_clones(DeploymentConfig(), linear)
-    with tf.variable_scope("", reuse=True):
-        (again,) = create_clones(DeploymentConfig(), linear)
-    assert [term.name for term in again.collected(terms)] == [term.name for term in first.collected(terms)]
-    assert len(first.collected(terms)) == 1
+    before = tf.constant(1.0, name="before")
+    for _ in range(2):
+        tf.add_to_collection(terms, before)
+
+    def model():
+        tf.add_to_collection(terms, tf.reduce_mean(linear(), name="activity"))
+
+    once, own = regularization_terms(create_clones(DeploymentConfig(2, clone_on_cpu=True), model))
+    assert [term.op.name for term in once] == ["before", "w/Regularizer/L2Loss"]
+    assert [[term.op.name for term in of_one] for of_one in own] == [
+        ["clone_0/activity"],
+        ["clone_1/activity"],
+    ]
+    with tf.variable_scope("lone"):
+        once, own = regularization_terms(create_clones(DeploymentConfig(clone_on_cpu=True), model))
+    assert len(once) == 6
+    assert own == [[]]
 
 
 def test_a_clone_made_by_hand_is_searched_by_scope():

@@ -56,6 +56,7 @@ def test_sparse_gradients_are_clipped_on_their_values_and_none_stays(optim, sess
     norms = session.run(gradient_norms([given_, None]))
     np.testing.assert_allclose(norms, [np.linalg.norm(optim["clip/sparse_values"]), 0], rtol=1e-6)
     assert norms.dtype == np.float32
+    assert session.run(gradient_norms([])).shape == (0,)
 
 
 @pytest.mark.parametrize("max_norm", [0, -1.0, float("nan")])
@@ -140,15 +141,20 @@ def test_sparse_and_dense_become_dense(session):
 
 def test_refusals():
     with tf.Graph().as_default():
-        one, variable = tf.constant(1.0), tf.Variable(0.0, name="lonely")
-        with pytest.raises(ValueError, match=r"variable lonely:0 .* in tower 0, tower 2 but none in tower 1"):
-            combine_gradients([[(one, variable)], [(None, variable)], [(one, variable)]])
+        one, variable = tf.constant(1.0), tf.Variable(0.0)
         with pytest.raises(ValueError, match="mode is 'median'; expected 'sum' or 'mean'"):
             combine_gradients([[(one, variable)]], mode="median")
         with pytest.raises(ValueError, match="weights has 2 entries; expected one for each of 1"):
             combine_gradients([[(one, variable)]], [1.0, 2.0])
         with pytest.raises(ValueError, match="tower_grads is empty"):
             combine_gradients([])
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("sum", 1 * 2 + 4 * 5), ("mean", (1 * 2 + 4 * 5) / 10)])
+def test_a_gradient_that_some_towers_have_keeps_the_weights_of_those(session, mode, expected):
+    towers = [[(tf.constant(value) if value else None, "v")] for value in (1.0, None, 4.0)]
+    ((combined, _),) = combine_gradients(towers, [2.0, 3.0, 5.0], mode)
+    assert session.run(combined) == pytest.approx(expected)
 
 
 def test_average_gradients_is_the_mean_of_the_towers(session):

@@ -1,4 +1,4 @@
-"""N clones equal one, the barrier holds, regularisation counts once."""
+"""N clones equal one, no gradient waits for what it does not need, regularisation counts once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from linear_model import WEIGHTS, objective, optimized, reference
 
-from yt8m.deploy import Clone, DeploymentConfig, Objective, create_clones, local, optimize_clones
+from yt8m.deploy import (
+    Clone,
+    DeploymentConfig,
+    Objective,
+    create_clones,
+    gradients_after,
+    local,
+    optimize_clones,
+)
 from yt8m.lazy import tf
 
 
@@ -66,20 +74,6 @@ def adam(weights, rows, steps, rate):
     return weights
 
 
-@pytest.mark.parametrize("closed_form", [False, True])
-@pytest.mark.parametrize("fetched", ["train_op", "loss"])
-def test_either_fetch_alone_moves_the_averages_of_the_first_clone_once(closed_form, fetched):
-    config, loss, pairs = optimized(7, 2, sgd(), closed_form=closed_form)
-    step = sgd().apply_gradients(pairs)
-    moved = next(variable for variable in tf.global_variables() if variable.op.name == "moved")
-    with tf.Session(config=config.session_config()) as session:
-        session.run(tf.global_variables_initializer())
-        session.run({"train_op": step, "loss": loss}[fetched])
-        assert session.run(moved) == 1.0
-        session.run([step, loss])
-        assert session.run(moved) == 2.0
-
-
 def ancestors(tensor):
     seen, todo = set(), [tensor.op]
     while todo:
@@ -91,16 +85,18 @@ def ancestors(tensor):
 
 
 @pytest.mark.parametrize("closed_form", [False, True])
-def test_every_gradient_waits_for_the_barrier_and_none_for_a_loss(closed_form):
+def test_a_gradient_waits_for_no_loss_and_runs_no_update_op(closed_form):
     config, _ = local(1, 0)
     (clone,) = create_clones(config, lambda: objective(tf.ones([2, 4]), tf.ones([2, 3]), closed_form))
-    barrier = [tf.no_op("first"), tf.no_op("second")]
     share = tf.constant(0.5)
-    _, pairs = optimize_clones([clone], sgd(), weights=[share], objectives=[clone.outputs], barrier=barrier)
+    loss, pairs = optimize_clones([clone], sgd(), weights=[share], objectives=[clone.outputs])
     upstream = ancestors(pairs[0][0])
-    assert {*barrier, *clone.outputs.update_ops} <= upstream
     assert clone.outputs.loss.op not in upstream
     assert clone.outputs.regularization.op not in upstream
+    (update,) = clone.collected(tf.GraphKeys.UPDATE_OPS)
+    assert update not in upstream | ancestors(loss)
+    ((gradient, _),) = gradients_after([update], pairs)
+    assert update in ancestors(gradient)
 
 
 def one_loss(factor=1.0):
@@ -209,12 +205,24 @@ def test_gradients_sit_on_their_clones_and_the_sum_where_asked():
     assert [gradient.device for gradient in total.op.inputs] == ["/device:GPU:0", "/device:GPU:1"]
 
 
+def test_a_gradient_that_some_clones_have_is_summed_over_those(caplog):
+    parts = iter([2.0, None, 3.0])
+
+    def model():
+        shared, unused = tf.get_variable("shared", []), tf.get_variable("unused", [])
+        part = next(parts)
+        return Objective(tf.identity(unused.shape.rank * 1.0) if part is None else shared * part)
+
+    clones = create_clones(DeploymentConfig(3, clone_on_cpu=True), model)
+    _, pairs = optimize_clones(clones, sgd(), objectives=[clone.outputs for clone in clones])
+    assert [variable.op.name for _, variable in pairs] == ["shared"]
+    assert ran(local(1, 0)[0], pairs[0][0]) == pytest.approx((2 + 3) / 3)
+    (line,) = [record.getMessage() for record in caplog.records if "gradient" in record.getMessage()]
+    assert line == "The loss has no gradient for unused: not trained."
+
+
 def test_refusals():
     clones = create_clones(DeploymentConfig(2, clone_on_cpu=True), lambda: tf.get_variable("shared", []))
-    shared = tf.trainable_variables()[0]
-    objectives = [Objective(shared * 2.0), Objective(tf.constant(1.0))]
-    with pytest.raises(ValueError, match=r"variable shared:0 .* in clone_0 but none in clone_1"):
-        optimize_clones(clones, sgd(), objectives=objectives)
     with pytest.raises(ValueError, match="weights has 1 entries; expected one for each of 2 clones"):
         optimize_clones(clones, sgd(), weights=[1.0])
     with pytest.raises(ValueError, match="objectives has 3 entries; expected one for each of 2 clones"):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 import pytest
 from graph_toy import CLASSES, FEATURES, Linear, Session, initial_weights, rows
 
 from yt8m.config import OptimizerConfig
 from yt8m.lazy import tf
+from yt8m.types import ModelOutput
 
 SGD = OptimizerConfig(optimizer="GradientDescentOptimizer", base_learning_rate=0.1, clip_gradient_norm=0)
 
@@ -64,6 +68,40 @@ def test_train_op_alone_moves_the_averages_of_the_first_tower(towers: int, by_ha
     first = inputs[: -(-8 // towers)].mean(0)
     np.testing.assert_allclose(moved, 0.1 * first, atol=1e-6)
     np.testing.assert_allclose(again, 0.19 * first, atol=1e-6)
+
+
+@pytest.mark.parametrize("fetch", ["total_loss", "gradient_norms", "summary_op", "reports"])
+@pytest.mark.parametrize("towers", [1, 2])
+def test_what_is_only_looked_at_changes_no_variable(towers: int, fetch: str) -> None:
+    with Session(Linear(normalise=True), rows(8), towers, SGD) as run:
+        run.run(getattr(run.ops, fetch))
+        assert not run.value("moving_mean").any()
+        np.testing.assert_array_equal(run.value("weights"), initial_weights())
+        assert run.value("global_step") == 0
+
+
+class Collected(Linear):
+    """Its collection holds the penalty of a weight made before `build`, and one that differs by tower."""
+
+    def outside(self) -> None:
+        self.weight = tf.get_variable("outside", initializer=2.0, regularizer=tf.nn.l2_loss)
+
+    def build(self, batch: Any, is_training: bool) -> ModelOutput:
+        tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, tf.reduce_mean(batch[0]) * self.weight)
+        return super().build(batch, is_training)
+
+
+@pytest.mark.parametrize("towers", [1, 2, 3])
+def test_all_of_the_collection_is_regularised_as_one_tower_would(towers: int) -> None:
+    inputs, labels = rows(7)
+    modeler = Collected()
+    config = dataclasses.replace(SGD, regularization_penalty=0.5)
+    with Session(modeler, (inputs, labels), towers, config, before=modeler.outside) as run:
+        _, found = run.run([run.ops.train_op, run.ops.regularization_loss])
+        after = run.value("outside")
+    own = 0.005 * np.sum(initial_weights().astype(np.float64) ** 2)
+    assert found == pytest.approx(own + 2.0**2 / 2 + 2.0 * inputs.mean(), rel=1e-5)
+    assert after == pytest.approx(2.0 - 0.1 * 0.5 * (2.0 + inputs.mean()), rel=1e-6)
 
 
 def test_sum_adds_the_towers_gradients_as_published() -> None:

@@ -12,8 +12,9 @@ from yt8m.deploy.gradients import (
     clip_gradient_norms,
     combine_gradients,
     gradient_norms,
+    gradients_after,
 )
-from yt8m.deploy.objectives import Objective
+from yt8m.deploy.objectives import Objective, regularization_terms
 from yt8m.deploy.optimize import optimize_clones
 
 __all__ = [
@@ -32,6 +33,8 @@ __all__ = [
     "create_clones",
     "deploy",
     "gradient_norms",
+    "gradients_after",
     "local",
     "optimize_clones",
+    "regularization_terms",
 ]

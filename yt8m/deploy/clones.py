@@ -6,25 +6,29 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from yt8m.deploy.config import DeploymentConfig, is_variable_op
+from absl import logging
+
+from yt8m.deploy.config import DeploymentConfig, count_gpus
 from yt8m.lazy import tf
 
 
-class Clone(NamedTuple):
-    """One copy of the model.
+class _Fields(NamedTuple):
+    outputs: Any
+    scope: str
+    device: str
+
+
+class Clone(_Fields):
+    """One copy of the model: the tuple (outputs, scope, device), as in slim.
 
     Attributes:
       outputs: what model_fn returned.
       scope: its name scope with a slash at the end; empty for a lone clone at the top.
       device: where it computes.
-      added: what model_fn added to the graph's collections, by collection, and the regularisation
-        terms of the variables that it shares with earlier parts of the graph; None where that is
-        not known (a clone made by hand), then collections are searched by `scope`.
+      added: what model_fn added to the graph's collections, by collection. No part of the tuple. None if
+        that is not known (a clone made by hand): then collections are searched by `scope`.
     """
 
-    outputs: Any
-    scope: str
-    device: str
     added: Mapping[str, tuple[Any, ...]] | None = None
 
     def collected(self, collection: str) -> list[Any]:
@@ -43,11 +47,13 @@ def create_clones(
     """Calls `model_fn(*args, **kwargs)` once a clone, on its device, in its name scope.
 
     The first call makes the variables (in the current variable scope, on config.variables_device()),
-    the others reuse them. May be called several times in one graph.
+    the others reuse them. Everything else about them, such as their caching device, is what the current
+    variable scope says. May be called several times in one graph.
 
     Raises:
       ValueError: a later clone asks for a variable that the first did not make.
     """
+    _permit_missing_gpus(config)
     with _variables_on(config.variables_device()):
         return [
             _create_clone(config, index, lambda: model_fn(*(args or ()), **(kwargs or {})))
@@ -57,61 +63,46 @@ def create_clones(
 
 def _create_clone(config: DeploymentConfig, index: int, build: Callable[[], Any]) -> Clone:
     device = config.clone_device(index)
-    used: set[str] = set()
     with (
         _name_scope(config.clone_scope(index)) as scope,
         tf.device(device),
         tf.variable_scope(
             tf.get_variable_scope(),
             reuse=True if index else None,
-            caching_device=config.caching_device(),
-            custom_getter=_noting_names(used),
             auxiliary_name_scope=False,  # the clone's own name scope is enough
         ),
     ):
         before = _sizes()
-        outputs = build()
-        return Clone(outputs, scope, device, _added_since(before, used))
+        clone = Clone(build(), scope, device)
+        clone.added = _added_since(before)
+        return clone
 
 
-def _noting_names(used: set[str]) -> Callable[..., Any]:
-    """A custom getter that keeps the op names of all variables asked for, made or reused."""
+def _permit_missing_gpus(config: DeploymentConfig) -> None:
+    """Lets clones compute on the CPU if their GPUs do not exist, in sessions opened without a configuration.
 
-    def get(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        variable = getter(*args, **kwargs)
-        parts = variable if hasattr(variable, "as_tensor") else [variable]  # a partitioned one has parts
-        used.update(part.op.name for part in parts)
-        return variable
-
-    return get
+    This changes TensorFlow's default for sessions, which is to fail. A session that is given a
+    configuration obeys that one (`DeploymentConfig.session_config` permits the same).
+    """
+    if config.clone_on_cpu or config.spread_on_cpu or config.num_ps_tasks:
+        return
+    found = count_gpus()
+    if found < config.num_clones:
+        logging.warning(
+            "%d of %d clones are placed on GPUs that TensorFlow does not see: they compute on the CPU.",
+            config.num_clones - found,
+            config.num_clones,
+        )
+        tf.config.set_soft_device_placement(True)
 
 
 def _sizes() -> dict[str, int]:
     return {key: len(tf.get_collection_ref(key)) for key in _collections()}
 
 
-def _added_since(before: Mapping[str, int], used: set[str]) -> dict[str, tuple[Any, ...]]:
+def _added_since(before: Mapping[str, int]) -> dict[str, tuple[Any, ...]]:
     # By position, not by name scope: a lone clone has the whole graph for its scope.
-    added = {key: tuple(tf.get_collection(key)[size:]) for key, size in before.items()}
-    terms = tf.GraphKeys.REGULARIZATION_LOSSES
-    # A term is registered where its variable is made, so one that is reused brings an earlier term.
-    earlier = tf.get_collection(terms)[: before[terms]]
-    reused = [term for term in earlier if (found := _variables_of(term)) and found <= used]
-    return added | {terms: (*reused, *added[terms])}
-
-
-def _variables_of(tensor: tf.Tensor) -> set[str]:
-    """Names of the variable ops that `tensor` is computed from."""
-    found, seen, todo = set(), set(), [tensor.op]
-    while todo:
-        op = todo.pop()
-        if op in seen:
-            continue
-        seen.add(op)
-        if is_variable_op(op.type):
-            found.add(op.name)
-        todo += [parent.op for parent in op.inputs]
-    return found
+    return {key: tuple(tf.get_collection(key)[size:]) for key, size in before.items()}
 
 
 def _collections() -> tuple[str, ...]:

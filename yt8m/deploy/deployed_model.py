@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from yt8m.deploy.clones import Clone, create_clones
 from yt8m.deploy.config import DeploymentConfig
+from yt8m.deploy.gradients import gradients_after, values_of
 from yt8m.deploy.optimize import clones_loss, optimize_clones
 from yt8m.lazy import tf
 
@@ -17,8 +18,8 @@ class DeployedModel(NamedTuple):
     Attributes:
       train_op: scalar tensor; running it takes one step and gives the total loss. None without an
         optimizer or a loss.
-      summary_op: the merged summaries of the first clone, of the total loss and, on request, of the
-        gradients; None where there are none.
+      summary_op: merged: the summaries made before, those of the first clone, each clone's loss, the
+        regularisation, the total loss and, on request, the gradients; None where there are none.
       total_loss: scalar, or None where no clone has a loss.
       clones: as `create_clones` gave them.
     """
@@ -39,22 +40,27 @@ def deploy(
 ) -> DeployedModel:
     """Clones `model_fn`, which adds its losses to tf.GraphKeys.LOSSES; trains it with an optimizer.
 
-    Losses are scaled by 1 / num_clones, regularisation is counted once, the update ops of the first
-    clone run before the gradients, and the global step counts. May be called several times in one graph.
+    Losses are scaled by 1 / num_clones, all of tf.GraphKeys.REGULARIZATION_LOSSES is counted once, the
+    update ops of the first clone run before the gradients are applied, and the global step counts. Only
+    `train_op` changes variables. May be called several times in one graph.
     """
+    summaries = tf.get_collection(tf.GraphKeys.SUMMARIES)
     clones = create_clones(config, model_fn, args, kwargs)
-    summaries = clones[0].collected(tf.GraphKeys.SUMMARIES)
+    summaries += clones[0].collected(tf.GraphKeys.SUMMARIES)
+    end_of_clones = len(tf.get_collection(tf.GraphKeys.SUMMARIES))
     train_op = None
     with tf.device(config.optimizer_device()):
         if optimizer is None:
             total_loss = clones_loss(clones)
         else:
+            total_loss, gradients = optimize_clones(clones, optimizer)
+            if summarize_gradients:
+                _summarize_gradients(gradients)
             update_ops = clones[0].collected(tf.GraphKeys.UPDATE_OPS)
-            total_loss, gradients = optimize_clones(clones, optimizer, barrier=update_ops)
-            summaries += _gradient_summaries(gradients) if summarize_gradients else []
             train_op = _train_op(config, optimizer, total_loss, gradients, update_ops)
         if total_loss is not None:
-            summaries.append(tf.summary.scalar("Losses/total_loss", total_loss))
+            tf.summary.scalar("total_loss", total_loss)
+        summaries += tf.get_collection(tf.GraphKeys.SUMMARIES)[end_of_clones:]
         summary_op = tf.summary.merge(summaries, name="summary_op") if summaries else None
     return DeployedModel(train_op, summary_op, total_loss, clones)
 
@@ -70,17 +76,16 @@ def _train_op(
         return None
     with tf.device(config.variables_device()):
         global_step = tf.train.get_or_create_global_step()
-    applied = optimizer.apply_gradients(gradients, global_step=global_step)
+    # The loss is that before the step: otherwise a weight could be read for it when it has already changed.
+    ready = gradients_after([*update_ops, total_loss.op], gradients)
+    applied = optimizer.apply_gradients(ready, global_step=global_step)
     with tf.control_dependencies([applied, *update_ops]):
         return tf.identity(total_loss, name="train_op")
 
 
-def _gradient_summaries(gradients: Sequence[tuple[Any, Any]]) -> list[tf.Tensor]:
-    """The histogram and the norm of each gradient."""
-    summaries = []
+def _summarize_gradients(gradients: Sequence[tuple[Any, Any]]) -> None:
+    """Histograms of each gradient and of its norm, with slim's tags."""
     for gradient, variable in gradients:
-        values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-        name = variable.op.name
-        summaries.append(tf.summary.histogram(f"{name}/gradient", values))
-        summaries.append(tf.summary.scalar(f"{name}/gradient_norm", tf.linalg.global_norm([values])))
-    return summaries
+        values, name = values_of(gradient), variable.op.name
+        tf.summary.histogram(f"{name}_gradient", values)
+        tf.summary.histogram(f"{name}_gradient_norm", tf.linalg.global_norm([values]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from yt8m.lazy import tf
@@ -16,7 +16,9 @@ def combine_gradients(
     weights: Sequence[Any] | None = None,
     mode: str = "sum",
 ) -> list[tuple[Gradient, Any]]:
-    """One (gradient, variable) list from one a tower; a variable without any gradient is dropped.
+    """One (gradient, variable) list from one a tower.
+
+    A gradient that only some towers have is summed over those; a variable without any is dropped.
 
     Args:
       tower_grads: as `optimizer.compute_gradients` returns them, one a tower.
@@ -24,8 +26,7 @@ def combine_gradients(
       mode: "sum" (as YouTube-8M's published trainer), or "mean": divided by the sum of the weights.
 
     Raises:
-      ValueError: no towers, another mode, weights of another length, or a variable that has a
-        gradient in some towers only.
+      ValueError: no towers, another mode, or weights of another length.
     """
     if mode not in ("sum", "mean"):
         raise ValueError(f"mode is {mode!r}; expected 'sum' or 'mean'")
@@ -34,8 +35,10 @@ def combine_gradients(
     if weights is not None and len(weights) != len(tower_grads):
         raise ValueError(f"weights has {len(weights)} entries; expected one for each of {len(tower_grads)}")
     factors = _factors(weights, len(tower_grads), mode)
-    per_variable = _by_variable(tower_grads, [f"tower {i}" for i in range(len(tower_grads))])
-    return [(_weighted_sum(gradients, factors), variable) for gradients, variable in per_variable]
+    return [
+        (_weighted_sum(gradients, factors, variable), variable)
+        for gradients, variable in _by_variable(tower_grads)
+    ]
 
 
 def average_gradients(tower_grads: Sequence[GradientsAndVariables]) -> list[tuple[Gradient, Any]]:
@@ -43,36 +46,14 @@ def average_gradients(tower_grads: Sequence[GradientsAndVariables]) -> list[tupl
     return combine_gradients(tower_grads, mode="mean")
 
 
-def check_same_variables(tower_grads: Sequence[GradientsAndVariables], names: Sequence[str]) -> None:
-    """Refuses towers that have gradients for different variables.
-
-    Raises:
-      ValueError: naming the variable, and the towers (`names`) with and without a gradient.
-    """
-    _by_variable(tower_grads, names)
-
-
-def _by_variable(
-    tower_grads: Sequence[GradientsAndVariables], names: Sequence[str]
-) -> list[tuple[list[Gradient], Any]]:
-    """The gradients of all towers for each variable that has any, in the order of appearance."""
+def _by_variable(tower_grads: Sequence[GradientsAndVariables]) -> list[tuple[dict[int, Gradient], Any]]:
+    """Each variable that has a gradient, in the order of appearance, with its gradients by tower."""
     found: dict[int, tuple[dict[int, Gradient], Any]] = {}
     for tower, pairs in enumerate(tower_grads):
         for gradient, variable in pairs:
             if gradient is not None:
                 found.setdefault(id(variable), ({}, variable))[0][tower] = gradient
-    for gradients, variable in found.values():
-        if len(gradients) < len(tower_grads):
-            having = [name for tower, name in enumerate(names) if tower in gradients]
-            lacking = [name for tower, name in enumerate(names) if tower not in gradients]
-            raise ValueError(
-                f"variable {variable.name} has a gradient in {', '.join(having)} but none in "
-                f"{', '.join(lacking)}; expected the same variables to be used by all"
-            )
-    return [
-        ([gradients[tower] for tower in sorted(gradients)], variable)
-        for gradients, variable in found.values()
-    ]
+    return list(found.values())
 
 
 def _factors(weights: Sequence[Any] | None, count: int, mode: str) -> list[Any] | None:
@@ -84,9 +65,12 @@ def _factors(weights: Sequence[Any] | None, count: int, mode: str) -> list[Any] 
     return [value / total for value in values]
 
 
-def _weighted_sum(gradients: Sequence[Gradient], factors: Sequence[Any] | None) -> Gradient:
+def _weighted_sum(
+    of_towers: Mapping[int, Gradient], factors: Sequence[Any] | None, variable: Any
+) -> Gradient:
+    gradients = list(of_towers.values())
     if factors is not None:
-        gradients = [scale(gradient, factor) for gradient, factor in zip(gradients, factors, strict=True)]
+        gradients = [scale(gradient, factors[tower]) for tower, gradient in of_towers.items()]
     if len(gradients) == 1:
         return gradients[0]
     if all(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):
@@ -95,7 +79,25 @@ def _weighted_sum(gradients: Sequence[Gradient], factors: Sequence[Any] | None) 
             tf.concat([tf.cast(gradient.indices, tf.int64) for gradient in gradients], 0),
             gradients[0].dense_shape,
         )
-    return tf.add_n([tf.convert_to_tensor(gradient) for gradient in gradients])
+    name = f"{variable.op.name}/sum_grads" if hasattr(variable, "op") else None
+    return tf.add_n([tf.convert_to_tensor(gradient) for gradient in gradients], name=name)
+
+
+def gradients_after(
+    ops: Sequence[tf.Operation], gradients_to_variables: GradientsAndVariables
+) -> list[tuple[Gradient, Any]]:
+    """The same pairs; what uses a gradient of these runs after `ops`.
+
+    To be applied only: whoever applies them runs the update ops of a step first, while a summary or a
+    norm taken from the gradients as they were changes no variable.
+    """
+    if not ops:
+        return list(gradients_to_variables)
+    with tf.control_dependencies(list(ops)):
+        return [
+            (None if gradient is None else with_values(gradient, tf.identity(values_of(gradient))), variable)
+            for gradient, variable in gradients_to_variables
+        ]
 
 
 def scale(gradient: Gradient, factor: Any) -> Gradient:
@@ -117,7 +119,7 @@ def with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
 
 def gradient_norms(gradients: Sequence[Gradient]) -> tf.Tensor:
     """float32 [V], the L2 norm of each gradient; of IndexedSlices that of their values; 0 for None."""
-    return tf.stack([_norm(gradient) for gradient in gradients])
+    return tf.stack([_norm(gradient) for gradient in gradients]) if gradients else tf.zeros([0])
 
 
 def _norm(gradient: Gradient) -> tf.Tensor:

@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from absl import logging
+
 from yt8m.deploy.clones import Clone
-from yt8m.deploy.gradients import check_same_variables, combine_gradients, values_of, with_values
-from yt8m.deploy.objectives import Objective, Share, clone_gradients, gathered, joint_gradients
+from yt8m.deploy.gradients import combine_gradients, values_of, with_values
+from yt8m.deploy.objectives import (
+    Objective,
+    Share,
+    ShareLosses,
+    clone_gradients,
+    gathered,
+    joint_gradients,
+    regularization_terms,
+)
 from yt8m.lazy import tf
 
 
@@ -19,7 +29,6 @@ def optimize_clones(
     weights: Sequence[Any] | None = None,
     objectives: Sequence[Objective] | None = None,
     variables: Sequence[Any] | None = None,
-    barrier: Sequence[tf.Operation] = (),
     of_clones: list[list[tuple[Any, Any]]] | None = None,
     jointly: bool = False,
     **kwargs: Any,
@@ -28,17 +37,19 @@ def optimize_clones(
 
     With the clones' shares of a batch as weights that is the gradient of one clone on the whole batch, unless
     the loss of a row depends on other rows (statistics of batch norm): see `across_towers` for those.
+    A gradient that only some clones have is summed over those. Variables without any are left out and
+    logged. Update ops are the business of whoever applies the gradients (`gradients_after`).
 
     Args:
       clones: from `create_clones`.
       optimizer: a tf.train.Optimizer.
-      regularization_losses: scalars counted once, unweighted, with the first clone. None: those that
-        the variables of the clones registered, or none where `objectives` are given.
+      regularization_losses: scalars counted once, unweighted, with the first clone. None: all of
+        tf.GraphKeys.REGULARIZATION_LOSSES, or none where `objectives` are given.
       weights: numbers or scalar tensors, one a clone; 1 / len(clones) by default. A clone of weight 0
         adds nothing, not even a NaN.
-      objectives: one a clone; by default the sum of its tf.GraphKeys.LOSSES.
+      objectives: one a clone; by default the sum of its tf.GraphKeys.LOSSES, which then has summaries
+        beside it in tf.GraphKeys.SUMMARIES, as slim's.
       variables: what is differentiated for; all trainable variables by default.
-      barrier: ops that run before any gradient of the first clone and before its loss is reported.
       of_clones: gets the weighted (gradient, variable) pairs of each clone; nothing with `jointly`.
       jointly: the clones depend on one another (`across_towers`), so one gradient of the sum is taken.
       **kwargs: further arguments of `optimizer.compute_gradients`.
@@ -47,47 +58,77 @@ def optimize_clones(
       (total loss, None where no clone has any; (gradient, variable) pairs of the variables that have one).
 
     Raises:
-      ValueError: no clones, lists of another length, or a variable that has a gradient in some clones only.
+      ValueError: no clones, or lists of another length.
     """
-    shares = _shares(clones, regularization_losses, weights, objectives, barrier)
+    shares = _shares(clones, regularization_losses, weights, objectives)
     variables = kwargs.pop("var_list", variables)
     variables = tf.trainable_variables() if variables is None else list(variables)
+    losses, totals = _losses(shares)
+    total = _total(totals)
+    if objectives is None:
+        _summarize(clones, losses)
     if jointly:
-        return _optimize_jointly(shares, optimizer, variables, kwargs)
-    losses, gradients = [], []
-    for clone, share in shares:
-        with tf.name_scope(clone.scope), tf.device(clone.device):
-            losses.append(share.loss())
-            pairs = clone_gradients(share, losses[-1], optimizer, variables, kwargs)
-            gradients.append(_unless_empty(share.weight, pairs) if len(shares) > 1 else pairs)
-    names = [clone.scope.rstrip("/") or f"clone {index}" for index, (clone, _) in enumerate(shares)]
-    check_same_variables(gradients, names)
-    if of_clones is not None:
-        of_clones.extend(gradients)
-    return _total(losses), combine_gradients(gradients)
+        together = combine_gradients([joint_gradients(shares, total, optimizer, variables, kwargs)])
+    else:
+        gradients = _by_clone(shares, totals, optimizer, variables, kwargs)
+        together = combine_gradients(gradients)
+        if of_clones is not None:
+            of_clones.extend(gradients)
+    _log_missing(total, together, variables)
+    return total, together
 
 
-def _optimize_jointly(
+def _by_clone(
     shares: Sequence[tuple[Clone, Share]],
+    totals: Sequence[tf.Tensor | None],
     optimizer: Any,
     variables: Sequence[Any],
     options: Mapping[str, Any],
-) -> tuple[tf.Tensor | None, list[tuple[Any, Any]]]:
-    losses = []
-    for clone, share in shares:
+) -> list[list[tuple[Any, Any]]]:
+    """The weighted (gradient, variable) pairs of each clone, computed on its device."""
+    gradients = []
+    for (clone, share), total in zip(shares, totals, strict=True):
         with tf.name_scope(clone.scope), tf.device(clone.device):
-            losses.append(share.loss())
-    gradients = joint_gradients(shares, losses, optimizer, variables, options)
-    return _total(losses), combine_gradients([gradients])
+            pairs = clone_gradients(share, total, optimizer, variables, options)
+            gradients.append(_unless_empty(share.weight, pairs) if len(shares) > 1 else pairs)
+    return gradients
 
 
 def clones_loss(clones: Sequence[Clone]) -> tf.Tensor | None:
-    """The total loss of `optimize_clones`, where nothing is optimized; None where no clone has a loss."""
-    losses = []
-    for clone, share in _shares(clones, None, None, None, ()):
+    """The total loss of `optimize_clones`, if nothing is optimized; None if no clone has a loss."""
+    losses, totals = _losses(_shares(clones, None, None, None))
+    _summarize(clones, losses)
+    return _total(totals)
+
+
+def _losses(shares: Sequence[tuple[Clone, Share]]) -> tuple[list[ShareLosses], list[tf.Tensor | None]]:
+    """What each clone adds to the total loss: its parts, and their sum."""
+    losses, totals = [], []
+    for clone, share in shares:
         with tf.name_scope(clone.scope), tf.device(clone.device):
-            losses.append(share.loss())
-    return _total(losses)
+            losses.append(share.losses())
+            totals.append(losses[-1].total())
+    return losses, totals
+
+
+def _summarize(clones: Sequence[Clone], losses: Sequence[ShareLosses]) -> None:
+    """Summaries with slim's tags of what each clone adds to the total loss, and of all regularisation."""
+    # Not on the clones' devices: no GPU computes a summary.
+    for clone, part in zip(clones, losses, strict=True):
+        if part.loss is not None:
+            with tf.name_scope(clone.scope):
+                tf.summary.scalar("/".join(filter(None, ("Losses", clone.scope, "clone_loss"))), part.loss)
+    terms = [term for part in losses for term in part.regularization]
+    if terms:
+        with tf.name_scope(clones[0].scope):
+            tf.summary.scalar("Losses/regularization_loss", tf.add_n(terms) if terms[1:] else terms[0])
+
+
+def _log_missing(total: tf.Tensor | None, found: Sequence[tuple[Any, Any]], variables: Sequence[Any]) -> None:
+    having = {id(variable) for _, variable in found}
+    missing = [variable.op.name for variable in variables if id(variable) not in having]
+    if total is not None and missing:
+        logging.warning("The loss has no gradient for %s: not trained.", ", ".join(missing))
 
 
 def _total(losses: Sequence[tf.Tensor | None]) -> tf.Tensor | None:
@@ -100,34 +141,27 @@ def _shares(
     regularization_losses: Sequence[tf.Tensor] | None,
     weights: Sequence[Any] | None,
     objectives: Sequence[Objective] | None,
-    barrier: Sequence[tf.Operation],
 ) -> list[tuple[Clone, Share]]:
     """The clones that count, each with its part; the first carries what is counted once."""
     if not clones:
         raise ValueError("clones is empty; expected at least one")
     weights = [1.0 / len(clones)] * len(clones) if weights is None else list(weights)
-    if regularization_losses is None:
-        regularization_losses = _regularization_of(clones) if objectives is None else ()
-    objectives = [gathered(clone) for clone in clones] if objectives is None else list(objectives)
+    if objectives is None:
+        own: list[list[tf.Tensor]] = [[] for _ in clones]
+        if regularization_losses is None:
+            regularization_losses, own = regularization_terms(clones)
+        objectives = [gathered(*pair) for pair in zip(clones, own, strict=True)]
     for name, values in (("weights", weights), ("objectives", objectives)):
         if len(values) != len(clones):
             raise ValueError(
                 f"{name} has {len(values)} entries; expected one for each of {len(clones)} clones"
             )
-    once = (
-        tf.add_n(list(regularization_losses), name="regularization_loss") if regularization_losses else None
-    )
-    before = [*barrier, *objectives[0].update_ops]
-    shares = [Share(objectives[0], weights[0], once, before)]
-    shares += [Share(*pair) for pair in zip(objectives[1:], weights[1:], strict=True)]
-    return list(zip(clones, shares, strict=True))
-
-
-def _regularization_of(clones: Sequence[Clone]) -> list[tf.Tensor]:
-    """The terms of the first clone: the others share its variables, and would count them again."""
-    if clones[0].added is None:
-        return tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
-    return clones[0].collected(tf.GraphKeys.REGULARIZATION_LOSSES)
+    once = None
+    if regularization_losses:
+        with tf.name_scope(clones[0].scope), tf.device(clones[0].device):
+            once = tf.add_n(list(regularization_losses), name="regularization_loss")
+    shares = [Share(*pair) for pair in zip(objectives, weights, strict=True)]
+    return list(zip(clones, [shares[0]._replace(once=once), *shares[1:]], strict=True))
 
 
 def _unless_empty(weight: Any, pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:

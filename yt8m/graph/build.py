@@ -185,5 +185,7 @@ def _apply(
     gradients, norms, bad_tower = tower_gradients(towers, optimizer, config)
     if synchrony is not None:
         optimizer = synchrony.wrap(optimizer, towers.examples())
-    averages, train_op = apply_gradients(gradients, norms, optimizer, config, global_step, towers.examples())
+    # Fetching a gradient, its norm or a summary changes no variable: only what is applied waits.
+    applied = deploy.gradients_after(towers.outputs[0].update_ops, gradients)
+    averages, train_op = apply_gradients(applied, norms, optimizer, config, global_step, towers.examples())
     return _Applied(train_op, gradients, norms, averages, bad_tower)

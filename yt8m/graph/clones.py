@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,20 +24,18 @@ class Towers:
     Attributes:
       clones: in order; `outputs` of each is (ModelOutput, reports).
       shares: what each was given.
-      shared_terms: regularisation that variables registered in the graph's collection (a model of a
-        user's own, `get_variable(regularizer=)`): once, however many towers.
+      outputs: the modeler's output on each tower, with the regularisation that it alone added to the
+        graph's collection.
+      shared_terms: the rest of that collection (a user's own model, `get_variable(regularizer=)`): once,
+        however many towers.
       depend_on_each_other: the towers see one another's values, so their gradients are taken together.
     """
 
     clones: Sequence[deploy.Clone]
     shares: Sequence[Share]
+    outputs: Sequence[ModelOutput]
     shared_terms: Sequence[tf.Tensor]
     depend_on_each_other: bool = False
-
-    @property
-    def outputs(self) -> list[ModelOutput]:
-        """The modeler's output on each tower."""
-        return [clone.outputs[0] for clone in self.clones]
 
     def reports(self) -> dict[str, tf.Tensor]:
         """The towers' reports, reduced as declared."""
@@ -126,7 +124,6 @@ def build_towers(
     With `sync_batch_norm` the towers of a training exchange values through `across_towers`.
     """
     todo = iter(enumerate(shares))
-    shared: list[tf.Tensor] = []
     is_exchanging = sync_batch_norm and mode == "train" and len(shares) > 1
     exchange = across_towers.Exchange(len(shares)) if is_exchanging else None
 
@@ -137,24 +134,26 @@ def build_towers(
             random_keys.scope(seed, step, place),
             precision.scope(computed_in),
             exchange.tower(index, share.rows) if exchange else nullcontext(),
-            _collected() as (terms, updates),
         ):
             output = modeler.build(share.batch, is_training=mode == "train")
-        if index == 0:
-            shared.extend(terms)
-        output = replace(output, update_ops=(*output.update_ops, *updates))
         return output, modeler.reports(share.batch, output, mode)
 
-    clones = deploy.create_clones(deployment, model_fn)
-    return Towers(clones, shares, shared, exchange is not None and exchange.connect())
+    with tf.variable_scope(
+        tf.get_variable_scope(), caching_device=deployment.caching_device(), auxiliary_name_scope=False
+    ):
+        clones = deploy.create_clones(deployment, model_fn)
+    shared, own = deploy.regularization_terms(clones)
+    outputs = [_with_collected(clone, terms) for clone, terms in zip(clones, own, strict=True)]
+    return Towers(clones, shares, outputs, shared, exchange is not None and exchange.connect())
 
 
-@contextmanager
-def _collected() -> Iterator[tuple[list[tf.Tensor], list[tf.Operation]]]:
-    """Catches what a model adds to the graph's own collections, as models written for slim do."""
-    keys = (tf.GraphKeys.REGULARIZATION_LOSSES, tf.GraphKeys.UPDATE_OPS)
-    before = [len(tf.get_collection(key)) for key in keys]
-    caught: tuple[list[tf.Tensor], list[tf.Operation]] = ([], [])
-    yield caught
-    for key, start, found in zip(keys, before, caught, strict=True):
-        found.extend(tf.get_collection(key)[start:])
+def _with_collected(clone: deploy.Clone, terms: Sequence[tf.Tensor]) -> ModelOutput:
+    """The tower's output with what its model added to the graph's own collections, as slim's models do."""
+    output = clone.outputs[0]
+    updates = clone.collected(tf.GraphKeys.UPDATE_OPS)
+    output = replace(output, update_ops=(*output.update_ops, *updates))
+    if not terms:
+        return output
+    given = [] if output.regularization_loss is None else [output.regularization_loss]
+    with tf.name_scope(clone.scope), tf.device(clone.device):
+        return replace(output, regularization_loss=tf.add_n([*given, *terms]))

@@ -40,7 +40,6 @@ def tower_gradients(towers: Towers, optimizer: tf.train.Optimizer, config: Optim
         regularization_losses=shared,
         weights=weights,
         objectives=[_objective(output, penalty) for output in towers.outputs],
-        barrier=towers.outputs[0].update_ops,
         of_clones=of_towers,
         jointly=towers.depend_on_each_other,
     )
