@@ -72,8 +72,13 @@ def _files(patterns: Sequence[str]) -> list[str]:
 
 def _wanted(files: Sequence[str], video_id: str) -> Iterator[bytes]:
     for path in files:
-        for payload in record_reader.read_shard(path):
-            if not video_id or _parsed(payload).id() == video_id.encode():
+        for number, payload in enumerate(record_reader.read_shard(path)):
+            try:
+                found = _parsed(payload).id()
+            except ValueError as error:
+                what = f"{record_reader.NO_PROTO}: {error}"
+                raise record_reader.DamagedError(path, number, what) from error
+            if not video_id or found == video_id.encode():
                 yield payload
 
 
