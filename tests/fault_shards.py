@@ -53,6 +53,18 @@ def frames(
     return records.sequence_example(context, lists)
 
 
+def cut_before_labels(name: bytes = b"cut") -> bytes:
+    """A video whose last entry, its labels, is cut away; everything before that is whole."""
+    labels = {"labels": records.int64_feature([1, 9])}
+    floats = {
+        "mean_rgb": records.float_feature([0.5, -1.0, 2.0]),
+        "mean_audio": records.float_feature([1.0, 0.0]),
+    }
+    features = {"id": records.bytes_feature(name), **floats}
+    whole, without = records.example({**features, **labels}), records.example(features)
+    return whole[: len(without)]
+
+
 def record(level: str, name: bytes) -> bytes:
     """A sound record."""
     return video(name) if level == "video" else frames(name, rated=level == "segment")

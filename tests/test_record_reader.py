@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
+import fault_shards
 import numpy as np
 import pytest
 from golden_data import golden
+from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reader_records import frame_record, read_shard
@@ -49,6 +52,30 @@ def test_published_records(name: str) -> None:
         }
         assert {key: [one.values() for one in value] for key, value in found.lists.items()} == lists
         assert record_reader.parse(payload, with_lists=False).lists == {}
+
+
+@pytest.mark.promise("I3")
+@pytest.mark.parametrize("level", fault_shards.LEVELS)
+def test_what_protobuf_refuses_is_refused(level: str) -> None:
+    whole = fault_shards.record(level, b"abcd")
+    changed = [whole[:end] for end in range(len(whole) + 1)]
+    for at, byte in enumerate(whole):
+        changed += [whole[:at] + bytes([value]) + whole[at + 1 :] for value in (0, 255, *_near(byte))]
+    refused = [record for record in changed if not _passes(record_reader.check, record)]
+    assert refused == [r for r in changed if not _passes(tf.train.SequenceExample.FromString, r)]
+    assert not any(_passes(record_reader.parse, record) for record in refused)
+
+
+def _near(byte: int) -> list[int]:
+    return [byte ^ (1 << bit) for bit in range(8)]
+
+
+def _passes(parse: Callable[[bytes], Any], record: bytes) -> bool:
+    try:
+        parse(record)
+    except (ValueError, DecodeError):
+        return False
+    return True
 
 
 def test_unpacked_numbers() -> None:

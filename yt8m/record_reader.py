@@ -6,18 +6,27 @@ context alone, so one decoder serves both.
 
 from __future__ import annotations
 
+import functools
 import re
 import struct
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.records import masked_crc
 
 Values = list[bytes] | list[int] | list[float]
+
+# The largest value of a feature, by size. The squares of up to 3.4 million such values add up to a float32,
+# so that the L2 norm of a vector of them is finite; that of a single 1e38 is not.
+LARGEST = 1e16
+UNFIT = f"NaN, infinite or beyond {LARGEST:.0e}"  # what no value may be, as messages say it
+
+NO_PROTO = "it is no Example or SequenceExample"
 
 _USUAL = 1 << 24  # a read of more bytes than there are would set aside memory for all of them
 _UINT64 = (1 << 64) - 1
@@ -147,6 +156,31 @@ def _is_there(file: BinaryIO, length: int) -> bool:
     return length <= end - here
 
 
+def unfit_values(values: NDArray[Any]) -> int:
+    """How many values no feature may have, by `UNFIT`."""
+    return int(np.sum(~(np.abs(values) <= LARGEST))) if values.dtype.kind == "f" else 0
+
+
+def check(payload: bytes) -> None:
+    """Passes what protobuf itself parses as an Example or SequenceExample, and nothing else.
+
+    Args:
+      payload: one record.
+
+    Raises:
+      ValueError: it is no such proto.
+    """
+    from google.protobuf.message import DecodeError
+
+    try:
+        _proto().FromString(payload)
+    except DecodeError:
+        for features in _decoded(payload, True).lists.values():  # says what is wrong, if it finds that too
+            for feature in features:
+                feature.values()
+        raise ValueError("protobuf refuses what is inside its features") from None
+
+
 def parse(payload: bytes, with_lists: bool = True) -> Record:
     """Decodes a serialised Example or SequenceExample.
 
@@ -157,6 +191,52 @@ def parse(payload: bytes, with_lists: bool = True) -> Record:
     Raises:
       ValueError: it is no such proto.
     """
+    check(payload)
+    return _decoded(payload, with_lists)
+
+
+@functools.cache
+def _proto() -> Any:
+    """The class of SequenceExample, made from the messages of example.proto and feature.proto.
+
+    A map is, on the wire, a repeated message of a key and a value.
+    """
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    field = descriptor_pb2.FieldDescriptorProto
+    types = {"bytes": field.TYPE_BYTES, "float": field.TYPE_FLOAT, "int64": field.TYPE_INT64}
+    types["string"] = field.TYPE_STRING
+    file = descriptor_pb2.FileDescriptorProto(name="yt8m/example.proto", package="yt8m", syntax="proto3")
+    for name, parts in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for number, part in enumerate(parts, 1):
+            label, _, kind = part.rpartition(" ")
+            one = message.field.add(name=f"field{number}", number=number)
+            one.label = field.LABEL_REPEATED if label else field.LABEL_OPTIONAL
+            if kind in types:
+                one.type = types[kind]
+            else:
+                one.type, one.type_name = field.TYPE_MESSAGE, f".yt8m.{kind}"
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("yt8m.SequenceExample"))
+
+
+_MESSAGES = {  # the fields of each, numbered from 1
+    "BytesList": ("repeated bytes",),
+    "FloatList": ("repeated float",),
+    "Int64List": ("repeated int64",),
+    "Feature": ("BytesList", "FloatList", "Int64List"),
+    "FeatureEntry": ("string", "Feature"),
+    "Features": ("repeated FeatureEntry",),
+    "FeatureList": ("repeated Feature",),
+    "FeatureListEntry": ("string", "FeatureList"),
+    "FeatureLists": ("repeated FeatureListEntry",),
+    "SequenceExample": ("Features", "FeatureLists"),
+}
+
+
+def _decoded(payload: bytes, with_lists: bool) -> Record:
     context: dict[str, Feature] = {}
     lists: dict[str, list[Feature]] = {}
     for number, content in _messages(payload):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from fault_shards import ids_read, queue, shard, sound, write
+from fault_shards import cut_before_labels, ids_read, queue, shard, sound, write
 
 from yt8m.lazy import tf
 from yt8m.readers.tolerance import TooManyBadError
@@ -23,10 +23,11 @@ def with_junk(level: str, junk: bytes) -> bytes:
     return shard([*sound(level, 4, "a"), junk, *sound(level, 1, "z")])
 
 
-@pytest.fixture(params=["flip", "bytes that are no text", "nothing"])
+@pytest.fixture(params=["flip", "bytes that are no text", "nothing", "cut before its labels"])
 def damaged(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> pathlib.Path:
     """A folder with a damaged shard of videos and a sound one behind it."""
     junk = {"bytes that are no text": b"\xff\xfe\xfd" * 9, "nothing": b""}
+    junk["cut before its labels"] = cut_before_labels()
     kind = request.param
     bad = flipped(shard(sound("video", 6, "a"))) if kind == "flip" else with_junk("video", junk[kind])
     (tmp_path / "a.tfrecord").write_bytes(bad)

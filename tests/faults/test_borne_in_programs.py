@@ -30,10 +30,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-def words(folder: pathlib.Path, program: str) -> list[str]:
-    """The command line of a program."""
-    data = f"{folder}/*.tfrecord"
-    usual = [f"--train_dir={folder}/run", "--batch_size=2"]
+def words(folder: pathlib.Path, program: str, data: str = "", run: str = "run") -> list[str]:
+    """The command line of a program; its data are those of the folder, or as given."""
+    data = data or f"{folder}/*.tfrecord"
+    usual = [f"--train_dir={folder}/{run}", "--batch_size=2"]
     if program == "train":
         features = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=3,2", "--num_classes=10"]
         return [*usual, f"--train_data_pattern={data}", *features]
@@ -90,3 +90,15 @@ def test_by_default_both_are_refused(run: pathlib.Path, capfd: pytest.CaptureFix
     assert f"{run}/b.tfrecord: record 5: video odd: feature mean_rgb has 2 values that are NaN" in said
     assert evaluation.main([*words(run, "eval"), "--max_bad_records=1"]) == 1
     assert "It is bad record 2; --max_bad_records=1 bears no more" in capfd.readouterr().err
+
+
+@pytest.mark.promise("I3")
+@pytest.mark.parametrize("program", ["train", "eval", "inference"])
+def test_a_record_cut_before_its_labels_is_refused(
+    run: pathlib.Path, tmp_path: pathlib.Path, program: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    payloads = [*fault_shards.sound("video", 3), fault_shards.cut_before_labels()]
+    data = fault_shards.write(tmp_path / "cut.tfrecord", payloads)
+    mains = {"train": train.main, "eval": evaluation.main, "inference": inference.main}
+    assert mains[program](words(run, program, data, "other" if program == "train" else "run")) == 1
+    assert f"{data}: record 3: it is no Example or SequenceExample" in capfd.readouterr().err

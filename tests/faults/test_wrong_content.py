@@ -15,6 +15,7 @@ from yt8m import records
 from yt8m.lazy import tf
 from yt8m.readers import YT8MFrameFeatureReader, ZeroedCount
 from yt8m.readers.record_check import RecordCheck, find_damage
+from yt8m.record_reader import LARGEST
 
 NAN = float("nan")
 
@@ -49,6 +50,7 @@ def parsers() -> Iterator[dict[str, RecordCheck]]:
         ("video", video(b"far", labels=[10]), ("far", "label 10", "0..9")),
         ("video", video(b"under", labels=[-2]), ("under", "label -2", "0..9")),
         ("video", video(b"nan", mean_audio=[NAN, 1.0]), ("nan", "mean_audio has 1 values that are NaN")),
+        ("video", video(b"huge", mean_rgb=[0.5, -1e38, 0.0]), ("huge", "mean_rgb has 1 values", "1e+16")),
         (
             "video",
             video(b"inf", mean_rgb=[NAN, float("inf"), 0]),
@@ -79,15 +81,24 @@ def test_labels_none_and_repeated_and_ids_repeated(tmp_path: pathlib.Path) -> No
 @pytest.mark.promise("I5")
 def test_zeroed_and_counted(tmp_path: pathlib.Path) -> None:
     whole = [0.5, -1.0, 2.0]
-    large = [3e38, 3e38, 3e38]  # finite, though their sum is not
+    large = [LARGEST, -LARGEST, 1.0]
     payloads = [video(b"a"), video(b"b", mean_rgb=[NAN, 5.0, -np.inf]), video(b"c", mean_rgb=large)]
+    payloads.append(video(b"d", mean_rgb=[1e38, 5.0, -1.01 * LARGEST]))
     given = fault_shards.reader("video", nan_policy="zero")
     given.zeroed = ZeroedCount()
     with tf.Graph().as_default(), tf.Session() as session:
         rgb = session.run(given.prepare_serialized_examples(tf.constant(payloads)).features[0])
-    np.testing.assert_array_equal(rgb, np.array([whole, [0, 5, 0], large], np.float32))
-    assert given.zeroed.count == 2
+    np.testing.assert_array_equal(rgb, np.array([whole, [0, 5, 0], large, [0, 5, 0]], np.float32))
+    assert given.zeroed.count == 4
     assert ids_read(queue("video", fault_shards.write(tmp_path / "x.tfrecord", payloads[::2]))) == ["a", "c"]
+
+
+@pytest.mark.promise("I5")
+def test_the_largest_values_have_a_norm() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        values = tf.fill([2, 1 << 16], tf.constant(LARGEST))
+        unit = session.run(tf.nn.l2_normalize(values, 1))
+    np.testing.assert_allclose(unit, 1 / 256, rtol=1e-5)
 
 
 @pytest.mark.promise("I5")

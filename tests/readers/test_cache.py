@@ -240,6 +240,18 @@ def test_a_bad_record_is_named_as_without_it(tmp_path: pathlib.Path) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.promise("I3")
+def test_a_record_cut_before_its_labels_is_named(tmp_path: pathlib.Path) -> None:
+    whole = video_record(id=[b"x"], mean_rgb=[1.0, 2.0, 3.0], mean_audio=[1.0])
+    cut = b"\n" + bytes([whole[1] + 8]) + whole[2:]  # 8 bytes more were to come
+    (tmp_path / "shards").mkdir()
+    write_shard(tmp_path / "shards/0.tfrecord", [whole, cut])
+    damaged = queue(f"{tmp_path}/shards/*", tmp_path / "cache")
+    with pytest.raises(tf.errors.OpError):
+        batches(damaged)
+    assert "0.tfrecord: record 1: it is no Example or SequenceExample" in str(damaged.damage())
+
+
 def test_a_shard_that_vanished_is_named(pattern: str, tmp_path: pathlib.Path) -> None:
     gone = BatchQueue(
         READER, "gone", shuffle=True, cache=str(tmp_path), list_files=lambda _: [str(tmp_path / "gone")]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fault_shards
 import numpy as np
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reader_records import Parsed, frame_record, video_record
+from reader_records import Parsed, feature, frame_record, video_record
 
 from yt8m.lazy import tf
 from yt8m.readers import Reader, YT8MAggregatedFeatureReader, YT8MFrameFeatureReader
@@ -28,6 +30,16 @@ def segments() -> tuple[Reader, bytes]:
     return YT8MFrameFeatureReader(10, (3,), ("rgb",), segment_labels=True), record
 
 
+def is_proto(record: bytes) -> bool:
+    """Whether protobuf itself takes it."""
+    try:
+        tf.train.SequenceExample.FromString(record)
+    except DecodeError:
+        return False
+    return True
+
+
+REFUSED = (tf.errors.InvalidArgumentError, tf.errors.DataLossError)
 CHANGES = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=3)
 
 
@@ -46,7 +58,7 @@ def test_changed_bytes_and_cut_records(make: object, request: pytest.FixtureRequ
             damaged[at % len(damaged)] = value
         try:
             result = parsed([whole, bytes(damaged[: round(kept * len(damaged))])])
-        except tf.errors.InvalidArgumentError:
+        except REFUSED:
             return
         assert len(result["video_ids"]) == len(result["video_matrix"]) == len(result["labels"])
 
@@ -61,3 +73,44 @@ def test_arbitrary_bytes(make: object) -> None:
     for junk in (b"", b"\xff\xff junk", bytes(range(256)), whole[: len(whole) // 2]):
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"no id|Invalid protocol message"):
             parsed([whole, junk])
+
+
+@pytest.mark.promise("I3")
+@pytest.mark.parametrize("make", [video, frames, segments])
+def test_a_record_cut_at_any_byte_is_refused(make: object) -> None:
+    reader, whole = make()  # type: ignore[operator]
+    with Parsed(reader) as parsed:
+        for end in range(len(whole)):
+            if not is_proto(whole[:end]):
+                with pytest.raises(REFUSED):
+                    parsed([whole, whole[:end]])
+
+
+@pytest.mark.promise("I3")
+def test_a_record_cut_before_its_labels_is_refused() -> None:
+    reader = fault_shards.reader("video")
+    with Parsed(reader) as parsed:
+        assert parsed([fault_shards.video(b"none", [])])["labels"].sum() == 0
+        with pytest.raises(tf.errors.DataLossError):
+            parsed([fault_shards.cut_before_labels()])
+
+
+def test_protos_of_several_pieces_and_with_unknown_fields_are_read() -> None:
+    ((_, whole), (_, other)) = video(), frames()
+    unlabelled = video_record(id=[b"abcd"], mean_rgb=[1.5, 0.0, 3.0], mean_audio=[1.0, 2.0])
+    labels = tf.train.Example(
+        features=tf.train.Features(feature={"labels": feature([3])})
+    ).SerializeToString()
+    unknown = b"\xba\x3e\x02ab" + b"\x38\x05"  # field 999 of two bytes, field 7 of one number
+    with Parsed(video()[0]) as parsed:
+        found = parsed([whole + unknown, unlabelled + labels])["labels"]
+        assert [np.flatnonzero(row).tolist() for row in found] == [[1, 9], [3]]
+    with Parsed(frames()[0]) as parsed:
+        assert parsed([other + unknown])["num_frames"].tolist() == [3]
+
+
+@pytest.mark.parametrize("make", [video, frames, segments])
+def test_no_record_at_all_is_an_empty_batch(make: object) -> None:
+    reader, _ = make()  # type: ignore[operator]
+    with Parsed(reader) as parsed:
+        assert parsed([])["video_ids"].shape == (0,)

@@ -10,6 +10,7 @@ import small_exports
 from reader_records import video_record, write_shard
 
 from yt8m import cli, train, vocabulary
+from yt8m.errors import RunError
 from yt8m.graph import saved_model
 from yt8m.lazy import tf
 
@@ -84,6 +85,15 @@ def test_one_video(world, capsys):
     assert len(lines) == 2
 
 
+def test_an_exported_model_refuses_a_record_that_was_cut(world):
+    cut = video_record(id=[b"x"], mean_rgb=np.zeros(SIZE))
+    cut = b"\n" + bytes([cut[1] + 8]) + cut[2:]
+    model = saved_model.SavedModel(saved_model.find(str(world / "run")))
+    with pytest.raises(RunError, match="cannot read these records: it is no Example or SequenceExample"):
+        model.predict([cut])
+    model.close()
+
+
 def test_the_newest_export_of_a_run_is_taken(world):
     assert saved_model.find(str(world / "run")) == str(world / "run/export/8")
     assert (world / "run/export/4").is_dir()
@@ -98,11 +108,14 @@ def test_the_newest_export_of_a_run_is_taken(world):
         (["--model={0}", "{0}/a.tfrecord"], 2, "holds no saved_model.pb"),
         (["--model={0}/run", "{0}/*.tfrecord", "--video_id=zz"], 1, "/*.tfrecord: there is no video 'zz'"),
         (["--model={0}/run", "{0}/other"], 1, "cannot read these records: video x: feature mean_rgb has 0"),
+        (["--model={0}/run", "{0}/cut"], 1, "/cut: record 1: it is no Example or SequenceExample: a field"),
         (["--model={0}/broken", "{0}/a.tfrecord"], 1, "the SavedModel cannot be loaded"),
     ],
 )
 def test_what_cannot_be_says_why(world, capsys, words, status, part):
     write_shard(world / "other", [video_record(id=[b"x"], labels=[1])])
+    whole = video_record(id=[b"x"], mean_rgb=np.zeros(SIZE), labels=[1])
+    write_shard(world / "cut", [whole, b"\n" + bytes([whole[1] + 8]) + whole[2:]])
     (world / "broken").mkdir(exist_ok=True)
     (world / "broken/saved_model.pb").write_bytes(b"nothing of the kind")
     assert cli.main(["predict", *(word.format(world) for word in words)]) == status

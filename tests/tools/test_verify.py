@@ -12,6 +12,8 @@ import pytest
 
 from yt8m.cli import main
 
+# What `fault_shards.cut_before_labels` is.
+CUT = "it is no Example or SequenceExample: a field of 91 bytes at byte 2 runs past the end of 75"
 Captured = pytest.CaptureFixture[str]
 
 
@@ -98,6 +100,8 @@ def test_deep(tmp_path: pathlib.Path, capfd: Captured) -> None:
         video(b"sound"),
         b"\x0b",
         video(b""),
+        video(b"huge", mean_rgb=[1e38, 0.0, 0.0]),
+        fault_shards.cut_before_labels(),
     ]
     fault_shards.write(tmp_path / "a", records)
     fault_shards.write(tmp_path / "b", [frames(b"frames"), frames(b"uneven", 3, 4)])
@@ -105,17 +109,32 @@ def test_deep(tmp_path: pathlib.Path, capfd: Captured) -> None:
     assert found["a"]["problems"] == [
         "record 1: video short: feature mean_rgb has 1 values, expected 3",
         "record 2: video missing: feature mean_audio is missing",
-        "record 3: video odd: feature mean_rgb has 2 values that are not finite",
+        "record 3: video odd: feature mean_rgb has 2 values that are NaN, infinite or beyond 1e+16",
         "record 4: video far: labels has 10; expected 0..9",
         "record 5: video under: labels has -1; expected 0..9",
         f"record 6: video sound: its id is that of {tmp_path}/a, record 0 too",
         "record 7: it is no Example or SequenceExample: wire type 3 at byte 1: "
         "this is no Example or SequenceExample",
         "record 8: it has no id: neither 'id' nor 'video_id' is there",
+        "record 9: video huge: feature mean_rgb has 1 values that are NaN, infinite or beyond 1e+16",
+        f"record 10: {CUT}",
     ]
     assert [text.partition(": ")[2] for text in found["b"]["problems"]] == [
         "video uneven: unequal numbers of frames: 3 of rgb, 4 of audio"
     ]
+
+
+@pytest.mark.promise("I3")
+def test_a_record_that_is_no_proto(tmp_path: pathlib.Path, capfd: Captured) -> None:
+    inside = fault_shards.video().replace(b"\x12\x06\x1a\x04\n\x02\x01\t", b"\x12\x06\x1a\x00\n\x02\x01\t")
+    sound = fault_shards.sound("video", 2)
+    fault_shards.write(tmp_path / "a", [*sound, fault_shards.cut_before_labels(), *sound, inside])
+    assert told(capfd, tmp_path / "a")["a"]["problems"] == [
+        f"record 2: {CUT}",
+        "record 5: it is no Example or SequenceExample: protobuf refuses what is inside its features",
+    ]
+    assert verify(tmp_path / "a", f"--manifest={tmp_path}/manifest.json") == 1
+    assert not (tmp_path / "manifest.json").exists()
 
 
 def test_what_cannot_be(tmp_path: pathlib.Path, capfd: Captured) -> None:

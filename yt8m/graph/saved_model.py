@@ -123,7 +123,7 @@ class SavedModel:
         """
         try:
             found: list[Any] = self._session.run(self._outputs, {self._input: np.array(records, object)})
-        except tf.errors.InvalidArgumentError as error:
+        except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
             reason = readable(str(error.message))
             raise RunError(f"the model in {self.folder} cannot read these records: {reason}") from error
         return Predictions(*found)

@@ -21,7 +21,7 @@ class Reader(abc.ABC):
       num_classes: C, size of the vocabulary.
       feature_sizes: values of each feature (of one frame), in the order of the names.
       feature_names: names of the features in the records.
-      nan_policy: refuse or zero, what is done about features that are NaN or infinite.
+      nan_policy: refuse or zero, what is done about features that are NaN, infinite or too large.
       zeroed: counts the values that were set to 0, where somebody wants to know.
     """
 

@@ -25,7 +25,7 @@ from yt8m.readers.cached_shard import CachedShard
 from yt8m.readers.shard_parser import ShardParser
 from yt8m.types import Batch
 
-_FORMAT = 1  # of the files; a new one makes all that are there stale
+_FORMAT = 2  # of the files; a new one makes all that are there stale
 _OPEN = 64  # shards that are kept mapped
 _ROWS = 1 << 32  # more than any shard has; a record's number is its shard's times this, and its place there
 

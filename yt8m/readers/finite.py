@@ -1,4 +1,4 @@
-"""NaN and infinity in features: refused, or set to 0 and counted."""
+"""NaN, infinity and values whose norm overflows in features: refused, or set to 0 and counted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from yt8m.lazy import tf
 from yt8m.readers.checks import gate, require, say
+from yt8m.record_reader import LARGEST, UNFIT
 
 
 class ZeroedCount:
@@ -31,7 +32,7 @@ def only_finite(
     policy: str = "refuse",
     zeroed: ZeroedCount | None = None,
 ) -> tf.Tensor:
-    """`values` without NaN and infinity.
+    """`values` without NaN, infinity and values beyond `LARGEST`, whose L2 norm could overflow.
 
     Args:
       values: float32 [R, size].
@@ -42,8 +43,9 @@ def only_finite(
     """
 
     def look_closely() -> tf.Tensor:
-        good = tf.math.is_finite(values)
-        bad = tf.reduce_sum(tf.cast(tf.logical_not(good), tf.int64), axis=1)
+        good = tf.abs(values) <= LARGEST
+        # Counted without logical_not: TensorFlow would make `>` of it and `<=`, and NaN is neither.
+        bad = tf.shape(values, out_type=tf.int64)[1] - tf.math.count_nonzero(good, axis=1)
         if policy == "zero":
             # By Python, for what counts within the input cannot be fetched beside a batch; as a function
             # without a state, for others keep the input's position from being saved.
@@ -61,12 +63,14 @@ def only_finite(
                     video(row),
                     f": feature {name} has ",
                     bad[row],
-                    " values that are NaN or infinite",
+                    f" values that are {UNFIT}",
                 ),
-                ", expected none; mend the file, or set them to 0 by --nan_policy=zero",
+                ", expected none: the L2 norm must fit a float32; mend the file, or set them to 0 by "
+                "--nan_policy=zero",
             ),
         )
         return gate(values, [none])
 
-    # One of them makes the sum one too, and a sum is all that sound values cost.
-    return tf.cond(tf.math.is_finite(tf.reduce_sum(values)), lambda: values, look_closely)
+    # The sum of squares is all that sound values cost: where it is this small, each of them is.
+    half_sum = tf.nn.l2_loss(values)
+    return tf.cond(half_sum < LARGEST**2 / 4, lambda: values, look_closely)

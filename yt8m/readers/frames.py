@@ -82,7 +82,7 @@ def flat_frames(
     """From a feature list [N, (frames), (values)] to its frames; each must hold `size` values.
 
     A frame of another size fails and names the feature, the sizes, the frame and the video; floats that
-    are NaN or infinite are treated as `only_finite` says.
+    are NaN, infinite or too large are treated as `only_finite` says.
     """
     steps = ragged.values
 

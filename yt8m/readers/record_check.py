@@ -17,6 +17,8 @@ END = -1  # in place of an offset: there is no more
 _RECORDS, _BYTES = 256, 8 << 20  # of a block
 _LONGEST = 400  # characters of what the parser says: it may quote the record
 _MISSING = re.compile(r"^Name: (.*), Feature list '(.*)' is required but could not be found")
+# Words of TensorFlow's parser and of the op that goes over the outermost fields.
+_NO_PROTO = re.compile(r"Invalid protocol message|Failed skipping unrequested|CountFields|AccumulateFields")
 _ASSERTION = re.compile(r"^assertion failed: \[(.*)\]$", re.DOTALL)
 
 
@@ -146,6 +148,8 @@ def readable(message: str) -> str:
             f"video {missing[1]} has no feature list {missing[2]}; check --feature_names, and that the "
             "records are frame-level ones"
         )
+    if _NO_PROTO.match(line):
+        return f"{record_reader.NO_PROTO}, or cut; `yt8m verify` says more"
     found = _ASSERTION.match(line)
     text = found[1] if found else line
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

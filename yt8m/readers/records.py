@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from google.protobuf import descriptor_pb2
+
 from yt8m.lazy import tf
 from yt8m.readers.checks import gate, require, say
 
@@ -9,7 +11,7 @@ from yt8m.readers.checks import gate, require, say
 def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
     """string [B] from Examples or SequenceExamples: `id`, or `video_id` as in the files of 2017 and AudioSet.
 
-    Fails on a record that has neither, and on bytes that are no such proto.
+    Fails on a record that has neither, and on bytes that are no such proto, cut ones among them (`whole`).
     """
     # An Example is, on the wire, a SequenceExample with a context alone. This parser names what is wrong;
     # the other one quotes the damaged bytes, which Python then fails to decode.
@@ -20,7 +22,41 @@ def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
         tf.not_equal(ids, ""),
         lambda row: say("record ", row, " of the batch has no id: neither 'id' nor 'video_id' is there"),
     )
-    return gate(ids, [named])
+    return gate(ids, [named, whole(gate(serialized, [ids]))])
+
+
+def whole(serialized: tf.Tensor) -> tf.Tensor:
+    """A check that the outermost fields of each record [B] end where the record ends; bool scalar.
+
+    TensorFlow's parser takes the end of a record for the end of any message that claims to be longer. A
+    record that was cut between two features would lose what came after the cut. Fails with DataLossError.
+    """
+
+    def walked() -> tf.Tensor:
+        # The op goes over all fields and takes out one that no record has, so that nothing is copied.
+        found = tf.raw_ops.DecodeProtoV2(
+            bytes=serialized,
+            message_type="yt8m.Outermost",
+            field_names=["unused"],
+            output_types=[tf.string],
+            descriptor_source=_outermost(),
+        )
+        return tf.reduce_all(found.sizes >= 0)  # the op itself complains; unused, it would be optimised away
+
+    is_whole = tf.cond(
+        tf.size(serialized) > 0, walked, lambda: tf.constant(True)
+    )  # it refuses no record at all
+    return require(tf.reshape(is_whole, [1]), lambda _: say("a record of the batch is damaged"))
+
+
+def _outermost() -> bytes:
+    """A message whose only field no record has, as DecodeProto wants it described."""
+    files = descriptor_pb2.FileDescriptorSet()
+    message = files.file.add(name="yt8m/outermost.proto", package="yt8m").message_type.add(name="Outermost")
+    field = descriptor_pb2.FieldDescriptorProto
+    largest = (1 << 29) - 1
+    message.field.add(name="unused", number=largest, type=field.TYPE_BYTES, label=field.LABEL_OPTIONAL)
+    return b"bytes://" + files.SerializeToString(deterministic=True)
 
 
 def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:

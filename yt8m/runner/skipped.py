@@ -46,7 +46,7 @@ class SkippedHook(tf.train.SessionRunHook):
             shards = "; ".join(f"{damage.path} from record {damage.record} on" for damage in skipped)
             logging.warning("%d bad records: left out are %s", len(skipped), shards)
         if zeroed:
-            logging.warning("%d values were NaN or infinite and were set to 0", zeroed)
+            logging.warning("%d values were NaN, infinite or too large, and were set to 0", zeroed)
         if skipped or zeroed:
             self._write({"bad_records": len(skipped), "zeroed_values": zeroed})
 

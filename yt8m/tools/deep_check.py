@@ -43,7 +43,7 @@ class DeepCheck:
             found = [*self._id(record, where), *self._labels(record), *_ratings(record)]
             found += self._features(record)
         except ValueError as error:
-            return [f"it is no Example or SequenceExample: {error}"]
+            return [f"{record_reader.NO_PROTO}: {error}"]
         name = id_text(record.id())
         return [f"video {name}: {problem}" if name else problem for problem in found]
 
@@ -80,16 +80,16 @@ class DeepCheck:
 
 
 def _wrong_values(name: str, frames: list[Feature], size: int) -> Iterator[str]:
-    """The first frame of another size, and how many values of all frames are not finite."""
+    """The first frame of another size, and how many values of all frames are not fit for a feature."""
     arrays = [_numbers(frame) for frame in frames]
     for index, values in enumerate(arrays):
         if len(values) != size:
             place = f", frame {index}," if len(arrays) > 1 else ""
             yield f"feature {name}{place} has {len(values)} values, expected {size}"
             break
-    count = sum(int(np.sum(~np.isfinite(values))) for values in arrays if values.dtype.kind == "f")
+    count = sum(record_reader.unfit_values(values) for values in arrays)
     if count:
-        yield f"feature {name} has {count} values that are not finite"
+        yield f"feature {name} has {count} values that are {record_reader.UNFIT}"
 
 
 def _numbers(feature: Feature) -> np.ndarray[Any, Any]:

@@ -108,8 +108,8 @@ def _frames(features: Sequence[Feature], name: str, path: str) -> npt.NDArray[np
         found = f"found {sorted(sizes)}" if features else "it has no frame"
         raise RunError(f"{path}: {name} must hold as many floats in each frame; {found}.")
     frames = np.array(rows, np.float32)
-    if not np.isfinite(frames).all():
-        raise RunError(f"{path}: {name} holds a value that is not finite.")
+    if record_reader.unfit_values(frames):
+        raise RunError(f"{path}: {name} holds a value that is {record_reader.UNFIT}.")
     return frames
 
 

@@ -65,8 +65,13 @@ def _files(patterns: Sequence[str]) -> list[str]:
 def _wanted(files: Sequence[str], video_id: str) -> Iterator[bytes]:
     wanted = record_reader.id_bytes(os.fsencode(video_id))
     for path in files:
-        for payload in record_reader.read_shard(path):
-            if not wanted or _parsed(payload).id() == wanted:
+        for number, payload in enumerate(record_reader.read_shard(path)):
+            try:
+                found = _parsed(payload).id()
+            except ValueError as error:
+                what = f"{record_reader.NO_PROTO}: {error}"
+                raise record_reader.DamagedError(path, number, what) from error
+            if not wanted or found == wanted:
                 yield payload
 
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
 
-from yt8m import flags, manifest, options, storage
+from yt8m import flags, manifest, options, record_reader, storage
 from yt8m.errors import RunError, UsageError
 from yt8m.manifest import Manifest, Shard
 from yt8m.options import option
@@ -133,8 +133,19 @@ def verify(path: str, checker: DeepCheck | None = None, known: Manifest | None =
 
 def _problems(checker: DeepCheck | None, payload: bytes, path: str, number: int) -> Iterator[str]:
     if checker is not None:
-        for problem in checker.problems(payload, f"{path}, record {number}"):
-            yield f"record {number}: {problem}"
+        found = checker.problems(payload, f"{path}, record {number}")
+    else:
+        found = _no_proto(payload)
+    for problem in found:
+        yield f"record {number}: {problem}"
+
+
+def _no_proto(payload: bytes) -> list[str]:
+    try:
+        record_reader.check(payload)
+    except ValueError as error:
+        return [f"{record_reader.NO_PROTO}: {error}"]
+    return []
 
 
 def _differences(path: str, shard: Shard, known: Manifest | None) -> list[str]:

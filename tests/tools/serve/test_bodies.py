@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 
+import fault_shards
 import numpy as np
 import pytest
 from hypothesis import given
@@ -36,11 +37,29 @@ def frames(count: int, value: float) -> bytes:
         (framed(VIDEO)[:-6] + b"\0" * 6, 400, "record 0: its checksum is wrong."),
         (framed(VIDEO) * 4, 413, "4 videos; a request may have 3 (--max_videos)."),
         (frames(5, 1.0), 413, "record 0: 5 frames; a video may have 4 (--max_frames)."),
-        (frames(2, float("nan")), 400, "record 0: feature 'RGB/feature/floats', frame 0: NaN or infinite."),
-        (video_record(mean_rgb=[1.0, float("inf")]), 400, "feature 'mean_rgb', frame 0: NaN or infinite."),
+        (frames(2, float("nan")), 400, "record 0: feature 'RGB/feature/floats', frame 0: NaN, infinite"),
+        (video_record(mean_rgb=[1.0, float("inf")]), 400, "feature 'mean_rgb', frame 0: NaN, infinite"),
+        (
+            video_record(mean_rgb=[1.0, 1e38]),
+            400,
+            "feature 'mean_rgb', frame 0: NaN, infinite or beyond 1e+16.",
+        ),
+        (fault_shards.cut_before_labels(), 400, "a field of 91 bytes at byte 2 runs past the end of 75."),
     ],
     # Records differ from process to process, and xdist wants one name in all.
-    ids=["junk", "no feature", "cut", "more", "checksum", "videos", "frames", "NaN", "infinite"],
+    ids=[
+        "junk",
+        "no feature",
+        "cut",
+        "more",
+        "checksum",
+        "videos",
+        "frames",
+        "NaN",
+        "infinite",
+        "huge",
+        "before labels",
+    ],
 )
 def test_bad_records_are_refused(body: bytes, status: int, text: str) -> None:
     with pytest.raises(RefusedError) as refused:
@@ -69,7 +88,8 @@ def test_features_come_as_rows_of_float32() -> None:
         ([[[1, 2, 3]]], 400, "videos[0].rgb_and_audio[0]: 3 numbers; the model takes 2."),
         ([[[1, 2], [1]]], 400, "videos[0].rgb_and_audio[1]: 1 numbers"),
         ([[[1, 2]], [[1, float("nan")]]], 400, "videos[1].rgb_and_audio[0][1]: Input should be a finite"),
-        ([[[1, 1e39]]], 400, "too large for a float of 32 bits"),
+        ([[[1, 1e39]]], 400, "videos[0].rgb_and_audio: a number is NaN, infinite or beyond 1e+16."),
+        ([[[1, -1e38]]], 400, "videos[0].rgb_and_audio: a number is NaN, infinite or beyond 1e+16."),
         ([[[1, "2"]]], 400, "videos[0].rgb_and_audio[0][1]: Input should be a valid number"),
         ([[]], 400, "videos[0].rgb_and_audio: List should have at least 1 item"),
         ([], 400, "videos: List should have at least 1 item"),

@@ -79,8 +79,8 @@ def _check_record(payload: bytes, where: str, max_frames: int) -> None:
 
 def _check_floats(features: list[record_reader.Feature], where: str, name: str) -> None:
     for place, feature in enumerate(features):
-        if feature.kind == "float" and not np.isfinite(feature.values()).all():
-            raise RefusedError(400, f"{where}: feature {name!r}, frame {place}: NaN or infinite.")
+        if feature.kind == "float" and record_reader.unfit_values(np.array(feature.values(), np.float32)):
+            raise RefusedError(400, f"{where}: feature {name!r}, frame {place}: {record_reader.UNFIT}.")
 
 
 def features_in(
@@ -101,8 +101,8 @@ def features_in(
                 raise RefusedError(400, f"{where}[{place}]: {len(frame)} numbers; the model takes {size}.")
         with np.errstate(over="ignore"):
             features = np.array(video.rgb_and_audio, np.float32)
-        if not np.isfinite(features).all():
-            raise RefusedError(400, f"{where}: a number is too large for a float of 32 bits.")
+        if record_reader.unfit_values(features):
+            raise RefusedError(400, f"{where}: a number is {record_reader.UNFIT}.")
         found.append(features)
     return [video.id for video in videos], found
 
