@@ -57,7 +57,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 class Training:
-    """Goes on while a program reads: before its n-th reading of `goes`, saves step 12 and deletes `goes`."""
+    """Goes on while a program reads: before its n-th reading of `goes`, saves step 12 and deletes `goes`.
+
+    What the program then holds goes at once.
+    """
 
     def __init__(
         self,
@@ -82,6 +85,9 @@ class Training:
             for path in self._trained.glob("*-12.*"):
                 shutil.copy(path, self._folder)
             for path in sorted(self._folder.glob(f"*-{self._goes}.*"), reverse=True):
+                path.unlink()
+        if copies.is_held(prefix) and prefix.startswith(str(self._folder)):
+            for path in self._folder.glob("*-12.*"):
                 path.unlink()
         return self._copy_of(prefix)
 

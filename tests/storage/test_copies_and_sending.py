@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import os
 import pathlib
 import subprocess
@@ -166,3 +167,35 @@ def test_a_holder_keeps_its_lock_fresh_and_notes_that_it_is_lost(
         with pytest.raises(RunError, match="taken over by another process"):
             sending.refuse_lost_lock(f"{bucket}/run")
     sending.refuse_lost_lock(f"{bucket}/run")
+
+
+@pytest.mark.promise("C7")
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_what_is_held_stays_when_it_is_deleted(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, is_elsewhere: bool
+) -> None:
+    """By a second name; on another file system, which is stood in for here, by a copy."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    if is_elsewhere:
+        monkeypatch.setattr(os, "link", refuse)
+    prefix = str(tmp_path / "model.ckpt-3")
+    for name in (".index", ".data-00000-of-00001", "0.index"):
+        pathlib.Path(prefix + name).write_text(name)
+    with copies.hold(prefix):
+        for path in tmp_path.glob("model.ckpt*"):
+            path.unlink()
+        here = pathlib.Path(copies.copy_of(prefix))
+        assert copies.is_held(prefix)
+        found = {path.name: path.read_text() for path in here.parent.iterdir()}
+        assert found == {
+            "model.ckpt-3.index": ".index",
+            "model.ckpt-3.data-00000-of-00001": ".data-00000-of-00001",
+        }
+    assert not here.parent.exists()
+    assert copies.copy_of(prefix) == prefix
+    with pytest.raises(storage.NotFoundError, match=r"model\.ckpt-3"), copies.hold(prefix):
+        pass
+    assert not copies.is_held(prefix)

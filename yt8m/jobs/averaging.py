@@ -62,18 +62,19 @@ def _average(
 def _paths(train_dir: str, config: AverageConfig) -> list[str]:
     if config.checkpoints:
         return [chosen_checkpoint.find(train_dir, step) for step in config.checkpoints]
-    steps, wanted = checkpoints.steps_in(train_dir), config.last or _USUAL
-    if len(steps) < wanted:
-        raise UsageError(
-            f"{train_dir} has {len(steps)} checkpoints ({', '.join(map(str, steps)) or 'none'}), and "
-            f"--last={wanted} are asked for; train with --keep_checkpoints and --save_checkpoint_steps."
-        )
-    try:
-        return [chosen_checkpoint.find(train_dir, str(step)) for step in steps[:wanted]]
-    except (RunError, UsageError):
-        if checkpoints.steps_in(train_dir)[:1] == steps[:1]:
-            raise
-    return _paths(train_dir, config)  # training has saved a newer one and deleted one of these
+    while True:
+        steps, wanted = checkpoints.steps_in(train_dir), config.last or _USUAL
+        if len(steps) < wanted:
+            raise UsageError(
+                f"{train_dir} has {len(steps)} checkpoints ({', '.join(map(str, steps)) or 'none'}), and "
+                f"--last={wanted} are asked for; train with --keep_checkpoints and --save_checkpoint_steps."
+            )
+        try:
+            return [chosen_checkpoint.find(train_dir, str(step)) for step in steps[:wanted]]
+        except (RunError, UsageError):
+            if checkpoints.steps_in(train_dir)[:1] == steps[:1]:
+                raise
+        # Training has saved a newer one meanwhile, and deleted one of these.
 
 
 def _names(run: TrainConfig) -> list[str]:

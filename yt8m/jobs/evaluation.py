@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -132,19 +133,31 @@ def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> It
     """
     last = chosen_checkpoint.newest(train_dir)
     yield last
-    while not run_once or last in deleted:
-        if not run_once:
-            time.sleep(POLL_SECONDS)
+    if run_once:
+        if last in deleted:
+            yield from _in_place_of(last, train_dir)
+        return
+    while True:
+        time.sleep(POLL_SECONDS)
         # By name first: to see that a checkpoint is readable means to read all of it.
-        newest = None
         if max(checkpoints.steps_in(train_dir), default=-1) > checkpoints.step_of(last):
             newest = checkpoints.newest_readable(train_dir)
-        if newest is not None and newest != last:
-            copies.forget(last)
-            last = newest
-            yield last
-        elif run_once:
-            raise RunError(f"{last} was deleted while it was evaluated, and there is no newer checkpoint.")
+            if newest is not None and newest != last:
+                copies.forget(last)
+                last = newest
+                yield last
+
+
+def _in_place_of(deleted: str, train_dir: str) -> Iterator[str]:
+    """One newer checkpoint, which is held: a training that saves faster than we read is met once."""
+    while True:
+        newest = checkpoints.newest_readable(train_dir)
+        if newest is None or checkpoints.step_of(newest) <= checkpoints.step_of(deleted):
+            raise RunError(f"{deleted} was deleted while it was evaluated, and there is no newer checkpoint.")
+        with contextlib.suppress(storage.NotFoundError), copies.hold(newest):
+            yield newest
+            return
+        deleted = newest
 
 
 def run_one(

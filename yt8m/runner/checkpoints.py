@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -76,21 +77,22 @@ def newest_readable(model_dir: str) -> str | None:
       RunError: there are checkpoints and none can be read: to start afresh over them would lose a run.
     """
     read_state(model_dir)  # says so where it is damaged
-    damaged: list[str] = []
-    steps = steps_in(model_dir)
-    for step in steps:
-        path = path_of(model_dir, step)
-        problem = problem_of(path)
-        if not problem:
-            if damaged:
-                logging.warning("GOING ON FROM THE OLDER CHECKPOINT %s", path)
-            return path
-        if is_gone(path) and steps_in(model_dir)[:1] > steps[:1]:
-            return newest_readable(model_dir)  # training has saved a newer one and deleted this one
-        damaged.append(f"{path} ({problem})")
-        logging.error("DAMAGED CHECKPOINT: %s cannot be used: %s", path, problem)
-    _refuse_a_fresh_start(model_dir, damaged)
-    return None
+    while True:
+        steps = steps_in(model_dir)
+        damaged: list[str] = []
+        for path in (path_of(model_dir, step) for step in steps):
+            problem = problem_of(path)
+            if not problem:
+                if damaged:
+                    logging.warning("GOING ON FROM THE OLDER CHECKPOINT %s", path)
+                return path
+            if is_gone(path) and steps_in(model_dir)[:1] > steps[:1]:
+                break  # training has saved a newer one and deleted this one
+            damaged.append(f"{path} ({problem})")
+            logging.error("DAMAGED CHECKPOINT: %s cannot be used: %s", path, problem)
+        else:
+            _refuse_a_fresh_start(model_dir, damaged)
+            return None
 
 
 def read_state(model_dir: str) -> Any:
@@ -138,14 +140,16 @@ def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
 
 
 def is_gone(checkpoint: str) -> bool:
-    """Whether the checkpoint was deleted; its index goes first."""
-    return not storage.exists(f"{checkpoint}.index")
+    """Whether the checkpoint was deleted, and no copy of it is held here; its index goes first."""
+    return not copies.is_held(checkpoint) and not storage.exists(f"{checkpoint}.index")
 
 
 def with_newer(
     found: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]
 ) -> R:
     """`use(found)`; if training deletes a checkpoint of it meanwhile and there is a newer one, `use(find())`.
+
+    What replaces a checkpoint is held: a training that saves faster than `use` reads is met once.
 
     Args:
       found: what `find` has given.
@@ -156,23 +160,37 @@ def with_newer(
     Raises:
       whatever `use` raises while its checkpoints are there, or there is no newer one; as `find`.
     """
+    try:
+        return use(found)
+    except (tf.errors.OpError, RunError, UsageError, ValueError, RuntimeError, OSError):
+        before = paths(found)
+        gone = [is_gone(path) for path in before]
+        if not any(gone):
+            raise
+        newer = find()
+        after = paths(newer)
+        if len(after) < len(before) or not all(
+            step_of(new) > step_of(old)
+            for new, old, was_deleted in zip(after, before, gone, strict=True)
+            if was_deleted
+        ):
+            raise
+    place = gone.index(True)
+    logging.warning("%s was deleted while it was read: taking %s", before[place], after[place])
+    return _held(newer, find, paths, use)
+
+
+def _held(found: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]) -> R:
     while True:
-        try:
-            return use(found)
-        except (tf.errors.OpError, RunError, UsageError, ValueError, RuntimeError, OSError):
-            gone = [is_gone(path) for path in paths(found)]
-            if not any(gone):
-                raise
-            before, found = paths(found), find()
-            after = paths(found)
-            if len(after) < len(before) or not all(
-                step_of(new) > step_of(old)
-                for new, old, was_deleted in zip(after, before, gone, strict=True)
-                if was_deleted
-            ):
-                raise
-        place = gone.index(True)
-        logging.warning("%s was deleted while it was read: taking %s", before[place], after[place])
+        with contextlib.ExitStack() as holding:
+            try:
+                for path in paths(found):
+                    holding.enter_context(copies.hold(path))
+            except storage.NotFoundError:
+                pass  # deleted again before it was held
+            else:
+                return use(found)
+        found = find()
 
 
 def problem_of(checkpoint: str) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from yt8m.errors import RunError
 from yt8m.storage import is_remote, join
 from yt8m.storage.failures import NotFoundError
+from yt8m.storage.local import named
 from yt8m.storage.workspace import folder_for
 
 _AT_ONCE = 4
+_held: dict[str, str] = {}
 
 
 def copy_of(prefix: str) -> str:
@@ -24,6 +28,8 @@ def copy_of(prefix: str) -> str:
       NotFoundError: there are no such files, or they are deleted just now.
       RunError: they cannot be fetched.
     """
+    if prefix in _held:
+        return _held[prefix]
     if not is_remote(prefix):
         return prefix
     folder, _, name = prefix.rpartition("/")
@@ -31,6 +37,59 @@ def copy_of(prefix: str) -> str:
     if not there:
         raise NotFoundError(f"cannot read {prefix}: there are no files {name}.* in {folder}")
     return os.path.join(_newest(prefix, folder, there), name)
+
+
+@contextlib.contextmanager
+def hold(prefix: str) -> Iterator[None]:
+    """Within it `copy_of(prefix)` is whole whatever becomes of `prefix.*`: its files get a second name here.
+
+    Where they lie on another file system they are copied.
+
+    Raises:
+      NotFoundError: there are no such files, or they are deleted just now.
+      RunError: there is no room for them.
+    """
+    if is_remote(prefix):
+        _held[prefix] = copy_of(prefix)
+    else:
+        _held[prefix] = _second_names(prefix)
+    try:
+        yield
+    finally:
+        here = _held.pop(prefix)
+        if not is_remote(prefix):
+            shutil.rmtree(os.path.dirname(here), ignore_errors=True)
+
+
+def is_held(prefix: str) -> bool:
+    """Whether this is within `hold(prefix)`."""
+    return prefix in _held
+
+
+def _second_names(prefix: str) -> str:
+    """The prefix of the second names; the index, which is deleted first, gets its own last."""
+    folder, name = os.path.split(prefix)
+    here = folder_for("held", os.path.abspath(prefix))
+    shutil.rmtree(here, ignore_errors=True)
+    try:
+        with named("keep a copy of", prefix):
+            os.makedirs(here)
+            files = [one for one in os.listdir(folder or ".") if one.startswith(f"{name}.")]
+            for one in sorted({*files, f"{name}.index"}, key=lambda one: one.endswith(".index")):
+                _link(os.path.join(folder, one), os.path.join(here, one))
+    except RunError:
+        shutil.rmtree(here, ignore_errors=True)
+        raise
+    return os.path.join(here, name)
+
+
+def _link(path: str, new: str) -> None:
+    try:
+        os.link(path, new)
+    except FileNotFoundError:
+        raise
+    except OSError:  # another file system, or one that knows no second names
+        shutil.copyfile(path, new)
 
 
 def folder_copy(folder: str) -> str:
