@@ -32,6 +32,7 @@ def parsers() -> Iterator[dict[str, RecordCheck]]:
 
 
 @pytest.mark.promise("I4")
+@pytest.mark.promise("I5")
 @pytest.mark.parametrize(
     ("level", "bad", "words"),
     [

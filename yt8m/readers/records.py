@@ -43,9 +43,8 @@ def whole(serialized: tf.Tensor) -> tf.Tensor:
         )
         return tf.reduce_all(found.sizes >= 0)  # the op itself complains; unused, it would be optimised away
 
-    is_whole = tf.cond(
-        tf.size(serialized) > 0, walked, lambda: tf.constant(True)
-    )  # it refuses no record at all
+    # The op refuses an empty batch, which has no record to complain of.
+    is_whole = tf.cond(tf.size(serialized) > 0, walked, lambda: tf.constant(True))
     return require(tf.reshape(is_whole, [1]), lambda _: say("a record of the batch is damaged"))
 
 
