@@ -184,7 +184,7 @@ class _BySize:
     def choose(self, op: Any) -> str:
         """The device of `op`: its own where it has one, a server's for a variable, else none."""
         node = op.node_def if hasattr(op, "node_def") else op  # an Operation, or a NodeDef
-        if op.device or not is_variable_op(node.op):
+        if op.device or not _is_variable_op(node.op):
             return str(op.device)
         task = self._bytes.index(min(self._bytes))
         self._bytes[task] += _size(node)
@@ -199,7 +199,7 @@ def _size(node: Any) -> int:
     return max(1, elements) * int(tf.as_dtype(node.attr["dtype"].type).size)
 
 
-def is_variable_op(kind: str) -> bool:
+def _is_variable_op(kind: str) -> bool:
     """Whether ops of this type hold a variable, of either generation."""
     return kind == "VarHandleOp" or kind.startswith("Variable")
 
