@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 
 import pytest
-from golden_data import golden
+from golden_data import SHARED, golden
 from jobs.small_run import run, train_words
 
 from yt8m import average_checkpoints, ensemble, export, inference, train
@@ -20,7 +20,7 @@ from yt8m.jobs import eval_report, evaluation
 from yt8m.runner import checkpoints
 from yt8m.storage import copies
 
-DATA = golden("checkpoint_logistic/test.tfrecord")
+DATA = SHARED / "golden" / "checkpoint_logistic" / "test.tfrecord"
 
 
 @pytest.mark.promise("C7")
