@@ -63,10 +63,6 @@ def _element(product: Product, dtype: tf.DType) -> tf.Tensor:
 def _held(shape: list[int], dtype: tf.DType) -> tf.Tensor:
     """A matrix that is there already; products of one shape share theirs."""
     variable = tf.get_variable(
-        f"held_{'x'.join(map(str, shape))}",
-        shape,
-        dtype,
-        initializer=tf.random_normal_initializer(),
-        use_resource=True,
+        f"held_{'x'.join(map(str, shape))}", shape, dtype, initializer=tf.random_normal_initializer(), use_resource=True
     )
     return tf.identity(variable.read_value())

@@ -47,11 +47,7 @@ def main() -> int:
             data = runs.frame_data(batch) if model in _FRAMES else runs.video_data(batch)
             rate = runs.train(data, model, arguments.repeat, steps=40, precision=precision, xla=arguments.xla)
             median = rate.summary()["rate"]["median"]
-            print(
-                line(
-                    f"{model}, {precision}", median, operations(needed(batch)) / batch, peak(name, precision)
-                )
-            )
+            print(line(f"{model}, {precision}", median, operations(needed(batch)) / batch, peak(name, precision)))
     return 0
 
 
@@ -84,9 +80,7 @@ def line(row: str, rate: float, each: float, limit: float | None) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("--models", default=",".join(_MODELS), help="commas between")
-    parser.add_argument(
-        "--precisions", default="float32,bfloat16", help="commas between; float16 is the third"
-    )
+    parser.add_argument("--precisions", default="float32,bfloat16", help="commas between; float16 is the third")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions of each row")
     parser.add_argument("--xla", action="store_true", help="compile the steps")
     return parser.parse_args()

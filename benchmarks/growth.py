@@ -21,8 +21,8 @@ import numpy as np
 from benchmarks import many, runs
 from benchmarks.measure import Clock, Measured
 from yt8m import runner
-from yt8m.config import ModelConfig
-from yt8m.jobs import workload
+from yt8m.commands import workload
+from yt8m.config.programs import ModelConfig
 
 _WATCH = "benchmarks.stopwatch:Stopwatch"
 _STEPS, _BLOCKS = 10, 2
@@ -70,9 +70,7 @@ def _training(config: Any, model: str, towers: int = 1) -> float:
     watch = {"into": measured, "steps": _STEPS, "repeats": _BLOCKS, "floor": None}
     parts = workload.create(config, ModelConfig(model), "train")
     with tempfile.TemporaryDirectory() as folder:
-        settings = runner.RunnerConfig(
-            "train", folder, gpu_count=towers, batch_size_per_gpu=config.batch_size
-        )
+        settings = runner.RunnerConfig("train", folder, gpu_count=towers, batch_size_per_gpu=config.batch_size)
         callbacks = runner.CallbackConfig((_WATCH,), {_WATCH: watch})
         runs.finish(runner.build(settings, parts.inputter, parts.modeler, callbacks))
     return min(sample.cpu for sample in measured.samples) / measured.count

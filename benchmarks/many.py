@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.measure import Measured, repeat
 from yt8m.eval_util import EvaluationMetrics
-from yt8m.eval_util.columns import Columns
+from yt8m.eval_util.top_k import Columns
 
 VIDEOS, BATCH, CLASSES, KEPT = 1_100_000, 1024, 3862, 20
 _DIFFERENT = 64  # batches that are drawn; then they come again with other scores

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.measure import Measured, repeat
 from yt8m.eval_util import EvaluationMetrics
-from yt8m.eval_util.columns import take_columns
+from yt8m.eval_util.top_k import take_columns
 
 EXAMPLES, CLASSES, BATCH = 20_000, 3862, 1024
 LABELS_AN_EXAMPLE = 3

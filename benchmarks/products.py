@@ -24,9 +24,7 @@ class Product(NamedTuple):
     in_turn: int = 1
 
 
-def dense(
-    rows: int, inputs: int, outputs: int, *, training: bool = True, to_input: bool = True
-) -> list[Product]:
+def dense(rows: int, inputs: int, outputs: int, *, training: bool = True, to_input: bool = True) -> list[Product]:
     """One layer: forward, and in training the gradient of its weights and, if asked, of its input."""
     products = [Product(rows, inputs, outputs)]
     if training:
@@ -75,9 +73,7 @@ def net_vlad(batch: int) -> list[Product]:
     return [*products, *dense(batch, described, 1024), *dense(batch, 1024, 1024), *mixture(batch, 1024)]
 
 
-def transformer(
-    batch: int, layers: int = 2, size: int = 512, wide: int = 2048, heads: int = 8
-) -> list[Product]:
+def transformer(batch: int, layers: int = 2, size: int = 512, wide: int = 2048, heads: int = 8) -> list[Product]:
     """Self-attention among 300 frames, mixture on the mean frame."""
     rows, head = batch * FRAMES, size // heads
     products = dense(rows, FEATURES, size, to_input=False)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from benchmarks import runs
 from yt8m import graph
-from yt8m.config import DataConfig
+from yt8m.config.programs import DataConfig
 from yt8m.graph.inputs import create_input, next_batches
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue
@@ -26,9 +26,7 @@ def main() -> None:
     """Prints a line for each level."""
     for level, config in (("videos", runs.video_data()), ("frames", runs.frame_data())):
         size, save, restore = measure(config)
-        print(
-            f"{level}: {size / 1e6:.1f} MB a checkpoint, saved in {save:.2f} s, taken up in {restore:.2f} s"
-        )
+        print(f"{level}: {size / 1e6:.1f} MB a checkpoint, saved in {save:.2f} s, taken up in {restore:.2f} s")
 
 
 def measure(config: DataConfig) -> tuple[int, float, float]:

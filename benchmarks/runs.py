@@ -12,8 +12,8 @@ from absl import logging
 from benchmarks import data
 from benchmarks.measure import Measured, Sample
 from yt8m import runner
-from yt8m.config import DataConfig, ModelConfig, OptimizerConfig
-from yt8m.jobs import workload
+from yt8m.commands import workload
+from yt8m.config.programs import DataConfig, ModelConfig, OptimizerConfig
 from yt8m.readers import BatchQueue
 
 Floor = Callable[[], Sample] | None
@@ -105,9 +105,7 @@ def _parts(mode: str, config: DataConfig, model: str) -> Any:
     if mode == "train":
         return parts
     return parts._replace(
-        inputter=BatchQueue(
-            parts.reader, config.data_pattern, config.batch_size, num_epochs=None, num_readers=1
-        )
+        inputter=BatchQueue(parts.reader, config.data_pattern, config.batch_size, num_epochs=None, num_readers=1)
     )
 
 

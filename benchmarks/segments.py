@@ -17,13 +17,14 @@ import numpy as np
 
 from benchmarks import runs
 from benchmarks.measure import Measured, repeat
-from yt8m import readers, runner, vocabulary
-from yt8m.config import InferenceConfig, ModelConfig
-from yt8m.jobs import segment_inference, workload
-from yt8m.jobs.segment_ranking import SegmentRanking
-from yt8m.tools.ground_truth import Ratings
-from yt8m.tools.segment_eval import evaluate
-from yt8m.tools.segment_lists import read
+from yt8m import readers, runner
+from yt8m.commands import segment_inference, workload
+from yt8m.commands.ground_truth import Ratings
+from yt8m.commands.segment_eval import evaluate
+from yt8m.commands.segment_ranking import SegmentRanking
+from yt8m.config.programs import InferenceConfig, ModelConfig
+from yt8m.records import vocabulary
+from yt8m.records.prediction_files import read_segments
 
 CLASSES, SEGMENTS, BATCH = 1000, 60, 64  # of a video of five minutes; videos of a batch
 FULL = 1_100_000
@@ -92,16 +93,14 @@ def ratings(videos: int) -> Ratings:
     """237 ratings a class, as the published segments have."""
     draw = np.random.default_rng(1)
     classes = np.repeat(vocabulary.segment_classes(), 237)
-    numbers = zip(
-        draw.integers(0, videos, len(classes)), draw.integers(0, SEGMENTS, len(classes)), strict=True
-    )
+    numbers = zip(draw.integers(0, videos, len(classes)), draw.integers(0, SEGMENTS, len(classes)), strict=True)
     names = [b"%s:%d" % (_id(int(video)), 5 * place) for video, place in numbers]
     return Ratings(names, classes, (draw.random(len(classes)) < 0.5).astype(float))
 
 
 def judge(path: str, judged: Ratings) -> float:
     """MAP@100,000 of a submission."""
-    return evaluate(read(path, set(judged.classes.tolist())), judged, 100_000).map
+    return evaluate(read_segments(path, set(judged.classes.tolist())), judged, 100_000).map
 
 
 def main() -> None:

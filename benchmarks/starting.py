@@ -66,11 +66,7 @@ def _process(words: Sequence[str], told: dict[str, str] | None = None) -> Sample
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     before, start = cpu_seconds(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(
-        [sys.executable, *words],
-        env={**environment, **(told or {})},
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, *words], env={**environment, **(told or {})}, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise SystemExit(done.stderr)

@@ -20,9 +20,7 @@ def main() -> int:
     arguments = _arguments()
     chosen = [name for name in files.names() if fnmatch.fnmatch(name, arguments.models)]
     if not chosen:
-        print(
-            f"no recipe matches {arguments.models!r}; there are: {', '.join(files.names())}", file=sys.stderr
-        )
+        print(f"no recipe matches {arguments.models!r}; there are: {', '.join(files.names())}", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as folder:
         rows = _run_all(chosen, pathlib.Path(folder))
@@ -39,9 +37,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m recipes", description=__doc__)
     parser.add_argument("--models", default="*", help="names of models, with * as in a shell")
-    parser.add_argument(
-        "--write", action="store_true", help="state the figures in recipes and docs/models.md"
-    )
+    parser.add_argument("--write", action="store_true", help="state the figures in recipes and docs/models.md")
     return parser.parse_args()
 
 

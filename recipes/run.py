@@ -13,9 +13,9 @@ from recipes import files
 from recipes.figures import Row
 from yt8m import eval as evaluation
 from yt8m import train
+from yt8m.commands.sample_data.command import config
+from yt8m.commands.sample_data.output import generate_once
 from yt8m.lazy import tf
-from yt8m.tools.sample_data.command import config
-from yt8m.tools.sample_data.output import generate_once
 
 LEVELS = ("video", "frame")
 

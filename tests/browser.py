@@ -56,9 +56,7 @@ def executable() -> str:
     """The browser; skips the test where there is none."""
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     if found is None:
-        pytest.skip(
-            f"no browser is installed here (looked for {', '.join(_NAMES)}); Debian: apt-get install chromium"
-        )
+        pytest.skip(f"no browser is installed here (looked for {', '.join(_NAMES)}); Debian: apt-get install chromium")
     return found
 
 
@@ -71,9 +69,7 @@ def look(folder: pathlib.Path, names: Sequence[str], home: pathlib.Path) -> Seen
     )
     (folder / "around.html").write_text(_AROUND % (frames, PHONE))
     asked: list[str] = []
-    with http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(_Handler, asked, str(folder))
-    ) as server:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Handler, asked, str(folder))) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

@@ -28,9 +28,7 @@ def train(target):
     options = tf.RunOptions(output_partition_graphs=True)
     with tf.Session(target, config=config.session_config()) as session:
         session.run(tf.global_variables_initializer())
-        losses = [
-            float(session.run(deployed.train_op, options=options, run_metadata=metadata)) for _ in range(5)
-        ]
+        losses = [float(session.run(deployed.train_op, options=options, run_metadata=metadata)) for _ in range(5)]
         step = int(session.run(tf.train.get_global_step()))
     nodes = {node.name: node.device for graph in metadata.partition_graphs for node in graph.node}
     print(json.dumps({"losses": losses, "step": step, "devices": nodes}), flush=True)
@@ -39,10 +37,7 @@ def train(target):
 def main(job, ps, worker):
     device_count = {"CPU": 2} if job == "worker" else {"CPU": 1}
     server = tf.train.Server(
-        {"ps": [ps], "worker": [worker]},
-        job_name=job,
-        task_index=0,
-        config=tf.ConfigProto(device_count=device_count),
+        {"ps": [ps], "worker": [worker]}, job_name=job, task_index=0, config=tf.ConfigProto(device_count=device_count)
     )
     if job == "ps":
         server.join()

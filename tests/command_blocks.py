@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from yt8m import cli, flags
-from yt8m.flags import checks
-from yt8m.tools.cloud_job import command as cloud_job
-from yt8m.tools.sample_data import command as sample_data
+from yt8m import cli
+from yt8m.commands import cloud_job
+from yt8m.commands.sample_data import command as sample_data
+from yt8m.config import flags
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [
@@ -172,7 +172,7 @@ def _parse(words: list[str], main: Callable[[list[str]], int] = cli.main) -> Non
             patch.setattr(flags, name, _then_stop(getattr(flags, name)))
         patch.setattr(sample_data, "config", _then_stop(sample_data.config))
         patch.setattr(cloud_job, "_show", _then_stop(lambda *_: 0))
-        patch.setattr(checks, "check_files", lambda *_: None)
+        patch.setattr(flags, "check_files", lambda *_: None)
         patch.setenv("YT8M_DEBUG", "1")
         patch.chdir(ROOT)
         try:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from yt8m.eval_util import EvaluationMetrics
-from yt8m.eval_util.video_sample import VideoSample
-from yt8m.eval_util.videos import Videos
+from yt8m.eval_util.videos import Videos, VideoSample
 
 
 def drawn(seed: int, videos: int, classes: int, coarse: bool = False) -> tuple[np.ndarray, np.ndarray]:

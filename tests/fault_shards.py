@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from yt8m import records
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, Reader, YT8MAggregatedFeatureReader, YT8MFrameFeatureReader
+from yt8m.records import shards
 
 CLASSES, SIZES = 10, (3, 2)
 LEVELS = ("video", "frame", "segment")
@@ -27,9 +27,9 @@ def reader(level: str, **more: Any) -> Reader:
 def video(name: bytes = b"abcd", labels: Sequence[int] = (1, 9), **features: Any) -> bytes:
     """An Example; a feature of None is left out."""
     values: dict[str, Any] = {"mean_rgb": [0.5, -1.0, 2.0], "mean_audio": [1.0, 0.0], **features}
-    floats = {key: records.float_feature(value) for key, value in values.items() if value is not None}
-    context = {"id": records.bytes_feature(name), "labels": records.int64_feature(labels)}
-    return records.example({**context, **floats})
+    floats = {key: shards.float_feature(value) for key, value in values.items() if value is not None}
+    context = {"id": shards.bytes_feature(name), "labels": shards.int64_feature(labels)}
+    return shards.example({**context, **floats})
 
 
 def frames(
@@ -41,27 +41,24 @@ def frames(
     labels: Sequence[int] = (1, 9),
 ) -> bytes:
     """A SequenceExample with so many frames; a feature of None is left out."""
-    context = {"id": records.bytes_feature(name), "labels": records.int64_feature(labels)}
+    context = {"id": shards.bytes_feature(name), "labels": shards.int64_feature(labels)}
     if rated:
-        context["segment_start_times"] = records.int64_feature([0, 1])
-        context["segment_labels"] = records.int64_feature([2, 3])
-        context["segment_scores"] = records.float_feature([0.0, 1.0])
+        context["segment_start_times"] = shards.int64_feature([0, 1])
+        context["segment_labels"] = shards.int64_feature([2, 3])
+        context["segment_scores"] = shards.float_feature([0.0, 1.0])
     lists = {}
     for key, count, size in (("rgb", rgb, sizes[0]), ("audio", audio, sizes[1])):
         if count is not None:
-            lists[key] = records.frame_features(np.full([count, size], 200, np.uint8))
-    return records.sequence_example(context, lists)
+            lists[key] = shards.frame_features(np.full([count, size], 200, np.uint8))
+    return shards.sequence_example(context, lists)
 
 
 def cut_before_labels(name: bytes = b"cut") -> bytes:
     """A video whose last entry, its labels, is cut away; everything before that is whole."""
-    labels = {"labels": records.int64_feature([1, 9])}
-    floats = {
-        "mean_rgb": records.float_feature([0.5, -1.0, 2.0]),
-        "mean_audio": records.float_feature([1.0, 0.0]),
-    }
-    features = {"id": records.bytes_feature(name), **floats}
-    whole, without = records.example({**features, **labels}), records.example(features)
+    labels = {"labels": shards.int64_feature([1, 9])}
+    floats = {"mean_rgb": shards.float_feature([0.5, -1.0, 2.0]), "mean_audio": shards.float_feature([1.0, 0.0])}
+    features = {"id": shards.bytes_feature(name), **floats}
+    whole, without = shards.example({**features, **labels}), shards.example(features)
     return whole[: len(without)]
 
 
@@ -72,7 +69,7 @@ def record(level: str, name: bytes) -> bytes:
 
 def shard(payloads: Sequence[bytes]) -> bytes:
     """The bytes of a shard."""
-    return b"".join(map(records.framed, payloads))
+    return b"".join(map(shards.framed, payloads))
 
 
 def sound(level: str, count: int = 6, prefix: str = "v") -> list[bytes]:

@@ -15,7 +15,7 @@ import fault_shards
 import mutations
 from fault_shards import LEVELS
 
-from yt8m.tools.deep_check import DeepCheck
+from yt8m.commands.verify import DeepCheck
 
 _PARSED, _READ, _BORNE = 12, 40, 100  # one change in so many goes through the graph too
 

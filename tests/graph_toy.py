@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from yt8m import deploy, graph
-from yt8m.config import OptimizerConfig
+from yt8m.config.programs import OptimizerConfig
 from yt8m.graph import Modeler, Reduction, Report
 from yt8m.lazy import tf
 from yt8m.types import ModelOutput
@@ -36,7 +36,7 @@ class Linear(Modeler):
         self.normalise, self.by_hand, self.noise = normalise, by_hand, noise
 
     def build(self, batch: Any, is_training: bool) -> ModelOutput:
-        from yt8m import random_keys
+        from yt8m.numerics import random_keys
 
         inputs, labels = batch
         updates: list[Any] = []

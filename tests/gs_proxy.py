@@ -122,9 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
         wanted = re.search(r"[?&]ifGenerationMatch=(\d+)", path)
         if wanted and self.command != "PUT" and int(wanted[1]) != self._generation(path, body):
             return 412, {}, _error(412)
-        status, headers, content = _ask(
-            self.server.emulator, self.command, self.path, body, dict(self.headers)
-        )
+        status, headers, content = _ask(self.server.emulator, self.command, self.path, body, dict(self.headers))
         if b'"mediaLink"' in content:  # which names the addresses of objects
             content = content.replace(
                 self.server.emulator.encode(), self.server.proxy.address.removeprefix("http://").encode()
@@ -139,9 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
         assert bucket, path
         which = name[1] if name else told[1].decode()
         quoted = urllib.parse.quote(which, safe="")
-        status, _, content = _ask(
-            self.server.emulator, "GET", f"/storage/v1/b/{bucket[1]}/o/{quoted}", b"", {}
-        )
+        status, _, content = _ask(self.server.emulator, "GET", f"/storage/v1/b/{bucket[1]}/o/{quoted}", b"", {})
         return int(json.loads(content)["generation"]) if status == 200 else 0
 
     def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
@@ -149,8 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             if name.lower() in _KEPT and name.lower() != "content-length":
                 self.send_header(
-                    name,
-                    value.replace(self.server.emulator, self.server.proxy.address.removeprefix("http://")),
+                    name, value.replace(self.server.emulator, self.server.proxy.address.removeprefix("http://"))
                 )
         self.send_header("Content-Length", str(len(content)))
         with contextlib.suppress(OSError):  # the client has gone
@@ -165,14 +160,10 @@ def _error(status: int) -> bytes:
     return json.dumps({"error": {"code": status, "message": f"injected {status}"}}).encode()
 
 
-def _ask(
-    host: str, method: str, path: str, body: bytes, headers: dict[str, str]
-) -> tuple[int, dict[str, str], bytes]:
+def _ask(host: str, method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
     connection = http.client.HTTPConnection(host, timeout=60)
     try:
-        sent = {
-            k: v for k, v in headers.items() if k.lower() not in ("host", "connection", "accept-encoding")
-        }
+        sent = {k: v for k, v in headers.items() if k.lower() not in ("host", "connection", "accept-encoding")}
         connection.request(method, path, body or None, sent)
         answer = connection.getresponse()
         return answer.status, dict(answer.getheaders()), answer.read()

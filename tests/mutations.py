@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import fault_shards
 
-from yt8m import record_reader, shard_walk
+from yt8m.commands.verify import DeepCheck
 from yt8m.lazy import tf
-from yt8m.readers import record_check
-from yt8m.record_reader import DamagedError
-from yt8m.tools.deep_check import DeepCheck
+from yt8m.readers import damage
+from yt8m.records import manifest, shards
+from yt8m.records.shards import DamagedError
 
 KINDS = ("flip", "cut", "insert", "swap", "delete")
 COUNT = 6  # records of a shard
@@ -48,7 +48,7 @@ def read(path: pathlib.Path) -> tuple[list[bytes], DamagedError | None]:
     """The records of a shard by the reader without TensorFlow, and what ended them."""
     found: list[bytes] = []
     try:
-        for payload in record_reader.read_shard(str(path)):
+        for payload in shards.read_shard(str(path)):
             found.append(payload)
     except DamagedError as error:
         return found, error
@@ -64,7 +64,7 @@ def check_shard(path: pathlib.Path, changed: bytes, sound: list[bytes]) -> str:
     path.write_bytes(changed)
     found, error = read(path)
     try:
-        counted: int | None = shard_walk.count_records(str(path))
+        counted: int | None = manifest.count_records(str(path))
     except DamagedError:
         counted = None
     if changed == fault_shards.shard(sound):
@@ -88,7 +88,7 @@ def check_record(payload: bytes, checker: DeepCheck) -> str:
     """Decodes a changed record without TensorFlow: a proto, or ValueError; the deep check raises nothing."""
     checker.problems(payload, "here")
     try:
-        record = record_reader.parse(payload)
+        record = shards.parse(payload)
         record.id()
         for feature in itertools.chain(record.context.values(), *record.lists.values()):
             feature.values()
@@ -129,7 +129,7 @@ class GraphReader:
 def check_graph(reader: GraphReader, path: pathlib.Path, per_record: int) -> str:
     """Reads the shard at `path` through the graph as programs do: walked first, then read."""
     try:
-        shard_walk.count_records(str(path))
+        manifest.count_records(str(path))
     except DamagedError:
         return "refused"
     found, error = read(path)
@@ -141,6 +141,6 @@ def check_graph(reader: GraphReader, path: pathlib.Path, per_record: int) -> str
     return "read" if raised is None else "named by the parser"
 
 
-def parser(level: str) -> record_check.RecordCheck:
+def parser(level: str) -> damage.RecordCheck:
     """The graph's parser for single records; raises nothing, whatever they hold."""
-    return record_check.RecordCheck(fault_shards.reader(level))
+    return damage.RecordCheck(fault_shards.reader(level))

@@ -8,9 +8,9 @@ import pathlib
 import numpy as np
 from evaluated_videos import by_metrics, drawn, kept_videos
 
-from yt8m import vocabulary
-from yt8m.tools.report import kept
-from yt8m.vocabulary import Vocabulary
+from yt8m.commands.report import eval_samples
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
 
 HOSTILE = "\"><script>alert(1)</script><img src=x onerror='alert(2)'>&amp; $x^{$ _"
 VIDEOS, CLASSES = 80, 12
@@ -41,15 +41,13 @@ def make_run(
         **{name: found[name] for name in ("hit_at_one", "perr", "gap")},
         "map": found["map"] if labelled else None,
         "loss": None,
-        "classes": [
-            {"class": number, "average_precision": ap, "positives": count} for number, ap, count in rows
-        ],
+        "classes": [{"class": number, "average_precision": ap, "positives": count} for number, ap, count in rows],
         "versions": {"yt8m": "0"},
     }
-    kept.write(str(folder), kept.Kept(figures, kept_videos(scores, labels, CLASSES), num_classes, seen))
-    lines = [
-        {"step": step, "loss": 900 / step + seed, "GAP": step / 100, HOSTILE: 1} for step in range(1, 91)
-    ]
+    eval_samples.write(
+        str(folder), eval_samples.EvalSamples(figures, kept_videos(scores, labels, CLASSES), num_classes, seen)
+    )
+    lines = [{"step": step, "loss": 900 / step + seed, "GAP": step / 100, HOSTILE: 1} for step in range(1, 91)]
     text = "\n".join(map(json.dumps, [*lines, {"step": 5, "loss": 7.0}, {"step": 6, "loss": None}]))
     (folder / "metrics.jsonl").write_text(f'{text}\n{{"step": 91, "lo')
 

@@ -7,9 +7,9 @@ import pathlib
 import numpy as np
 from reader_records import frame_record, video_record
 
-from yt8m.config import DataConfig, ModelConfig
-from yt8m.graph.export import export_saved_model
-from yt8m.jobs import workload
+from yt8m.commands import workload
+from yt8m.config.programs import DataConfig, ModelConfig
+from yt8m.export.saved_model import export_saved_model
 from yt8m.lazy import tf
 
 SIZES, CLASSES = (6, 2), 30
@@ -47,9 +47,7 @@ def export(folder: pathlib.Path, model: str, num_classes: int = CLASSES) -> str:
     """Writes the SavedModel of a model of videos or, by its name, of frames; returns its folder."""
     has_frames = model.startswith("Frame")
     names = ("rgb", "audio") if has_frames else ("mean_rgb", "mean_audio")
-    data = DataConfig(
-        feature_names=names, feature_sizes=SIZES, frame_features=has_frames, num_classes=num_classes
-    )
+    data = DataConfig(feature_names=names, feature_sizes=SIZES, frame_features=has_frames, num_classes=num_classes)
     parts = workload.create(data, ModelConfig(model), "infer")
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)

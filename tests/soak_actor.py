@@ -27,9 +27,7 @@ class Actor:
       variables: of its environment, beside ours.
     """
 
-    def __init__(
-        self, name: str, words: Sequence[str], draw: random.Random | None, variables: dict[str, str]
-    ) -> None:
+    def __init__(self, name: str, words: Sequence[str], draw: random.Random | None, variables: dict[str, str]) -> None:
         self.name, self._words, self._draw = name, list(words), draw
         self._variables, self.memory = variables, [[]]
         self.kills = self.ends = 0

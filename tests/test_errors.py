@@ -6,9 +6,7 @@ import pytest
 
 from yt8m.errors import first_line
 
-_WITHIN = (
-    "Error in user-defined function passed to MapDataset:7 transformation with iterator: Iterator::Root: "
-)
+_WITHIN = "Error in user-defined function passed to MapDataset:7 transformation with iterator: Iterator::Root: "
 
 
 @pytest.mark.parametrize(

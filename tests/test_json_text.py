@@ -7,13 +7,14 @@ import pathlib
 
 import pytest
 
-from yt8m import json_text, manifest
+from yt8m.commands import saved_run
+from yt8m.commands.download import transfer
+from yt8m.commands.report import loading
 from yt8m.errors import RunError
-from yt8m.jobs import best, model_card
-from yt8m.runner.cluster import note
-from yt8m.storage import failures
-from yt8m.tools.download import plan
-from yt8m.tools.report import curves
+from yt8m.export import model_card
+from yt8m.records import manifest
+from yt8m.runner.cluster import exchange
+from yt8m.storage import base, json_text
 
 DEEP = "[" * 100_000 + "]" * 100_000
 
@@ -50,10 +51,10 @@ def test_every_file_that_others_may_have_written(tmp_path: pathlib.Path) -> None
     with pytest.raises(RunError, match=r"manifest\.json is no .* nested deeper"):
         manifest.read(str(tmp_path / "manifest.json"))
     with pytest.raises(RunError, match="is no download plan"):
-        plan.parse(DEEP.encode(), "http://plan")
-    assert note.read(str(tmp_path)) is None
-    assert curves.read(str(tmp_path)) == {}
+        transfer.parse_plan(DEEP.encode(), "http://plan")
+    assert exchange.read_run_marker(str(tmp_path)) is None
+    assert loading.read_curves(str(tmp_path)) == {}
     assert model_card.report_of(str(tmp_path), 0) == {}
-    assert failures.parse_holder(DEEP.encode()) == {}
+    assert base.parse_holder(DEEP.encode()) == {}
     (tmp_path / "model.ckpt-3.index").touch()
-    assert best.keep_best(str(tmp_path), str(tmp_path / "model.ckpt-3"), 3, 0.5)
+    assert saved_run.keep_best(str(tmp_path), str(tmp_path / "model.ckpt-3"), 3, 0.5)

@@ -74,7 +74,5 @@ def test_what_an_import_makes_is_not_looked_through_again_and_the_collector_goes
 def test_tensorflow_itself_does_without_keras_until_it_is_asked_for() -> None:
     root = pathlib.Path(__file__).parents[1]
     environment = {**os.environ, "PYTHONPATH": str(root)}
-    done = subprocess.run(
-        [sys.executable, "-c", _BOTH], env=environment, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", _BOTH], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

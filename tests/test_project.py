@@ -52,11 +52,7 @@ def test_functions_stay_under_50_lines():
 def at_import(node):
     """The nodes that run when a module is imported: all but the bodies of functions."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        children = [
-            *getattr(node, "decorator_list", []),
-            *node.args.defaults,
-            *filter(None, node.args.kw_defaults),
-        ]
+        children = [*getattr(node, "decorator_list", []), *node.args.defaults, *filter(None, node.args.kw_defaults)]
     else:
         children = ast.iter_child_nodes(node)
     return [node, *(found for child in children for found in at_import(child))]
@@ -90,11 +86,9 @@ def test_public_names_have_docstrings():
 
 
 def test_absl_flags_are_read_in_one_package():
-    readers = re.compile(
-        r"^\s*(from absl import .*\bflags\b|from absl\.flags|import absl\.flags)", re.MULTILINE
-    )
+    readers = re.compile(r"^\s*(from absl import .*\bflags\b|from absl\.flags|import absl\.flags)", re.MULTILINE)
     found = {path.parent for path in python_files() if readers.search(path.read_text())}
-    assert found == {ROOT / "yt8m" / "flags"}
+    assert found == {ROOT / "yt8m" / "config"}
 
 
 def test_no_file_names_this_machine_or_its_package_index():
@@ -135,7 +129,7 @@ def test_a_wheel_works_away_from_the_checkout(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(site), "PYTHONSAFEPATH": "1"}
     told = run(
         *(sys.executable, "-c"),
-        "import yt8m.vocabulary; print(yt8m.__file__, len(yt8m.vocabulary.segment_classes()))",
+        "import yt8m.records.vocabulary; print(yt8m.__file__, len(yt8m.records.vocabulary.segment_classes()))",
         env=environment,
     )
     assert told.split() == [str(site / "yt8m" / "__init__.py"), "1000"]

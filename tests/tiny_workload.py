@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from yt8m import random_keys
 from yt8m.graph import Modeler, Reduction, Report
 from yt8m.lazy import tf
+from yt8m.numerics import random_keys
 from yt8m.types import ModelOutput
 
 FEATURES, CLASSES = 6, 3

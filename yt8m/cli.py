@@ -22,25 +22,25 @@ COMMANDS = {
     "train": Command("yt8m.train", "train a model on TFRecord files"),
     "eval": Command("yt8m.eval", "evaluate the checkpoints of a run: Hit@1, PERR, MAP, GAP"),
     "inference": Command("yt8m.inference", "write the predictions for TFRecord files as CSV"),
-    "cloud-job": Command("yt8m.tools.cloud_job", "train on Vertex AI: print the job, or submit it"),
-    "download": Command("yt8m.tools.download", "fetch shards of YouTube-8M, checked by their md5"),
-    "export": Command("yt8m.export", "export a model, its weights in fewer bits if asked"),
-    "average-checkpoints": Command("yt8m.average_checkpoints", "the mean of a run's checkpoints"),
-    "json-to-csv": Command("yt8m.tools.json_to_csv", "batch-prediction JSON lines as a prediction file"),
-    "from-mediapipe": Command("yt8m.tools.from_mediapipe", "MediaPipe's features as frame records"),
-    "sample-data": Command("yt8m.tools.sample_data", "write small data in the formats of YouTube-8M"),
+    "cloud-job": Command("yt8m.commands.cloud_job", "train on Vertex AI: print the job, or submit it"),
+    "download": Command("yt8m.commands.download", "fetch shards of YouTube-8M, checked by their md5"),
+    "export": Command("yt8m.commands.export_model", "export a model, its weights in fewer bits if asked"),
+    "average-checkpoints": Command("yt8m.commands.average_checkpoints", "the mean of a run's checkpoints"),
+    "json-to-csv": Command("yt8m.commands.json_to_csv", "batch-prediction JSON lines as a prediction file"),
+    "from-mediapipe": Command("yt8m.commands.from_mediapipe", "MediaPipe's features as frame records"),
+    "sample-data": Command("yt8m.commands.sample_data", "write small data in the formats of YouTube-8M"),
     "ensemble": Command(
-        "yt8m.ensemble", "join predictions of several models, or make one model of several runs"
+        "yt8m.commands.ensemble", "join predictions of several models, or make one model of several runs"
     ),
-    "inspect": Command("yt8m.tools.inspect_shards", "show what TFRecord shards hold, and what is damaged"),
-    "verify": Command("yt8m.tools.verify", "check that shards are whole; write a manifest of their counts"),
-    "predict": Command("yt8m.tools.predict", "what a model says of a few records, in words"),
-    "serve": Command("yt8m.tools.serve", "a model behind HTTP: records or features in, classes out"),
-    "vocabulary": Command("yt8m.tools.vocabulary_search", "find classes: yt8m vocabulary search TEXT"),
-    "report": Command("yt8m.tools.report", "a page of figures and pictures, of one run or of several"),
-    "score": Command("yt8m.tools.score", "GAP, Hit@1, PERR and mAP of a prediction file"),
-    "segment-eval": Command("yt8m.tools.segment_eval", "MAP@n of a file of ranked segments"),
-    "completion": Command("yt8m.completion", "let the shell finish commands, flags and names"),
+    "inspect": Command("yt8m.commands.inspect_shards", "show what TFRecord shards hold, and what is damaged"),
+    "verify": Command("yt8m.commands.verify", "check that shards are whole; write a manifest of their counts"),
+    "predict": Command("yt8m.commands.predict", "what a model says of a few records, in words"),
+    "serve": Command("yt8m.commands.serve", "a model behind HTTP: records or features in, classes out"),
+    "vocabulary": Command("yt8m.commands.vocabulary_search", "find classes: yt8m vocabulary search TEXT"),
+    "report": Command("yt8m.commands.report", "a page of figures and pictures, of one run or of several"),
+    "score": Command("yt8m.commands.score", "GAP, Hit@1, PERR and mAP of a prediction file"),
+    "segment-eval": Command("yt8m.commands.segment_eval", "MAP@n of a file of ranked segments"),
+    "completion": Command("yt8m.commands.completion", "let the shell finish commands, flags and names"),
 }
 
 # In the order of work; a command that no group names stands under the last heading.
@@ -48,15 +48,7 @@ _GROUPS = {
     "get and look at data": ("download", "sample-data", "inspect", "verify", "from-mediapipe", "vocabulary"),
     "train": ("train", "cloud-job"),
     "measure": ("eval", "report", "score", "segment-eval"),
-    "use a model": (
-        "predict",
-        "serve",
-        "inference",
-        "json-to-csv",
-        "ensemble",
-        "average-checkpoints",
-        "export",
-    ),
+    "use a model": ("predict", "serve", "inference", "json-to-csv", "ensemble", "average-checkpoints", "export"),
 }
 
 _EXAMPLES = """\

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from yt8m import flags, log
+from yt8m import program
+from yt8m.config import flags
 from yt8m.program import run_main
 
 
@@ -16,11 +17,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     config = flags.eval_config(words)
-    log.set_up()
+    program.set_up_log()
     # Here, so that flag errors and --help come before the graph code is loaded.
-    from yt8m.jobs.team_evaluation import evaluate
+    from yt8m.commands.team import evaluate_together
 
-    return evaluate(config)
+    return evaluate_together(config)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import typing
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from yt8m.config.registry import Registry
 from yt8m.errors import UsageError, suggestion
-from yt8m.registry import Registry
 
 _LARGEST = 2**63 - 1  # a whole number that TensorFlow and NumPy can hold
 
@@ -95,9 +95,7 @@ class Catalogue(Registry[Any]):
         known = _accepted(cls)
         if known is not None:
             self._refuse_unknown(name, values, known)
-        return cls(
-            **{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-        )
+        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
     def _refuse_unknown(self, name: str, values: Mapping[str, Any], known: list[str]) -> None:
         for unknown in sorted(values.keys() - known):

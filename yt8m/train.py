@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from yt8m import flags, log
+from yt8m import program
+from yt8m.config import flags
 from yt8m.program import run_main
 
 
@@ -16,9 +17,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     config = flags.train_config(words)
-    log.set_up()
+    program.set_up_log()
     # Here, so that flag errors and --help come before the graph code is loaded.
-    from yt8m.jobs.cluster import train
+    from yt8m.commands.cluster_training import train
 
     return train(config)
 

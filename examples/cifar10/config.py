@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from yt8m import options
-from yt8m.config import OptimizerConfig
+from yt8m.config.programs import OptimizerConfig
 from yt8m.deploy import CHIEF, WORKER, ClusterConfig
 from yt8m.errors import UsageError
 from yt8m.options import option
@@ -43,15 +43,10 @@ class TrainConfig(TowersConfig):
 
     max_steps: int | None = option(None, "last step [100000; 250 on the generated set]", minimum=1)
     base_learning_rate: float = option(0.1, "learning rate of the first step", minimum=1e-12, maximum=1e6)
-    learning_rate_decay: float = option(
-        0.1, "factor of the learning rate at each decay", minimum=1e-6, maximum=1
-    )
+    learning_rate_decay: float = option(0.1, "factor of the learning rate at each decay", minimum=1e-6, maximum=1)
     epochs_per_decay: float = option(350.0, "passes over 50,000 examples between decays", minimum=0.001)
     moving_average_decay: float = option(
-        0.9999,
-        "decay of the weights' moving averages, which eval uses; 0: none",
-        minimum=0,
-        maximum=0.999999,
+        0.9999, "decay of the weights' moving averages, which eval uses; 0: none", minimum=0, maximum=0.999999
     )
     save_checkpoint_minutes: float = option(10.0, "minutes between checkpoints", minimum=0.001)
     save_summary_steps: int = option(100, "steps between summaries for TensorBoard", minimum=1)
@@ -99,15 +94,12 @@ class DeployConfig(TrainConfig):
         super().__post_init__()
         hosts = {"": ("",), "ps": self.ps_hosts, "worker": self.worker_hosts}.get(self.job_name)
         if hosts is None:
-            raise UsageError(
-                f"--job_name={self.job_name}: expected ps or worker; leave it out on one machine."
-            )
+            raise UsageError(f"--job_name={self.job_name}: expected ps or worker; leave it out on one machine.")
         if bool(self.job_name) != bool(self.ps_hosts and self.worker_hosts):
             raise UsageError("a cluster needs --job_name, --ps_hosts and --worker_hosts; give all or none.")
         if self.task_index >= len(hosts):
             raise UsageError(
-                f"--task_index={self.task_index}: expected less than {len(hosts)}, the number of "
-                f"{self.job_name} hosts."
+                f"--task_index={self.task_index}: expected less than {len(hosts)}, the number of {self.job_name} hosts."
             )
 
     def cluster(self) -> ClusterConfig | None:

@@ -21,8 +21,9 @@ from examples.cifar10.inputter import CifarInputter
 from examples.cifar10.modeler import tower_loss
 from examples.cifar10.network import network
 from examples.cifar10.train import last_step
-from yt8m import deploy, flags, graph, log, runner
-from yt8m.config import OptimizerConfig
+from yt8m import deploy, graph, program, runner
+from yt8m.config import flags
+from yt8m.config.programs import OptimizerConfig
 from yt8m.deploy import DeployedModel, DeploymentConfig
 from yt8m.errors import RunError
 from yt8m.lazy import tf
@@ -101,9 +102,7 @@ def train(config: DeployConfig, data: DataSet) -> int:
                 while not session.should_stop() and not signals.requested:
                     session.run(train_op)
             except tf.train.NanLossDuringTrainingError as error:
-                raise RunError(
-                    f"{error} --base_learning_rate={config.base_learning_rate} may be too high."
-                ) from error
+                raise RunError(f"{error} --base_learning_rate={config.base_learning_rate} may be too high.") from error
             signals.noticed()
     if signals.signal:
         return 128 + signals.signal
@@ -151,7 +150,7 @@ def _deployment(config: DeployConfig) -> DeploymentConfig:
 def _run(words: list[str]) -> int:
     purpose = "Trains on CIFAR-10 through deploy: on one machine, or as one process of a cluster."
     config: Any = flags.read(DeployConfig, "deployed.py", purpose, words)
-    log.set_up()
+    program.set_up_log()
     tf.logging.set_verbosity(tf.logging.INFO)  # the lines are those of TensorFlow's own hooks
     if config.job_name == "ps":
         runner.serve_variables(config.cluster())

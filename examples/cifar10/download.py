@@ -10,8 +10,8 @@ from typing import IO
 from absl import logging
 
 from yt8m import storage
-from yt8m.archive import safe_extract
 from yt8m.errors import RunError
+from yt8m.export.archive import safe_extract
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
@@ -52,8 +52,7 @@ def _fetch(url: str, path: str, md5: str) -> None:
             _copy(answer, file, url, md5)
     except (OSError, http.client.HTTPException) as error:
         raise RunError(
-            f"cannot fetch {url}: {error}. Try again, or put the archive at {path}; "
-            "--generated needs no network."
+            f"cannot fetch {url}: {error}. Try again, or put the archive at {path}; --generated needs no network."
         ) from error
 
 

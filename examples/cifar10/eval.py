@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from examples.cifar10.config import EvalConfig, TrainConfig
 from examples.cifar10.data import prepare
 from examples.cifar10.modeler import CifarModeler
-from yt8m import flags, log, runner
+from yt8m import program, runner
+from yt8m.config import flags
 from yt8m.program import run_main
 from yt8m.runner import Outcome, RunnerConfig
 
@@ -34,7 +35,7 @@ def evaluate(config: EvalConfig) -> Outcome:
 def _run(words: list[str]) -> int:
     purpose = "Prints the accuracy of the newest checkpoint on the test file."
     config = flags.read(EvalConfig, "eval.py", purpose, words)
-    log.set_up()
+    program.set_up_log()
     outcome = evaluate(config)
     if outcome.exit_code == 0:
         print(f"accuracy: {outcome.results['figures']['accuracy']:.4f}")

@@ -12,7 +12,8 @@ from examples.cifar10.config import InferenceConfig, TrainConfig
 from examples.cifar10.data import prepare
 from examples.cifar10.modeler import CifarModeler
 from examples.cifar10.records import NUM_CLASSES
-from yt8m import flags, log, runner, storage
+from yt8m import program, runner, storage
+from yt8m.config import flags
 from yt8m.errors import RunError
 from yt8m.program import run_main
 from yt8m.runner import CallbackConfig, RunnerConfig
@@ -63,7 +64,7 @@ class _Rows:
 def _run(words: list[str]) -> int:
     purpose = "Writes the probabilities of the ten classes for the test file."
     config = flags.read(InferenceConfig, "infer.py", purpose, words)
-    log.set_up()
+    program.set_up_log()
     infer(config)
     return 0
 

@@ -44,9 +44,7 @@ class CifarModeler(Modeler):
         outputs = network(batch.images)
         loss = tower_loss(outputs, batch.labels)
         return ModelOutput(
-            predictions=tf.nn.softmax(outputs.logits),
-            regularization_loss=loss.decay,
-            loss=loss.cross_entropy,
+            predictions=tf.nn.softmax(outputs.logits), regularization_loss=loss.decay, loss=loss.cross_entropy
         )
 
     def reports(self, batch: Images, output: ModelOutput, mode: str) -> dict[str, Report]:

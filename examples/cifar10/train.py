@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from examples.cifar10.config import TrainConfig
 from examples.cifar10.data import DataSet, prepare
 from examples.cifar10.modeler import CifarModeler
-from yt8m import flags, log, runner
-from yt8m.config import CheckpointConfig
+from yt8m import program, runner
+from yt8m.config import flags
+from yt8m.config.programs import CheckpointConfig
 from yt8m.program import run_main
 from yt8m.runner import Outcome, RunnerConfig, StepValues
 
@@ -66,7 +67,7 @@ def _runner_config(config: TrainConfig, data: DataSet) -> RunnerConfig:
 
 def _run(words: list[str]) -> int:
     config = flags.read(TrainConfig, "train.py", "Trains on CIFAR-10, or on the generated set.", words)
-    log.set_up()
+    program.set_up_log()
     return train(config).exit_code
 
 

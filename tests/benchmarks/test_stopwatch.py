@@ -20,9 +20,7 @@ def test_blocks_of_a_run_with_a_floor_on_either_side(tmp_path, with_floor):
     options = {"into": measured, "steps": 4, "repeats": 3, "floor": floor}
     config = runner.RunnerConfig("train", str(tmp_path / "run"), batch_size_per_gpu=8)
     inputter = TinyInputter(write_rows(tmp_path / "rows.tfrecord"))
-    outcome = runner.build(
-        config, inputter, TinyModeler(), runner.CallbackConfig((name,), {name: options})
-    ).run()
+    outcome = runner.build(config, inputter, TinyModeler(), runner.CallbackConfig((name,), {name: options})).run()
     assert outcome.status is runner.Status.FINISHED
     assert len(measured.samples) == 3
     assert [floor.seconds for floor in measured.floors] == ([1, 2, 3, 4] if with_floor else [])

@@ -92,9 +92,7 @@ CASES: dict[str, Case] = {
         lambda: norm(D) + D * 8 + norm(8) + 8 * 6 + norm(6) + moe(6, experts=3),
         random=True,
     ),
-    "LstmModel": Case(
-        {"lstm_cells": 5, "lstm_layers": 2}, lambda: lstm(D, 5) + lstm(5, 5) + moe(5), ordered=True
-    ),
+    "LstmModel": Case({"lstm_cells": 5, "lstm_layers": 2}, lambda: lstm(D, 5) + lstm(5, 5) + moe(5), ordered=True),
     "GruModel": Case(
         {"gru_cells": 5, "gru_layers": 2, "all_layers": True},
         lambda: 3 * affine(D + 5, 5) + 3 * affine(5 + 5, 5) + moe(10),
@@ -106,9 +104,7 @@ CASES: dict[str, Case] = {
     "NetVladModel": Case(VLAD, lambda: vlad(1), random=True),
     "NetRvladModel": Case(VLAD, lambda: vlad(0), random=True),
     "NetVlagdModel": Case(VLAD, lambda: vlad(1), random=True),
-    "NetFvModel": Case(
-        {"iterations": 4, "fv_cluster_size": 4, "fv_hidden_size": 5}, lambda: vlad(2, 2), random=True
-    ),
+    "NetFvModel": Case({"iterations": 4, "fv_cluster_size": 4, "fv_hidden_size": 5}, lambda: vlad(2, 2), random=True),
     "NeXtVladModel": Case(NEXTVLAD, nextvlad, random=True),
     "MixNeXtVladModel": Case(
         {**NEXTVLAD, "mix_number": 2}, lambda: 2 * nextvlad() + norm(D) + affine(D, 2), random=True
@@ -117,25 +113,18 @@ CASES: dict[str, Case] = {
         {"lstm_cells": 4}, lambda: 2 * sum(lstm(size, 4) + 4 for size in SIZES) + affine(16, C), ordered=True
     ),
     "AttentionClusterModel": Case(
-        {"iterations": 5, "attention_cluster_size": 3},
-        lambda: 3 * D + 2 * 2 * 3 + affine(3 * D, C),
-        random=True,
+        {"iterations": 5, "attention_cluster_size": 3}, lambda: 3 * D + 2 * 2 * 3 + affine(3 * D, C), random=True
     ),
     "LstmAttentionMaxModel": Case(
         {"lstm_cells": 4, "lstm_attentions": 3, "moe_num_mixtures": 3},
         lambda: lstm(D, 4) + 4 * 3 + moe(4, experts=3),
         ordered=True,
     ),
-    "AttentionPoolingModel": Case(
-        {"attention_queries": 3, "attention_size": 4}, lambda: 3 * 4 + 2 * D * 4 + moe(12)
-    ),
+    "AttentionPoolingModel": Case({"attention_queries": 3, "attention_size": 4}, lambda: 3 * 4 + 2 * D * 4 + moe(12)),
     "TransformerModel": Case(
         {"transformer_size": 6, "transformer_heads": 2, "transformer_feed_forward": 7},
         lambda: (
-            affine(D, 6)
-            + 2 * (2 * norm(6) + 3 * 36 + affine(6, 6) + affine(6, 7) + affine(7, 6))
-            + norm(6)
-            + moe(6)
+            affine(D, 6) + 2 * (2 * norm(6) + 3 * 36 + affine(6, 6) + affine(6, 7) + affine(7, 6)) + norm(6) + moe(6)
         ),
         ordered=True,
         random=True,
@@ -146,22 +135,12 @@ CASES: dict[str, Case] = {
         lambda: moe(D) + moe(D + 3) + moe(D + 6) + 2 * affine(C, 3),
     ),
     "ResidualMlpModel": Case(
-        {"mlp_hidden_size": 6},
-        lambda: D * 6 + norm(6) + 2 * (36 + norm(6) + affine(6, 6)) + moe(6),
-        random=True,
+        {"mlp_hidden_size": 6}, lambda: D * 6 + norm(6) + 2 * (36 + norm(6) + affine(6, 6)) + moe(6), random=True
     ),
 }
 
 # One of each family; whole runs of the others are for `make test-all`.
-QUICK = (
-    "LogisticModel",
-    "MoeModel",
-    "DbofModel",
-    "NetVladModel",
-    "NeXtVladModel",
-    "LstmModel",
-    "TransformerModel",
-)
+QUICK = ("LogisticModel", "MoeModel", "DbofModel", "NetVladModel", "NeXtVladModel", "LstmModel", "TransformerModel")
 
 
 def one_of_each_family() -> list[Any]:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from contract.model_cases import CASES, SIZES, B, C, D, T
 
-from yt8m import models, precision, random_keys
+from yt8m import models
 from yt8m.lazy import tf
+from yt8m.numerics import precision, random_keys
 from yt8m.types import ModelOutput
 
 NUM_FRAMES = np.array([T, 1, 3, 0, T - 1, 2], np.int32)

@@ -12,9 +12,9 @@ from contract.model_session import quick_session
 from reader_records import frame_record, video_record, write_shard
 
 from yt8m import deploy, graph, models
-from yt8m.config import DataConfig, ModelConfig, OptimizerConfig
-from yt8m.graph.export import export_saved_model
-from yt8m.jobs import workload
+from yt8m.commands import workload
+from yt8m.config.programs import DataConfig, ModelConfig, OptimizerConfig
+from yt8m.export.saved_model import export_saved_model
 from yt8m.lazy import tf
 
 RNG = np.random.default_rng(31)
@@ -32,10 +32,7 @@ def records(level: str, sizes: tuple[int, int]) -> list[bytes]:
     for index, length in enumerate(LENGTHS):
         context = {"id": [b"abc%d" % index], "labels": [index % C]}
         if level == "video":
-            mean = {
-                f"mean_{name}": RNG.normal(size=size)
-                for name, size in zip(("rgb", "audio"), sizes, strict=True)
-            }
+            mean = {f"mean_{name}": RNG.normal(size=size) for name, size in zip(("rgb", "audio"), sizes, strict=True)}
             made.append(video_record(**context, **mean))
             continue
         frames = {
@@ -66,9 +63,7 @@ def parts_of(name: str, shard: str) -> workload.Workload:
 def trained(parts: workload.Workload, path: str, raw: np.ndarray, frames: np.ndarray) -> np.ndarray:
     """Predictions for `raw` after three steps, which `path` keeps."""
     with quick_session() as session:
-        ops = graph.build(
-            parts.inputter, parts.modeler, deploy.DeploymentConfig(clone_on_cpu=True), OptimizerConfig()
-        )
+        ops = graph.build(parts.inputter, parts.modeler, deploy.DeploymentConfig(clone_on_cpu=True), OptimizerConfig())
         session.run(tf.global_variables_initializer())
         session.run(ops.input.initializer, {ops.input.files: parts.inputter.files()})
         for _ in range(3):

@@ -65,10 +65,7 @@ def test_labels_may_be_bool_or_float(name: str) -> None:
         loss = losses.create(name)
         kinds = tf.constant(LABELS), tf.constant(LABELS, tf.float32)
         return [
-            (
-                loss.calculate_loss(tf.sigmoid(LOGITS), y),
-                loss.calculate_loss_from_logits(tf.constant(LOGITS), y),
-            )
+            (loss.calculate_loss(tf.sigmoid(LOGITS), y), loss.calculate_loss_from_logits(tf.constant(LOGITS), y))
             for y in kinds
         ]
 

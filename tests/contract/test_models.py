@@ -135,9 +135,7 @@ def test_padding_changes_nothing(model: Built, mode: str) -> None:
 @every_frame_level_model
 def test_no_count_means_every_frame(model: Built) -> None:
     x = model.draw()
-    uncounted, counted = (
-        model.run(fetch, x, EVERY_FRAME) for fetch in (model.uncounted, model.evaluation.predictions)
-    )
+    uncounted, counted = (model.run(fetch, x, EVERY_FRAME) for fetch in (model.uncounted, model.evaluation.predictions))
     np.testing.assert_allclose(uncounted, counted, rtol=1e-5, atol=1e-7)
 
 
@@ -158,8 +156,6 @@ def test_short_videos_survive(model: Built, mode: str, frames: int) -> None:
 def test_order_of_frames(model: Built) -> None:
     """It changes something where the model is sequential, and nothing where it is not."""
     x = model.draw()
-    forward, backward = (
-        model.run(model.evaluation.predictions, given, EVERY_FRAME) for given in (x, x[:, ::-1])
-    )
+    forward, backward = (model.run(model.evaluation.predictions, given, EVERY_FRAME) for given in (x, x[:, ::-1]))
     difference = np.abs(forward - backward).max()
     assert difference > 1e-5 if CASES[model.name].ordered else difference < 1e-5

@@ -10,9 +10,9 @@ from contract.model_cases import SIZES, B, C, T
 from contract.model_session import quick_session, tiny
 
 from yt8m import losses
-from yt8m.graph.modeler import VideoModeler
 from yt8m.lazy import tf
 from yt8m.types import Batch
+from yt8m.video.modeler import VideoModeler
 
 RNG = np.random.default_rng(31)
 LABELS = RNG.random((B, C)) < 0.4
@@ -48,9 +48,7 @@ def softmax_cross_entropy(logits: np.ndarray, target: np.ndarray) -> float:
         ("DbofModel", {**CHAIN, "dbof_pooling_method": "none"}, 2, None),
     ],
 )
-def test_loss_is_the_sum_of_the_heads(
-    name: str, given: dict[str, Any], sides: int, weights: np.ndarray | None
-) -> None:
+def test_loss_is_the_sum_of_the_heads(name: str, given: dict[str, Any], sides: int, weights: np.ndarray | None) -> None:
     """Of every head: of the classifier's too, where the model reduces several of its outputs to one.
 
     Label weights touch what is compared with labels, not what is compared with another head.

@@ -154,10 +154,7 @@ def test_terms_that_every_clone_adds_are_its_own_and_all_others_count_once():
 
     once, own = regularization_terms(create_clones(DeploymentConfig(2, clone_on_cpu=True), model))
     assert [term.op.name for term in once] == ["before", "w/Regularizer/L2Loss"]
-    assert [[term.op.name for term in of_one] for of_one in own] == [
-        ["clone_0/activity"],
-        ["clone_1/activity"],
-    ]
+    assert [[term.op.name for term in of_one] for of_one in own] == [["clone_0/activity"], ["clone_1/activity"]]
     with tf.variable_scope("lone"):
         once, own = regularization_terms(create_clones(DeploymentConfig(clone_on_cpu=True), model))
     assert len(once) == 6

@@ -16,13 +16,7 @@ from yt8m.lazy import tf
     ("config", "clones", "optimizer", "inputs", "variables"),
     [
         (DeploymentConfig(), ["/device:GPU:0"], "/device:CPU:0", "/device:CPU:0", "/device:CPU:0"),
-        (
-            DeploymentConfig(2),
-            ["/device:GPU:0", "/device:GPU:1"],
-            "/device:CPU:0",
-            "/device:CPU:0",
-            "/device:CPU:0",
-        ),
+        (DeploymentConfig(2), ["/device:GPU:0", "/device:GPU:1"], "/device:CPU:0", "/device:CPU:0", "/device:CPU:0"),
         (
             DeploymentConfig(2, clone_on_cpu=True),
             ["/device:CPU:0", "/device:CPU:0"],
@@ -144,12 +138,7 @@ def test_caching_puts_a_copy_beside_the_reader():
         ({"spread_on_cpu": "yes"}, "spread_on_cpu", "'yes'", "True or False"),
         ({"variables_on_clone": None}, "variables_on_clone", "None", "True or False"),
         ({"variables_on_clone": True, "num_clones": 2}, "variables_on_clone", "num_clones=2", "one clone"),
-        (
-            {"variables_on_clone": True, "num_ps_tasks": 1},
-            "variables_on_clone",
-            "num_ps_tasks=1",
-            "one clone",
-        ),
+        ({"variables_on_clone": True, "num_ps_tasks": 1}, "variables_on_clone", "num_ps_tasks=1", "one clone"),
     ],
 )
 def test_refusals_name_the_argument_what_was_found_and_expected(arguments, named, found, expected):

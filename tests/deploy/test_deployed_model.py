@@ -166,8 +166,5 @@ def test_devices_within_a_parameter_server_graph():
     server = [f"/job:ps/task:{i}/device:CPU:0" for i in range(2)]
     assert placed["moving_mean"] == placed["global_step"] == server[0]
     assert placed["w"] == placed["w/Adam"] == placed["w/Adam_1"] == server[1]
-    assert [clone.outputs.device for clone in model.clones] == [
-        "/job:worker/device:GPU:0",
-        "/job:worker/device:GPU:1",
-    ]
+    assert [clone.outputs.device for clone in model.clones] == ["/job:worker/device:GPU:0", "/job:worker/device:GPU:1"]
     assert model.total_loss.device == "/job:worker/device:CPU:0"

@@ -9,13 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from yt8m.deploy import (
-    average_gradients,
-    clip_by_global_norm,
-    clip_gradient_norms,
-    combine_gradients,
-    gradient_norms,
-)
+from yt8m.deploy import average_gradients, clip_by_global_norm, clip_gradient_norms, combine_gradients, gradient_norms
 from yt8m.lazy import tf
 
 
@@ -45,9 +39,7 @@ def test_clipping_is_the_published_one(optim, session, max_norm, at_hand):
 
 
 def test_sparse_gradients_are_clipped_on_their_values_and_none_stays(optim, session):
-    given_ = tf.IndexedSlices(
-        tf.constant(optim["clip/sparse_values"]), tf.constant(optim["clip/sparse_indices"])
-    )
+    given_ = tf.IndexedSlices(tf.constant(optim["clip/sparse_values"]), tf.constant(optim["clip/sparse_indices"]))
     (sparse, _), (none, name) = clip_gradient_norms(pairs([given_, None]), 1.0)
     np.testing.assert_allclose(session.run(sparse.values), optim["clip/max1/sparse_output_values"], rtol=1e-6)
     np.testing.assert_array_equal(session.run(sparse.indices), optim["clip/sparse_indices"])
@@ -80,11 +72,7 @@ def test_other_types_keep_their_type(session, dtype):
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    hnp.arrays(
-        np.float32, hnp.array_shapes(max_dims=3), elements=st.floats(-9, 9, width=32, allow_subnormal=False)
-    )
-)
+@given(hnp.arrays(np.float32, hnp.array_shapes(max_dims=3), elements=st.floats(-9, 9, width=32, allow_subnormal=False)))
 def test_no_norm_is_above_the_bound_and_no_small_gradient_moves(values):
     with tf.Graph().as_default(), tf.Session() as session:
         clipped = session.run(clip_gradient_norms(pairs([tf.constant(values)]), 2.0)[0][0])
@@ -96,10 +84,7 @@ def test_no_norm_is_above_the_bound_and_no_small_gradient_moves(values):
 def test_combining_is_the_published_sum(optim, session, towers):
     inputs = [optim[f"combine/towers{towers}/input{i}"] for i in range(3)]
     names = ["a", "b", "c", "none"]
-    grads = [
-        list(zip([*(tf.constant(x[tower]) for x in inputs), None], names, strict=True))
-        for tower in range(towers)
-    ]
+    grads = [list(zip([*(tf.constant(x[tower]) for x in inputs), None], names, strict=True)) for tower in range(towers)]
     combined = combine_gradients(grads)
     assert [name for _, name in combined] == ["a", "b", "c"]
     for i, found in enumerate(session.run([gradient for gradient, _ in combined])):
@@ -108,12 +93,7 @@ def test_combining_is_the_published_sum(optim, session, towers):
 
 @pytest.mark.parametrize(
     ("weights", "mode", "expected"),
-    [
-        (None, "sum", 111.0),
-        ([3, 0, 1], "sum", 103.0),
-        (None, "mean", 37.0),
-        ([3, 0, 1], "mean", 103.0 / 4),
-    ],
+    [(None, "sum", 111.0), ([3, 0, 1], "sum", 103.0), (None, "mean", 37.0), ([3, 0, 1], "mean", 103.0 / 4)],
 )
 def test_weights(session, weights, mode, expected):
     grads = [[(tf.constant([value]), "v")] for value in (1.0, 10.0, 100.0)]
@@ -160,9 +140,7 @@ def test_a_gradient_that_some_towers_have_keeps_the_weights_of_those(session, mo
 def test_average_gradients_is_the_mean_of_the_towers(session):
     towers = np.random.default_rng(3).normal(size=(4, 2, 3)).astype(np.float32)
     variables = ["first", "second"]
-    averaged = average_gradients(
-        [list(zip(map(tf.constant, tower), variables, strict=True)) for tower in towers]
-    )
+    averaged = average_gradients([list(zip(map(tf.constant, tower), variables, strict=True)) for tower in towers])
     assert [name for _, name in averaged] == variables
     for found, expected in zip(session.run([g for g, _ in averaged]), towers.mean(0), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 from linear_model import WEIGHTS, objective, optimized, reference
 
-from yt8m.deploy import (
-    Clone,
-    DeploymentConfig,
-    Objective,
-    create_clones,
-    gradients_after,
-    local,
-    optimize_clones,
-)
+from yt8m.deploy import Clone, DeploymentConfig, Objective, create_clones, gradients_after, local, optimize_clones
 from yt8m.lazy import tf
 
 

@@ -8,9 +8,7 @@ import pytest
 from yt8m.deploy import DeploymentConfig, create_clones, deploy, optimize_clones
 from yt8m.lazy import tf
 
-LABELS = np.array(
-    [[0], [1], [1], [0], [1], [1], [1], [1], [1], [1], [1], [0], [0], [1], [0], [0]], np.float32
-)
+LABELS = np.array([[0], [1], [1], [0], [1], [1], [1], [1], [1], [1], [1], [0], [0], [1], [0], [0]], np.float32)
 COLUMNS = np.array([0, 2, 3, 1, 2, 3, 2, 2, 3, 2, 2, 0, 1, 3, 1, 1])
 ROWS = np.eye(4, dtype=np.float32)[COLUMNS]  # each label has two columns of its own
 
@@ -67,12 +65,7 @@ SERVERS = DeploymentConfig(2, num_ps_tasks=2)
             [f"/device:GPU:{i}" for i in range(4)],
             ["/device:CPU:0"],
         ),
-        (
-            DeploymentConfig(num_ps_tasks=1),
-            [""],
-            ["/job:worker/device:GPU:0"],
-            ["/job:ps/task:0/device:CPU:0"],
-        ),
+        (DeploymentConfig(num_ps_tasks=1), [""], ["/job:worker/device:GPU:0"], ["/job:ps/task:0/device:CPU:0"]),
         (
             SERVERS,
             ["clone_0/", "clone_1/"],
@@ -235,12 +228,7 @@ def test_the_summary_covers_the_input_every_clone_and_the_total(clones):
 def test_a_session_without_a_configuration_runs_clones_whose_gpus_do_not_exist(clones, caplog):
     if tf.config.list_physical_devices("GPU"):
         pytest.skip("there is a GPU")
-    model = deploy(
-        DeploymentConfig(clones),
-        classifier,
-        [ROWS, LABELS],
-        optimizer=tf.train.AdamOptimizer(0.1),
-    )
+    model = deploy(DeploymentConfig(clones), classifier, [ROWS, LABELS], optimizer=tf.train.AdamOptimizer(0.1))
     lines = [line for line in caplog.messages if "GPUs" in line]
     (line,) = lines
     assert line.startswith(f"{clones} of {clones} clones are placed on GPUs that TensorFlow does not see")

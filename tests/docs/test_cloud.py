@@ -12,7 +12,7 @@ import tarfile
 import pytest
 
 from yt8m import cli
-from yt8m.flags import environment
+from yt8m.config import flags
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/cloud.md").read_text()
@@ -35,7 +35,7 @@ def test_our_commands_print_a_job(words, capsys):
 
 
 def test_the_page_names_every_variable_that_is_read():
-    read = {**environment.TRAIN, **environment.EVALUATION, **environment.INFERENCE}
+    read = {**flags.TRAIN, **flags.EVALUATION, **flags.INFERENCE}
     told = dict(re.findall(r"^\| `(AIP_\w+)` \| `--(\w+)`", PAGE, re.MULTILINE))
     assert told == read
 

@@ -30,9 +30,7 @@ def test_every_block_has_a_language(page: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("block", command_blocks.every_block(*command_blocks.COMMANDS), ids=str)
-def test_our_parsers_take_every_command(
-    block: Block, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_our_parsers_take_every_command(block: Block, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command_blocks.put(command_blocks.files_of(block.page), tmp_path, monkeypatch)
     found = list(command_blocks.commands(block.text))
     assert found

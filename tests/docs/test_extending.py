@@ -13,8 +13,7 @@ from command_blocks import ROOT
 
 from yt8m import eval as evaluation
 from yt8m import train
-from yt8m.tools.sample_data.config import SampleConfig
-from yt8m.tools.sample_data.output import generate
+from yt8m.commands.sample_data.output import SampleConfig, generate
 
 FILES = command_blocks.files_of(ROOT / "docs/extending.md")
 
@@ -31,21 +30,14 @@ def test_model_loss_and_callback_train_together(folder: pathlib.Path) -> None:
     assert list(FILES) == ["my_models.py", "my_losses.py", "my_callbacks.py", "my_reader.py"]
     generate(SampleConfig("data", "frame", 12, 6, 0, num_classes=4, shards=1, min_frames=10, max_frames=12))
     words = ["--frame_features", "--num_classes=4", "--batch_size=6", "--max_steps=30", "--num_epochs=50"]
-    words += [
-        "--model=my_models:BestFramesModel",
-        "--units=8",
-        "--label_loss=my_losses:BrierLoss",
-        "--scale=2",
-    ]
+    words += ["--model=my_models:BestFramesModel", "--units=8", "--label_loss=my_losses:BrierLoss", "--scale=2"]
     words += ["--callbacks=my_callbacks:StopWhenSure", "--log_every_n_steps=1", "--train_dir=run"]
     assert train.main([*words, "--train_data_pattern=data/frame/train/*", "--feature_names=rgb,audio"]) == 0
     gaps = [float(line.split(",")[1]) for line in (folder / "gaps.csv").read_text().splitlines()]
     assert len(gaps) < 30
     # A line is given out behind its step, so one more step follows.
     assert max(gaps[:-2], default=0) <= 0.5 < gaps[-2]
-    assert (
-        evaluation.main(["--train_dir=run", "--run_once", "--eval_data_pattern=data/frame/validate/*"]) == 0
-    )
+    assert evaluation.main(["--train_dir=run", "--run_once", "--eval_data_pattern=data/frame/validate/*"]) == 0
 
 
 def test_the_reader_reads_and_its_run_learns(folder: pathlib.Path) -> None:

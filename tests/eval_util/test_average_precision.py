@@ -50,9 +50,7 @@ def test_recorded_parts(recorded: dict[str, np.ndarray], extra: int) -> None:
         calculator = AveragePrecisionCalculator(int(top_n))
         for part in map(slice, recorded["parts"][:-1], recorded["parts"][1:]):
             actuals = recorded["actuals"][part]
-            calculator.accumulate(
-                recorded["predictions"][part], actuals, actuals.sum() + extra if extra else None
-            )
+            calculator.accumulate(recorded["predictions"][part], actuals, actuals.sum() + extra if extra else None)
         assert calculator.peek_ap_at_n() == pytest.approx(expected, rel=1e-6)
         assert calculator.heap_size == min(top_n, 300)
         parts = len(recorded["parts"]) - 1
@@ -116,8 +114,4 @@ def test_clear_and_never_fed() -> None:
     assert (calculator.heap_size, calculator.num_accumulated_positives) == (2, 1)
     assert calculator.peek_ap_at_n() == 0.5
     calculator.clear()
-    assert (calculator.heap_size, calculator.num_accumulated_positives, calculator.peek_ap_at_n()) == (
-        0,
-        0,
-        0,
-    )
+    assert (calculator.heap_size, calculator.num_accumulated_positives, calculator.peek_ap_at_n()) == (0, 0, 0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from yt8m.eval_util.bootstrap import FIGURES, interval, resampled_figures
-from yt8m.eval_util.video_sample import hashes
+from yt8m.eval_util.videos import hashes
 
 
 @pytest.mark.parametrize("coarse", [False, True], ids=["distinct scores", "ties"])
@@ -60,12 +60,7 @@ def test_a_figure_near_the_end_of_its_range_has_the_percentiles_of_scipy():
 FIGURES_OF_ANY_KIND = st.sampled_from([0.0, 1.0, 0.9995]) | st.floats(0, 1)
 
 
-@given(
-    FIGURES_OF_ANY_KIND,
-    st.lists(FIGURES_OF_ANY_KIND, min_size=1),
-    st.floats(0, 1),
-    st.sampled_from([0.0, -1.0]),
-)
+@given(FIGURES_OF_ANY_KIND, st.lists(FIGURES_OF_ANY_KIND, min_size=1), st.floats(0, 1), st.sampled_from([0.0, -1.0]))
 def test_any_interval_is_within_the_range_and_holds_the_figure(figure, resampled, shrink, least):
     """Of differences, from -1 to 1, too; and the interval of what is left to 1 is its mirror image."""
     figure, resampled = (1 - (1 - least) * (1 - np.array(values)) for values in (figure, resampled))

@@ -18,7 +18,7 @@ from yt8m.eval_util import (
     calculate_hit_at_one,
     calculate_precision_at_equal_recall_rate,
 )
-from yt8m.eval_util.columns import take_columns
+from yt8m.eval_util.top_k import take_columns
 
 FUNCTIONS = [calculate_hit_at_one, calculate_precision_at_equal_recall_rate, calculate_gap]
 SCORES = np.array([[0.1, 0.9, 0.5], [0.4, 0.2, 0.3]], np.float32)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yt8m.eval_util import EvaluationMetrics, calculate_gap
-from yt8m.eval_util.columns import take_columns
+from yt8m.eval_util.top_k import take_columns
 
 
 @st.composite

@@ -51,9 +51,7 @@ def test_figures_without_ties(name: str) -> None:
     for expected in case.settings.values():
         batches, total = evaluate(case, expected)
         for key in ("hit_at_one", "perr"):
-            np.testing.assert_allclose(
-                [b[key] for b in batches], expected[f"batch_{key}"], rtol=1e-6, atol=1e-7
-            )
+            np.testing.assert_allclose([b[key] for b in batches], expected[f"batch_{key}"], rtol=1e-6, atol=1e-7)
         for key in ("avg_hit_at_one", "avg_perr", "avg_loss", "gap", "map", "aps"):
             np.testing.assert_allclose(total[key], expected[key], rtol=1e-6, atol=1e-12, err_msg=key)
         np.testing.assert_array_equal(total["aps_class"], expected["aps_class"])

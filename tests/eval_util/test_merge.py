@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yt8m.eval_util import EvaluationMetrics
-from yt8m.eval_util.entries import Entries
+from yt8m.eval_util.arrays import Entries
 
 CLASSES = 5
 
@@ -96,11 +96,7 @@ def test_clear() -> None:
 
 
 def test_only_equals_merge() -> None:
-    for other in (
-        EvaluationMetrics(4, 3, 4),
-        EvaluationMetrics(CLASSES, 2, 4),
-        EvaluationMetrics(CLASSES, 3),
-    ):
+    for other in (EvaluationMetrics(4, 3, 4), EvaluationMetrics(CLASSES, 2, 4), EvaluationMetrics(CLASSES, 3)):
         with pytest.raises(ValueError, match="cannot merge"):
             fed().merge(other)
 

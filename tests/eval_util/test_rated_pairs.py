@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yt8m.eval_util.rated_pairs import RatedPairs
-from yt8m.eval_util.segments import mean_average_precision_at_n
+from yt8m.eval_util.segments import RatedPairs, mean_average_precision_at_n
 
 
 @settings(deadline=None, max_examples=50)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from yt8m.eval_util.sort_keys import best_first
+from yt8m.eval_util.arrays import best_first
 from yt8m.eval_util.top_k import top_k
 
 LEVELS = st.sampled_from([-np.inf, -1.5, -0.0, 0.0, 1e-45, 0.5, 0.75, 3.0, np.inf])

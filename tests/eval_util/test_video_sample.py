@@ -10,7 +10,7 @@ from evaluated_videos import batch, drawn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yt8m.eval_util.video_sample import VideoSample
+from yt8m.eval_util.videos import VideoSample
 
 SCORES, LABELS = drawn(3, videos=50, classes=7)
 

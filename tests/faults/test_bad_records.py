@@ -8,7 +8,7 @@ import pytest
 from fault_shards import cut_before_labels, ids_read, queue, shard, sound, write
 
 from yt8m.lazy import tf
-from yt8m.readers.tolerance import TooManyBadError
+from yt8m.readers.damage import TooManyBadError
 
 ALL_BUT_TWO = ["a0", "a1", "a2", "a3", "b0", "b1", "b2", "b3", "b4", "b5"]
 
@@ -92,6 +92,6 @@ def test_what_is_no_shard_counts_as_one_bad_record(tmp_path: pathlib.Path) -> No
     reading = queue("video", tmp_path / "*.tfrecord", max_bad_records=4)
     assert ids_read(reading) == ["a0", "a1", "a2", "e0", "e1", "e2"]
     told = [found.what for found in reading.tolerance.skipped.values()]
-    assert [
-        word in what for word, what in zip(("empty", "gzip", "cannot read", "cut"), told, strict=True)
-    ] == [True] * 4
+    assert [word in what for word, what in zip(("empty", "gzip", "cannot read", "cut"), told, strict=True)] == [
+        True
+    ] * 4

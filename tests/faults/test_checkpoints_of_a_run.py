@@ -7,9 +7,10 @@ import shutil
 
 import pytest
 from golden_data import golden
-from jobs.small_run import evaluate, run, weights
+from small_run import evaluate, run, weights
 
-from yt8m import inference, run_dir, train
+from yt8m import inference, train
+from yt8m.config import run_dir
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 from golden_data import SHARED, golden
 
-from yt8m import cli, flags, models, run_dir, train, vocabulary
+from yt8m import cli, models, train
+from yt8m.config import flags, run_dir
+from yt8m.config.registry import TRUST_HELP
 from yt8m.errors import UsageError
-from yt8m.registry import TRUST_HELP
+from yt8m.records import vocabulary
 
 RECORDS = SHARED / "golden" / "checkpoint_logistic" / "test.tfrecord"
 DATA = f"--eval_data_pattern={RECORDS}"
@@ -98,10 +100,7 @@ def name_loss(config: Any) -> None:
 
 
 def name_classifier(config: Any) -> None:
-    config["model"] |= {
-        "model": "DbofModel",
-        "hyper_parameters": {"video_level_classifier_model": "pwn:Model"},
-    }
+    config["model"] |= {"model": "DbofModel", "hyper_parameters": {"video_level_classifier_model": "pwn:Model"}}
 
 
 def yt8m(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:

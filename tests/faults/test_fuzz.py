@@ -12,8 +12,8 @@ from fault_shards import LEVELS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from yt8m.readers.record_check import RecordCheck
-from yt8m.tools.deep_check import DeepCheck
+from yt8m.commands.verify import DeepCheck
+from yt8m.readers.damage import RecordCheck
 
 PLACES = st.integers(0, 1 << 20)
 CHANGES = st.builds(

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from golden_data import golden
-from jobs.small_run import run
+from small_run import run
 
 from yt8m import inference
 
@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DIES = """
 import os, signal, sys
 from yt8m import inference
-from yt8m.tools.prediction_lists import PredictionWriter
+from yt8m.records.prediction_files import PredictionWriter
 
 add = PredictionWriter.__call__
 

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 from golden_data import golden
-from jobs.small_run import run
+from small_run import run
 
 from yt8m import eval as evaluation
-from yt8m import export, inference
+from yt8m import inference
+from yt8m.commands import export_model
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ PROGRAMS = {
         ["--input_data_pattern={data}", "--output_file={out}/p.csv", "--output_model_tgz={out}/m.tgz"],
         "/run/inference_model",
     ),
-    "export": (export.main, ["--out={out}/exported"], "/exported"),
+    "export": (export_model.main, ["--out={out}/exported"], "/exported"),
 }
 
 

@@ -9,14 +9,14 @@ import sys
 
 import pytest
 
-from yt8m.graph.export import replaced_folder
+from yt8m.export.saved_model import replaced_folder
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Writes a version of two files; killed by itself at the moment that is named.
 VERSION = """
 import os, pathlib, signal, sys
-from yt8m.graph.export import replaced_folder
+from yt8m.export.saved_model import replaced_folder
 
 def die(*unused):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 from golden_data import golden
-from jobs.small_run import run
+from small_run import run
 
 from yt8m import inference
 
@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 WAITS = """
 import sys
 from yt8m import inference
-from yt8m.tools.prediction_lists import PredictionWriter
+from yt8m.records.prediction_files import PredictionWriter
 
 add = PredictionWriter.__call__
 

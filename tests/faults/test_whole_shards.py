@@ -12,9 +12,10 @@ from golden_data import golden
 from mutations import read
 
 from yt8m import eval as evaluation
-from yt8m import inference, shard_walk, train
+from yt8m import inference, train
 from yt8m.cli import main
-from yt8m.record_reader import DamagedError
+from yt8m.records import manifest
+from yt8m.records.shards import DamagedError
 
 FEATURES = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=3,2", "--num_classes=10"]
 
@@ -29,10 +30,10 @@ def test_a_cut_anywhere_but_between_records_is_seen(tmp_path: pathlib.Path) -> N
     for cut in sorted(near | set(range(0, len(whole), 9973))):
         path.write_bytes(whole[:cut])
         if cut in ends[1:]:
-            assert shard_walk.count_records(str(path)) == ends.index(cut)
+            assert manifest.count_records(str(path)) == ends.index(cut)
             continue
         with pytest.raises(DamagedError) as caught:
-            shard_walk.count_records(str(path))
+            manifest.count_records(str(path))
         assert caught.value.record == sum(end <= cut for end in ends[1:])
 
 
@@ -40,7 +41,7 @@ def test_a_cut_anywhere_but_between_records_is_seen(tmp_path: pathlib.Path) -> N
 def test_a_length_beyond_the_file_takes_no_memory(tmp_path: pathlib.Path) -> None:
     import struct
 
-    from yt8m.records import masked_crc
+    from yt8m.records.shards import masked_crc
 
     path = tmp_path / "x.tfrecord"
     for length in (1 << 30, 1 << 40, (1 << 64) - 1):
@@ -51,7 +52,7 @@ def test_a_length_beyond_the_file_takes_no_memory(tmp_path: pathlib.Path) -> Non
         assert error is not None
         assert "record 1: it is cut short" in str(error)
         with pytest.raises(DamagedError, match="record 1"):
-            shard_walk.count_records(str(path))
+            manifest.count_records(str(path))
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from fault_shards import frames, ids_read, queue, video
 
-from yt8m import records
 from yt8m.lazy import tf
 from yt8m.readers import YT8MFrameFeatureReader, ZeroedCount
-from yt8m.readers.record_check import RecordCheck, find_damage
-from yt8m.record_reader import LARGEST
+from yt8m.readers.damage import RecordCheck, find_damage
+from yt8m.records import shards
+from yt8m.records.shards import LARGEST
 
 NAN = float("nan")
 
@@ -40,11 +40,7 @@ def parsers() -> Iterator[dict[str, RecordCheck]]:
         ("video", video(b"odd", mean_audio=None), ("odd", "mean_audio has 0 values, expected 2", "missing")),
         ("frame", frames(b"odd", 3, 4), ("odd", "3 frames of rgb and 4 of audio")),
         ("frame", frames(b"odd", sizes=(3, 5)), ("odd", "audio, frame 0, has 5 bytes, expected 2")),
-        (
-            "segment",
-            frames(b"odd", 4, None, rated=True),
-            ("odd", "4 frames of rgb and 0 of audio", "missing"),
-        ),
+        ("segment", frames(b"odd", 4, None, rated=True), ("odd", "4 frames of rgb and 0 of audio", "missing")),
         ("frame", video(b"whole"), ("whole", "no feature list", "frame-level")),
         ("segment", video(b"whole"), ("whole", "no feature list", "frame-level")),
         ("video", video("é\udcff".encode("utf-8", "surrogateescape"), mean_rgb=[]), ("mean_rgb has 0",)),
@@ -52,11 +48,7 @@ def parsers() -> Iterator[dict[str, RecordCheck]]:
         ("video", video(b"under", labels=[-2]), ("under", "label -2", "0..9")),
         ("video", video(b"nan", mean_audio=[NAN, 1.0]), ("nan", "mean_audio has 1 values that are NaN")),
         ("video", video(b"huge", mean_rgb=[0.5, -1e38, 0.0]), ("huge", "mean_rgb has 1 values", "1e+16")),
-        (
-            "video",
-            video(b"inf", mean_rgb=[NAN, float("inf"), 0]),
-            ("inf", "mean_rgb has 2 values", "--nan_policy"),
-        ),
+        ("video", video(b"inf", mean_rgb=[NAN, float("inf"), 0]), ("inf", "mean_rgb has 2 values", "--nan_policy")),
     ],
 )
 def test_message(
@@ -105,8 +97,8 @@ def test_the_largest_values_have_a_norm() -> None:
 @pytest.mark.promise("I5")
 def test_floats_of_frames() -> None:
     names = ("RGB/feature/floats",)
-    feature = [records.float_feature([1.0, NAN]), records.float_feature([2.0, 3.0])]
-    record = records.sequence_example({"id": records.bytes_feature(b"mp")}, {names[0]: feature})
+    feature = [shards.float_feature([1.0, NAN]), shards.float_feature([2.0, 3.0])]
+    record = shards.sequence_example({"id": shards.bytes_feature(b"mp")}, {names[0]: feature})
     for policy in ("refuse", "zero"):
         given = YT8MFrameFeatureReader(10, (2,), names, nan_policy=policy)
         with tf.Graph().as_default(), tf.Session() as session:

@@ -11,7 +11,7 @@ import pytest
 from graph_toy import Linear, Rows, initial_weights, rows
 
 from yt8m import deploy, graph
-from yt8m.config import OptimizerConfig
+from yt8m.config.programs import OptimizerConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 
@@ -33,9 +33,7 @@ class Run:
     def __init__(
         self, sizes: list[int], accumulate: int, towers: int = 1, scheduled: bool = True, noise: bool = False
     ) -> None:
-        schedule = (
-            {} if scheduled else {"learning_rate_schedule": "constant", "learning_rate_warmup_examples": 0}
-        )
+        schedule = {} if scheduled else {"learning_rate_schedule": "constant", "learning_rate_warmup_examples": 0}
         config = dataclasses.replace(CONFIG, accumulate_steps=accumulate, **schedule)
         deployment = deploy.DeploymentConfig(num_clones=towers, spread_on_cpu=True)
         self.graph = tf.Graph()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from yt8m.config import OptimizerConfig
+from yt8m.config.programs import OptimizerConfig
 from yt8m.errors import UsageError
 from yt8m.graph.optimizers import create_optimizer
 from yt8m.lazy import tf
@@ -28,9 +28,7 @@ def run(name: str, resource: bool, decay: float | None = None, steps: int = STEP
     generator = np.random.default_rng(0)
     starts = {name: generator.normal(size=shape).astype(np.float32) for name, shape in SHAPES.items()}
     with tf.Graph().as_default(), tf.Session() as session:
-        variables = [
-            tf.get_variable(name, initializer=value, use_resource=resource) for name, value in starts.items()
-        ]
+        variables = [tf.get_variable(name, initializer=value, use_resource=resource) for name, value in starts.items()]
         gradients = [tf.placeholder(tf.float32, variable.shape) for variable in variables]
         optimizer = create_optimizer(name, tf.constant(RATE), decay)
         step = optimizer.apply_gradients(list(zip(gradients, variables, strict=True)))

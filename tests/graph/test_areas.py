@@ -7,9 +7,9 @@ import pytest
 from staged_toy import Names, Scores
 
 from yt8m import deploy, graph
-from yt8m.config import OptimizerConfig
-from yt8m.graph.areas import Area, Areas, Arrival
-from yt8m.graph.towers import Share
+from yt8m.config.programs import OptimizerConfig
+from yt8m.graph.inputs import RowShare
+from yt8m.graph.staging import DeviceBuffer, PrefetchBuffers, StagedBatch
 from yt8m.lazy import tf
 
 
@@ -54,11 +54,11 @@ def test_nests_come_back_as_they_were_put(shards: list[int] | None) -> None:
     with tf.Graph().as_default():
         sparse = tf.sparse.from_dense([[0, 3], [4, 0]])
         batch = {"none": None, "sparse": sparse, "dense": tf.placeholder_with_default(np.eye(2), [None, 2])}
-        share = Share(batch, tf.constant(2, tf.int64), tf.constant(1.0))
-        arrival = Arrival([share], None if shards is None else tf.constant(shards, tf.int64))
+        share = RowShare(batch, tf.constant(2, tf.int64), tf.constant(1.0))
+        arrival = StagedBatch([share], None if shards is None else tf.constant(shards, tf.int64))
         host = deploy.DeploymentConfig(clone_on_cpu=True)
-        mark = Area(host.inputs_device(), [tf.bool], "mark")
-        areas = Areas(arrival, host, mark)
+        mark = DeviceBuffer(host.inputs_device(), [tf.bool], "mark")
+        areas = PrefetchBuffers(arrival, host, mark)
         put, empty, clear = areas.put(arrival), mark.is_empty(), areas.clear()
         taken = areas.take()
         assert taken.shares[0].batch["none"] is None

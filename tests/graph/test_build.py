@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from graph_toy import CLASSES, FEATURES, Linear, Session, initial_weights, rows
 
-from yt8m.config import OptimizerConfig
+from yt8m.config.programs import OptimizerConfig
 from yt8m.lazy import tf
 from yt8m.types import ModelOutput
 
@@ -107,10 +107,7 @@ def test_all_of_the_collection_is_regularised_as_one_tower_would(towers: int) ->
 def test_sum_adds_the_towers_gradients_as_published() -> None:
     inputs, labels = rows(8)
     config = OptimizerConfig(
-        optimizer="GradientDescentOptimizer",
-        base_learning_rate=0.1,
-        clip_gradient_norm=0,
-        combine_gradients="sum",
+        optimizer="GradientDescentOptimizer", base_learning_rate=0.1, clip_gradient_norm=0, combine_gradients="sum"
     )
     parts = [softmax_step(inputs[a:b], labels[a:b], initial_weights())[1] for a, b in [(0, 4), (4, 8)]]
     with Session(Linear(), (inputs, labels), 2, config) as run:
@@ -120,9 +117,7 @@ def test_sum_adds_the_towers_gradients_as_published() -> None:
 
 def test_each_gradient_is_clipped_by_its_own_norm_and_reported_before() -> None:
     inputs, labels = rows(8)
-    config = OptimizerConfig(
-        optimizer="GradientDescentOptimizer", base_learning_rate=1.0, clip_gradient_norm=0.01
-    )
+    config = OptimizerConfig(optimizer="GradientDescentOptimizer", base_learning_rate=1.0, clip_gradient_norm=0.01)
     _, gradient = softmax_step(inputs, labels, initial_weights())
     norm = np.linalg.norm(gradient)
     with Session(Linear(), (inputs, labels), 2, config) as run:
@@ -147,10 +142,7 @@ def test_the_rate_decays_by_examples_of_all_towers() -> None:
 
 def test_averages_follow_the_weights() -> None:
     config = OptimizerConfig(
-        optimizer="GradientDescentOptimizer",
-        base_learning_rate=0.1,
-        clip_gradient_norm=0,
-        moving_average_decay=0.9,
+        optimizer="GradientDescentOptimizer", base_learning_rate=0.1, clip_gradient_norm=0, moving_average_decay=0.9
     )
     inputs, labels = rows(8)
     with Session(Linear(), (inputs, labels), 1, config) as run:

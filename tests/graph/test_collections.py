@@ -7,9 +7,9 @@ import pytest
 from golden_data import golden
 
 from yt8m import deploy, graph, losses, models, readers
-from yt8m.config import OptimizerConfig
-from yt8m.graph.modeler import VideoModeler
+from yt8m.config.programs import OptimizerConfig
 from yt8m.lazy import tf
+from yt8m.video.modeler import VideoModeler
 
 BOTH = ("global_step", "loss", "predictions", "input_batch_raw", "input_batch", "num_frames", "labels")
 EVALUATION = ("video_id_batch", "label_weights", "summary_op")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yt8m.config import OptimizerConfig
+from yt8m.config.programs import OptimizerConfig
 from yt8m.errors import UsageError
 from yt8m.graph.optimizers import learning_rate
 from yt8m.lazy import tf
@@ -65,17 +65,13 @@ def test_warm_up_and_cosine_by_numbers() -> None:
     )
     found = rates(config, [0, 1, 2, 3, 4, 5, 6, 7, 8, 100], 10)
     quarter = 0.5 * (1 + math.cos(math.pi / 4))
-    np.testing.assert_allclose(
-        found, [0.25, 0.5, 0.75, 1, 1, quarter, 0.5, 1 - quarter, 0, 0], rtol=1e-6, atol=1e-7
-    )
+    np.testing.assert_allclose(found, [0.25, 0.5, 0.75, 1, 1, quarter, 0.5, 1 - quarter, 0, 0], rtol=1e-6, atol=1e-7)
 
 
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(UsageError, match="does not end before the cosine does"):
         OptimizerConfig(
-            learning_rate_schedule="cosine",
-            learning_rate_warmup_examples=10,
-            learning_rate_decay_examples=10,
+            learning_rate_schedule="cosine", learning_rate_warmup_examples=10, learning_rate_decay_examples=10
         )
     with pytest.raises(UsageError, match="learning_rate_schedule must be one of exponential, cosine"):
         OptimizerConfig(learning_rate_schedule="cosin")

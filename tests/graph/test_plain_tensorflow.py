@@ -12,7 +12,7 @@ import pytest
 import small_exports
 from reader_records import write_shard
 
-from yt8m.graph.saved_model import SavedModel
+from yt8m.export.saved_model import SavedModel
 
 _LOAD = """
 import json, sys

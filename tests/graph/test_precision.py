@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from yt8m import deploy, graph, losses, models
-from yt8m.config import OptimizerConfig
+from yt8m.config.programs import OptimizerConfig
 from yt8m.eval_util import EvaluationMetrics
-from yt8m.graph import VideoModeler
 from yt8m.lazy import tf
 from yt8m.types import Batch
+from yt8m.video.modeler import VideoModeler
 
 CLASSES, FEATURES, ROWS, BATCH = 40, 48, 2048, 128
 
@@ -64,8 +64,6 @@ def gap_after_training(precision: str, model: str) -> float:
 
 def test_gap_after_training_is_that_of_float32() -> None:
     for model in ("LogisticModel", "MoeModel"):
-        exact, *rounded = (
-            gap_after_training(precision, model) for precision in ("float32", "bfloat16", "float16")
-        )
+        exact, *rounded = (gap_after_training(precision, model) for precision in ("float32", "bfloat16", "float16"))
         assert exact > 0.3
         assert rounded == pytest.approx([exact, exact], abs=0.002)

@@ -13,7 +13,7 @@ from staged_toy import BATCH, EPOCHS, Training, until_error
 
 from yt8m import graph
 from yt8m.lazy import tf
-from yt8m.runner.failures import explain, is_of_input
+from yt8m.runner.runner import explain, is_of_input
 
 
 def names_of(rows: int) -> list[str]:
@@ -81,9 +81,7 @@ def test_the_input_begins_anew_without_what_was_put_in_place(training: Callable[
 
 
 @pytest.mark.parametrize("towers", [1, 2])
-def test_what_the_input_refuses_is_told_in_the_same_words(
-    training: Callable[..., Training], towers: int
-) -> None:
+def test_what_the_input_refuses_is_told_in_the_same_words(training: Callable[..., Training], towers: int) -> None:
     told, steps = [], []
     for ahead in (False, True):
         run, found = training(towers, ahead), []

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from yt8m import deploy, graph, losses, models
-from yt8m.config import OptimizerConfig
-from yt8m.graph import VideoModeler
+from yt8m.config.programs import OptimizerConfig
 from yt8m.lazy import tf
 from yt8m.types import Batch
+from yt8m.video.modeler import VideoModeler
 
 CLASSES = 5
 
@@ -46,9 +46,7 @@ def ancestors(op: tf.Operation) -> set[tf.Operation]:
 
 
 @pytest.mark.parametrize(("model", "products"), [("LogisticModel", 2), ("MoeModel", 4)])
-def test_a_step_of_training_computes_no_loss_no_figures_and_each_product_once(
-    model: str, products: int
-) -> None:
+def test_a_step_of_training_computes_no_loss_no_figures_and_each_product_once(model: str, products: int) -> None:
     with tf.Graph().as_default():
         modeler = VideoModeler(models.create(model), losses.create("CrossEntropyLoss"), CLASSES)
         ops = graph.build(Rows(), modeler, deploy.DeploymentConfig(1, clone_on_cpu=True), OptimizerConfig())

@@ -9,8 +9,9 @@ import pytest
 from graph_toy import Linear, Rows, Session, initial_weights, rows
 
 from yt8m import deploy, graph
-from yt8m.config import OptimizerConfig
-from yt8m.graph import Report, summaries
+from yt8m.config.programs import OptimizerConfig
+from yt8m.graph import Report
+from yt8m.graph.build import _thinned
 from yt8m.lazy import tf
 from yt8m.types import ModelOutput
 
@@ -47,13 +48,11 @@ def test_the_tags_are_the_names_of_losses_gradients_and_weights(towers: int) -> 
     assert values["weights"].histo.num == initial_weights().size
 
 
-@pytest.mark.parametrize(
-    "shape", [(1200, 330), (1000, 300, 2), (400_000,), (512, 256), (1152, 3862), (128, 256)]
-)
+@pytest.mark.parametrize("shape", [(1200, 330), (1000, 300, 2), (400_000,), (512, 256), (1152, 3862), (128, 256)])
 def test_a_histogram_of_many_values_takes_some_of_every_column(shape: tuple[int, ...]) -> None:
     columns = np.broadcast_to(np.arange(shape[-1], dtype=np.float32), shape)
     with tf.Graph().as_default(), tf.Session() as session:
-        shown = session.run(summaries._thinned(tf.constant(columns)))
+        shown = session.run(_thinned(tf.constant(columns)))
     whole = int(np.prod(shape))
     assert shown.size == whole if whole <= 1 << 15 else (1 << 14) < shown.size <= 1 << 15
     if len(shape) > 1:

@@ -12,17 +12,15 @@ import pytest
 from contract.model_cases import SIZES, C, T
 from contract.model_session import tiny
 
-from yt8m import across_towers, deploy, graph, losses
-from yt8m.config import OptimizerConfig
-from yt8m.graph.modeler import VideoModeler
+from yt8m import deploy, graph, losses
+from yt8m.config.programs import OptimizerConfig
 from yt8m.lazy import tf
+from yt8m.numerics import across_towers
 from yt8m.types import Batch
+from yt8m.video.modeler import VideoModeler
 
 SGD = OptimizerConfig(
-    optimizer="GradientDescentOptimizer",
-    base_learning_rate=0.5,
-    clip_gradient_norm=0,
-    regularization_penalty=0.1,
+    optimizer="GradientDescentOptimizer", base_learning_rate=0.5, clip_gradient_norm=0, regularization_penalty=0.1
 )
 STEPS = 5
 # Every frame is sampled, so that no tower draws anything.
@@ -33,11 +31,7 @@ NORMALISED = {
     "ResidualMlpModel": {"drop_rate": 0.0},
     "GatedMoeModel": {},
 }
-PLAIN = {
-    "DbofModel": {**EVERY_FRAME, "dbof_add_batch_norm": False},
-    "LstmModel": {},
-    "MoeModel": {},
-}
+PLAIN = {"DbofModel": {**EVERY_FRAME, "dbof_add_batch_norm": False}, "LstmModel": {}, "MoeModel": {}}
 
 
 class Videos:
@@ -60,9 +54,7 @@ class Videos:
             there = (np.arange(T) < counts[:, None])[:, :, None]
             features = tuple(feature * there for feature in features)
         labels = generator.random((size, C)) < 0.3
-        return Batch(
-            np.array([b"id"] * size), features, counts if is_frames else np.ones_like(counts), labels
-        )
+        return Batch(np.array([b"id"] * size), features, counts if is_frames else np.ones_like(counts), labels)
 
     def files(self) -> list[str]:
         return ["videos"]
@@ -135,9 +127,7 @@ THREE, TWO = (3, [8, 2]), (2, [7, 1])
 
 
 @pytest.mark.promise("N3")
-@pytest.mark.parametrize(
-    ("name", "towers", "sizes"), [*((name, *THREE) for name in PLAIN), ("DbofModel", *TWO)]
-)
+@pytest.mark.parametrize(("name", "towers", "sizes"), [*((name, *THREE) for name in PLAIN), ("DbofModel", *TWO)])
 def test_without_batch_norm_towers_learn_as_one(name: str, towers: int, sizes: list[int]) -> None:
     one = trained(name, PLAIN[name], 1, sizes)
     assert moved(one) > 0.05
@@ -156,9 +146,7 @@ def test_a_model_without_batch_norm_has_the_same_graph_with_the_flag() -> None:
 
 
 @pytest.mark.promise("N3")
-@pytest.mark.parametrize(
-    ("name", "towers", "sizes"), [*((name, *THREE) for name in NORMALISED), ("DbofModel", *TWO)]
-)
+@pytest.mark.parametrize(("name", "towers", "sizes"), [*((name, *THREE) for name in NORMALISED), ("DbofModel", *TWO)])
 def test_with_batch_norm_they_do_with_the_flag_only(name: str, towers: int, sizes: list[int]) -> None:
     one = trained(name, NORMALISED[name], 1, sizes)
     assert moved(one) > 0.05
@@ -186,9 +174,7 @@ def test_gradients_that_are_summed_are_those_of_all_rows_times_the_towers() -> N
     """Two towers with as many rows each: twice the mean."""
     halved = dataclasses.replace(SGD, combine_gradients="sum", base_learning_rate=0.25)
     one = trained("DbofModel", EVERY_FRAME, 1, [6])
-    assert (
-        distance(trained("DbofModel", EVERY_FRAME, 2, [6], config=halved, sync_batch_norm=True), one) < 2e-6
-    )
+    assert distance(trained("DbofModel", EVERY_FRAME, 2, [6], config=halved, sync_batch_norm=True), one) < 2e-6
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
@@ -205,9 +191,7 @@ def test_rounded_products(precision: str) -> None:
 
 def test_each_tower_computes_once_on_its_own_device_and_none_is_blamed() -> None:
     inputter = Videos([6], True, 2)
-    modeler = VideoModeler(
-        tiny("DbofModel", EVERY_FRAME), losses.get("CrossEntropyLoss")(), C, feature_sizes=SIZES
-    )
+    modeler = VideoModeler(tiny("DbofModel", EVERY_FRAME), losses.get("CrossEntropyLoss")(), C, feature_sizes=SIZES)
     with tf.Graph().as_default() as built:
         deployment = deploy.DeploymentConfig(num_clones=2, spread_on_cpu=True)
         ops = graph.build(inputter, modeler, deployment, SGD, sync_batch_norm=True)
@@ -223,13 +207,9 @@ def test_each_tower_computes_once_on_its_own_device_and_none_is_blamed() -> None
 
 def test_replicas_of_a_cluster_each_have_their_own_statistics() -> None:
     """The graph of one replica: all that is exchanged stays on its worker."""
-    modeler = VideoModeler(
-        tiny("DbofModel", EVERY_FRAME), losses.get("CrossEntropyLoss")(), C, feature_sizes=SIZES
-    )
+    modeler = VideoModeler(tiny("DbofModel", EVERY_FRAME), losses.get("CrossEntropyLoss")(), C, feature_sizes=SIZES)
     with tf.Graph().as_default() as built:
-        deployment = deploy.DeploymentConfig(
-            2, num_replicas=2, replica_id=1, num_ps_tasks=1, spread_on_cpu=True
-        )
+        deployment = deploy.DeploymentConfig(2, num_replicas=2, replica_id=1, num_ps_tasks=1, spread_on_cpu=True)
         graph.build(Videos([6], True, 2), modeler, deployment, SGD, sync_batch_norm=True)
         stacks = [op for op in built.get_operations() if "of_all_towers" in op.name]
         assert stacks

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from yt8m import losses, vocabulary
+from yt8m import losses
 from yt8m.lazy import tf
+from yt8m.records import vocabulary
 
 RNG = np.random.default_rng(23)
 B, C = 7, 5
@@ -19,9 +20,7 @@ WEIGHTS = RNG.random((B, C)) * (RNG.random((B, C)) < 0.7)
 P = 1 / (1 + np.exp(-LOGITS))
 
 
-def both_forms(
-    name: str, fields: dict[str, Any], weights: np.ndarray | None, y: np.ndarray = LABELS
-) -> list[float]:
+def both_forms(name: str, fields: dict[str, Any], weights: np.ndarray | None, y: np.ndarray = LABELS) -> list[float]:
     with tf.Graph().as_default(), tf.Session() as session:
         loss, labels = losses.create(name, fields), tf.constant(y > 0)
         w = None if weights is None else tf.constant(weights)
@@ -88,9 +87,7 @@ def test_loss(name: str, with_weights: bool) -> None:
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS[:2]], ids=["unweighted", "weighted"])
-def test_cross_entropy_of_labels_that_are_true_or_false_holds_for_every_logit(
-    weights: np.ndarray | None,
-) -> None:
+def test_cross_entropy_of_labels_that_are_true_or_false_holds_for_every_logit(weights: np.ndarray | None) -> None:
     """-log sigmoid(z) for a label and -log sigmoid(-z) otherwise, in float64; so it is of labels 0 and 1."""
     logits = np.array([[0.0, 1e-4, -12.0, 17.0, 200.0], [-200.0, -17.0, 12.0, -1e-4, 3.0]], np.float32)
     labels = np.array([[1, 0, 1, 0, 1], [1, 0, 0, 1, 1]], bool)

@@ -32,10 +32,7 @@ def test_equals_the_loss_operation_by_operation(name: str, label_type: Any, weig
     loss, given = losses.create(name), drawn()
     with tf.Graph().as_default(), tf.Session() as session:
         logits, predictions = tf.constant(given["logits"]), tf.constant(given["predictions"])
-        rest = (
-            tf.cast(given["labels"], label_type),
-            None if weights is None else tf.constant(given[weights]),
-        )
+        rest = (tf.cast(given["labels"], label_type), None if weights is None else tf.constant(given[weights]))
         found = [
             losses.loss_of_predictions(loss, predictions, *rest),
             losses.loss_of_logits(loss, logits, *rest),

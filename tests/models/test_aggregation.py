@@ -42,12 +42,7 @@ def described(name: str, x: np.ndarray, v: Variables, scope: str) -> np.ndarray:
 @pytest.mark.parametrize("name", ["NetVladModel", "NetRvladModel", "NetVlagdModel", "NetFvModel"])
 def test_vlad_family(name: str) -> None:
     kind = "fv" if name == "NetFvModel" else "netvlad"
-    given = {
-        f"{kind}_cluster_size": 4,
-        f"{kind}_hidden_size": 6,
-        "feature_sizes": SIZES,
-        "moe_num_mixtures": 3,
-    }
+    given = {f"{kind}_cluster_size": 4, f"{kind}_hidden_size": 6, "feature_sizes": SIZES, "moe_num_mixtures": 3}
 
     def forward(x: np.ndarray, v: Variables) -> np.ndarray:
         streams = [described(name, x[:, :3], v, "stream_0"), described(name, x[:, 3:], v, "stream_1")]

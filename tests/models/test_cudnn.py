@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from models.forward import NUM_FRAMES, B, C, D, T, draw_frames, sigmoid
 
-from yt8m import models, precision
+from yt8m import models
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models import cudnn, recurrent
 from yt8m.models.layers import Net
+from yt8m.numerics import precision
 
 MODELS = [
     pytest.param("LstmModel", 2, {"lstm_cells": 4, "lstm_layers": 2, "all_layers": True}, id="lstm"),
@@ -63,9 +64,7 @@ def emulated(input, input_h, input_c, params, sequence_lengths, is_training, **a
     h, c = input_h[0], input_c[0]
     outputs = []
     for time in range(times):
-        i, f, new, o = tf.unstack(
-            tf.einsum("bd,kcd->kbc", input[time], w) + tf.einsum("bh,kch->kbc", h, r) + b
-        )
+        i, f, new, o = tf.unstack(tf.einsum("bd,kcd->kbc", input[time], w) + tf.einsum("bh,kch->kbc", h, r) + b)
         c = tf.sigmoid(f) * c + tf.sigmoid(i) * tf.tanh(new)
         h = tf.sigmoid(o) * tf.tanh(c)
         outputs.append(h)
@@ -115,9 +114,7 @@ def test_each_weight_has_its_place() -> None:
     cells=st.integers(1, 5),
     seed=st.integers(0, 99),
 )
-def test_the_kernel_on_packed_weights_is_the_loop(
-    times: int, rows: int, features: int, cells: int, seed: int
-) -> None:
+def test_the_kernel_on_packed_weights_is_the_loop(times: int, rows: int, features: int, cells: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(times, rows, features)).astype(np.float32)
     counts = rng.integers(0, times + 1, rows)

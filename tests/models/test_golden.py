@@ -14,12 +14,7 @@ from yt8m.models.layers import Net
 DBOF = {"dbof_cluster_size": 16, "dbof_hidden_size": 12, "iterations": 6}
 IN_ORDER = {**DBOF, "iterations": 12, "sample_random_frames": False}
 LOGISTIC = {"video_level_classifier_model": "LogisticModel"}
-PLAIN = {
-    "dbof_pooling_method": "average",
-    "dbof_activation": "relu6",
-    "dbof_add_batch_norm": False,
-    **LOGISTIC,
-}
+PLAIN = {"dbof_pooling_method": "average", "dbof_activation": "relu6", "dbof_add_batch_norm": False, **LOGISTIC}
 
 CASES = {
     "logistic": ("LogisticModel", {}),

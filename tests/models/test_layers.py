@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from yt8m import random_keys
 from yt8m.lazy import tf
 from yt8m.models.layers import Net
-from yt8m.precision import product
+from yt8m.numerics import random_keys
+from yt8m.numerics.precision import product
 from yt8m.types import ModelOutput
 
 RNG = np.random.default_rng(5)
@@ -55,9 +55,7 @@ def test_batch_norm_counts_valid_rows_alone(rows: int) -> None:
     kept = 0.001 if rows else 0.0
     unbiased = variance * rows / max(rows - 1, 1)
     np.testing.assert_allclose(variables["bn/moving_mean:0"], np.ones(4) * mean * kept, atol=1e-7)
-    np.testing.assert_allclose(
-        variables["bn/moving_variance:0"], np.ones(4) * (1 + kept * (unbiased - 1)), rtol=1e-6
-    )
+    np.testing.assert_allclose(variables["bn/moving_variance:0"], np.ones(4) * (1 + kept * (unbiased - 1)), rtol=1e-6)
 
 
 def test_batch_norm_gradient_is_the_same_with_and_without_a_full_mask() -> None:

@@ -2,18 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from models.forward import (
-    NUM_FRAMES,
-    Variables,
-    check,
-    dense,
-    draw_frames,
-    l2,
-    norm,
-    run,
-    sigmoid,
-    softmax,
-)
+from models.forward import NUM_FRAMES, Variables, check, dense, draw_frames, l2, norm, run, sigmoid, softmax
 
 from yt8m import models
 from yt8m.errors import UsageError
@@ -42,10 +31,7 @@ def described(x: np.ndarray, v: Variables, scope: str, groups: int, clusters: in
 
 
 def logits(x: np.ndarray, v: Variables, scope: str = "") -> np.ndarray:
-    streams = [
-        described(x[:, :3], v, f"{scope}stream_0/", 2, 4),
-        described(x[:, 3:], v, f"{scope}stream_1/", 1, 2),
-    ]
+    streams = [described(x[:, :3], v, f"{scope}stream_0/", 2, 4), described(x[:, 3:], v, f"{scope}stream_1/", 1, 2)]
     hidden = norm(dense(np.concatenate(streams), v, f"{scope}hidden1"), v, f"{scope}hidden1_bn")
     squeezed = np.maximum(norm(dense(hidden, v, f"{scope}se_gating/squeeze"), v, f"{scope}se_gating/bn"), 0)
     hidden = hidden * sigmoid(dense(squeezed, v, f"{scope}se_gating/excite"))
@@ -83,9 +69,7 @@ def test_branches_learn_from_the_mixture() -> None:
 
 
 def test_groups_must_divide() -> None:
-    with pytest.raises(
-        UsageError, match="groups must divide expansion x features; feature 0 has 3 x 2 for 4"
-    ):
+    with pytest.raises(UsageError, match="groups must divide expansion x features; feature 0 has 3 x 2 for 4"):
         models.create("NeXtVladModel", {"groups": 4, "feature_sizes": (3, 2)})
 
 

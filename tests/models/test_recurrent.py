@@ -26,8 +26,7 @@ def lstm(frames: np.ndarray, v: Variables, scope: str) -> np.ndarray:
 
 def gru(frames: np.ndarray, v: Variables, scope: str) -> np.ndarray:
     gates, candidate = (
-        [v[f"{scope}/gru_cell/{part}/{kind}"] for kind in ("kernel", "bias")]
-        for part in ("gates", "candidate")
+        [v[f"{scope}/gru_cell/{part}/{kind}"] for kind in ("kernel", "bias")] for part in ("gates", "candidate")
     )
     h = np.zeros(candidate[0].shape[1])
     outputs = [h]

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from yt8m import random_keys
 from yt8m.lazy import tf
-from yt8m.models import sampling
+from yt8m.models import frames
+from yt8m.numerics import random_keys
 
 T = 9
 COUNTS = np.array([0, 1, 3, 9], np.int32)
@@ -16,12 +16,8 @@ FRAMES = np.where(np.arange(T) < COUNTS[:, None], np.arange(1, T + 1), 0)[:, :, 
 def draw(samples: int, scattered: bool, is_training: bool, step: int = 0) -> np.ndarray:
     with tf.Graph().as_default(), tf.Session() as session:
         with random_keys.scope(3, tf.constant(step, tf.int64)):
-            chosen = sampling.sample(
-                tf.constant(FRAMES),
-                tf.constant(COUNTS),
-                samples,
-                scattered=scattered,
-                is_training=is_training,
+            chosen = frames.sample(
+                tf.constant(FRAMES), tf.constant(COUNTS), samples, scattered=scattered, is_training=is_training
             )
         return session.run(chosen)[:, :, 0].astype(int)
 

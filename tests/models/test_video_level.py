@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from yt8m.lazy import tf
-from yt8m.models.mixtures import log_odds
+from yt8m.models.video_level import log_odds
 
 
 def evaluate(*tensors):
@@ -44,8 +44,6 @@ def test_the_closed_gradient_of_a_mixture_is_the_automatic_one() -> None:
         in_favour = tf.reduce_sum(shares[..., :3] * tf.sigmoid(votes), -1)
         plain = tf.math.log(in_favour) - tf.math.log(1.0 - in_favour)
         closed = log_odds(gates, votes)
-        pairs = zip(
-            *(tf.gradients(odds, [gates, votes], slope * odds) for odds in (closed, plain)), strict=True
-        )
+        pairs = zip(*(tf.gradients(odds, [gates, votes], slope * odds) for odds in (closed, plain)), strict=True)
         for found, expected in evaluate(*pairs):
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -53,16 +53,9 @@ def test_resize_axis_gives_the_recorded_arrays(name: str, axis: int, size: int, 
     np.testing.assert_array_equal(resized, data[f"resize_axis/{name}"])
 
 
-@given(
-    arrays(np.uint8, st.tuples(*[st.integers(0, 4)] * 3)),
-    st.integers(0, 2),
-    st.integers(0, 6),
-    st.integers(0, 9),
-)
+@given(arrays(np.uint8, st.tuples(*[st.integers(0, 4)] * 3)), st.integers(0, 2), st.integers(0, 6), st.integers(0, 9))
 @settings(max_examples=30, deadline=None)
-def test_resize_axis_keeps_the_front_and_fills_the_rest(
-    array: np.ndarray, axis: int, size: int, fill: int
-) -> None:
+def test_resize_axis_keeps_the_front_and_fills_the_rest(array: np.ndarray, axis: int, size: int, fill: int) -> None:
     resized = run(lambda: resize_axis(tf.constant(array), axis, size, fill))
     shape = list(array.shape)
     shape[axis] = size

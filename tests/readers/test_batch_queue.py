@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reader_records import frame_record, video_record, write_shard
 
-from yt8m.config import DataConfig
+from yt8m.config.programs import DataConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, YT8MAggregatedFeatureReader, YT8MFrameFeatureReader, reader_for
@@ -56,13 +56,7 @@ def test_without_shuffling_files_and_records_keep_their_order(shards: pathlib.Pa
     assert [name for batch in found for name in batch] == NAMES
 
 
-@given(
-    st.integers(1, 20),
-    st.integers(1, 3),
-    st.integers(1, 6),
-    st.integers(1, 30),
-    st.integers(0, 2**31 - 1),
-)
+@given(st.integers(1, 20), st.integers(1, 3), st.integers(1, 6), st.integers(1, 30), st.integers(0, 2**31 - 1))
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_epoch_has_every_record_once(
     shards: pathlib.Path, batch_size: int, epochs: int, readers: int, buffer: int, seed: int
@@ -89,9 +83,7 @@ def test_every_epoch_has_every_record_once(
 
 def test_seeds_and_epochs_give_other_orders(shards: pathlib.Path) -> None:
     def names(seed: int) -> list[bytes]:
-        return stream(
-            BatchQueue(READER, f"{shards}/train*", 4, num_epochs=2, shuffle=True, num_readers=2, seed=seed)
-        )
+        return stream(BatchQueue(READER, f"{shards}/train*", 4, num_epochs=2, shuffle=True, num_readers=2, seed=seed))
 
     first = names(0)
     assert first != names(1)
@@ -115,7 +107,7 @@ def test_the_number_of_cores_does_not_change_the_order(
     queue = BatchQueue(READER, f"{shards}/train*", 4, num_epochs=2, shuffle=True, num_readers=readers)
     streams = []
     for cores in (1, 32):
-        monkeypatch.setattr("yt8m.readers.tuning.cores", lambda cores=cores: cores)
+        monkeypatch.setattr("yt8m.readers.batch_queue.cores", lambda cores=cores: cores)
         streams.append(stream(queue))
     assert streams[0] == streams[1]
 
@@ -193,11 +185,7 @@ def test_segments_fill_whole_batches(tmp_path: pathlib.Path) -> None:
     records = []
     for n, count in enumerate(counts):
         context = {"id": [b"%d" % n]}
-        ratings = {
-            "segment_start_times": range(count),
-            "segment_labels": [1] * count,
-            "segment_scores": [1.0] * count,
-        }
+        ratings = {"segment_start_times": range(count), "segment_labels": [1] * count, "segment_scores": [1.0] * count}
         records.append(frame_record({**context, **ratings}, {"rgb": np.zeros([9, 1], np.uint8)}))
     path = write_shard(tmp_path / "segments.tfrecord", [records[1]] * 200 + records)
     reader = YT8MFrameFeatureReader(5, (1,), ("rgb",), segment_labels=True)

@@ -22,7 +22,7 @@ from reader_records import video_record, write_shard
 from yt8m.errors import RunError
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, YT8MAggregatedFeatureReader
-from yt8m.readers.shard_parser import ShardParser
+from yt8m.readers.cache import ShardParser
 
 COUNTS = (4, 0, 7, 1, 5)
 READER = YT8MAggregatedFeatureReader(6, (3, 1), ("mean_rgb", "mean_audio"))
@@ -103,7 +103,7 @@ def test_examples_and_their_order_are_those_without_it(
 def test_what_is_there_is_not_parsed_again(
     pattern: str, tmp_path: pathlib.Path, cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("yt8m.readers.tuning.cores", lambda: cores)
+    monkeypatch.setattr("yt8m.readers.batch_queue.cores", lambda: cores)
     expected = batches(queue(pattern, tmp_path, num_epochs=1))
     made = sorted(path.name for path in tmp_path.iterdir())
     assert [name.split(".tfrecord")[0] for name in made] == ["0", "1", "2", "3", "4"]
@@ -154,10 +154,7 @@ def test_a_shard_that_has_changed_is_parsed_anew(tmp_path: pathlib.Path) -> None
 )
 def test_another_reader_has_files_of_its_own(pattern: str, tmp_path: pathlib.Path, reader: Any) -> None:
     batches(queue(pattern, tmp_path))
-    assert_same(
-        batches(queue(pattern, tmp_path, reader=reader)),
-        batches(queue(pattern, reader=reader)),
-    )
+    assert_same(batches(queue(pattern, tmp_path, reader=reader)), batches(queue(pattern, reader=reader)))
 
 
 @given(st.data())
@@ -177,10 +174,7 @@ def test_a_damaged_file_is_made_anew(pattern: str, tmp_path: pathlib.Path, data:
 
 def test_two_that_fill_it_at_once_do_not_disturb_each_other(pattern: str, tmp_path: pathlib.Path) -> None:
     expected = batches(queue(pattern))
-    with (
-        opened(queue(pattern, tmp_path)) as (one, first, _),
-        opened(queue(pattern, tmp_path)) as (other, second, _),
-    ):
+    with opened(queue(pattern, tmp_path)) as (one, first, _), opened(queue(pattern, tmp_path)) as (other, second, _):
         found = [(one.run(first), other.run(second)) for _ in expected]
     for side in zip(*found, strict=True):
         assert_same(list(side), expected)
@@ -253,9 +247,7 @@ def test_a_record_cut_before_its_labels_is_named(tmp_path: pathlib.Path) -> None
 
 
 def test_a_shard_that_vanished_is_named(pattern: str, tmp_path: pathlib.Path) -> None:
-    gone = BatchQueue(
-        READER, "gone", shuffle=True, cache=str(tmp_path), list_files=lambda _: [str(tmp_path / "gone")]
-    )
+    gone = BatchQueue(READER, "gone", shuffle=True, cache=str(tmp_path), list_files=lambda _: [str(tmp_path / "gone")])
     with pytest.raises(tf.errors.OpError):
         batches(gone)
     assert "gone: No such file" in str(gone.damage())

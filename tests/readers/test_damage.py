@@ -98,9 +98,7 @@ def test_a_record_cut_before_its_labels_is_refused() -> None:
 def test_protos_of_several_pieces_and_with_unknown_fields_are_read() -> None:
     ((_, whole), (_, other)) = video(), frames()
     unlabelled = video_record(id=[b"abcd"], mean_rgb=[1.5, 0.0, 3.0], mean_audio=[1.0, 2.0])
-    labels = tf.train.Example(
-        features=tf.train.Features(feature={"labels": feature([3])})
-    ).SerializeToString()
+    labels = tf.train.Example(features=tf.train.Features(feature={"labels": feature([3])})).SerializeToString()
     unknown = b"\xba\x3e\x02ab" + b"\x38\x05"  # field 999 of two bytes, field 7 of one number
     with Parsed(video()[0]) as parsed:
         found = parsed([whole + unknown, unlabelled + labels])["labels"]

@@ -21,8 +21,7 @@ def record(name: bytes = b"good", rgb: Any = 2, audio: Any = 2, **context: Any) 
     """`rgb` and `audio` are numbers of frames, or the frames; None leaves the list out."""
     frames = {"rgb": _frames(rgb, 3), "audio": _frames(audio, 2)}
     return frame_record(
-        {"id": [name], "labels": [1], **context},
-        {key: value for key, value in frames.items() if value is not None},
+        {"id": [name], "labels": [1], **context}, {key: value for key, value in frames.items() if value is not None}
     )
 
 
@@ -49,9 +48,7 @@ def test_gives_the_recorded_batch(max_frames: int) -> None:
 
 def test_segment_records_can_be_read_as_videos() -> None:
     data = np.load(golden("readers.npz"))
-    parsed = Parsed(YT8MFrameFeatureReader(20, (16, 8), max_frames=60))(
-        read_shard(golden("tiny_segment.tfrecord"))
-    )
+    parsed = Parsed(YT8MFrameFeatureReader(20, (16, 8), max_frames=60))(read_shard(golden("tiny_segment.tfrecord")))
     for name in ("video_matrix", "labels", "num_frames"):
         np.testing.assert_array_equal(parsed[name], data[f"segment_as_frame/max60/{name}"])
 

@@ -38,9 +38,7 @@ def opened(queue: BatchQueue) -> Iterator[Open]:
 
 def write_videos(folder: pathlib.Path) -> Any:
     for shard in range(6):
-        records = [
-            video_record(id=[b"%d.%d" % (shard, n)], labels=[n % 5], mean_rgb=[float(n)]) for n in range(9)
-        ]
+        records = [video_record(id=[b"%d.%d" % (shard, n)], labels=[n % 5], mean_rgb=[float(n)]) for n in range(9)]
         write_shard(folder / f"{shard}.tfrecord", records)
     return YT8MAggregatedFeatureReader(5, (1,), ("mean_rgb",))
 
@@ -75,15 +73,9 @@ def write_segments(folder: pathlib.Path) -> Any:
 def test_a_restored_iterator_goes_on_with_the_same_batches(
     tmp_path: pathlib.Path, write: Any, cores: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("yt8m.readers.tuning.cores", lambda: cores)
+    monkeypatch.setattr("yt8m.readers.batch_queue.cores", lambda: cores)
     queue = BatchQueue(
-        write(tmp_path),
-        f"{tmp_path}/*.tfrecord",
-        7,
-        num_epochs=4,
-        shuffle=True,
-        shuffle_buffer=20,
-        num_readers=3,
+        write(tmp_path), f"{tmp_path}/*.tfrecord", 7, num_epochs=4, shuffle=True, shuffle_buffer=20, num_readers=3
     )
     with opened(queue) as first:
         first.batches(9)

@@ -48,9 +48,7 @@ def test_gives_the_recorded_batch_but_counts_the_frames_that_are_there() -> None
     np.testing.assert_array_equal(parsed["num_frames"], expected)
 
 
-RATINGS = st.lists(
-    st.tuples(st.integers(0, 12), st.integers(0, 5), st.sampled_from([0.0, 0.25, 1.0])), max_size=8
-)
+RATINGS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 5), st.sampled_from([0.0, 0.25, 1.0])), max_size=8)
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), RATINGS), max_size=4))

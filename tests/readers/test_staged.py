@@ -12,7 +12,7 @@ from yt8m import storage
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, YT8MAggregatedFeatureReader
-from yt8m.storage import settings, workspace
+from yt8m.storage import base, copies
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def folders(bucket: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
         with storage.write_atomic(f"{bucket}/{shard}.tfrecord") as file:
             file.write(storage.read_bytes(path))
     room = 4 * storage.size(path) + 10
-    given = settings.Settings(cache_dir=str(tmp_path / "cache"), stage_cache_bytes=room)
-    monkeypatch.setattr(settings, "_settings", given)
+    given = base.Settings(cache_dir=str(tmp_path / "cache"), stage_cache_bytes=room)
+    monkeypatch.setattr(base, "_settings", given)
     return str(tmp_path), bucket
 
 
@@ -47,8 +47,8 @@ def ids_of(queue: BatchQueue, saved_at: int = -1, folder: str = "") -> list[list
         for step in range(1000):
             if step == saved_at:
                 path = saver.save(session, f"{folder}/input")
-                for key in list(workspace._made):  # what another process does not find
-                    workspace._remove(key)
+                for key in list(copies._made):  # what another process does not find
+                    copies._remove(key)
                 session.run(iterator.initializer, {files: queue.files()})
                 saver.restore(session, path)
             try:
@@ -85,10 +85,8 @@ def test_a_shard_that_cannot_be_staged_is_told_by_the_queue(folders: tuple[str, 
     assert f"cannot read {files[2]}" in str(queue.damage())
 
 
-def test_direct_reading_needs_a_file_system(
-    folders: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(settings, "_settings", settings.Settings(gs_reading="direct"))
+def test_direct_reading_needs_a_file_system(folders: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "_settings", base.Settings(gs_reading="direct"))
     with tf.Graph().as_default():
         names = str(queue_on(folders[1]).dataset(tf.constant(["gs://b/x"]), 7))
         assert "Dataset" in names

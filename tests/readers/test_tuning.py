@@ -9,9 +9,9 @@ import pathlib
 import pytest
 from reader_records import video_record, write_shard
 
-from yt8m.config import DataConfig
+from yt8m.config.programs import DataConfig
 from yt8m.lazy import tf
-from yt8m.readers import BatchQueue, EverySegmentReader, tuning
+from yt8m.readers import BatchQueue, EverySegmentReader, batch_queue
 
 
 def ids(queue: BatchQueue) -> list[list[bytes]]:
@@ -35,11 +35,7 @@ def test_flags_override_the_choice_which_is_told_and_the_stream_stays(
         records = [video_record(id=[b"%d.%d" % (shard, row)], mean_rgb=[float(row)]) for row in range(9)]
         write_shard(tmp_path / f"{shard}.tfrecord", records)
     data = DataConfig(
-        data_pattern=f"{tmp_path}/*",
-        feature_names=("mean_rgb",),
-        feature_sizes=(1,),
-        batch_size=4,
-        num_epochs=2,
+        data_pattern=f"{tmp_path}/*", feature_names=("mean_rgb",), feature_sizes=(1,), batch_size=4, num_epochs=2
     )
     with caplog.at_level(logging.INFO, logger="absl"):
         chosen = BatchQueue.for_config(data, "train")
@@ -47,7 +43,7 @@ def test_flags_override_the_choice_which_is_told_and_the_stream_stays(
         chosen.threads.tell(8)
         given.threads.tell(8)
     assert (
-        f"--parse_threads={tuning.Threads().parse_calls} --prefetch={tuning.Threads().prefetch} "
+        f"--parse_threads={batch_queue.Threads().parse_calls} --prefetch={batch_queue.Threads().prefetch} "
         in caplog.messages[0]
     )
     assert "--parse_threads=3 --prefetch=4" in caplog.messages[1]
@@ -60,7 +56,7 @@ def test_flags_override_the_choice_which_is_told_and_the_stream_stays(
 def test_all_cores_parse_where_segments_are_evaluated(
     cores: int, usual: int, for_segments: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning, "cores", lambda: cores)
+    monkeypatch.setattr(batch_queue, "cores", lambda: cores)
     frames = DataConfig(data_pattern="*", feature_names=("rgb",), feature_sizes=(4,), frame_features=True)
     segments = dataclasses.replace(frames, segment_labels=True)
     for data, mode, expected in (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from yt8m.lazy import tf
-from yt8m.readers.unconverted import unconverted
+from yt8m.readers.pipeline import unconverted
 
 
 def evens(count: int) -> tf.Tensor:

@@ -8,8 +8,9 @@ import re
 import pytest
 
 from recipes import figures, files
-from yt8m import flags, models
-from yt8m.tools.sample_data.command import config
+from yt8m import models
+from yt8m.commands.sample_data.command import config
+from yt8m.config import flags
 
 every_model = pytest.mark.parametrize("name", models.names())
 both_sizes = pytest.mark.parametrize("folder", [files.FOLDER, files.SMALL], ids=["full", "small"])
@@ -54,9 +55,7 @@ READ = {"model", "frame_features", "feature_names", "feature_sizes", "seed"}
 @every_model
 def test_full_recipes_tell_published_values_from_ours(name: str) -> None:
     text = (files.FOLDER / f"{name}.flags").read_text()
-    told = re.search(
-        r"^# As published: (.*?)\.\n# Ours: (.*?)\.\n# Published: ", text, re.MULTILINE | re.DOTALL
-    )
+    told = re.search(r"^# As published: (.*?)\.\n# Ours: (.*?)\.\n# Published: ", text, re.MULTILINE | re.DOTALL)
     assert told is not None
     published, ours = (set(re.findall(r"\w+", part.split(";")[0])) for part in told.groups())
     given = set(re.findall(r"^--(\w+)", text, re.MULTILINE)) - READ

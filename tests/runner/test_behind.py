@@ -7,19 +7,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from yt8m.runner.behind import Behind
+from yt8m.runner.callbacks.figures import OneStepBehind
 
 
 @pytest.fixture
-def made() -> Iterator[list[Behind]]:
+def made() -> Iterator[list[OneStepBehind]]:
     """Those that a test makes; their threads end with it."""
-    all_of_them: list[Behind] = []
+    all_of_them: list[OneStepBehind] = []
     yield all_of_them
     for one in all_of_them:
         one.close()
 
 
-def test_calls_come_one_after_the_other_while_the_caller_goes_on(made: list[Behind]) -> None:
+def test_calls_come_one_after_the_other_while_the_caller_goes_on(made: list[OneStepBehind]) -> None:
     may_go_on, seen = threading.Event(), []
 
     def work(number: int) -> int:
@@ -27,7 +27,7 @@ def test_calls_come_one_after_the_other_while_the_caller_goes_on(made: list[Behi
         seen.append((number, threading.current_thread() is threading.main_thread()))
         return 10 * number
 
-    behind = Behind(work)
+    behind = OneStepBehind(work)
     made.append(behind)
     assert behind.wait() is None
     behind.put(1)
@@ -41,16 +41,14 @@ def test_calls_come_one_after_the_other_while_the_caller_goes_on(made: list[Behi
 
 
 @pytest.mark.parametrize("following", ["put", "wait"])
-def test_what_a_call_raises_is_raised_at_the_next_step_or_at_the_end(
-    made: list[Behind], following: str
-) -> None:
+def test_what_a_call_raises_is_raised_at_the_next_step_or_at_the_end(made: list[OneStepBehind], following: str) -> None:
     calls: list[int] = []
 
     def work(number: int) -> None:
         calls.append(number)
         raise ValueError(f"call {number}")
 
-    behind = Behind(work)
+    behind = OneStepBehind(work)
     made.append(behind)
     behind.put(1)
     with pytest.raises(ValueError, match="call 1"):
@@ -63,7 +61,7 @@ def test_to_close_it_ends_the_thread_and_says_nothing() -> None:
         raise ValueError
 
     before = threading.active_count()
-    behind = Behind(fail)
+    behind = OneStepBehind(fail)
     behind.put()
     behind.close()
     assert threading.active_count() == before

@@ -47,26 +47,18 @@ def test_the_training_line_is_there_once(
         (["train_accuracy"], rf"training step 2 \| Hit@1: {NUMBER} PERR: {NUMBER} GAP: {NUMBER}"),
     ],
 )
-def test_parts_of_the_line(
-    train: Callable, lines: Callable[[], list[str]], names: list[str], expected: str
-) -> None:
+def test_parts_of_the_line(train: Callable, lines: Callable[[], list[str]], names: list[str], expected: str) -> None:
     train(names, max_steps=2, log_every_n_iter=2)
     assert any(re.fullmatch(expected, line) for line in lines())
 
 
 def test_a_format_of_ones_own(train: Callable, lines: Callable[[], list[str]]) -> None:
-    train(
-        max_steps=2,
-        log_every_n_iter=2,
-        format_line=lambda values: f"step {values.step}, loss = {values.loss:.3f}",
-    )
+    train(max_steps=2, log_every_n_iter=2, format_line=lambda values: f"step {values.step}, loss = {values.loss:.3f}")
     assert any(re.fullmatch(r"step 2, loss = \d\.\d{3}", line) for line in lines())
 
 
 def events_of(run: pathlib.Path) -> list[Any]:
-    return [
-        event for path in run.glob("events.out.tfevents.*") for event in tf.train.summary_iterator(str(path))
-    ]
+    return [event for path in run.glob("events.out.tfevents.*") for event in tf.train.summary_iterator(str(path))]
 
 
 def tags_by_step(events: list[Any]) -> dict[int, set[str]]:
@@ -79,9 +71,7 @@ def tags_by_step(events: list[Any]) -> dict[int, set[str]]:
 
 def test_event_files_hold_the_published_tags(train: Callable, data: str, tmp_path: pathlib.Path) -> None:
     """No batch is taken by a summary: 40 rows in batches of 8 are five steps, with and without."""
-    outcome = train(
-        inputter=TinyInputter(data, 8, epochs=1), save_summary_steps=2, log_every_n_iter=5, max_steps=99
-    )
+    outcome = train(inputter=TinyInputter(data, 8, epochs=1), save_summary_steps=2, log_every_n_iter=5, max_steps=99)
     assert outcome.global_step == 5
     events = events_of(tmp_path / "run")
     assert events[0].file_version == "brain.Event:2"
@@ -106,9 +96,7 @@ def test_tensorboard_reads_the_event_file(train: Callable, tmp_path: pathlib.Pat
     assert [scalar.step for scalar in events.Scalars("model/Training_GAP")] == [2, 4]
 
 
-def test_exports_every_n_and_at_the_end_each_with_a_checkpoint(
-    train: Callable, tmp_path: pathlib.Path
-) -> None:
+def test_exports_every_n_and_at_the_end_each_with_a_checkpoint(train: Callable, tmp_path: pathlib.Path) -> None:
     exported = []
 
     def exporter(checkpoint: str, step: int) -> None:
@@ -155,9 +143,7 @@ def test_evaluation(train: Callable, data: str, lines: Callable[[], list[str]]) 
     )
 
 
-def test_inference_hands_on_every_row_in_order(
-    train: Callable, data: str, lines: Callable[[], list[str]]
-) -> None:
+def test_inference_hands_on_every_row_in_order(train: Callable, data: str, lines: Callable[[], list[str]]) -> None:
     train(max_steps=2)
     got: list[np.ndarray] = []
 
@@ -202,7 +188,7 @@ def test_evaluation_takes_the_next_checkpoint_where_one_is_deleted_meanwhile(
 
 
 def test_averages_are_evaluated_where_they_were_kept(train: Callable, data: str) -> None:
-    from yt8m.config import OptimizerConfig
+    from yt8m.config.programs import OptimizerConfig
 
     averaged = OptimizerConfig(moving_average_decay=0.99, base_learning_rate=0.3)
     train(max_steps=20, optimizer=averaged)

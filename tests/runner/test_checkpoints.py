@@ -26,17 +26,14 @@ def saved(folder: pathlib.Path) -> list[int]:
 
 def test_first_every_n_and_last(train: Callable, data: str, tmp_path: pathlib.Path) -> None:
     outcome = train(
-        inputter=TinyInputter(data, 8, epochs=3),
-        checkpoints={"save_checkpoint_steps": 4, "keep_checkpoints": 9},
+        inputter=TinyInputter(data, 8, epochs=3), checkpoints={"save_checkpoint_steps": 4, "keep_checkpoints": 9}
     )
     assert (outcome.status, outcome.global_step, outcome.exit_code) == ("out_of_data", 15, 0)
     assert saved(tmp_path / "run") == [0, 4, 8, 12, 15]
     assert tf.train.latest_checkpoint(str(tmp_path / "run")).endswith("model.ckpt-15")
 
 
-def test_the_newest_stay_and_positions_go_with_their_checkpoints(
-    train: Callable, tmp_path: pathlib.Path
-) -> None:
+def test_the_newest_stay_and_positions_go_with_their_checkpoints(train: Callable, tmp_path: pathlib.Path) -> None:
     wanted = {"save_checkpoint_steps": 2, "keep_checkpoints": 3}
     train(max_steps=9, checkpoints=wanted, exact_resume=True)
     assert saved(tmp_path / "run") == [6, 8, 9]
@@ -59,10 +56,7 @@ def test_a_moved_run_is_whole(train: Callable, tmp_path: pathlib.Path) -> None:
     assert train(max_steps=5, model_dir=str(tmp_path / "elsewhere")).global_step == 5
 
 
-@given(
-    gaps=st.lists(st.floats(1.0, 2000.0), min_size=1, max_size=40),
-    keep=st.integers(1, 6),
-)
+@given(gaps=st.lists(st.floats(1.0, 2000.0), min_size=1, max_size=40), keep=st.integers(1, 6))
 def test_what_is_kept(gaps: list[float], keep: int) -> None:
     """Played through save by save: the newest stay, the others are a quarter of an hour apart, and near."""
     now, times, preserved = 1e9, {}, 1e9
@@ -187,9 +181,7 @@ def harm(run: pathlib.Path, step: int, damage: str) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\xff\x00 garbage {", b'model_checkpoint_path: "model.ckpt-99"'])
 @pytest.mark.promise("C3")
-def test_a_garbage_state_file_does_not_matter(
-    train: Callable, tmp_path: pathlib.Path, content: bytes
-) -> None:
+def test_a_garbage_state_file_does_not_matter(train: Callable, tmp_path: pathlib.Path, content: bytes) -> None:
     train(max_steps=3)
     (tmp_path / "run" / "checkpoint").write_bytes(content)
     once = {"inputter": TinyInputter(str(tmp_path / "rows.tfrecord"), 8, 1), "signature": {"epochs": 1}}
@@ -262,9 +254,7 @@ def test_killed_between_any_two_files_of_a_save(train: Callable, tmp_path: pathl
     train(max_steps=4, **same)
     names = [path for path in run.iterdir() if "-4." in path.name] + [run / "checkpoint"]
     names.sort(key=lambda path: path.stat().st_mtime_ns)
-    assert [re.sub(r"\..*", "", path.name) for path in names] == ["input-4"] * 3 + ["model"] * 3 + [
-        "checkpoint"
-    ]
+    assert [re.sub(r"\..*", "", path.name) for path in names] == ["input-4"] * 3 + ["model"] * 3 + ["checkpoint"]
     reached = []
     for count in range(len(names)):
         folder = tmp_path / f"killed{count}"

@@ -15,7 +15,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
 from yt8m.program import Terminated, run_main
 from yt8m.runner import Outcome, Status
-from yt8m.runner.failures import explain
+from yt8m.runner.runner import explain
 
 
 @pytest.mark.promise("P1")

@@ -46,9 +46,7 @@ def test_a_file_limit_while_saving(start: Callable, tmp_path: pathlib.Path) -> N
 
 @pytest.mark.long
 @pytest.mark.promise("C1")
-def test_killed_while_it_saves_it_goes_on_bit_for_bit(
-    train: Callable, start: Callable, tmp_path: pathlib.Path
-) -> None:
+def test_killed_while_it_saves_it_goes_on_bit_for_bit(train: Callable, start: Callable, tmp_path: pathlib.Path) -> None:
     """A run that saves every step is killed at no matter which moment after the seventh."""
 
     def losses(name: str) -> dict[str, Any]:
@@ -74,9 +72,7 @@ def test_killed_while_it_saves_it_goes_on_bit_for_bit(
 
 @pytest.mark.long
 @pytest.mark.promise("O2")
-def test_an_event_file_and_metrics_without_room_do_not_end_a_run(
-    start: Callable, tmp_path: pathlib.Path
-) -> None:
+def test_an_event_file_and_metrics_without_room_do_not_end_a_run(start: Callable, tmp_path: pathlib.Path) -> None:
     """The limit lets the small checkpoint through, but not the event file, which holds the graph."""
     run = tmp_path / "run"
     first = start(max_steps=2)
@@ -84,9 +80,7 @@ def test_an_event_file_and_metrics_without_room_do_not_end_a_run(
     biggest = max(path.stat().st_size for path in run.glob("model.ckpt-2.*"))
     run.joinpath("metrics.jsonl").write_bytes(b"\n" * (2 * biggest))
     process = start(
-        max_steps=60,
-        save_summary_steps=1,
-        callbacks={"tiny_hooks:FileLimit": {"step": 3, "size": biggest + 10_000}},
+        max_steps=60, save_summary_steps=1, callbacks={"tiny_hooks:FileLimit": {"step": 3, "size": biggest + 10_000}}
     )
     output, log = process.communicate()
     assert process.returncode == 0, log

@@ -42,9 +42,7 @@ def read_losses(path: pathlib.Path) -> dict[int, str]:
     return {int(step): loss for step, loss in (line.split() for line in whole.splitlines())}
 
 
-def kill_at(
-    process: Forked, run: pathlib.Path, log: pathlib.Path, step: int, moment: str, pause: float
-) -> None:
+def kill_at(process: Forked, run: pathlib.Path, log: pathlib.Path, step: int, moment: str, pause: float) -> None:
     """Kills it once the save of `step` has come to `moment`, and `pause` seconds later."""
     name = moment.format(step)
     while max(read_losses(log), default=0) < step:
@@ -117,8 +115,6 @@ def test_killed_around_saves_it_goes_on_bit_for_bit(
     assert done.returncode == 0, said
     rest = read_losses(tmp_path / "losses-last")
     assert rest == {step: expected[step] for step in range(reached + 1, last + 1)}
-    mine, theirs = (
-        tf.train.load_checkpoint(f"{folder}/model.ckpt-{last}") for folder in (run, whole / "run")
-    )
+    mine, theirs = (tf.train.load_checkpoint(f"{folder}/model.ckpt-{last}") for folder in (run, whole / "run"))
     for name in theirs.get_variable_to_shape_map():
         np.testing.assert_array_equal(mine.get_tensor(name), theirs.get_tensor(name), err_msg=name)

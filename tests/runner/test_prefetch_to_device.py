@@ -75,11 +75,7 @@ def test_steps_shards_and_videos(live: Callable[..., list[str]], towers: int, sp
     ],
 )
 def test_a_resumed_run_reads_the_shards_that_one_without_reads(
-    live: Callable[..., list[str]],
-    tmp_path: pathlib.Path,
-    lines: Callable[[], list[str]],
-    towers: int,
-    kind: str,
+    live: Callable[..., list[str]], tmp_path: pathlib.Path, lines: Callable[[], list[str]], towers: int, kind: str
 ) -> None:
     """What was put in place and not trained on counts as not read."""
     found = {}
@@ -104,9 +100,7 @@ def test_a_run_may_begin_without_and_go_on_with_it_and_the_reverse(
 
 
 @pytest.mark.parametrize("towers", [1, 2])
-def test_weights_are_the_same_to_the_bit(
-    train: Callable, data: str, tmp_path: pathlib.Path, towers: int
-) -> None:
+def test_weights_are_the_same_to_the_bit(train: Callable, data: str, tmp_path: pathlib.Path, towers: int) -> None:
     found = []
     for ahead in (False, True):
         folder = tmp_path / str(ahead)

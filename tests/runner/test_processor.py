@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from yt8m import deploy, runner
-from yt8m.runner import processor
-from yt8m.runner.create import deployment_for
+from yt8m.numerics import devices
+from yt8m.runner.creation import deployment_for
 
 OLD = "fpu sse4_2 avx2 fma avx512f avx512_vnni"
 
@@ -21,7 +21,7 @@ def has(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
     def describe(flags: str) -> None:
         one = f"vendor_id\t: GenuineIntel\nflags\t\t: {flags}\nvmx flags\t: ept\n\n"
         (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{one}processor\t: 1\n{one}")
-        monkeypatch.setattr(processor, "CPUINFO", str(tmp_path / "cpuinfo"))
+        monkeypatch.setattr(devices, "CPUINFO", str(tmp_path / "cpuinfo"))
 
     return describe
 
@@ -44,7 +44,7 @@ def test_what_the_processor_lacks_is_named(
     has: Callable[[str], None], precision: str, flags: str, lacking: str
 ) -> None:
     has(flags)
-    told = processor.note(precision)
+    told = devices.note(precision)
     assert bool(told) == bool(lacking)
     assert lacking in told
     assert told.startswith(f"--precision={precision} is slower than float32 here") == bool(lacking)
@@ -56,13 +56,11 @@ def test_a_processor_that_cannot_be_asked_gives_no_line(
 ) -> None:
     if text is not None:
         (tmp_path / "cpuinfo").write_text(text)
-    monkeypatch.setattr(processor, "CPUINFO", str(tmp_path / "cpuinfo"))
-    assert processor.note("bfloat16") == ""
+    monkeypatch.setattr(devices, "CPUINFO", str(tmp_path / "cpuinfo"))
+    assert devices.note("bfloat16") == ""
 
 
-def test_a_training_says_it_once(
-    train: Callable, lines: Callable[[], list[str]], has: Callable[[str], None]
-) -> None:
+def test_a_training_says_it_once(train: Callable, lines: Callable[[], list[str]], has: Callable[[str], None]) -> None:
     has(OLD)
     assert not train(max_steps=1, precision="bfloat16").exit_code
     assert sum("--precision=bfloat16 is slower than float32 here" in line for line in lines()) == 1

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from yt8m.runner import RunnerConfig
 from yt8m.runner.callbacks.progress import Progress
-from yt8m.runner.context import Context
 from yt8m.runner.lines import StepLine, StepValues
+from yt8m.runner.run_config import Context
 
 KNOWN = types.SimpleNamespace(records=100, num_epochs=2, batch_size=8)  # 200 examples
 ENDLESS = types.SimpleNamespace(records=100, num_epochs=None, batch_size=8)

@@ -11,8 +11,8 @@ import pytest
 from tiny_workload import TinyInputter, TinyModeler, write_rows
 
 from yt8m import deploy
-from yt8m.config import OptimizerConfig
-from yt8m.runner import CallbackConfig, RunnerConfig, create
+from yt8m.config.programs import OptimizerConfig
+from yt8m.runner import CallbackConfig, RunnerConfig, creation
 
 
 @pytest.mark.long
@@ -48,9 +48,7 @@ def test_next_twenty_steps_from_meta_graph_and_from_code(
         assert (tmp_path / said).read_text().splitlines() == expected[13:]
 
 
-def test_changed_flags_take_effect_and_are_named_in_one_line(
-    train: Callable, lines: Callable[[], list[str]]
-) -> None:
+def test_changed_flags_take_effect_and_are_named_in_one_line(train: Callable, lines: Callable[[], list[str]]) -> None:
     train(max_steps=5)
     changed = OptimizerConfig(base_learning_rate=0.5)
     outcome = train(max_steps=8, optimizer=changed, batch_size_per_gpu=4, signature={"epochs": 3})
@@ -66,7 +64,7 @@ def test_a_graph_for_gpus_is_rebuilt_where_there_are_none(
     train: Callable, lines: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(create, "_device_signature", lambda _: {"devices": "GPU"})
+        patch.setattr(creation, "_device_signature", lambda _: {"devices": "GPU"})
         train(max_steps=2)
     assert train(max_steps=4).global_step == 4
     said = [line for line in lines() if "rebuilt" in line]
@@ -80,7 +78,7 @@ def test_two_towers_are_on_gpus_where_there_are_two(
 ) -> None:
     monkeypatch.setattr(deploy, "count_gpus", lambda: gpus)
     config = RunnerConfig("train", "run", gpu_count=2)
-    assert create.full_signature(config).get("devices") == expected
+    assert creation.full_signature(config).get("devices") == expected
 
 
 def test_resuming_in_its_own_graph_adds_nothing_to_it(train: Callable, tmp_path: pathlib.Path) -> None:

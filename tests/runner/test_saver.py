@@ -21,9 +21,7 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, tf.Variable
         yield {name: tf.get_variable(name, [size]) for name, size in _SIZES.items()}
 
 
-def test_variables_are_read_in_groups_as_large_as_may_be_and_each_once(
-    variables: dict[str, tf.Variable],
-) -> None:
+def test_variables_are_read_in_groups_as_large_as_may_be_and_each_once(variables: dict[str, tf.Variable]) -> None:
     groups = [[one.op.name for one in group] for group in saver._groups(list(variables.values()))]
     assert groups == [["a"], ["b", "c"], ["d"], ["e"]]
 

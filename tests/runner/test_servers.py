@@ -11,7 +11,7 @@ from clusters import free_addresses
 
 from yt8m.deploy.cluster import PS, ClusterConfig
 from yt8m.errors import UsageError
-from yt8m.runner.cluster import note, parameter_server, server
+from yt8m.runner.cluster import exchange, servers
 from yt8m.runner.cluster.creators import StoppedWaiting, WorkerCreator
 
 
@@ -22,9 +22,9 @@ def address() -> Iterator[str]:
         yield f"localhost:{there.getsockname()[1]}"
 
 
-def heard(workers: list[str]) -> tuple[parameter_server._Heard, Callable[[int], str]]:
+def heard(workers: list[str]) -> tuple[servers._Heard, Callable[[int], str]]:
     cluster = ClusterConfig(("chief:1", *workers), ("ps:1",), PS)
-    return parameter_server._Heard(cluster, grace_seconds=0.0), cluster.replica_name
+    return servers._Heard(cluster, grace_seconds=0.0), cluster.replica_name
 
 
 @pytest.mark.promise("P5")
@@ -59,15 +59,15 @@ def test_a_worker_takes_up_the_variables_of_the_run_while_it_lasts(tmp_path: pat
     creator = WorkerCreator("", None, Context(), lambda: False)  # type: ignore[arg-type]
     creator._is_live = lambda _, run: run in live  # type: ignore[method-assign]
     assert not creator._is_ready(None)
-    ours = note.begin(str(tmp_path))
+    ours = exchange.begin_run_marker(str(tmp_path))
     live.add("another run")
     assert not creator._is_ready(None)
     live.add(ours.run)
     assert creator._is_ready(None)
-    note.end(str(tmp_path), ours, 7)
+    exchange.end_run_marker(str(tmp_path), ours, 7)
     with pytest.raises(StoppedWaiting, match="had ended at step 7"):
         creator._is_ready(None)
-    assert note.begin(str(tmp_path)).run == ours.run  # the chief has come again: the run goes on
+    assert exchange.begin_run_marker(str(tmp_path)).run == ours.run  # the chief has come again: the run goes on
     assert creator._is_ready(None)
 
 
@@ -75,7 +75,7 @@ def test_a_server_says_that_it_listens_everywhere(caplog: pytest.LogCaptureFixtu
     """Told one loopback address, TensorFlow's server takes connections on another interface's too."""
     (port,) = (address.rpartition(":")[2] for address in free_addresses(1))
     cluster = ClusterConfig((f"127.0.0.1:{port}",), ())
-    running = server.start(cluster)
+    running = servers.start(cluster)
     socket.create_connection(("127.0.0.2", int(port))).close()
     said = f"{cluster.name} listens on port {port} of every network interface, not of 127.0.0.1 alone"
     assert [said in line for line in caplog.messages] == [True]
@@ -86,7 +86,7 @@ def test_a_server_says_that_it_listens_everywhere(caplog: pytest.LogCaptureFixtu
 def test_a_chief_without_servers_listens_where_it_is_told(host: str) -> None:
     (address,) = free_addresses(1)
     port = int(address.rpartition(":")[2])
-    with server.seen_at(f"{host}:{port}"):
+    with servers.seen_at(f"{host}:{port}"):
         socket.create_connection(("127.0.0.1", port)).close()
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.2", port))
@@ -96,4 +96,4 @@ def test_a_chief_without_servers_listens_where_it_is_told(host: str) -> None:
 def test_a_taken_port_is_named(address: str) -> None:
     cluster = ClusterConfig((address, "localhost:1"), ("localhost:2",))
     with pytest.raises(UsageError, match=f"chief cannot listen on {address}.*in use"):
-        server.start(cluster)
+        servers.start(cluster)

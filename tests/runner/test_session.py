@@ -11,7 +11,7 @@ from tiny_workload import TinyInputter, TinyModeler
 from yt8m import runner
 from yt8m.graph import EvalOps, TrainOps
 from yt8m.lazy import tf
-from yt8m.runner.every import Every
+from yt8m.runner.lines import Every
 from yt8m.runner.session import run_step
 
 
@@ -63,9 +63,7 @@ def test_a_runner_gives_its_graph_without_running_it(tmp_path: pathlib.Path, dat
         assert isinstance(made.replicate_graph(), TrainOps)
     evaluated = runner.RunnerConfig(mode="eval", model_dir=str(tmp_path / "run"))
     with tf.Graph().as_default():
-        assert isinstance(
-            runner.build(evaluated, TinyInputter(data), TinyModeler()).replicate_graph(), EvalOps
-        )
+        assert isinstance(runner.build(evaluated, TinyInputter(data), TinyModeler()).replicate_graph(), EvalOps)
 
 
 def test_every_tolerates_jumps_and_counts_from_where_it_fired() -> None:

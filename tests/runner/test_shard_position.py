@@ -19,7 +19,7 @@ from reader_records import frame_record, video_record, write_shard
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, YT8MFrameFeatureReader
 from yt8m.runner import CallbackConfig
-from yt8m.runner.shard_position import ShardPosition
+from yt8m.runner.saver import ShardPosition
 
 SHARDS, ROWS, EPOCHS = 6, 3, 3
 
@@ -87,11 +87,7 @@ def test_no_shard_is_read_twice_in_an_epoch(
 
 @pytest.mark.parametrize("changed", ["files", "moved", "seed", "garbage", "no file"])
 def test_a_position_that_means_nothing_now_is_not_taken(
-    live: Callable,
-    shards: pathlib.Path,
-    tmp_path: pathlib.Path,
-    lines: Callable[[], list[str]],
-    changed: str,
+    live: Callable, shards: pathlib.Path, tmp_path: pathlib.Path, lines: Callable[[], list[str]], changed: str
 ) -> None:
     live(f"{shards}/*", 3)
     position = tmp_path / "run/input-3.json"
@@ -151,9 +147,7 @@ def test_any_readers_buffer_and_step(shards: pathlib.Path, readers: int, buffer:
     queue = BatchQueue(READER, f"{shards}/*", 1, 2, True, buffer, readers, seed=stop)
     with tf.Graph().as_default(), tf.Session() as session:
         begun = tf.placeholder(tf.int64, [])
-        iterator = tf.data.make_initializable_iterator(
-            queue.numbered_dataset(tf.constant(queue.files()), 1, begun)
-        )
+        iterator = tf.data.make_initializable_iterator(queue.numbered_dataset(tf.constant(queue.files()), 1, begun))
         batch, numbers = iterator.get_next()
 
         def rows(left_out: int) -> list[tuple[int, str]]:

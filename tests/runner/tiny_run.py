@@ -16,20 +16,13 @@ from id_workload import READER, Ids
 from tiny_workload import TinyInputter, TinyModeler
 
 from yt8m import runner
-from yt8m.config import CheckpointConfig
+from yt8m.config.programs import CheckpointConfig
 from yt8m.readers import BatchQueue
 
 
 def warm_up() -> None:
     """Imports what a run needs. Nothing is built: the runtime would look for devices, and start threads."""
-    for module in (
-        "callbacks",
-        "callbacks.train_summary",
-        "callbacks.progress",
-        "hooks",
-        "epochs",
-        "skipped",
-    ):
+    for module in ("callbacks", "callbacks.train_summary", "callbacks.progress", "hooks", "epochs", "skipped"):
         importlib.import_module(f"yt8m.runner.{module}")
     importlib.import_module("tiny_hooks")
 

@@ -66,9 +66,7 @@ def put_half(path: str, raised: type[BaseException]) -> None:
 
 
 @pytest.mark.parametrize("raised", [ValueError, KeyboardInterrupt, OSError])
-def test_an_exception_leaves_the_old_content_and_nothing_beside(
-    root: str, raised: type[BaseException]
-) -> None:
+def test_an_exception_leaves_the_old_content_and_nothing_beside(root: str, raised: type[BaseException]) -> None:
     path = storage.join(root, "f")
     put(path, b"old")
     with pytest.raises(raised):

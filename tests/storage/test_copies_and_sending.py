@@ -16,12 +16,12 @@ from gs_proxy import Fault, Proxy, running_proxy
 
 from yt8m import storage
 from yt8m.errors import RunError
-from yt8m.storage import copies, gcs_client, gcs_lock, sending, settings, workspace
+from yt8m.storage import base, copies, gcs, gcs_client, sending
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "_settings", settings.Settings(cache_dir=str(tmp_path / "cache")))
+    monkeypatch.setattr(base, "_settings", base.Settings(cache_dir=str(tmp_path / "cache")))
     monkeypatch.setattr(gcs_client, "_FIRST_WAIT", 0.02)
 
 
@@ -43,10 +43,7 @@ def test_a_copy_is_fetched_once_and_anew_when_it_has_changed(bucket: str, proxy:
         put(f"{prefix}.{name}", name.encode())
     put(f"{prefix}0.index", b"of another step")
     first = copies.copy_of(prefix)
-    assert sorted(os.listdir(os.path.dirname(first))) == [
-        "model.ckpt-5.data-00000-of-00001",
-        "model.ckpt-5.index",
-    ]
+    assert sorted(os.listdir(os.path.dirname(first))) == ["model.ckpt-5.data-00000-of-00001", "model.ckpt-5.index"]
     assert pathlib.Path(f"{first}.index").read_bytes() == b"index"
     before = len([request for request in proxy.requests if "/download/" in request])
     assert copies.copy_of(prefix) == first
@@ -73,14 +70,7 @@ def test_a_replaced_folder_is_never_a_mixture(bucket: str, proxy: Proxy) -> None
         assert storage.read_bytes(f"{folder}/saved_model.pb") == b"old"
         proxy.requests.clear()
     writes = [request for request in proxy.requests if not request.startswith("GET")]
-    assert [request.split()[0] for request in writes] == [
-        "DELETE",
-        "DELETE",
-        "POST",
-        "POST",
-        "POST",
-        "DELETE",
-    ]
+    assert [request.split()[0] for request in writes] == ["DELETE", "DELETE", "POST", "POST", "POST", "DELETE"]
     assert "saved_model.pb" in writes[0] + writes[1]
     assert "assets/stale" in writes[-1]
     assert {path: storage.read_bytes(path) for path in storage.glob(f"{folder}/*.*")} == {
@@ -118,9 +108,9 @@ def test_a_growing_file_goes_on_and_outlives_an_outage(bucket: str, proxy: Proxy
 
 
 def test_the_folder_of_a_killed_process_is_removed(tmp_path: pathlib.Path) -> None:
-    code = "import os; from yt8m.storage import workspace as w; print(w.workspace()); "
+    code = "import os; from yt8m.storage import copies as w; print(w.workspace()); "
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    settings.configure(settings.Settings(cache_dir=str(tmp_path / "yt8m")))
+    base.configure_storage(base.Settings(cache_dir=str(tmp_path / "yt8m")))
 
     def start(more: str) -> str:
         words = [sys.executable, "-c", code + more]
@@ -129,7 +119,7 @@ def test_the_folder_of_a_killed_process_is_removed(tmp_path: pathlib.Path) -> No
     killed = start("import sys; sys.stdout.flush(); os.kill(os.getpid(), 9)")
     assert os.path.isdir(killed)
     assert not os.path.exists(start("pass"))  # ended well
-    mine = workspace.workspace()
+    mine = copies.workspace()
     assert not os.path.exists(killed)
     start("pass")
     assert os.path.isdir(mine)  # of a process that lives
@@ -154,14 +144,14 @@ def test_a_lock_of_a_holder_that_has_long_been_silent_is_taken_over(bucket: str)
 def test_a_holder_keeps_its_lock_fresh_and_notes_that_it_is_lost(
     bucket: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gcs_lock, "BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(gcs, "BEAT_SECONDS", 0.02)
     beaten, lost = threading.Event(), threading.Event()
     proxy.faults = [Fault("PATCH", times=1, before=beaten.set)]
     with storage.lock(f"{bucket}/run/train.lock"):
         assert beaten.wait(60)
         sending.refuse_lost_lock(f"{bucket}/run")
         storage.remove(f"{bucket}/run/train.lock")
-        monkeypatch.setattr(gcs_lock.logging, "error", lambda *_: lost.set())
+        monkeypatch.setattr(gcs.logging, "error", lambda *_: lost.set())
         assert lost.wait(60)
         sending.refuse_lost_lock(f"{bucket}/other")
         with pytest.raises(RunError, match="taken over by another process"):
@@ -190,10 +180,7 @@ def test_what_is_held_stays_when_it_is_deleted(
         here = pathlib.Path(copies.copy_of(prefix))
         assert copies.is_held(prefix)
         found = {path.name: path.read_text() for path in here.parent.iterdir()}
-        assert found == {
-            "model.ckpt-3.index": ".index",
-            "model.ckpt-3.data-00000-of-00001": ".data-00000-of-00001",
-        }
+        assert found == {"model.ckpt-3.index": ".index", "model.ckpt-3.data-00000-of-00001": ".data-00000-of-00001"}
     assert not here.parent.exists()
     assert copies.copy_of(prefix) == prefix
     with pytest.raises(storage.NotFoundError, match=r"model\.ckpt-3"), copies.hold(prefix):

@@ -35,10 +35,7 @@ def test_a_lock_of_another_host_stands(bucket: str) -> None:
     path = f"{bucket}/run.lock"
     with storage.write_atomic(path, "w") as file:
         json.dump({"pid": 1, "host": "elsewhere", "since": "2020-01-01T00:00:00+00:00"}, file)
-    with (
-        pytest.raises(storage.Locked, match="process 1 on elsewhere since 2020-01-01"),
-        storage.lock(path),
-    ):
+    with pytest.raises(storage.Locked, match="process 1 on elsewhere since 2020-01-01"), storage.lock(path):
         pass
 
 
@@ -89,9 +86,7 @@ def test_busy_then_well(monkeypatch: pytest.MonkeyPatch) -> None:
     ("status", "raised", "text"),
     [(403, UsageError, "no permission"), (401, UsageError, "gcloud auth"), (400, RunError, "gs://some/x")],
 )
-def test_refusals_are_named(
-    monkeypatch: pytest.MonkeyPatch, status: int, raised: type[Exception], text: str
-) -> None:
+def test_refusals_are_named(monkeypatch: pytest.MonkeyPatch, status: int, raised: type[Exception], text: str) -> None:
     with server_that_answers(status) as address:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
         with pytest.raises(raised, match=text):

@@ -11,7 +11,7 @@ from gs_proxy import Fault, Proxy, running_proxy
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
-from yt8m.storage import gcs_client, settings
+from yt8m.storage import base, gcs_client
 
 pytestmark = pytest.mark.promise("I10")
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.promise("I10")
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gcs_client, "_FIRST_WAIT", 0.02)
     monkeypatch.setattr(gcs_client, "_LONGEST_WAIT", 0.1)
-    monkeypatch.setattr(settings, "_settings", settings.Settings(gs_retry_seconds=20.0))
+    monkeypatch.setattr(base, "_settings", base.Settings(gs_retry_seconds=20.0))
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def proxy(bucket: str, emulator_address: str, monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """One request has half a second."""
-    monkeypatch.setattr(settings, "_settings", settings.Settings(gs_retry_seconds=0.5))
+    monkeypatch.setattr(base, "_settings", base.Settings(gs_retry_seconds=0.5))
 
 
 def put(path: str, content: bytes) -> None:
@@ -56,13 +56,10 @@ def test_a_busy_server_is_asked_again(bucket: str, proxy: Proxy) -> None:
     assert all(not fault.times for fault in proxy.faults)
 
 
-def test_a_server_that_stays_out_of_order_is_named_in_bounded_time(
-    bucket: str, proxy: Proxy, brief: None
-) -> None:
+def test_a_server_that_stays_out_of_order_is_named_in_bounded_time(bucket: str, proxy: Proxy, brief: None) -> None:
     proxy.faults = [Fault("GET", status=503)]
     with pytest.raises(
-        RunError,
-        match=rf"cannot read {bucket}/x: the server is out of order .*503.*0\.5 s \(--gs_retry_seconds",
+        RunError, match=rf"cannot read {bucket}/x: the server is out of order .*503.*0\.5 s \(--gs_retry_seconds"
     ):
         storage.read_bytes(f"{bucket}/x")
     assert len(proxy.requests) > 2
@@ -104,9 +101,7 @@ def test_bytes_that_stay_damaged_are_refused(bucket: str, proxy: Proxy, brief: N
 
 
 @pytest.mark.parametrize("size", [1000, 9 << 20])  # at once, and in a session of several requests
-def test_an_upload_that_is_cut_leaves_the_old_content_and_is_sent_again(
-    bucket: str, proxy: Proxy, size: int
-) -> None:
+def test_an_upload_that_is_cut_leaves_the_old_content_and_is_sent_again(bucket: str, proxy: Proxy, size: int) -> None:
     path = f"{bucket}/x"
     put(path, b"old")
     seen: list[bytes] = []
@@ -135,20 +130,13 @@ def test_an_answer_that_is_lost_does_no_harm(bucket: str, proxy: Proxy) -> None:
 
 def test_a_lock_whose_answer_is_lost_is_ours(bucket: str, proxy: Proxy) -> None:
     proxy.faults = [Fault("POST", times=1, status=503, lose_answer=True)]
-    with (
-        storage.lock(f"{bucket}/run.lock"),
-        pytest.raises(storage.Locked),
-        storage.lock(f"{bucket}/run.lock"),
-    ):
+    with storage.lock(f"{bucket}/run.lock"), pytest.raises(storage.Locked), storage.lock(f"{bucket}/run.lock"):
         pass
 
 
 def test_two_writers_do_not_undo_each_other(bucket: str, proxy: Proxy) -> None:
     path = f"{bucket}/x"
-    with (
-        pytest.raises(RunError, match="another program has written it meanwhile"),
-        storage.write_atomic(path),
-    ):
+    with pytest.raises(RunError, match="another program has written it meanwhile"), storage.write_atomic(path):
         put(path, b"two")
     assert storage.read_bytes(path) == b"two"
 
@@ -165,9 +153,7 @@ def test_two_that_lock_at_once(bucket: str, proxy: Proxy) -> None:
         raise AssertionError("both have it")
 
 
-def test_a_file_read_while_it_is_replaced_is_of_one_piece(
-    bucket: str, proxy: Proxy, tmp_path: pathlib.Path
-) -> None:
+def test_a_file_read_while_it_is_replaced_is_of_one_piece(bucket: str, proxy: Proxy, tmp_path: pathlib.Path) -> None:
     path = f"{bucket}/x"
     put(path, b"old" * 1000)
     proxy.faults = [Fault("GET", "/download/", times=1, before=lambda: put(path, b"new"))]

@@ -113,10 +113,7 @@ def test_a_lock_without_room_is_named_and_left_free(tmp_path: pathlib.Path) -> N
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     try:
-        with (
-            pytest.raises(RunError, match=r"cannot write .*/l: File too large"),
-            storage.lock(tmp_path / "l"),
-        ):
+        with pytest.raises(RunError, match=r"cannot write .*/l: File too large"), storage.lock(tmp_path / "l"):
             raise AssertionError("the lock was given")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -156,10 +153,7 @@ def test_folders_in_the_way(tmp_path: pathlib.Path) -> None:
     (tmp_path / "f").write_bytes(b"")
     with pytest.raises(RunError, match="Is a directory"), storage.write_atomic(tmp_path / "d"):
         pass
-    with (
-        pytest.raises(RunError, match=r"Not a directory|File exists"),
-        storage.write_atomic(tmp_path / "f/x"),
-    ):
+    with pytest.raises(RunError, match=r"Not a directory|File exists"), storage.write_atomic(tmp_path / "f/x"):
         pass
     with pytest.raises(RunError, match="Is a directory"):
         storage.read_bytes(tmp_path / "d")

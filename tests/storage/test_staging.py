@@ -9,7 +9,7 @@ import pytest
 
 from yt8m import storage
 from yt8m.errors import RunError
-from yt8m.storage import settings, staging
+from yt8m.storage import base, staging
 
 SIZE = 100_000
 
@@ -28,8 +28,8 @@ def shards(bucket: str) -> list[str]:
 @pytest.fixture
 def cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     """The folder of the cache; it has room for three shards and a half."""
-    given = settings.Settings(cache_dir=str(tmp_path / "cache"), stage_cache_bytes=350_000)
-    monkeypatch.setattr(settings, "_settings", given)
+    given = base.Settings(cache_dir=str(tmp_path / "cache"), stage_cache_bytes=350_000)
+    monkeypatch.setattr(base, "_settings", given)
     return tmp_path / "cache/shards"
 
 
@@ -76,9 +76,7 @@ def test_another_version_is_fetched_anew(shards: list[str], cache: pathlib.Path)
     assert pathlib.Path(stage.take(shards[0])).read_bytes() == b"new"
 
 
-def test_a_cache_that_is_too_small_is_named(
-    bucket: str, cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_is_too_small_is_named(bucket: str, cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = put(f"{bucket}/large", bytes(400_000))
     stage = staging.Stage(in_use=1)
     with pytest.raises(RunError, match=r"--stage_cache_bytes=350000 has no room .* at least 400000"):

@@ -12,13 +12,13 @@ import tempfile
 
 import pytest
 
-from yt8m.storage import workspace
+from yt8m.storage import copies
 
 LIVES = """
 import os, sys
-from yt8m.storage import workspace
+from yt8m.storage import copies
 
-with workspace.private_folder("mine-") as folder:
+with copies.private_folder("mine-") as folder:
     print(folder, flush=True)
     sys.stdin.read()
 """
@@ -42,13 +42,11 @@ def test_private_folders_of_killed_processes_go_and_those_of_living_ones_stay(
         killed.kill()
         killed.wait()
         assert os.path.isdir(left)
-        with workspace.private_folder("other-"):
+        with copies.private_folder("other-"):
             assert os.path.isdir(left)  # not this one's business
-        with workspace.private_folder("mine-") as folder:
+        with copies.private_folder("mine-") as folder:
             assert not os.path.exists(left)
-            assert sorted(os.listdir(tmp_path)) == sorted(
-                map(os.path.basename, ["mine-of-nobody", kept, folder])
-            )
+            assert sorted(os.listdir(tmp_path)) == sorted(map(os.path.basename, ["mine-of-nobody", kept, folder]))
     finally:
         for process in processes:
             process.communicate()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from yt8m.deploy.clones import Clone, create_clones
 from yt8m.deploy.cluster import CHIEF, WORKER, ClusterConfig
-from yt8m.deploy.config import DeploymentConfig, count_gpus, local
 from yt8m.deploy.deployed_model import DeployedModel, deploy
+from yt8m.deploy.deployment import DeploymentConfig, count_gpus, local
 from yt8m.deploy.gradients import (
     average_gradients,
     clip_by_global_norm,
@@ -14,8 +14,7 @@ from yt8m.deploy.gradients import (
     gradient_norms,
     gradients_after,
 )
-from yt8m.deploy.objectives import Objective, regularization_terms
-from yt8m.deploy.optimize import optimize_clones
+from yt8m.deploy.optimize import Objective, optimize_clones, regularization_terms
 
 __all__ = [
     "CHIEF",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from yt8m.deploy.config import DeploymentConfig, count_gpus
+from yt8m.deploy.deployment import DeploymentConfig, count_gpus
 from yt8m.lazy import tf
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from absl import logging
 
-from yt8m import json_text
 from yt8m.errors import UsageError, suggestion
+from yt8m.storage import json_text
 
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 
@@ -20,12 +20,7 @@ CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 # Vertex AI's alone; where both are set they say the same.
 _JOBS = {
     "TF_CONFIG": {"chief": CHIEF, "master": CHIEF, "worker": WORKER, "ps": PS, "evaluator": EVALUATOR},
-    "CLUSTER_SPEC": {
-        "workerpool0": CHIEF,
-        "workerpool1": WORKER,
-        "workerpool2": PS,
-        "workerpool3": EVALUATOR,
-    },
+    "CLUSTER_SPEC": {"workerpool0": CHIEF, "workerpool1": WORKER, "workerpool2": PS, "workerpool3": EVALUATOR},
 }
 _ADDRESS = re.compile(r"\S+:\d{1,5}")
 
@@ -143,9 +138,7 @@ def _addresses(variable: str, cluster: Any, jobs: Mapping[str, str]) -> dict[str
         if job not in jobs:
             raise UsageError(_unknown(variable, job, jobs))
         if not isinstance(tasks, list) or not all(_is_address(task) for task in tasks):
-            raise UsageError(
-                f"{variable}: the job {job} is {_shown(tasks)}; expected a list of addresses, host:port."
-            )
+            raise UsageError(f"{variable}: the job {job} is {_shown(tasks)}; expected a list of addresses, host:port.")
         found[jobs[job]] += tasks
     _refuse_twice(variable, [address for tasks in found.values() for address in tasks])
     return found
@@ -159,14 +152,10 @@ def _usual_task(variable: str) -> Any:
     return {"type": "master", "index": 0}
 
 
-def _task(
-    variable: str, task: Any, jobs: Mapping[str, str], addresses: Mapping[str, Sequence[str]]
-) -> tuple[str, int]:
+def _task(variable: str, task: Any, jobs: Mapping[str, str], addresses: Mapping[str, Sequence[str]]) -> tuple[str, int]:
     """The role of this process, and its index in the role."""
     if not isinstance(task, dict) or "type" not in task:
-        raise UsageError(
-            f"{variable}: task is {_shown(task)}; expected the process' own type and index. {_EXAMPLE}"
-        )
+        raise UsageError(f"{variable}: task is {_shown(task)}; expected the process' own type and index. {_EXAMPLE}")
     job, index = task["type"], task.get("index", 0)
     if job not in jobs:
         raise UsageError(_unknown(variable, job, jobs))
@@ -190,18 +179,14 @@ def _unknown(variable: str, job: Any, jobs: Mapping[str, str]) -> str:
 
 def _is_address(value: Any) -> bool:
     return (
-        isinstance(value, str)
-        and _ADDRESS.fullmatch(value) is not None
-        and 0 < int(value.rpartition(":")[2]) < 65536
+        isinstance(value, str) and _ADDRESS.fullmatch(value) is not None and 0 < int(value.rpartition(":")[2]) < 65536
     )
 
 
 def _refuse_twice(variable: str, addresses: Sequence[str]) -> None:
     twice = sorted({address for address in addresses if addresses.count(address) > 1})
     if twice:
-        raise UsageError(
-            f"{variable}: the address {twice[0]} stands twice; each process needs one of its own."
-        )
+        raise UsageError(f"{variable}: the address {twice[0]} stands twice; each process needs one of its own.")
 
 
 def _jobs_of(cluster: Mapping[str, Any]) -> str:

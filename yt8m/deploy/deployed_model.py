@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.deploy.clones import Clone, create_clones
-from yt8m.deploy.config import DeploymentConfig
+from yt8m.deploy.deployment import DeploymentConfig
 from yt8m.deploy.gradients import gradients_after, values_of
 from yt8m.deploy.optimize import clones_loss, optimize_clones
 from yt8m.lazy import tf

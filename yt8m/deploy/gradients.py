@@ -12,9 +12,7 @@ GradientsAndVariables = Sequence[tuple[Gradient, Any]]
 
 
 def combine_gradients(
-    tower_grads: Sequence[GradientsAndVariables],
-    weights: Sequence[Any] | None = None,
-    mode: str = "sum",
+    tower_grads: Sequence[GradientsAndVariables], weights: Sequence[Any] | None = None, mode: str = "sum"
 ) -> list[tuple[Gradient, Any]]:
     """One (gradient, variable) list from one a tower.
 
@@ -36,8 +34,7 @@ def combine_gradients(
         raise ValueError(f"weights has {len(weights)} entries; expected one for each of {len(tower_grads)}")
     factors = _factors(weights, len(tower_grads), mode)
     return [
-        (_weighted_sum(gradients, factors, variable), variable)
-        for gradients, variable in _by_variable(tower_grads)
+        (_weighted_sum(gradients, factors, variable), variable) for gradients, variable in _by_variable(tower_grads)
     ]
 
 
@@ -65,9 +62,7 @@ def _factors(weights: Sequence[Any] | None, count: int, mode: str) -> list[Any] 
     return [value / total for value in values]
 
 
-def _weighted_sum(
-    of_towers: Mapping[int, Gradient], factors: Sequence[Any] | None, variable: Any
-) -> Gradient:
+def _weighted_sum(of_towers: Mapping[int, Gradient], factors: Sequence[Any] | None, variable: Any) -> Gradient:
     gradients = list(of_towers.values())
     if factors is not None:
         gradients = [scale(gradient, factors[tower]) for tower, gradient in of_towers.items()]

@@ -1,4 +1,12 @@
-"""Array types of this package, and the checks on what comes in."""
+"""Array types of this package, and the checks on what comes in.
+
+Rank orders as unsigned integers, so that sorting is one value sort without an index array.
+
+A ranked entry is one uint64: class (31 bits), then score, best first (32 bits), then hit (1 bit).
+It is also how entries are kept: 8 bytes each.
+
+Ranked entries kept in chunks, as they come.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +31,7 @@ def score_matrix(scores: npt.ArrayLike, name: str = "predictions") -> Floats32:
     """
     matrix = np.asarray(scores, np.float32)
     if matrix.ndim != 2 or matrix.shape[1] == 0:
-        raise ValueError(
-            f"{name} must be [examples, classes] with a class at least; the shape is {matrix.shape}"
-        )
+        raise ValueError(f"{name} must be [examples, classes] with a class at least; the shape is {matrix.shape}")
     return matrix
 
 
@@ -56,3 +62,81 @@ def positive_int(value: object, name: str) -> None:
 def places_within(counts: Ints64) -> Ints64:
     """int64 [sum of counts]: 0, 1, ... anew for each row, of rows with `counts` entries side by side."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+_CLASS_SHIFT = 33
+_WITHIN_CLASS = np.uint64((1 << _CLASS_SHIFT) - 1)
+
+
+def best_first(scores: Floats32) -> npt.NDArray[np.uint32]:
+    """Integers whose ascending order is the descending order of `scores`; equal where scores are equal.
+
+    The bits of an IEEE 754 float, read as an integer, grow with its magnitude: turned round for
+    positive numbers and kept for negative ones (whose sign bit puts them last), they fall with the score.
+    """
+    bits = (scores + np.float32(0)).view(np.int32)  # the sum makes -0.0 and 0.0 one
+    negative = bits >> 31  # all bits set, or none
+    return np.asarray(bits ^ (~negative & 0x7FFF_FFFF)).view(np.uint32)
+
+
+def pack(classes: npt.NDArray[np.integer], scores: Floats32, hits: Bools) -> Keys:
+    """One uint64 an entry, ordered by class, then score from the best. All arrays have one shape."""
+    upper = classes.astype(np.uint64) << np.uint64(_CLASS_SHIFT)
+    lower = best_first(scores).astype(np.uint64) << np.uint64(1)
+    return np.asarray(upper | lower | hits.astype(np.uint64), np.uint64)
+
+
+def without_class(keys: Keys) -> Keys:
+    """The same entries as if of one class: ordered by score alone."""
+    return keys & _WITHIN_CLASS
+
+
+def class_of(keys: Keys) -> Ints64:
+    """Class of each entry."""
+    return (keys >> np.uint64(_CLASS_SHIFT)).view(np.int64)
+
+
+def block_starts(keys: Keys) -> Ints64:
+    """Where, in sorted `keys`, the entries of one class and one score begin."""
+    blocks = keys >> np.uint64(1)
+    first = np.ones(len(blocks), np.bool_)
+    first[1:] = blocks[1:] != blocks[:-1]
+    return np.flatnonzero(first)
+
+
+def hit_of(keys: Keys) -> Bools:
+    """Whether each entry is a positive."""
+    return (keys & np.uint64(1)).astype(np.bool_)
+
+
+def score_of(keys: Keys) -> Floats32:
+    """Score of each entry: the inverse of `best_first`, which is its own."""
+    bits = ((keys >> np.uint64(1)) & np.uint64(0xFFFF_FFFF)).astype(np.uint32).view(np.int32)
+    return np.asarray(bits ^ (~(bits >> 31) & 0x7FFF_FFFF)).view(np.float32)
+
+
+_PARTS_IN_A_CHUNK = 256
+
+
+class Entries:
+    """An append-only bag of packed entries (`sort_keys`), 8 bytes each, however small the parts."""
+
+    def __init__(self) -> None:
+        self._chunks: list[Keys] = []
+        self._recent: list[Keys] = []
+
+    def append(self, keys: Keys) -> None:
+        """Adds `keys`, which must not be written to afterwards."""
+        self._recent.append(keys)
+        if len(self._recent) >= _PARTS_IN_A_CHUNK:
+            self._chunks.append(np.concatenate(self._recent))
+            self._recent = []
+
+    def extend(self, other: Entries) -> None:
+        """Adds all that `other` holds now; it is shared, not copied."""
+        self._chunks += other._chunks
+        self._recent += other._recent
+
+    def all(self) -> Keys:
+        """Everything, in no particular order."""
+        return np.concatenate([np.zeros(0, np.uint64), *self._chunks, *self._recent])

@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from yt8m.eval_util.arrays import Floats64, Ints64, Keys
-from yt8m.eval_util.gap import entries_of
-from yt8m.eval_util.precision import average_precisions
-from yt8m.eval_util.sort_keys import block_starts, class_of, hit_of, without_class
+from yt8m.eval_util.arrays import Floats64, Ints64, Keys, block_starts, class_of, hit_of, without_class
+from yt8m.eval_util.average_precision import average_precisions
+from yt8m.eval_util.metrics import entries_of
 from yt8m.eval_util.videos import Videos
 
 FIGURES = ("hit_at_one", "perr", "gap", "map")
@@ -37,19 +36,12 @@ def resampled_figures(videos: Videos, num_classes: int, resamples: int, seed: in
     """
     draw, size = np.random.default_rng(seed), len(videos)
     resampler = _Resampler(videos, num_classes)
-    rows = [
-        resampler.figures(np.bincount(draw.integers(size, size=size), minlength=size))
-        for _ in range(resamples)
-    ]
+    rows = [resampler.figures(np.bincount(draw.integers(size, size=size), minlength=size)) for _ in range(resamples)]
     return {name: np.array([row[name] for row in rows]) for name in FIGURES}
 
 
 def interval(
-    figure: float,
-    resampled: npt.NDArray[np.float64],
-    shrink: float = 1.0,
-    level: float = 0.95,
-    least: float = 0.0,
+    figure: float, resampled: npt.NDArray[np.float64], shrink: float = 1.0, level: float = 0.95, least: float = 0.0
 ) -> Interval:
     """The percentile interval: the middle `level` of the resamples, moved so that their median is the figure.
 

@@ -1,20 +1,59 @@
-"""All figures of an evaluation, fed batch by batch."""
+"""The figures that are plain means over examples.
+
+All figures of an evaluation, fed batch by batch.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from yt8m.eval_util.arrays import Bools, Floats64, positive_int
-from yt8m.eval_util.columns import Columns, given_columns, rated_only, take_columns
-from yt8m.eval_util.entries import Entries
-from yt8m.eval_util.gap import class_average_precisions, entries_of, global_average_precision
-from yt8m.eval_util.hit_at_one import hit_at_one_of_rows
-from yt8m.eval_util.perr import perr_of_columns, perr_of_rows
-from yt8m.eval_util.sort_keys import hit_of, score_of
-from yt8m.eval_util.sums import Sums
+from yt8m.eval_util.arrays import Bools, Entries, Floats64, hit_of, positive_int, score_of
+from yt8m.eval_util.metrics import (
+    class_average_precisions,
+    entries_of,
+    global_average_precision,
+    hit_at_one_of_rows,
+    perr_of_columns,
+    perr_of_rows,
+)
+from yt8m.eval_util.top_k import Columns, given_columns, rated_only, take_columns
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over examples; adding two gives those of both.
+
+    Attributes:
+      examples: how many.
+      hits: of which the best class is right.
+      perr: sum of PERR.
+      loss: sum of losses, over `examples_with_loss` examples.
+    """
+
+    examples: int = 0
+    hits: int = 0
+    perr: float = 0.0
+    loss: float = 0.0
+    examples_with_loss: int = 0
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            self.examples + other.examples,
+            self.hits + other.hits,
+            self.perr + other.perr,
+            self.loss + other.loss,
+            self.examples_with_loss + other.examples_with_loss,
+        )
+
+    def means(self) -> dict[str, float]:
+        """hit_at_one and perr are 0 where there is no example, loss is nan where none came with one."""
+        examples = max(self.examples, 1)
+        loss = self.loss / self.examples_with_loss if self.examples_with_loss else float("nan")
+        return {"hit_at_one": self.hits / examples, "perr": self.perr / examples, "loss": loss}
 
 
 class EvaluationMetrics:
@@ -127,9 +166,7 @@ class EvaluationMetrics:
     def _add(self, columns: Columns, perr: Floats64, loss: npt.ArrayLike | None) -> dict[str, float]:
         counted = columns.examples
         batch = Sums(
-            examples=int(counted.sum()),
-            hits=int(hit_at_one_of_rows(columns).sum()),
-            perr=float(perr.sum()),
+            examples=int(counted.sum()), hits=int(hit_at_one_of_rows(columns).sum()), perr=float(perr.sum())
         ) + _loss_sums(loss, counted)
         self._sums += batch
         entries = entries_of(columns, self.top_k)
@@ -145,9 +182,7 @@ class EvaluationMetrics:
         """
         mine, theirs = ((m.num_class, m.top_k, m.top_n) for m in (self, other))
         if mine != theirs:
-            raise ValueError(
-                f"cannot merge metrics of (num_class, top_k, top_n) {theirs} into those of {mine}"
-            )
+            raise ValueError(f"cannot merge metrics of (num_class, top_k, top_n) {theirs} into those of {mine}")
         self._sums += other._sums
         self._entries.extend(other._entries)
         self._label_counts = self._label_counts + other._label_counts

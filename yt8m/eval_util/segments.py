@@ -1,4 +1,9 @@
-"""MAP@n of ranked segments, the measure of the 2019 challenge: each class ranks segments of all videos."""
+"""MAP@n of ranked segments, the measure of the 2019 challenge: each class ranks segments of all videos.
+
+Columns of examples of which a few pairs were rated, from those pairs alone.
+
+MAP@n over rated (segment, class) pairs, fed batch by batch: the challenge's figure in an evaluation.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,22 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from yt8m.eval_util.arrays import Bools, Floats64, Ints64, positive_int, positive_mask
-from yt8m.eval_util.precision import average_precisions
+from yt8m.eval_util.arrays import (
+    Bools,
+    Entries,
+    Floats32,
+    Floats64,
+    Ints64,
+    pack,
+    places_within,
+    positive_int,
+    positive_mask,
+    refuse_nan,
+    score_matrix,
+)
+from yt8m.eval_util.average_precision import average_precisions
+from yt8m.eval_util.metrics import class_average_precisions, perr_of_rows
+from yt8m.eval_util.top_k import Columns, take_columns
 
 
 class SegmentFigures(NamedTuple):
@@ -62,12 +81,8 @@ def mean_average_precision_at_n(
     if top_n is not None:
         positive_int(top_n, "top_n")
     ratings = _ratings(rated_classes, rated_segments, rated_scores)
-    hits, classes = _ranked_ratings(
-        *_pairs(submitted_classes, submitted_segments, "submitted"), ratings, top_n
-    )
-    present, total = np.unique(
-        ratings.codes[ratings.positive] // max(len(ratings.segments), 1), return_counts=True
-    )
+    hits, classes = _ranked_ratings(*_pairs(submitted_classes, submitted_segments, "submitted"), ratings, top_n)
+    present, total = np.unique(ratings.codes[ratings.positive] // max(len(ratings.segments), 1), return_counts=True)
     judged = np.isin(classes, present)
     lists = np.searchsorted(present, classes[judged])
     aps = average_precisions(lists, np.arange(len(lists)), hits[judged], total)
@@ -77,9 +92,7 @@ def mean_average_precision_at_n(
 def _pairs(classes: npt.ArrayLike, segments: npt.ArrayLike, name: str) -> tuple[Ints64, npt.NDArray[np.str_]]:
     numbers, names = np.asarray(classes, np.int64), np.asarray(segments)
     if numbers.ndim != 1 or numbers.shape != names.shape:
-        raise ValueError(
-            f"{name} classes and segments must be as many; found {numbers.shape} and {names.shape}"
-        )
+        raise ValueError(f"{name} classes and segments must be as many; found {numbers.shape} and {names.shape}")
     if names.dtype.kind == "O" and len(names) and isinstance(names[0], bytes):
         names = names.astype(np.bytes_)
     return numbers, np.char.decode(names, "utf-8") if names.dtype.kind == "S" else names.astype(np.str_)
@@ -116,3 +129,114 @@ def _found(table: npt.NDArray[np.generic], wanted: npt.NDArray[np.generic]) -> t
     place = np.minimum(np.searchsorted(table, wanted), len(table) - 1)
     present = np.asarray(table[place] == wanted)
     return present, place[present]
+
+
+class Pairs(NamedTuple):
+    """The P rated (example, class) pairs of B examples, those of an example side by side.
+
+    Attributes:
+      counts: int64 [B], the pairs of each example.
+      classes: int64 [P], ascending within an example.
+      scores: float32 [P].
+      hits: bool [P], whether the example has the class.
+    """
+
+    counts: Ints64
+    classes: Ints64
+    scores: Floats32
+    hits: Bools
+
+
+def columns_of_pairs(pairs: Pairs, k: int, num_class: int) -> tuple[Columns, Floats64]:
+    """The `k` best columns, at most num_class, and PERR [B]: as of dense scores that are -inf elsewhere.
+
+    Raises:
+      ValueError: a score is NaN.
+    """
+    rows = np.repeat(np.arange(len(pairs.counts)), pairs.counts)
+    places = places_within(pairs.counts)
+    shape = len(pairs.counts), max(k, int(pairs.counts.max(initial=0)))
+    scores, hits = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.bool_)
+    classes = np.zeros(shape, np.int32)
+    scores[rows, places], hits[rows, places], classes[rows, places] = pairs.scores, pairs.hits, pairs.classes
+    # A place stands for a class; both ascend, so that ties come out alike.
+    by_place = take_columns(scores, hits, k)
+    columns = by_place._replace(
+        classes=np.take_along_axis(classes, by_place.classes, axis=1),
+        label_counts=np.bincount(pairs.classes[pairs.hits], minlength=num_class),
+    )
+    return columns, perr_of_rows(scores, hits, by_place)
+
+
+MOST = 100_000  # segments that a class of a submission may list
+
+
+class RatedPairs:
+    """Every rated pair of any number of batches, 8 bytes each; no class is left out of any example.
+
+    Args:
+      num_class: C.
+    """
+
+    def __init__(self, num_class: int) -> None:
+        positive_int(num_class, "num_class")
+        self.num_class = int(num_class)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets all batches."""
+        self._entries = Entries()
+        self._positives: Ints64 = np.zeros(self.num_class, np.int64)
+
+    def accumulate(self, scores: npt.ArrayLike, hits: npt.ArrayLike) -> None:
+        """Adds a batch.
+
+        Args:
+          scores: float [B, C]; -inf where the pair was not rated.
+          hits: [B, C], above 0 for positives, of which unrated ones do not count.
+
+        Raises:
+          ValueError: shapes differ from [B, num_class], or a score is NaN.
+        """
+        values = score_matrix(scores, "scores")
+        if values.shape[1] != self.num_class:
+            raise ValueError(f"scores must have {self.num_class} classes; they have {values.shape[1]}")
+        refuse_nan(values)
+        positive = positive_mask(hits, values.shape, "hits")
+        rows, classes = np.nonzero(values > -np.inf)
+        self.accumulate_pairs(classes, values[rows, classes], positive[rows, classes])
+
+    def accumulate_pairs(self, classes: Ints64, scores: Floats32, hits: Bools) -> None:
+        """Adds rated pairs, whichever examples they are of.
+
+        Args:
+          classes: int [P], each below num_class.
+          scores: float32 [P].
+          hits: bool [P].
+
+        Raises:
+          ValueError: a score is NaN.
+        """
+        refuse_nan(scores)
+        self._entries.append(pack(classes, scores, hits))
+        self._positives = self._positives + np.bincount(classes[hits], minlength=self.num_class)
+
+    def merge(self, other: RatedPairs) -> None:
+        """Adds all batches of `other`, which stays as it is.
+
+        Raises:
+          ValueError: num_class differs.
+        """
+        if self.num_class != other.num_class:
+            raise ValueError(f"cannot merge pairs of {other.num_class} classes into those of {self.num_class}")
+        self._entries.extend(other._entries)
+        self._positives = self._positives + other._positives
+
+    def get(self, n: int = MOST) -> SegmentFigures:
+        """MAP@n: each class ranks its rated segments; the mean over classes with a positive (nan for none).
+
+        As in `segments.mean_average_precision_at_n`, but ties are the mean over all their orders.
+        """
+        present = np.flatnonzero(self._positives)
+        aps = class_average_precisions(self._entries.all(), self._positives, n)[present]
+        return SegmentFigures(float(aps.mean()) if len(aps) else float("nan"), aps, present)

@@ -1,13 +1,27 @@
-"""The k best classes of each row, with a rule for ties: the lowest class index goes first."""
+"""The k best classes of each row, with a rule for ties: the lowest class index goes first.
+
+What is kept of each example: its k best classes, whether they are right, and how many labels it has.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from yt8m.eval_util.arrays import Bools, Floats32, Ints32, Ints64, Keys, places_within, refuse_nan
-from yt8m.eval_util.sort_keys import best_first
+from yt8m.eval_util.arrays import (
+    Bools,
+    Floats32,
+    Ints32,
+    Ints64,
+    Keys,
+    best_first,
+    places_within,
+    positive_mask,
+    refuse_nan,
+    score_matrix,
+)
 
 # Scores are ranked in chunks of so many, which stay in a core's cache.
 _CHUNK = 1 << 19
@@ -82,3 +96,104 @@ def _may_be_best(scores: Floats32, k: int, groups: int) -> Bools:
 
 def _key(scores: Floats32, classes: Ints64) -> Keys:
     return np.asarray(best_first(scores).astype(np.uint64) << np.uint64(32) | classes.astype(np.uint64))
+
+
+class Columns(NamedTuple):
+    """The k best classes of B examples.
+
+    Attributes:
+      scores: float32 [B, k], best first; -inf where a row has fewer than k ranked classes.
+      classes: int32 [B, k].
+      hits: bool [B, k], whether the example has that class.
+      num_labels: int64 [B], positives of the example over all classes.
+      label_counts: int64 [C], positives of each class over the examples.
+    """
+
+    scores: Floats32
+    classes: Ints32
+    hits: Bools
+    num_labels: Ints64
+    label_counts: Ints64
+
+    @property
+    def ranked(self) -> Bools:
+        """bool [B, k], where a column holds a class."""
+        return np.asarray(self.scores > -np.inf)
+
+    @property
+    def examples(self) -> Bools:
+        """bool [B]: a row with neither a ranked class nor a label holds nothing that was judged."""
+        return self.ranked[:, 0] | (self.num_labels > 0)
+
+
+def take_columns(scores: Floats32, positives: Bools, k: int) -> Columns:
+    """The `k` best columns (clipped to C) of dense [B, C] scores and labels.
+
+    Raises:
+      ValueError: a score is NaN.
+    """
+    best = top_k(scores, k)
+    rows, classes = np.divmod(np.flatnonzero(positives), positives.shape[1])
+    return Columns(
+        *best,
+        hits=np.take_along_axis(positives, best.classes, axis=1),
+        num_labels=np.bincount(rows, minlength=len(positives)),
+        label_counts=np.bincount(classes, minlength=positives.shape[1]),
+    )
+
+
+def rated_only(
+    predictions: npt.ArrayLike, labels: npt.ArrayLike, label_weights: npt.ArrayLike | None = None
+) -> tuple[Floats32, Bools]:
+    """Dense scores and positives; a pair whose weight is not above 0 is neither ranked nor a positive.
+
+    Raises:
+      ValueError: shapes differ, or the predictions are no matrix.
+    """
+    scores = score_matrix(predictions)
+    positives = positive_mask(labels, scores.shape, "labels")
+    if label_weights is None:
+        return scores, positives
+    rated = positive_mask(label_weights, scores.shape, "label_weights")
+    return np.where(rated, scores, np.float32(-np.inf)), positives & rated
+
+
+def given_columns(
+    scores: npt.ArrayLike,
+    classes: npt.ArrayLike,
+    hits: npt.ArrayLike,
+    num_labels: npt.ArrayLike,
+    label_counts: npt.ArrayLike,
+) -> Columns:
+    """Columns that were taken elsewhere, checked.
+
+    Raises:
+      ValueError: shapes disagree, a row is not sorted, a class is out of range, or the labels of the
+        rows are not as many as those of the classes.
+    """
+    values = score_matrix(scores, "scores")
+    columns = Columns(
+        values,
+        np.asarray(classes, np.int32),
+        positive_mask(hits, values.shape, "hits"),
+        np.asarray(num_labels).astype(np.int64),
+        np.asarray(label_counts).astype(np.int64),
+    )
+    _check(columns)
+    return columns
+
+
+def _check(columns: Columns) -> None:
+    scores, classes, _, num_labels, label_counts = columns
+    if classes.shape != scores.shape or num_labels.shape != scores.shape[:1] or label_counts.ndim != 1:
+        raise ValueError(
+            "scores and classes must be [B, k], num_labels [B], label_counts [C]; they are "
+            f"{scores.shape}, {classes.shape}, {num_labels.shape}, {label_counts.shape}"
+        )
+    if classes.size and not 0 <= classes.min() <= classes.max() < len(label_counts):
+        raise ValueError(f"classes must lie in 0..{len(label_counts) - 1}; {classes.min()}..{classes.max()} found")
+    # Written so that NaN fails too.
+    if not (scores[:, :-1] >= scores[:, 1:]).all() or np.isnan(scores).any():
+        raise ValueError("scores must be sorted from the best along each row, and not NaN")
+    if num_labels.sum() != label_counts.sum():
+        raise ValueError(f"num_labels add up to {num_labels.sum()}, label_counts to {label_counts.sum()}")

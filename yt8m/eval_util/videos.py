@@ -1,15 +1,19 @@
-"""What an evaluation keeps of single videos: their best classes, which of them are right, and all labels."""
+"""What an evaluation keeps of single videos: their best classes, which of them are right, and all labels.
+
+A sample of the evaluated videos, of bounded size whatever their number.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
 
 from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints32, Ints64, Keys
-from yt8m.eval_util.columns import Columns
+from yt8m.eval_util.top_k import Columns
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,75 @@ class Videos:
 
 def joined(parts: Sequence[Videos]) -> Videos:
     """All videos of one or more parts, in order."""
-    return Videos(
-        **{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Videos)}
-    )
+    return Videos(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Videos)})
+
+
+MOST = 50_000  # videos kept; each takes about 250 bytes
+
+
+class VideoSample:
+    """The `most` videos with the smallest hash of their id: all of them where there are no more.
+
+    Which videos these are depends on their ids alone (bottom-k sampling: E. Cohen and H. Kaplan, Summarizing
+    Data using Bottom-k Sketches, PODC 2007). So two runs keep the same ones, whatever the order of the
+    batches, and parts of several processes merge into the sample of the whole.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self.most = most
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets all videos."""
+        self._parts: list[Videos] = []
+        self.seen = 0
+
+    def add(self, reports: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Adds a batch of B videos.
+
+        Args:
+          reports: `video_ids` [B] bytes; `scores`, `classes` and `hits` [B, K], best first; `perr` [B];
+            `labels` bool [B, C]. A video without a ranked class and without labels was not judged and is
+            left out.
+        """
+        labels = np.asarray(reports["labels"], np.bool_)
+        scores = np.asarray(reports["scores"], np.float32)
+        batch = Videos(
+            keys=hashes(reports["video_ids"].tolist()),
+            scores=scores,
+            classes=np.asarray(reports["classes"], np.int32),
+            hits=np.asarray(reports["hits"]) > 0,
+            perr=np.asarray(reports["perr"], np.float64),
+            num_labels=np.count_nonzero(labels, axis=1).astype(np.int64),
+            labels=np.nonzero(labels)[1].astype(np.int32),
+        )
+        judged = np.flatnonzero(batch.ranked[:, 0] | (batch.num_labels > 0))
+        self._append(batch.take(judged), len(judged))
+
+    def merge(self, other: VideoSample) -> None:
+        """Adds what `other` has seen."""
+        for part in other._parts:
+            self._append(part, 0)
+        self.seen += other.seen
+
+    def videos(self) -> Videos | None:
+        """The sample, in the order of the hashes; None where nothing was added."""
+        self._shrink()
+        return self._parts[0] if self._parts else None
+
+    def _append(self, part: Videos, seen: int) -> None:
+        self._parts.append(part)
+        self.seen += seen
+        if sum(map(len, self._parts)) > 2 * self.most:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        if self._parts:
+            everything = joined(self._parts)
+            self._parts = [everything.take(np.argsort(everything.keys, kind="stable")[: self.most])]
+
+
+def hashes(video_ids: Iterable[bytes]) -> Keys:
+    """uint64 [N], the same for the same id on every machine."""
+    digests = b"".join(hashlib.blake2b(bytes(each), digest_size=8).digest() for each in video_ids)
+    return np.frombuffer(digests, np.dtype("<u8")).astype(np.uint64)

@@ -10,10 +10,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from yt8m import json_text
 from yt8m.errors import RunError
-from yt8m.graph.ops import EvalOps, InputOps, PredictOps, TrainOps
+from yt8m.graph.protocols import EvalOps, InputOps, PredictOps, TrainOps
 from yt8m.lazy import tf
+from yt8m.storage import json_text
 
 _PREDICT = {
     "predictions": "predictions",
@@ -38,12 +38,7 @@ _TRAIN = {
     "predictions": "tower_predictions",
     "summary_op": "summary_op",
 }
-_EVAL = {
-    "global_step": "global_step",
-    "label_loss": "loss",
-    "examples": "examples",
-    "summary_op": "summary_op",
-}
+_EVAL = {"global_step": "global_step", "label_loss": "loss", "examples": "examples", "summary_op": "summary_op"}
 _INPUT = {
     "initializer": "input_initializer",
     "files": "input_files",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from yt8m.config import OptimizerConfig
+from yt8m.config.programs import OptimizerConfig
 from yt8m.errors import UsageError, suggestion
 from yt8m.lazy import tf
 
@@ -39,11 +39,7 @@ def learning_rate(config: OptimizerConfig, step: tf.Tensor, examples_per_step: i
 def _exponential(config: OptimizerConfig, seen: tf.Tensor) -> tf.Tensor:
     """base * decay ^ floor(seen / decay_examples)."""
     return tf.train.exponential_decay(
-        config.base_learning_rate,
-        seen,
-        config.learning_rate_decay_examples,
-        config.learning_rate_decay,
-        staircase=True,
+        config.base_learning_rate, seen, config.learning_rate_decay_examples, config.learning_rate_decay, staircase=True
     )
 
 

@@ -51,9 +51,7 @@ class Synchrony:
             found = common.get_chief_queue_runner()
             # Its last sum is never complete, and is cancelled when the session closes.
             ended = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
-            quiet = tf.train.QueueRunner(
-                found.queue, found.enqueue_ops, found.close_op, found.cancel_op, ended
-            )
+            quiet = tf.train.QueueRunner(found.queue, found.enqueue_ops, found.close_op, found.cancel_op, ended)
             quiet.create_threads(session, coord, daemon=True, start=True)
 
     def read_examples(self, step_op: tf.Operation) -> None:

@@ -1,87 +1,162 @@
-"""A batch cut over the towers, and the towers' values put together again."""
+"""The modeler on every tower: one call a tower, shared variables, outputs and reports side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
 
-from yt8m.graph.ops import Reduction, Report
+from yt8m import deploy
+from yt8m.graph.inputs import (
+    RowShare,
+    create_input,
+    join_batches,
+    next_batches,
+    reduce_reports,
+    reduce_values,
+    split_batch,
+)
+from yt8m.graph.protocols import InputOps, Inputter, Modeler, Reduction, Report
+from yt8m.graph.staging import stage, whole_batch
 from yt8m.lazy import tf
+from yt8m.numerics import across_towers, precision, random_keys
+from yt8m.types import ModelOutput
 
 
-class Share(NamedTuple):
-    """What one tower gets of a step.
+@dataclass(frozen=True)
+class Towers:
+    """What the towers of a step gave.
 
     Attributes:
-      batch: the tower's rows; one borrowed row where it has none.
-      rows: int64 scalar, its true number of rows.
-      weight: float32 scalar, rows / rows of all towers; the weights add up to 1.
+      clones: in order; `outputs` of each is (ModelOutput, reports).
+      shares: what each was given.
+      outputs: the modeler's output on each tower, with the regularisation that it alone added to the
+        graph's collection.
+      shared_terms: the rest of that collection (a user's own model, `get_variable(regularizer=)`): once,
+        however many towers.
+      depend_on_each_other: the towers see one another's values, so their gradients are taken together.
+    """
+
+    clones: Sequence[deploy.Clone]
+    shares: Sequence[RowShare]
+    outputs: Sequence[ModelOutput]
+    shared_terms: Sequence[tf.Tensor]
+    depend_on_each_other: bool = False
+
+    def reports(self) -> dict[str, tf.Tensor]:
+        """The towers' reports, reduced as declared."""
+        return reduce_reports([clone.outputs[1] for clone in self.clones], self.shares)
+
+    def rows(self, field: str) -> Any:
+        """One row-wise field of the outputs, in the order of the batch."""
+        values = [getattr(output, field) for output in self.outputs]
+        return reduce_values(values, self.shares, Report(values[0]).reduction)
+
+    def mean(self, field: str) -> tf.Tensor:
+        """One scalar field of the outputs, averaged by examples; a missing one counts as 0."""
+        values = [getattr(output, field) for output in self.outputs]
+        weights = [share.weight for share in self.shares]
+        return tf.add_n([tf.zeros([])] + [v * w for v, w in zip(values, weights, strict=True) if v is not None])
+
+    def single_losses(self) -> dict[str, tf.Tensor]:
+        """What the modeler put into tf.GraphKeys.LOSSES, averaged by examples.
+
+        The names are the ops', without the tower's prefix.
+        """
+        named = [
+            {loss.op.name.removeprefix(clone.scope): loss for loss in clone.collected(tf.GraphKeys.LOSSES)}
+            for clone in self.clones
+        ]
+        return {
+            name: reduce_values([losses[name] for losses in named], self.shares, Reduction.MEAN)
+            for name in named[0]
+            if all(name in losses for losses in named)
+        }
+
+    def examples(self) -> tf.Tensor:
+        """int64 scalar: examples of the step."""
+        return tf.add_n([share.rows for share in self.shares])
+
+
+@dataclass(frozen=True)
+class StepInput:
+    """The input of one step.
+
+    Attributes:
+      batch: a whole batch, for the predict path.
+      shares: the towers'.
+      ops: the handles.
+      put_next: puts the next step's shares in place, where that is done ahead.
     """
 
     batch: Any
-    rows: tf.Tensor
-    weight: tf.Tensor
+    shares: Sequence[RowShare]
+    ops: InputOps
+    put_next: tf.Operation | None = None
 
 
-def count_rows(batch: Any) -> tf.Tensor:
-    """int64 scalar: the first dimension of the nest's first tensor."""
-    first = next(leaf for leaf in tf.nest.flatten(batch) if leaf is not None)
-    return tf.shape(first, out_type=tf.int64)[0]
+def read_shares(inputter: Inputter, deployment: deploy.DeploymentConfig, split: bool, ahead: bool = False) -> StepInput:
+    """The input of one step; `ahead`: its copies to the towers' devices run during the step before."""
+    towers = deployment.num_clones
+    with tf.device(deployment.inputs_device()):
+        iterator, ops = create_input(inputter, inputter.batch_size * (towers if split else 1))
+        if ahead:
+            with tf.name_scope("staged"):
+                staged = stage(iterator, ops, deployment, split)
+                shares = staged.arrival.shares
+                return StepInput(whole_batch(shares, split), shares, staged.ops, staged.put)
+        batches, ops = next_batches(iterator, 1 if split else towers, ops)
+        shares = split_batch(batches[0], towers) if split else join_batches(batches)
+        return StepInput(batches[0], shares, ops)
 
 
-def split_batch(batch: Any, num_towers: int) -> list[Share]:
-    """Cuts a nest of tensors (examples first) as evenly as it goes.
+def build_towers(
+    modeler: Modeler,
+    deployment: deploy.DeploymentConfig,
+    shares: Sequence[RowShare],
+    *,
+    mode: str,
+    seed: int,
+    step: tf.Tensor,
+    computed_in: str = "float32",
+    sync_batch_norm: bool = False,
+) -> Towers:
+    """Runs `modeler.build` and `modeler.reports` on every tower's share, products in `computed_in`.
 
-    Parts start at ceil(rows * i / N), so the first tower has the largest part and is never empty.
-    A tower without rows borrows the last one with weight 0: shapes stay valid and nothing is NaN.
+    With `sync_batch_norm` the towers of a training exchange values through `across_towers`.
     """
-    rows = count_rows(batch)
-    if num_towers == 1:
-        return [Share(batch, rows, tf.ones([]))]
-    edges = [-(-rows * i // num_towers) for i in range(num_towers)] + [rows]
-    return [_cut(batch, rows, edges[i], edges[i + 1]) for i in range(num_towers)]
+    todo = iter(enumerate(shares))
+    is_exchanging = sync_batch_norm and mode == "train" and len(shares) > 1
+    exchange = across_towers.Exchange(len(shares)) if is_exchanging else None
+
+    def model_fn() -> tuple[ModelOutput, Mapping[str, Report]]:
+        index, share = next(todo)
+        place = deployment.replica_id * deployment.num_clones + index
+        with (
+            random_keys.scope(seed, step, place),
+            precision.scope(computed_in),
+            exchange.tower(index, share.rows) if exchange else nullcontext(),
+        ):
+            output = modeler.build(share.batch, is_training=mode == "train")
+        return output, modeler.reports(share.batch, output, mode)
+
+    with tf.variable_scope(
+        tf.get_variable_scope(), caching_device=deployment.caching_device(), auxiliary_name_scope=False
+    ):
+        clones = deploy.create_clones(deployment, model_fn)
+    shared, own = deploy.regularization_terms(clones)
+    outputs = [_with_collected(clone, terms) for clone, terms in zip(clones, own, strict=True)]
+    return Towers(clones, shares, outputs, shared, exchange is not None and exchange.connect())
 
 
-def _cut(batch: Any, rows: tf.Tensor, start: tf.Tensor, end: tf.Tensor) -> Share:
-    real = end - start
-    low = tf.minimum(start, rows - 1)
-    high = low + tf.maximum(real, 1)
-    part = tf.nest.map_structure(lambda t: None if t is None else t[low:high], batch)
-    return Share(part, real, tf.cast(real, tf.float32) / tf.cast(rows, tf.float32))
-
-
-def join_batches(batches: Sequence[Any]) -> list[Share]:
-    """Shares of a step that dequeued one whole batch for each tower."""
-    rows = [count_rows(batch) for batch in batches]
-    total = tf.cast(tf.add_n(rows), tf.float32)
-    return [Share(batch, n, tf.cast(n, tf.float32) / total) for batch, n in zip(batches, rows, strict=True)]
-
-
-def reduce_reports(reports: Sequence[Mapping[str, Report]], shares: Sequence[Share]) -> dict[str, tf.Tensor]:
-    """One tensor a name, reduced as each report declares."""
-    return {
-        name: reduce_values([tower[name].tensor for tower in reports], shares, first.reduction)
-        for name, first in reports[0].items()
-    }
-
-
-def reduce_values(values: Sequence[tf.Tensor], shares: Sequence[Share], reduction: Reduction) -> tf.Tensor:
-    """The towers' values of one thing as one value; a tower without an example adds nothing."""
-    if len(values) == 1:
-        return values[0]
-    if reduction is Reduction.ROWS:
-        return tf.concat([value[: share.rows] for value, share in zip(values, shares, strict=True)], axis=0)
-    if reduction is Reduction.LIST:
-        return tf.concat(
-            [v[: _all_or_none(v, share)] for v, share in zip(values, shares, strict=True)], axis=0
-        )
-    if reduction is Reduction.MEAN:
-        return tf.add_n([value * share.weight for value, share in zip(values, shares, strict=True)])
-    return tf.add_n(
-        [value * tf.cast(share.rows > 0, value.dtype) for value, share in zip(values, shares, strict=True)]
-    )
-
-
-def _all_or_none(value: tf.Tensor, share: Share) -> tf.Tensor:
-    """int64 scalar: the rows of `value`; 0 where the tower has no example."""
-    return count_rows(value) * tf.cast(share.rows > 0, tf.int64)
+def _with_collected(clone: deploy.Clone, terms: Sequence[tf.Tensor]) -> ModelOutput:
+    """The tower's output with what its model added to the graph's own collections, as slim's models do."""
+    output = clone.outputs[0]
+    updates = clone.collected(tf.GraphKeys.UPDATE_OPS)
+    output = replace(output, update_ops=(*output.update_ops, *updates))
+    if not terms:
+        return output
+    given = [] if output.regularization_loss is None else [output.regularization_loss]
+    with tf.name_scope(clone.scope), tf.device(clone.device):
+        return replace(output, regularization_loss=tf.add_n([*given, *terms]))

@@ -1,4 +1,7 @@
-"""What a label loss is."""
+"""Losses by name.
+
+What a label loss is.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,15 @@ from typing import ClassVar
 
 from yt8m import options
 from yt8m.lazy import tf
+from yt8m.options import Catalogue
+
+_losses = Catalogue("loss")
+
+register = _losses.register
+get = _losses.get
+names = _losses.names
+create = _losses.create
+hyper_parameters = _losses.hyper_parameters
 
 
 @dataclass(frozen=True)

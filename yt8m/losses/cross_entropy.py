@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from yt8m import vocabulary
 from yt8m.lazy import tf
-from yt8m.losses.base import BaseLoss, ClassLoss, weighted
+from yt8m.losses.base import BaseLoss, ClassLoss, register, weighted
 from yt8m.losses.basic import EPSILON, CrossEntropyLoss
-from yt8m.losses.names import register
-from yt8m.losses.softplus import softplus
+from yt8m.numerics.compiled import softplus
 from yt8m.options import option
+from yt8m.records import vocabulary
 
 
 @register
@@ -156,9 +155,7 @@ class SegmentFineTuningLoss(ReweightedLoss):
         """The label weights [B, C], below 0 at the unrated labels of the video, bool [B, C]."""
         if label_weights is None or video_labels is None:
             return label_weights
-        return tf.where(
-            video_labels & tf.equal(label_weights, 0.0), -tf.ones_like(label_weights), label_weights
-        )
+        return tf.where(video_labels & tf.equal(label_weights, 0.0), -tf.ones_like(label_weights), label_weights)
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """The weights where rated, alpha / (number of absent classes) where absent, 0 where unknown."""

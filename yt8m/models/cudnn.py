@@ -13,8 +13,8 @@ import functools
 
 from absl import logging
 
-from yt8m.devices import is_on_gpu
 from yt8m.lazy import tf
+from yt8m.numerics.devices import is_on_gpu
 
 LOOP, CUDNN = "loop", "cudnn"
 
@@ -35,9 +35,7 @@ def is_meant_for(kernel: str, tensor: tf.Tensor) -> bool:
 
 @functools.cache
 def _say_that_the_loop_runs() -> None:
-    logging.info(
-        "lstm_kernel=cudnn: this graph is for no NVIDIA GPU; the loop computes the same with the same weights"
-    )
+    logging.info("lstm_kernel=cudnn: this graph is for no NVIDIA GPU; the loop computes the same with the same weights")
 
 
 def lstm(

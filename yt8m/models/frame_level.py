@@ -1,14 +1,18 @@
-"""Frame-level models that are a classifier on a simple pooling."""
+"""Frame-level models that are a classifier on a simple pooling.
+
+Deep bag of frames.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from yt8m.lazy import tf
 from yt8m.models import frames
-from yt8m.models.base import BaseModel
-from yt8m.models.names import register
+from yt8m.models.base import BaseModel, ClassifiedModel, NormalisedModel, of_videos, register
+from yt8m.numerics import precision
 from yt8m.options import option
 from yt8m.types import ModelOutput
 
@@ -26,9 +30,83 @@ class FrameLevelLogisticModel(BaseModel):
 
     l2_penalty: float = option(1e-8, "weight of the squared weights in the regularisation loss", minimum=0)
 
-    def forward(
-        self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None
-    ) -> ModelOutput:
+    def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """inputs [B, T, D] -> [B, vocab_size]."""
         logits = net.dense(frames.mean(inputs, num_frames), vocab_size, l2_penalty=self.l2_penalty)
         return ModelOutput(predictions=tf.sigmoid(logits), logits=logits)
+
+
+@register
+@dataclass(frozen=True)
+class DbofModel(NormalisedModel, ClassifiedModel):
+    """Deep bag of frames (Abu-El-Haija et al. 2016, section 4.1.2).
+
+    u_i = act(BN(W BN(x_i))) over sampled frames, z = pool over i, h = act(BN(W_h z)), classifier on h.
+    """
+
+    iterations: int = option(30, "frames sampled from a video", minimum=1)
+    sample_random_frames: bool = option(True, "frames one by one; else a run of neighbours")
+    dbof_add_batch_norm: bool = option(True, "batch normalisation; else biases")
+    dbof_cluster_size: int = option(8192, "units of the layer on each frame", minimum=1)
+    dbof_hidden_size: int = option(1024, "units of the layer on the pooled frames", minimum=1)
+    dbof_pooling_method: str = option(
+        "max",
+        "how frames become a video; none: each frame is classified and the log-odds are averaged",
+        choices=("max", "average", "attention", "none"),
+    )
+    dbof_activation: str = option("sigmoid", "of both layers", choices=("sigmoid", "relu", "relu6", "tanh"))
+
+    def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
+        """inputs [B, T, D] -> [B, vocab_size]."""
+        sampled = frames.sample(
+            inputs, num_frames, self.iterations, scattered=self.sample_random_frames, is_training=net.is_training
+        )
+        return self.of_sample(net, sampled, frames.count(inputs, num_frames) > 0, vocab_size)
+
+    def of_sample(self, net: Net, sampled: tf.Tensor, valid: tf.Tensor, vocab_size: int) -> ModelOutput:
+        """The model behind the sampling.
+
+        Args:
+          sampled: float32 [B, S, D].
+          valid: bool [B], False for a video without a frame: it is left out of the batch statistics.
+        """
+        mask = tf.repeat(valid, tf.shape(sampled)[1])
+        rows = tf.reshape(sampled, [-1, sampled.shape[-1]])
+        if self.dbof_add_batch_norm:
+            rows = net.batch_norm(rows, "input_bn", mask)
+        scores = self._scores(net, rows, self.dbof_cluster_size, "cluster", mask)
+        pooled = self._pool(net, tf.reshape(scores, [-1, self.iterations, self.dbof_cluster_size]))
+        apart = self.dbof_pooling_method == "none"
+        hidden = self._scores(net, pooled, self.dbof_hidden_size, "hidden1", mask if apart else valid)
+        output = self.classify(net, self._activate(hidden), vocab_size)
+        return of_videos(output, self.iterations, tf.reduce_mean) if apart else output
+
+    def _scores(self, net: Net, inputs: tf.Tensor, units: int, name: str, mask: tf.Tensor) -> tf.Tensor:
+        features = int(inputs.shape[-1])
+        spread = tf.random_normal_initializer(stddev=1 / math.sqrt(features))
+        outputs = precision.product(inputs, net.variable(f"{name}_weights", [features, units], spread))
+        if self.dbof_add_batch_norm:
+            outputs = net.batch_norm(outputs, f"{name}_bn", mask)
+        else:
+            outputs += net.variable(f"{name}_biases", [units], tf.random_normal_initializer(stddev=0.01))
+        return outputs
+
+    def _activate(self, scores: tf.Tensor) -> tf.Tensor:
+        return getattr(tf.nn, self.dbof_activation)(scores)
+
+    def _pool(self, net: Net, scores: tf.Tensor) -> tf.Tensor:
+        """Scores [B, S, K] before their activation -> units [B, K]; [B * S, K] where nothing is pooled."""
+        if self.dbof_pooling_method == "max":
+            # No activation ever falls, so that only the largest scores need it. The kernel for pictures has
+            # the faster gradient; where frames tie (one drawn twice), it goes to the first.
+            # Not by an index: the gradient of that is a copy.
+            picture = tf.reshape(scores, [-1, scores.shape[1], 1, scores.shape[2]])
+            best = tf.nn.max_pool2d(picture, [scores.shape[1], 1], 1, "VALID")
+            return self._activate(tf.squeeze(best, [1, 2]))
+        units = self._activate(scores)
+        if self.dbof_pooling_method == "average":
+            return tf.reduce_mean(units, 1)
+        if self.dbof_pooling_method == "attention":
+            shares = tf.nn.softmax(net.dense(units, 1, "attention", bias=False), 1)
+            return tf.squeeze(precision.matmul(shares, units, transpose_a=True), 1)
+        return tf.reshape(units, [-1, self.dbof_cluster_size])

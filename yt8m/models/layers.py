@@ -1,13 +1,20 @@
-"""Layers on `tf.nn`, with the variable names and initialisers of slim."""
+"""Layers on `tf.nn`, with the variable names and initialisers of slim.
+
+Gates that let a vector weigh its own features.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
-from yt8m import across_towers, precision, random_keys
 from yt8m.lazy import tf
+from yt8m.numerics import across_towers, precision, random_keys
 from yt8m.types import ModelOutput
+
+if TYPE_CHECKING:
+    pass
 
 BATCH_NORM_EPSILON = 1e-3
 BATCH_NORM_DECAY = 0.999
@@ -29,13 +36,7 @@ class Net:
         self.update_ops: list[tf.Operation] = []
 
     def variable(
-        self,
-        name: str,
-        shape: list[int],
-        initializer: Any,
-        *,
-        l2_penalty: float = 0.0,
-        trainable: bool = True,
+        self, name: str, shape: list[int], initializer: Any, *, l2_penalty: float = 0.0, trainable: bool = True
     ) -> tf.Tensor:
         """A float32 variable, made once and shared by the towers."""
         made = tf.get_variable(name, shape, tf.float32, initializer, trainable=trainable, use_resource=True)
@@ -189,3 +190,32 @@ def _normalised_by(statistics: _Statistics, rows: tf.Tensor, gamma: tf.Tensor, b
     outputs = (rows - mean) * (gamma * tf.math.rsqrt(variance + BATCH_NORM_EPSILON)) + beta
     # The variance that is kept is the unbiased estimate, as the fused kernel gives it.
     return outputs, count, mean, variance * count / tf.maximum(count - 1.0, 1.0)
+
+
+def context(
+    net: Net, inputs: tf.Tensor, scope: str = "gating", *, valid: tf.Tensor | None = None, remove_diagonal: bool = False
+) -> tf.Tensor:
+    """x * sigmoid(BN(W x)), [B, F] (context gating, Miech et al. 2017, equation 1).
+
+    Args:
+      valid: [B], rows that count for the batch statistics; None: all.
+      remove_diagonal: no feature has a say in its own gate.
+    """
+    features = int(inputs.shape[-1])
+    with tf.variable_scope(scope):
+        spread = tf.random_normal_initializer(stddev=1 / math.sqrt(features))
+        weights = net.variable("weights", [features, features], spread)
+        if remove_diagonal:
+            weights = weights * (1.0 - tf.eye(features))
+        return inputs * tf.sigmoid(net.batch_norm(precision.product(inputs, weights), "bn", valid))
+
+
+def squeeze_excite(
+    net: Net, inputs: tf.Tensor, reduction: int, scope: str = "se_gating", *, valid: tf.Tensor | None = None
+) -> tf.Tensor:
+    """x * sigmoid(W2 relu(BN(W1 x))), [B, F], W1 to F / reduction units (Hu et al. 2018, section 3)."""
+    features = int(inputs.shape[-1])
+    with tf.variable_scope(scope):
+        squeezed = net.dense(inputs, max(features // reduction, 1), "squeeze", bias=False)
+        squeezed = tf.nn.relu(net.batch_norm(squeezed, "bn", valid))
+        return inputs * tf.sigmoid(net.dense(squeezed, features, "excite"))

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from yt8m import precision
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
-from yt8m.models import aggregation, frames, gating
-from yt8m.models.classifier import ClassifiedModel
-from yt8m.models.names import register
-from yt8m.models.normalised import NormalisedModel
+from yt8m.models import aggregation, frames, layers
+from yt8m.models.base import ClassifiedModel, NormalisedModel, register
+from yt8m.numerics import precision
 from yt8m.options import option
 from yt8m.types import ModelOutput, SideOutput
 
@@ -46,9 +44,7 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
         for index, size in enumerate(self.feature_sizes):
             self._width(index, size)
 
-    def forward(
-        self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None
-    ) -> ModelOutput:
+    def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """inputs [B, T, D] -> [B, vocab_size]."""
         return self.classify(net, self.describe(net, inputs, num_frames), vocab_size)
 
@@ -60,11 +56,9 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
             return net.batch_norm(self._vlad(net, stream, mask, index), "vlad_bn", valid)
 
         dropped = net.dropout(frames.each_stream(inputs, self.feature_sizes, described), self.drop_rate)
-        hidden = net.dense(
-            dropped, self.nextvlad_hidden_size, "hidden1", bias=False, l2_penalty=self.l2_penalty
-        )
+        hidden = net.dense(dropped, self.nextvlad_hidden_size, "hidden1", bias=False, l2_penalty=self.l2_penalty)
         hidden = net.batch_norm(hidden, "hidden1_bn", valid)
-        return gating.squeeze_excite(net, hidden, self.gating_reduction, valid=valid)
+        return layers.squeeze_excite(net, hidden, self.gating_reduction, valid=valid)
 
     def _vlad(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor, index: int) -> tf.Tensor:
         """y_k = sum over frames i and groups g of m_i a_g a_gk (x_ig - c_k), flat [B, K * width].
@@ -76,9 +70,7 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
         width = self._width(index, int(inputs.shape[-1]))
         expanded = net.dense(inputs, groups * width, "expansion")
         attention = tf.sigmoid(net.dense(expanded, groups, "group_attention")) * mask[:, :, tf.newaxis]
-        weights = net.variable(
-            "cluster_weights", [groups * width, groups * clusters], tf.glorot_uniform_initializer()
-        )
+        weights = net.variable("cluster_weights", [groups * width, groups * clusters], tf.glorot_uniform_initializer())
         scores = net.batch_norm(precision.product(expanded, weights), "cluster_bn", mask)
         pieces = tf.shape(inputs)[1] * groups
         shares = tf.nn.softmax(tf.reshape(scores, [-1, pieces, clusters]))
@@ -115,9 +107,7 @@ class MixNeXtVladModel(NeXtVladModel):
     cl_temperature: float = option(3.0, "T, softens what branches and mixture are compared by", minimum=1e-3)
     cl_lambda: float = option(1.0, "weight of that comparison, times T^2", minimum=0)
 
-    def forward(
-        self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None
-    ) -> ModelOutput:
+    def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """inputs [B, T, D] -> [B, vocab_size], with two side outputs for each branch."""
         branches = []
         for index in range(self.mix_number):

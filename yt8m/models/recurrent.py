@@ -3,16 +3,24 @@
 The input product is one before the loop, the gradient of the recurrent weights one after it: inside,
 only the state is multiplied. A step past a video's last frame hands the state on unchanged. On a GPU an LSTM
 may run cuDNN's kernel instead (`cudnn`).
+
+Models that read the frames in order.
 """
 
 from __future__ import annotations
 
+import abc
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from yt8m import precision
 from yt8m.lazy import tf
-from yt8m.models import cudnn
+from yt8m.models import cudnn, frames
+from yt8m.models.base import ClassifiedModel, register
+from yt8m.numerics import precision
+from yt8m.options import option
+from yt8m.types import ModelOutput
 
 if TYPE_CHECKING:
     from yt8m.models.layers import Net
@@ -55,9 +63,7 @@ def gru(net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str) ->
     """Gated recurrent unit (Cho et al. 2014, gate biases start at 1); as `lstm`."""
     with tf.variable_scope(f"{scope}/gru_cell"):
         with tf.variable_scope("gates"):
-            gates, gate_weights = _driven(
-                inputs, *_variables(net, inputs, cells, 2 * cells, tf.ones_initializer())
-            )
+            gates, gate_weights = _driven(inputs, *_variables(net, inputs, cells, 2 * cells, tf.ones_initializer()))
         with tf.variable_scope("candidate"):
             candidate, candidate_weights = _driven(
                 inputs, *_variables(net, inputs, cells, cells, tf.zeros_initializer())
@@ -124,12 +130,7 @@ def _driven(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tuple[tf.T
 
 
 def _recur(
-    step: Step,
-    inputs: Sequence[tf.Tensor],
-    weights: Sequence[tf.Tensor],
-    mask: tf.Tensor,
-    cells: int,
-    states: int,
+    step: Step, inputs: Sequence[tf.Tensor], weights: Sequence[tf.Tensor], mask: tf.Tensor, cells: int, states: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Runs `step` over time; the last state is what is put out.
 
@@ -160,18 +161,11 @@ def _rows(values: tf.Tensor) -> tf.Tensor:
 
 
 def _loop(
-    step: Step,
-    inputs: Sequence[tf.Tensor],
-    weights: Sequence[tf.Tensor],
-    mask: tf.Tensor,
-    cells: int,
-    states: int,
+    step: Step, inputs: Sequence[tf.Tensor], weights: Sequence[tf.Tensor], mask: tf.Tensor, cells: int, states: int
 ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
     """(outputs [T, B, H], final [B, H], operands of each product [T, B, .])."""
     times, rows = tf.shape(mask)[0], tf.shape(mask)[1]
-    reads = [
-        tf.TensorArray(tf.float32, times).unstack(values) for values in (*inputs, mask[:, :, tf.newaxis])
-    ]
+    reads = [tf.TensorArray(tf.float32, times).unstack(values) for values in (*inputs, mask[:, :, tf.newaxis])]
     constant = [tf.stop_gradient(precision.rounded(values)) for values in weights]
 
     def body(time: tf.Tensor, states: States, written: States) -> Any:
@@ -182,9 +176,7 @@ def _loop(
             return reads[index].read(time) + precision.few_rows(operand, constant[index])
 
         real = reads[-1].read(time)
-        moved = [
-            real * new + (1.0 - real) * old for new, old in zip(step(drive, states), states, strict=True)
-        ]
+        moved = [real * new + (1.0 - real) * old for new, old in zip(step(drive, states), states, strict=True)]
         values = (moved[-1], *operands)
         return time + 1, tuple(moved), tuple(a.write(time, v) for a, v in zip(written, values, strict=True))
 
@@ -193,3 +185,70 @@ def _loop(
     _, final, written = tf.while_loop(lambda time, *_: time < times, body, (0, start, empty))
     outputs, *operands = [tf.reshape(array.stack(), [times, rows, cells]) for array in written]
     return outputs, final[-1], operands
+
+
+@dataclass(frozen=True)
+class RecurrentModel(ClassifiedModel, abc.ABC):
+    """A classifier on the state after the last real frame."""
+
+    sequence_frames: int = option(0, "training reads a random run of so many frames; 0: all", minimum=0)
+    all_layers: bool = option(False, "classify the final states of all layers, not of the last alone")
+
+    @abc.abstractmethod
+    def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
+        """The final state [B, H] of each layer on inputs [B, T, D], mask [B, T]."""
+
+    def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
+        """inputs [B, T, D] -> [B, vocab_size]."""
+        if net.is_training and self.sequence_frames:
+            real = tf.minimum(frames.count(inputs, num_frames), self.sequence_frames)
+            inputs = frames.sample(inputs, num_frames, self.sequence_frames, scattered=False, is_training=True)
+            num_frames = real
+        states = self.finals(net, inputs, frames.mask(inputs, num_frames))
+        return self.classify(net, tf.concat(states, 1) if self.all_layers else states[-1], vocab_size)
+
+
+@register
+@dataclass(frozen=True)
+class LstmModel(RecurrentModel):
+    """A stack of LSTM layers."""
+
+    lstm_cells: int = option(1024, "cells of each layer", minimum=1)
+    lstm_layers: int = option(2, "layers", minimum=1)
+    lstm_kernel: str = option(
+        cudnn.LOOP,
+        "what computes the layers on a GPU: loop is ours, cudnn is cuDNN's; the weights are the same",
+        choices=(cudnn.LOOP, cudnn.CUDNN),
+    )
+
+    @property
+    def layer(self) -> Layer:
+        """One layer, as `recurrent.stack` takes it."""
+        return functools.partial(lstm, kernel=self.lstm_kernel)
+
+    def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
+        """Forwards only."""
+        return stack(self.layer, net, inputs, mask, self.lstm_cells, self.lstm_layers)[1]
+
+
+@register
+@dataclass(frozen=True)
+class GruModel(RecurrentModel):
+    """A stack of GRU layers."""
+
+    gru_cells: int = option(1200, "cells of each layer", minimum=1)
+    gru_layers: int = option(2, "layers", minimum=1)
+
+    def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
+        """Forwards only."""
+        return stack(gru, net, inputs, mask, self.gru_cells, self.gru_layers)[1]
+
+
+@register
+@dataclass(frozen=True)
+class BiLstmModel(LstmModel):
+    """A stack of LSTM layers forwards beside one backwards, each with its cells."""
+
+    def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
+        """Both directions side by side."""
+        return both_ways(self.layer, net, inputs, mask, self.lstm_cells, self.lstm_layers, "bidirectional_rnn")[1]

@@ -1,19 +1,79 @@
-"""Models of one vector a video; also the classifiers at the end of frame-level models."""
+"""What the experts of a mixture say together, with the gradient in closed form.
+
+Models of one vector a video; also the classifiers at the end of frame-level models.
+
+Video-level models with more than one layer: gated mixtures, chains, residual blocks.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from yt8m.errors import UsageError
 from yt8m.lazy import tf
-from yt8m.models.base import BaseModel
-from yt8m.models.mixtures import log_odds
-from yt8m.models.names import register
+from yt8m.models.base import BaseModel, ClassifiedModel, NormalisedModel, register
+from yt8m.numerics import precision
 from yt8m.options import option
-from yt8m.types import ModelOutput
+from yt8m.types import ModelOutput, SideOutput
 
 if TYPE_CHECKING:
     from yt8m.models.layers import Net
+
+_LEAST = 1e-30  # what speaks for a class, and what speaks against it, is at least so much
+
+
+def log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tf.Tensor:
+    """log F - log A with F = sum_e g_e sigmoid(v_e), A = sum_e g_e sigmoid(-v_e) + g_dummy.
+
+    For and against are summed apart, so that neither is the rounding error of one minus the other.
+
+    Args:
+      gates: float32 [B, C, E + 1] before their softmax, the dummy expert's last.
+      votes: float32 [B, C, E] before their sigmoid.
+
+    Returns:
+      float32 [B, C].
+    """
+    shape = tf.shape(votes)[:-1]
+    # Experts one by one: along an axis of two or three the kernels for sums and slices are slow.
+    odds = tf.custom_gradient(_log_odds)(*(tf.reshape(x, [-1, x.shape[-1]]) for x in (gates, votes)))
+    return tf.ensure_shape(tf.reshape(odds, shape), votes.shape[:-1])
+
+
+def _log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+    """[N] of gates [N, E + 1] and votes [N, E]; and its gradient for both."""
+    *chosen, dummy = _softened(tf.unstack(gates, axis=-1))
+    yes = [tf.sigmoid(vote) for vote in tf.unstack(votes, axis=-1)]
+    no = [tf.sigmoid(-vote) for vote in tf.unstack(votes, axis=-1)]
+    for_it = [gate * says for gate, says in zip(chosen, yes, strict=True)]
+    against = [gate * says for gate, says in zip(chosen, no, strict=True)]
+    in_favour = tf.maximum(tf.add_n(for_it), _LEAST)
+    opposed = tf.maximum(tf.add_n([*against, dummy]), _LEAST)
+
+    def gradient(slope: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        up, down = slope / in_favour, slope / opposed
+        both = up + down
+        of_gates = [a * up - b * down for a, b in zip(for_it, against, strict=True)]
+        of_votes = [a * says * both for a, says in zip(for_it, no, strict=True)]
+        return _side_by_side([*of_gates, -dummy * down]), _side_by_side(of_votes)
+
+    return tf.math.log(in_favour / opposed), gradient
+
+
+def _softened(gates: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """exp(gate - largest gate) of each: the softmax before its division, which cancels."""
+    largest = gates[0]
+    for gate in gates[1:]:
+        largest = tf.maximum(largest, gate)
+    return [tf.exp(gate - largest) for gate in gates]
+
+
+def _side_by_side(columns: Sequence[tf.Tensor]) -> tf.Tensor:
+    """[N, E] of E columns; the transposition is twice as fast as stacking along the last axis."""
+    return tf.transpose(tf.stack(columns))
 
 
 @register
@@ -23,9 +83,7 @@ class LogisticModel(BaseModel):
 
     l2_penalty: float = option(1e-8, "weight of the squared weights in the regularisation loss", minimum=0)
 
-    def forward(
-        self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None
-    ) -> ModelOutput:
+    def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """inputs [B, D] -> [B, vocab_size]."""
         logits = net.dense(inputs, vocab_size, l2_penalty=self.l2_penalty)
         return ModelOutput(predictions=tf.sigmoid(logits), logits=logits)
@@ -43,9 +101,7 @@ class MoeModel(BaseModel):
     moe_num_mixtures: int = option(2, "experts of each class, beside the dummy one", minimum=1)
     l2_penalty: float = option(1e-8, "weight of the squared weights in the regularisation loss", minimum=0)
 
-    def forward(
-        self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None
-    ) -> ModelOutput:
+    def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """inputs [B, D] -> [B, vocab_size]."""
         experts = self.moe_num_mixtures
         gates = net.dense(inputs, vocab_size * (experts + 1), "gates", bias=False, l2_penalty=self.l2_penalty)
@@ -54,3 +110,109 @@ class MoeModel(BaseModel):
             tf.reshape(gates, [-1, vocab_size, experts + 1]), tf.reshape(votes, [-1, vocab_size, experts])
         )
         return ModelOutput(predictions=tf.sigmoid(logits), logits=logits)
+
+
+@register
+@dataclass(frozen=True)
+class GatedMoeModel(NormalisedModel, MoeModel):
+    """p' = p * sigmoid(BN(W p)): classes weigh each other (Miech et al. 2017, section 3.3)."""
+
+    moe_prob_gating_input: str = option("prob", "what the gates see", choices=("prob", "input"))
+    moe_low_rank_gating: int = option(0, "rank of W; 0 or -1: full", minimum=-1)
+    gating_remove_diag: bool = option(False, "no class has a say in its own gate")
+
+    def validate(self) -> None:
+        """Refuses a diagonal that is not there.
+
+        Raises:
+          UsageError: gating_remove_diag with gates that see the input.
+        """
+        if self.gating_remove_diag and self.moe_prob_gating_input == "input":
+            raise UsageError(
+                f"{type(self).__name__}: gating_remove_diag must be False where moe_prob_gating_input is "
+                "input; only gates that see the classes have a diagonal"
+            )
+
+    def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
+        """inputs [B, D] -> [B, vocab_size]; logits are the log-odds of the product."""
+        mixed = super().forward(net, inputs, vocab_size, num_frames)
+        seen = mixed.predictions if self.moe_prob_gating_input == "prob" else inputs
+        with tf.variable_scope("prob_gating"):
+            gates = net.batch_norm(self._scores(net, seen, vocab_size), "bn")
+        # odds of s(z) s(g) are 1 / (e^-z + e^-g + e^-(z + g))
+        against = tf.negative(tf.stack([mixed.logits, gates, mixed.logits + gates]))
+        return ModelOutput(predictions=mixed.predictions * tf.sigmoid(gates), logits=-tf.reduce_logsumexp(against, 0))
+
+    def _scores(self, net: Net, seen: tf.Tensor, classes: int) -> tf.Tensor:
+        """W seen, [B, classes]."""
+        features, rank = int(seen.shape[-1]), self.moe_low_rank_gating
+        spread = tf.random_normal_initializer(stddev=1 / math.sqrt(features))
+        if rank < 1:
+            weights = net.variable("weights", [features, classes], spread)
+            if self.gating_remove_diag:
+                weights = tf.linalg.set_diag(weights, tf.zeros([classes]))
+            return precision.product(seen, weights)
+        down = net.variable("down", [features, rank], spread)
+        up = net.variable("up", [rank, classes], tf.random_normal_initializer(stddev=1 / math.sqrt(rank)))
+        scores = precision.product(precision.product(seen, down), up)
+        if self.gating_remove_diag:
+            scores -= tf.reduce_sum(down * tf.transpose(up), 1) * seen
+        return scores
+
+
+@register
+@dataclass(frozen=True)
+class DeepCombineChainModel(BaseModel):
+    """Mixtures in a chain, each on the input and what its predecessors said (Wang et al. 2017).
+
+    For l = 1..L: q_l = MoE(s_l), r_l = l2(relu(FC(q_l))), s_l+1 = [s_l, r_l]; p = MoE(s_L+1). The loss is
+    L(p) + w / (1 - w) sum_l L(q_l), which is 1 / (1 - w) of the published (1 - w) L(p) + w sum_l L(q_l).
+    """
+
+    deep_chain_layers: int = option(8, "mixtures before the last", minimum=1)
+    deep_chain_relu_cells: int = option(128, "units that a mixture's predictions are reduced to", minimum=1)
+    support_loss_percent: float = option(0.025, "w, the share of the earlier mixtures' losses", minimum=0, maximum=0.99)
+    moe_num_mixtures: int = option(2, "experts of each class, beside the dummy one", minimum=1)
+    l2_penalty: float = option(1e-8, "weight of the squared weights in the regularisation loss", minimum=0)
+
+    def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
+        """inputs [B, D] -> [B, vocab_size], with a side output for each mixture but the last."""
+        weight = self.support_loss_percent / (1.0 - self.support_loss_percent)
+        sides = []
+        for index in range(self.deep_chain_layers):
+            with tf.variable_scope(f"chain_{index}"):
+                said = self._mixture(net, inputs, vocab_size)
+                units = net.dense(said.predictions, self.deep_chain_relu_cells, l2_penalty=self.l2_penalty)
+                inputs = tf.concat([inputs, tf.nn.l2_normalize(tf.nn.relu(units), -1)], -1)
+            sides.append(SideOutput(f"chain_{index}", said.logits, weight))
+        last = self._mixture(net, inputs, vocab_size)
+        return ModelOutput(last.predictions, last.logits, side_outputs=tuple(sides))
+
+    def _mixture(self, net: Net, inputs: tf.Tensor, vocab_size: int) -> ModelOutput:
+        mixture = MoeModel(moe_num_mixtures=self.moe_num_mixtures, l2_penalty=self.l2_penalty)
+        return mixture.forward(net, inputs, vocab_size, None)
+
+
+@register
+@dataclass(frozen=True)
+class ResidualMlpModel(NormalisedModel, ClassifiedModel):
+    """h = relu(BN(W x)), blocks h + W2 dropout(relu(BN(W1 h))) (after He et al. 2016), a classifier."""
+
+    level: ClassVar[str] = "video"
+
+    mlp_hidden_size: int = option(1024, "units of every layer", minimum=1)
+    mlp_blocks: int = option(2, "residual blocks", minimum=0)
+    drop_rate: float = option(0.1, "share of a block's units that training drops", minimum=0, maximum=0.99)
+
+    def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
+        """inputs [B, D] -> [B, vocab_size]."""
+        hidden = self._layer(net, inputs, "first")
+        for index in range(self.mlp_blocks):
+            with tf.variable_scope(f"block_{index}"):
+                inner = net.dropout(self._layer(net, hidden, "first"), self.drop_rate)
+                hidden += net.dense(inner, self.mlp_hidden_size, "second")
+        return self.classify(net, hidden, vocab_size)
+
+    def _layer(self, net: Net, inputs: tf.Tensor, name: str) -> tf.Tensor:
+        units = net.dense(inputs, self.mlp_hidden_size, name, bias=False)
+        return tf.nn.relu(net.batch_norm(units, f"{name}_bn"))

@@ -1,17 +1,267 @@
-"""What every reader is: records in, a `Batch` out."""
+"""Pure functions on feature arrays: quantised bytes to floats, sizes made equal, features joined.
+
+Checks of what stands in the records, made inside the graph; a failure says what and where.
+
+What video records and frame records have in common: the id, the labels, features of a given size.
+
+NaN, infinity and values whose norm overflows in features: refused, or set to 0 and counted.
+
+What every reader is: records in, a `Batch` out.
+"""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+from google.protobuf import descriptor_pb2
+
 from yt8m.errors import UsageError
-from yt8m.readers.finite import ZeroedCount
+from yt8m.lazy import tf
+from yt8m.records.shards import LARGEST, UNFIT
 from yt8m.types import Batch
 
 if TYPE_CHECKING:
     import tensorflow.compat.v1 as tf
+
+
+def dequantize(tensor: tf.Tensor, max_quantized_value: float = 2.0, min_quantized_value: float = -2.0) -> tf.Tensor:
+    """Bytes 0..255 as the middles of 256 steps between two values: q * range/255 + range/512 + min.
+
+    The features of YouTube-8M (Abu-El-Haija et al., arXiv:1609.08675) were clipped to -2..2 and cut into
+    256 steps; with these values it is q * 4/255 + 4/512 - 2.
+
+    Args:
+      tensor: any number type, any shape.
+      max_quantized_value: upper end of the range.
+      min_quantized_value: lower end of the range.
+
+    Returns:
+      float32 of the same shape.
+
+    Raises:
+      ValueError: the upper end is not above the lower one.
+    """
+    if max_quantized_value <= min_quantized_value:
+        raise ValueError(f"the range {min_quantized_value}..{max_quantized_value} to dequantise to is empty")
+    quantized_range = max_quantized_value - min_quantized_value
+    return tf.cast(tensor, tf.float32) * (quantized_range / 255.0) + (quantized_range / 512.0 + min_quantized_value)
+
+
+def resize_axis(tensor: tf.Tensor, axis: int, new_size: int, fill_value: float = 0) -> tf.Tensor:
+    """Cuts `tensor` along `axis` to `new_size`, or fills it up there with `fill_value`."""
+    kept = tf.gather(tensor, tf.range(tf.minimum(tf.shape(tensor)[axis], new_size)), axis=axis)
+    missing = new_size - tf.shape(kept)[axis]
+    paddings = tf.scatter_nd([[axis, 1]], [missing], [tensor.shape.rank, 2])
+    resized = tf.pad(kept, paddings, constant_values=tf.cast(fill_value, tensor.dtype))
+    shape = tensor.shape.as_list()
+    shape[axis] = new_size
+    return tf.ensure_shape(resized, shape)
+
+
+def join_features(batch: Batch) -> tf.Tensor:
+    """The features of a batch side by side, as floats.
+
+    Returns:
+      float32 [B, D] at video level; [B, T, D] for frames: uint8 is dequantised, floats are taken as they
+      are, and what lies past num_frames is exactly 0 (the byte 0 would be -1.99).
+    """
+    floats = [dequantize(one) if one.dtype == tf.uint8 else one for one in batch.features]
+    joined = tf.concat(floats, axis=-1)
+    if joined.shape.rank == 2:
+        return joined
+    valid = tf.sequence_mask(batch.num_frames, tf.shape(joined)[1])
+    return tf.where_v2(valid[:, :, tf.newaxis], joined, 0.0)
+
+
+def require(good: tf.Tensor, describe: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
+    """Fails with InvalidArgumentError where some entry of `good` is False.
+
+    Args:
+      good: bool [N].
+      describe: from the int64 index of the first bad entry to a string scalar; its ops run on failure only.
+
+    Returns:
+      bool scalar to hang other ops on (`gate`).
+    """
+
+    def fail() -> tf.Tensor:
+        message = describe(tf.argmin(tf.cast(good, tf.int32)))
+        wrong = tf.constant(False)
+        with tf.control_dependencies([tf.raw_ops.Assert(condition=wrong, data=[message])]):
+            return tf.identity(wrong)
+
+    return tf.cond(tf.reduce_all(good), lambda: tf.constant(True), fail)
+
+
+def say(*parts: str | tf.Tensor) -> tf.Tensor:
+    """A string scalar of words and scalar tensors (strings, whole numbers, floats)."""
+    return tf.strings.join([part if isinstance(part, str) else _word(part) for part in parts])
+
+
+def _word(value: tf.Tensor) -> tf.Tensor:
+    if value.dtype == tf.string:
+        return readable(value)
+    return tf.as_string(value, shortest=value.dtype.is_floating)
+
+
+def readable(text: tf.Tensor) -> tf.Tensor:
+    """`text` without bytes that are no UTF-8: Python cannot decode an error message that holds them."""
+    return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+
+
+def gate(value: tf.Tensor, checks: Sequence[tf.Tensor]) -> tf.Tensor:
+    """`value`, only once all `checks` have passed."""
+    with tf.control_dependencies(checks):
+        return tf.identity(value)
+
+
+def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
+    """string [B] from Examples or SequenceExamples: `id`, or `video_id` as in the files of 2017 and AudioSet.
+
+    Fails on a record that has neither, and on bytes that are no such proto, cut ones among them (`whole`).
+    """
+    # An Example is, on the wire, a SequenceExample with a context alone. This parser names what is wrong;
+    # the other one quotes the damaged bytes, which Python then fails to decode.
+    fields = {name: tf.io.FixedLenFeature([], tf.string, default_value="") for name in ("id", "video_id")}
+    parsed, _, _ = tf.io.parse_sequence_example(serialized, fields, {})
+    ids = tf.where_v2(tf.equal(parsed["id"], ""), parsed["video_id"], parsed["id"])
+    named = require(
+        tf.not_equal(ids, ""),
+        lambda row: say("record ", row, " of the batch has no id: neither 'id' nor 'video_id' is there"),
+    )
+    return gate(ids, [named, whole(gate(serialized, [ids]))])
+
+
+def whole(serialized: tf.Tensor) -> tf.Tensor:
+    """A check that the outermost fields of each record [B] end where the record ends; bool scalar.
+
+    TensorFlow's parser takes the end of a record for the end of any message that claims to be longer. A
+    record that was cut between two features would lose what came after the cut. Fails with DataLossError.
+    """
+
+    def walked() -> tf.Tensor:
+        # The op goes over all fields and takes out one that no record has, so that nothing is copied.
+        found = tf.raw_ops.DecodeProtoV2(
+            bytes=serialized,
+            message_type="yt8m.Outermost",
+            field_names=["unused"],
+            output_types=[tf.string],
+            descriptor_source=_outermost(),
+        )
+        return tf.reduce_all(found.sizes >= 0)  # the op itself complains; unused, it would be optimised away
+
+    # The op refuses an empty batch, which has no record to complain of.
+    is_whole = tf.cond(tf.size(serialized) > 0, walked, lambda: tf.constant(True))
+    return require(tf.reshape(is_whole, [1]), lambda _: say("a record of the batch is damaged"))
+
+
+def _outermost() -> bytes:
+    """A message whose only field no record has, as DecodeProto wants it described."""
+    files = descriptor_pb2.FileDescriptorSet()
+    message = files.file.add(name="yt8m/outermost.proto", package="yt8m").message_type.add(name="Outermost")
+    field = descriptor_pb2.FieldDescriptorProto
+    largest = (1 << 29) - 1
+    message.field.add(name="unused", number=largest, type=field.TYPE_BYTES, label=field.LABEL_OPTIONAL)
+    return b"bytes://" + files.SerializeToString(deterministic=True)
+
+
+def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:
+    """bool [B, C] from int64 lists in any order; none gives a row of False, a repeated one counts once.
+
+    A label outside of 0..C-1 fails and names the label, C and the video.
+    """
+    known = labels_in_range(labels, ids, num_classes)
+    indices = tf.stack([labels.value_rowids(), gate(labels.values, [known])], axis=1)
+    shape = tf.stack([tf.size(ids, out_type=tf.int64), num_classes])
+    found = tf.SparseTensor(indices, tf.ones_like(labels.values, tf.bool), shape)
+    # Without the validation repeated and unsorted labels are fine, and it is the quickest way there is.
+    dense = tf.sparse.to_dense(found, default_value=False, validate_indices=False)
+    return tf.ensure_shape(dense, [None, num_classes])
+
+
+def labels_in_range(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:
+    """A check that every label is in 0..num_classes-1."""
+    return require(
+        tf.logical_and(labels.values >= 0, labels.values < num_classes),
+        lambda at: say(
+            *("video ", tf.gather(ids, labels.value_rowids()[at]), ": label ", labels.values[at]),
+            f" is outside of 0..{num_classes - 1} (num_classes={num_classes}); check --num_classes",
+        ),
+    )
+
+
+def of_size(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> tf.Tensor:
+    """[B, size] from lists of values; a list of another length fails and names feature, sizes and video."""
+    lengths = feature.row_lengths()
+    right = require(
+        tf.equal(lengths, size),
+        lambda row: say(
+            *("video ", ids[row], f": feature {name} has ", lengths[row], f" values, expected {size}"),
+            " (0: it is missing); check --feature_names and --feature_sizes",
+        ),
+    )
+    return tf.reshape(gate(feature.values, [right]), [-1, size])
+
+
+class ZeroedCount:
+    """How many values were set to 0, over all threads that parse."""
+
+    def __init__(self) -> None:
+        self.count, self._lock = 0, threading.Lock()
+
+    def add(self, count: int) -> np.float32:
+        """Counts, and gives the 0 that is put in place."""
+        with self._lock:
+            self.count += int(count)
+        return np.float32(0)
+
+
+def only_finite(
+    values: tf.Tensor,
+    name: str,
+    video: Callable[[tf.Tensor], tf.Tensor],
+    policy: str = "refuse",
+    zeroed: ZeroedCount | None = None,
+) -> tf.Tensor:
+    """`values` without NaN, infinity and values beyond `LARGEST`, whose L2 norm could overflow.
+
+    Args:
+      values: float32 [R, size].
+      name: of the feature.
+      video: from the number of a row to the id of its video.
+      policy: refuse, which fails and names the feature and the video; or zero.
+      zeroed: counts what is set to 0.
+    """
+
+    def look_closely() -> tf.Tensor:
+        good = tf.abs(values) <= LARGEST
+        # Counted without logical_not: TensorFlow would make `>` of it and `<=`, and NaN is neither.
+        bad = tf.shape(values, out_type=tf.int64)[1] - tf.math.count_nonzero(good, axis=1)
+        if policy == "zero":
+            # By Python, for what counts within the input cannot be fetched beside a batch; as a function
+            # without a state, for others keep the input's position from being saved.
+            zero = (
+                tf.zeros([])
+                if zeroed is None
+                else tf.numpy_function(zeroed.add, [tf.reduce_sum(bad)], tf.float32, stateful=False)
+            )
+            return tf.where_v2(good, values, tf.reshape(zero, []))
+        none = require(
+            tf.equal(bad, 0),
+            lambda row: say(
+                *("video ", video(row), f": feature {name} has ", bad[row], f" values that are {UNFIT}"),
+                ", expected none: the L2 norm must fit a float32; mend the file, or set them to 0 by --nan_policy=zero",
+            ),
+        )
+        return gate(values, [none])
+
+    # The sum of squares is all that sound values cost: where it is this small, each of them is.
+    half_sum = tf.nn.l2_loss(values)
+    return tf.cond(half_sum < LARGEST**2 / 4, lambda: values, look_closely)
 
 
 class Reader(abc.ABC):
@@ -28,11 +278,7 @@ class Reader(abc.ABC):
     zeroed: ZeroedCount | None = None
 
     def __init__(
-        self,
-        num_classes: int,
-        feature_sizes: Sequence[int],
-        feature_names: Sequence[str],
-        nan_policy: str = "refuse",
+        self, num_classes: int, feature_sizes: Sequence[int], feature_names: Sequence[str], nan_policy: str = "refuse"
     ) -> None:
         """Checks what it is given.
 

@@ -1,30 +1,158 @@
-"""Files of records as a stream of batches: shuffled, repeated and parsed in bulk."""
+"""The reader that a configuration asks for.
+
+From file patterns to files.
+
+How many threads the input takes, and the guard at its start.
+
+Files of records as a stream of batches: shuffled, repeated and parsed in bulk.
+"""
 
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from absl import logging
 
 from yt8m import storage
-from yt8m.config import DataConfig
-from yt8m.errors import RunError
+from yt8m.config.programs import DataConfig
+from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
-from yt8m.readers import tuning
-from yt8m.readers.base import at_least_one
+from yt8m.readers.base import Reader, ZeroedCount, at_least_one
 from yt8m.readers.cache import ShardCache
-from yt8m.readers.epochs import in_epochs, numbered, order_of, shuffled
-from yt8m.readers.factory import reader_for
-from yt8m.readers.finite import ZeroedCount
-from yt8m.readers.parsing import ReadCounts, parsed, with_numbers
-from yt8m.readers.patterns import matching
-from yt8m.readers.record_check import RecordCheck, find_damage
-from yt8m.readers.staged import StagedFiles, staging_for
-from yt8m.readers.tolerance import Tolerance
-from yt8m.readers.unconverted import unconverted
+from yt8m.readers.damage import RecordCheck, Tolerance, find_damage
+from yt8m.readers.frame_reader import YT8MFrameFeatureReader
+from yt8m.readers.pipeline import (
+    ReadCounts,
+    StagedFiles,
+    in_epochs,
+    numbered,
+    order_of,
+    parsed,
+    shuffled,
+    staging_for,
+    unconverted,
+    with_numbers,
+)
+from yt8m.readers.video_reader import YT8MAggregatedFeatureReader
 from yt8m.types import Batch
+
+
+def reader_for(data: DataConfig) -> Reader:
+    """The reader for videos, or for frames and the segments in them."""
+    common = (data.num_classes, data.feature_sizes, data.feature_names)
+    if not data.frame_features:
+        return YT8MAggregatedFeatureReader(*common, nan_policy=data.nan_policy)
+    segments = (data.max_frames, data.segment_labels, data.segment_size)
+    return YT8MFrameFeatureReader(*common, *segments, nan_policy=data.nan_policy)
+
+
+def matching(pattern: str, list_files: Callable[[str], list[str]]) -> list[str]:
+    """The paths that match one of the patterns in `pattern`, which commas separate.
+
+    Raises:
+      UsageError: one of them matches nothing.
+    """
+    whole = list_files(pattern) if pattern else []
+    if whole == [pattern]:  # a path of its own, though it may hold a comma
+        return whole
+    found = []
+    for piece in (part.strip() for part in pattern.split(",")):
+        paths = list_files(piece) if piece else []
+        if not paths:
+            raise UsageError(
+                f"no file matches {piece!r}; give the shards to read, such as '/data/train*.tfrecord' "
+                "or 'gs://bucket/train*.tfrecord' (quoted, so that the shell leaves the * alone)."
+            )
+        found += paths
+    return found
+
+
+# Records held for shuffling, serialised. A video record has 5 KB, a frame record 250 to 350 KB.
+VIDEO_SHUFFLE_BUFFER = 4096
+FRAME_SHUFFLE_BUFFER = 256
+
+BLOCK = 4  # records taken from one file before the next one's turn
+
+
+def buffer_for(reader: Any) -> int:
+    """How many records of this reader's are shuffled among each other where nobody says."""
+    return FRAME_SHUFFLE_BUFFER if hasattr(reader, "max_frames") else VIDEO_SHUFFLE_BUFFER
+
+
+def assert_not_empty(files: tf.Tensor) -> tf.Tensor:
+    """`files`, which must not be empty: `repeat` would look for the first record for ever."""
+    there = tf.debugging.Assert(tf.size(files) > 0, ["the list of input files is empty"])
+    with tf.control_dependencies([there]):
+        return tf.identity(files)
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def read_calls(patterns: Sequence[str], num_readers: int) -> int | None:
+    """Threads that read: what comes over the network waits for answers, what is local costs a core.
+
+    One thread reads 300,000 cached video records a second, and handing records from thread to thread
+    costs as much as reading them, so few cores have none to spare (None: read where it is asked for).
+    """
+    if any("gs://" in pattern for pattern in patterns):
+        return num_readers
+    return min(num_readers, cores() // 4) if cores() >= 8 else None
+
+
+@dataclass(frozen=True)
+class Threads:
+    """How many batches are in work at once; None: as many as the cores can use.
+
+    Attributes:
+      parse: parsed side by side; each is held in memory, so there are few.
+      ahead: made before they are asked for.
+    """
+
+    parse: int | None = None
+    ahead: int | None = None
+
+    @property
+    def parse_calls(self) -> int:
+        """Half the cores, at most 4: the others are the step's."""
+        return self.parse or min(4, max(1, cores() // 2))
+
+    @property
+    def prefetch(self) -> int:
+        """One; two where there are cores to make them."""
+        return self.ahead or (1 if cores() < 8 else 2)
+
+    def tell(self, num_readers: int) -> None:
+        """Logs what was chosen, and what changes it."""
+        logging.info(
+            "input on %d cores: --parse_threads=%d --prefetch=%d --num_readers=%d",
+            *(cores(), self.parse_calls, self.prefetch, num_readers),
+        )
+
+
+def threads_for(reader: Any, shuffle: bool, parse: int | None = None, ahead: int | None = None) -> Threads:
+    """The threads for records of `reader`; `parse` and `ahead` are what the user wants.
+
+    An evaluation of rated segments parses whole videos for a few frames of each, beside which its step is
+    nothing: all cores may parse, up to 8. Segments are small, so that the batches in work are too.
+    """
+    if not shuffle and getattr(reader, "keeps_few_frames", False):
+        parse = parse or min(8, cores())
+    return Threads(parse, ahead)
+
+
+def pipeline_options() -> Any:
+    """All numbers are set, so the tuner's thread would only cost time."""
+    chosen = tf.data.Options()
+    chosen.autotune.enabled = False
+    chosen.deterministic = True
+    return chosen
 
 
 class RecordParser(Protocol):
@@ -86,7 +214,7 @@ class BatchQueue:
         self._patterns = [pattern] if isinstance(pattern, str) else list(pattern)
         self.num_epochs = None if num_epochs is None else at_least_one("num_epochs", num_epochs)
         self._shuffle = shuffle
-        self._shuffle_buffer = at_least_one("shuffle_buffer", shuffle_buffer or tuning.buffer_for(reader))
+        self._shuffle_buffer = at_least_one("shuffle_buffer", shuffle_buffer or buffer_for(reader))
         self._num_readers = at_least_one("num_readers", num_readers)
         self._seed = seed
         self._list_files = list_files
@@ -95,7 +223,7 @@ class BatchQueue:
         self._cache_folder = cache
         self._cache: ShardCache | None = None
         self._part, self._parts = 0, 1
-        self.threads = tuning.threads_for(reader, shuffle)
+        self.threads = threads_for(reader, shuffle)
         self.records: int | None = None
         self.expected: Mapping[str, int] = {}
         self._counts: ReadCounts | None = None
@@ -125,7 +253,7 @@ class BatchQueue:
             max_bad_records=data.max_bad_records,
             cache=data.cache if training else "",
         )
-        queue.threads = tuning.threads_for(reader, training, data.parse_threads, data.prefetch)
+        queue.threads = threads_for(reader, training, data.parse_threads, data.prefetch)
         return queue
 
     def files(self) -> list[str]:
@@ -165,9 +293,7 @@ class BatchQueue:
             count = skipped[path].record if path in skipped else held.get(path)
             # Several queues that share every file take records in turn over all files.
             end = None if place is None or count is None else place + count
-            found[path] = (
-                None if place is None or end is None else self._own_below(end) - self._own_below(place)
-            )
+            found[path] = None if place is None or end is None else self._own_below(end) - self._own_below(place)
             place = end if self._parts > 1 else 0
         return found
 
@@ -234,13 +360,11 @@ class BatchQueue:
             return numbered.map(lambda batch, _: batch)
         self._stage()
         if self._counts is None:
-            records = self._in_order(tuning.some(files)).repeat(self.num_epochs)
+            records = self._in_order(assert_not_empty(files)).repeat(self.num_epochs)
             return self._batches(records, batch_size, self.reader.prepare_serialized_examples)
         self._counts = ReadCounts()  # not that of an earlier pass, whose threads may still be at work
-        records = self._in_order_numbered(tuning.some(files)).repeat(self.num_epochs)
-        return self._batches(
-            records, batch_size, self._counts.counting(self.reader.prepare_serialized_examples)
-        )
+        records = self._in_order_numbered(assert_not_empty(files)).repeat(self.num_epochs)
+        return self._batches(records, batch_size, self._counts.counting(self.reader.prepare_serialized_examples))
 
     @unconverted
     def numbered_dataset(self, files: tf.Tensor, batch_size: int, begun: tf.Tensor) -> tf.data.Dataset:
@@ -254,7 +378,7 @@ class BatchQueue:
         """
         self._stage()
         parse = self._cache.batch if self._cache else self.reader.prepare_serialized_examples
-        records = in_epochs(tuning.some(files), begun, self.num_epochs, self._seed, self._shuffled)
+        records = in_epochs(assert_not_empty(files), begun, self.num_epochs, self._seed, self._shuffled)
         return self._batches(records, batch_size, with_numbers(parse, self._has_segments))
 
     def _stage(self) -> None:
@@ -264,13 +388,11 @@ class BatchQueue:
         if self._cache_folder and self._shuffle:
             self._cache = ShardCache(self._cache_folder, self.reader, self.files())
 
-    def _batches(
-        self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any]
-    ) -> tf.data.Dataset:
+    def _batches(self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any]) -> tf.data.Dataset:
         batches = parsed(records, parse, batch_size, self.threads.parse_calls, self._has_segments)
-        options = tuning.options()
+        options = pipeline_options()
         if self._staged:  # waits for files, which must not keep the steps waiting too
-            options.threading.private_threadpool_size = self._num_readers + tuning.cores()
+            options.threading.private_threadpool_size = self._num_readers + cores()
         return batches.prefetch(self.threads.prefetch).with_options(options)
 
     @property
@@ -298,9 +420,9 @@ class BatchQueue:
         records = tf.data.Dataset.zip((paths, numbers)).interleave(
             lambda path, number: numbered(self._read(path), number),
             cycle_length=self._num_readers,
-            block_length=tuning.BLOCK,
+            block_length=BLOCK,
             # A local copy is held for as many files as are read side by side; threads would take more ahead.
-            num_parallel_calls=None if self._staged else tuning.read_calls(self._patterns, self._num_readers),
+            num_parallel_calls=None if self._staged else read_calls(self._patterns, self._num_readers),
         )
         return shuffled(records, self._shuffle_buffer, self._seed, epoch)
 

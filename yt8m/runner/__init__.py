@@ -6,15 +6,14 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from yt8m.config.registry import Registry
 from yt8m.graph import Inputter, Modeler
-from yt8m.registry import Registry
-from yt8m.runner.cluster.done import say_done
-from yt8m.runner.cluster.parameter_server import serve as serve_variables
-from yt8m.runner.cluster.runner import ClusterRunner
-from yt8m.runner.cluster.server import start as start_server
-from yt8m.runner.config import CallbackConfig, Outcome, RunnerConfig, Status
-from yt8m.runner.context import Context
+from yt8m.runner.cluster.cluster_runner import ClusterRunner
+from yt8m.runner.cluster.exchange import say_done
+from yt8m.runner.cluster.servers import serve as serve_variables
+from yt8m.runner.cluster.servers import start as start_server
 from yt8m.runner.lines import StepValues
+from yt8m.runner.run_config import CallbackConfig, Context, Outcome, RunnerConfig, Status
 from yt8m.runner.runner import Runner
 from yt8m.runner.signals import StopSignals
 
@@ -42,10 +41,7 @@ runners.register(ClusterRunner, "cluster_runner")
 
 
 def build(
-    config: RunnerConfig,
-    inputter: Inputter,
-    modeler: Modeler,
-    callbacks: CallbackConfig | Sequence[str] = (),
+    config: RunnerConfig, inputter: Inputter, modeler: Modeler, callbacks: CallbackConfig | Sequence[str] = ()
 ) -> Runner:
     """The runner called `config.name`; where that is empty, by the number of processes and towers.
 

@@ -144,9 +144,7 @@ def is_gone(checkpoint: str) -> bool:
     return not copies.is_held(checkpoint) and not storage.exists(f"{checkpoint}.index")
 
 
-def with_newer(
-    found: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]
-) -> R:
+def with_newer(found: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]) -> R:
     """`use(found)`; if training deletes a checkpoint of it meanwhile and there is a newer one, `use(find())`.
 
     What replaces a checkpoint is held: a training that saves faster than `use` reads is met once.

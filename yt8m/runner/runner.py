@@ -1,29 +1,68 @@
-"""Creates or restores the graph, opens the session, runs steps until told to stop, says how it ended."""
+"""One clear message for whatever ended a run.
+
+Creates or restores the graph, opens the session, runs steps until told to stop, says how it ended.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 from collections.abc import Sequence
 from typing import Any
 
 from absl import logging
 
 from yt8m import deploy, storage
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError, first_line
 from yt8m.graph import EvalOps, Inputter, Modeler, TrainOps
 from yt8m.lazy import tf
-from yt8m.runner import checkpoints, opening
-from yt8m.runner.config import CallbackConfig, Outcome, RunnerConfig, Status
-from yt8m.runner.context import Context
-from yt8m.runner.create import CreatedGraph, create, deployment_for, input_shape, replicate
-from yt8m.runner.failures import explain, is_of_input
+from yt8m.runner import checkpoints, creation
+from yt8m.runner.creation import CreatedGraph, create, deployment_for, input_shape, replicate
 from yt8m.runner.lines import FORMATS, StepLine
-from yt8m.runner.metrics_file import MetricsFile
-from yt8m.runner.saver import Position, RunSaver
+from yt8m.runner.metric_files import MetricsFile
+from yt8m.runner.run_config import CallbackConfig, Context, Outcome, RunnerConfig, Status
+from yt8m.runner.saver import Position, RunSaver, ShardPosition
 from yt8m.runner.session import close_all, run_steps
-from yt8m.runner.shard_position import ShardPosition
 from yt8m.runner.signals import StopSignals
 from yt8m.storage import sending
+
+
+def explain(error: Exception) -> str:
+    """What went wrong and what to do, without the pages that TensorFlow adds.
+
+    The traceback of what nobody foresaw (a callback of a user's own, say) is logged.
+    """
+    if isinstance(error, RunError):
+        return str(error)
+    # A full disk is an exhausted resource too, and a file that grows too large is out of some range.
+    if isinstance(error, tf.errors.OpError) and any(text in str(error.message) for text in _NO_ROOM.values()):
+        return f"no room to write: {first_line(error)}"
+    if isinstance(error, tf.errors.ResourceExhaustedError):
+        return f"out of memory: {first_line(error)}. Use a smaller batch size, or fewer towers a device."
+    if isinstance(error, tf.errors.OpError):
+        where = f" in {error.op.name}" if error.op is not None else ""
+        return f"{type(error).__name__}{where}: {first_line(error)}"
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        return f"no room to write: {error.strerror}"
+    logging.error("the run failed", exc_info=error)
+    return f"{type(error).__name__}: {first_line(error)}"
+
+
+def is_of_input(error: Exception) -> bool:
+    """Whether a damaged record may be the reason."""
+    # What quotes a record may be no text, and Python fails to decode the runtime's message.
+    if isinstance(error, tf.errors.DataLossError | UnicodeDecodeError):
+        return True
+    # The op is that of the function inside the input, which the graph does not have, or has by chance.
+    return isinstance(error, tf.errors.OpError) and (
+        any(name in str(error.message) for name in _INPUT_OPS)
+        or (error.op is None and isinstance(error, tf.errors.InvalidArgumentError))
+    )
+
+
+_INPUT_OPS = ("IteratorGetNext", "MakeIterator")
+_NO_ROOM = {number: os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)}
 
 
 class Runner:
@@ -40,11 +79,7 @@ class Runner:
     """
 
     def __init__(
-        self,
-        config: RunnerConfig,
-        inputter: Inputter,
-        modeler: Modeler,
-        callbacks: CallbackConfig | Sequence[str] = (),
+        self, config: RunnerConfig, inputter: Inputter, modeler: Modeler, callbacks: CallbackConfig | Sequence[str] = ()
     ) -> None:
         self.config, self.inputter, self.modeler = _with_batch_size(config, inputter), inputter, modeler
         if not isinstance(callbacks, CallbackConfig):
@@ -94,11 +129,11 @@ class Runner:
             hooks += self._hooks(context, files, position)
             for hook in hooks:
                 hook.begin()
-            start = opening.initializers(created)
+            start = creation.initializers(created)
             tf.get_default_graph().finalize()
             with tf.Session(config=self._session_config()) as session:
                 signals.guard(session)
-                opening.start(session, created, start, self.config)
+                creation.start_session(session, created, start, self.config)
                 self.modeler.restore(session)
                 return self._drive(session, context, hooks, signals)
         finally:
@@ -106,11 +141,7 @@ class Runner:
             close_all(hooks)
 
     def _drive(
-        self,
-        session: tf.Session,
-        context: Context,
-        hooks: Sequence[tf.train.SessionRunHook],
-        signals: StopSignals,
+        self, session: tf.Session, context: Context, hooks: Sequence[tf.train.SessionRunHook], signals: StopSignals
     ) -> Outcome:
         coordinator = tf.train.Coordinator()
         for hook in hooks:
@@ -128,9 +159,7 @@ class Runner:
             status, message = Status.OUT_OF_DATA, "all data were read"
         return Outcome(status, context.global_step, message, signals.signal, context.results)
 
-    def _context(
-        self, created: CreatedGraph, files: Sequence[str]
-    ) -> tuple[Context, Position | ShardPosition | None]:
+    def _context(self, created: CreatedGraph, files: Sequence[str]) -> tuple[Context, Position | ShardPosition | None]:
         """What the callbacks share, and the position in the data where it is kept."""
         config = self.config
         format_line = config.format_line or FORMATS[config.mode]
@@ -163,7 +192,7 @@ class Runner:
         self, context: Context, files: Sequence[str], position: Position | ShardPosition | None
     ) -> list[tf.train.SessionRunHook]:
         # Here, since these modules subclass a class of TensorFlow's, which costs its import.
-        from yt8m.runner import callbacks, epochs, hooks, skipped
+        from yt8m.runner import callbacks, hooks
 
         inputter: Any = self.inputter
         # A graph of an earlier version does not say from which shards the records of a step are.
@@ -172,8 +201,8 @@ class Runner:
         return [
             hooks.InputHook(context, files, position),
             hooks.StepHook(context),
-            skipped.SkippedHook(context, self.inputter),
-            *([epochs.EpochHook(context, inputter, files)] if records else []),
+            hooks.SkippedHook(context, self.inputter),
+            *([hooks.EpochHook(context, inputter, files)] if records else []),
             *callbacks.build(self.callbacks, context),
             *([callbacks.progress_bar(context, inputter)] if self.config.progress else []),
             hooks.LineHook(context),

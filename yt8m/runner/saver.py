@@ -1,4 +1,7 @@
-"""Saving a run: the position in the data, then the variables, then the pointer to them."""
+"""The cheap position in the data: how many shards of the run's sequence were begun, with each checkpoint.
+
+Saving a run: the position in the data, then the variables, then the pointer to them.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,92 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from yt8m import graph, json_text, storage
+from yt8m import graph, storage
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.graph import InputOps
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
-from yt8m.runner.shard_position import ShardPosition
-from yt8m.storage import copies, sending, workspace
+from yt8m.storage import copies, json_text, sending
+
+
+class ShardPosition:
+    """Counts the shards that the steps so far have records of; a resumed run leaves these out.
+
+    Args:
+      ops: the graph's input side, with numbered shards.
+      files: what is read now.
+      order: what else decides in which order shards are begun.
+      num_epochs: passes over the files; None for no end.
+    """
+
+    def __init__(self, ops: InputOps, files: Sequence[str], order: Mapping[str, Any], num_epochs: int | None) -> None:
+        self._ops, self._shards, self._num_epochs = ops, len(files), num_epochs
+        text = json.dumps([list(files), dict(order)], sort_keys=True, default=str)
+        self._digest = hashlib.sha256(text.encode()).hexdigest()
+        self._begun = 0
+
+    @property
+    def last_shard(self) -> tf.Tensor:
+        """To be fetched with each step."""
+        return self._ops.last_shard
+
+    def note(self, last_shard: int) -> None:
+        """Counts a step that has ended."""
+        self._begun = max(self._begun, last_shard + 1)
+
+    def save(self, session: tf.Session, model_dir: str, step: int) -> None:
+        """Writes `input-N.json`."""
+        told = {"data": self._digest, "begun": self._begun, "shards": self._shards}
+        with storage.write_atomic(_path(model_dir, step), "w") as file:
+            json.dump(told, file)
+
+    def resume(self, model_dir: str, step: int) -> dict[tf.Tensor, int]:
+        """What to feed when the iterator is started; says in the log where the data go on.
+
+        Where there is no position, or it does not fit the data, the pass starts anew.
+        """
+        problem = self._read(_path(model_dir, step))
+        if problem:
+            logging.warning(
+                "the position in the data of step %d is not taken up (%s): the pass starts anew", step, problem
+            )
+        else:
+            self._tell()
+        return {self._ops.begun: self._begun}
+
+    def _read(self, path: str) -> str:
+        """Takes over what is in the file; returns why not, if so."""
+        if not storage.exists(path):
+            return f"there is no {path}"
+        try:
+            told = json_text.parse(storage.read_text(path))
+            if "begun" not in told:
+                return f"{path} belongs to --exact_resume"
+            if told["data"] != self._digest:
+                return "the files or the seed have changed"
+            self._begun = int(told["begun"])
+        except (RunError, ValueError, KeyError, TypeError) as error:
+            return f"{path} cannot be read: {error}"
+        return ""
+
+    def _tell(self) -> None:
+        epoch, shard = divmod(self._begun, self._shards)
+        if self._num_epochs is not None and epoch >= self._num_epochs:
+            logging.warning(
+                "all %d shards of the last epoch (%d of %d) were begun before: nothing is left to read; "
+                "--num_epochs allows for more",
+                *(self._shards, self._num_epochs, self._num_epochs),
+            )
+            return
+        logging.info(
+            "the data go on at epoch %d, shard %d of %d; %d begun shards are not read again in this epoch",
+            *(epoch + 1, shard + 1, self._shards, shard),
+        )
+
+
+def _path(model_dir: str, step: int) -> str:
+    return checkpoints.path_of(model_dir, step, checkpoints.INPUT_NAME) + ".json"
+
 
 _AT_ONCE = 64 << 20  # bytes of variables that are read together to be checked
 
@@ -107,7 +189,7 @@ class RunSaver:
             sending.refuse_lost_lock(self._model_dir)
             sending.send_files(files, self._model_dir)
         except (RunError, UsageError) as error:
-            kept = workspace.rescue(files, checkpoints.NAME)
+            kept = copies.rescue(files, checkpoints.NAME)
             raise RunError(f"{first_line(error)} (its files are kept in {kept})") from error
         weights = [path for path in files if os.path.basename(path).startswith(checkpoints.NAME)]
         copies.keep(checkpoints.path_of(self._model_dir, step), weights)
@@ -172,9 +254,7 @@ class Position:
         problem = self._try(session, checkpoints.path_of(model_dir, step, checkpoints.INPUT_NAME))
         if problem:
             logging.warning(
-                "the position in the data of step %d is not taken up (%s): the pass starts anew",
-                step,
-                problem,
+                "the position in the data of step %d is not taken up (%s): the pass starts anew", step, problem
             )
             # A restore that fails can leave the iterator anywhere.
             session.run(self._ops.initializer, {self._ops.files: self._files})

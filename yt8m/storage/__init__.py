@@ -13,8 +13,7 @@ from typing import IO, Any, BinaryIO
 
 from yt8m.errors import UsageError
 from yt8m.storage import local
-from yt8m.storage.failures import Locked, NotFoundError
-from yt8m.storage.store import Stamp, Store
+from yt8m.storage.base import Locked, NotFoundError, Stamp, Store
 
 __all__ = [
     "Locked",

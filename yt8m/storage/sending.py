@@ -12,9 +12,9 @@ from absl import logging
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
-from yt8m.storage.failures import NotFoundError
+from yt8m.storage.base import NotFoundError
+from yt8m.storage.copies import folder_for, workspace
 from yt8m.storage.local import refuse_lost
-from yt8m.storage.workspace import folder_for, workspace
 
 # What a reader looks for first is sent last: where it is, the rest is there too.
 _LAST = ("variables.index", "inference_model.meta", "checkpoint", "saved_model.pb")
@@ -31,11 +31,11 @@ def send(local: str, path: str, generation: int | None = None) -> int:
     Raises:
       RunError: it cannot be sent, or another has written it meanwhile.
     """
-    from yt8m.storage import gcs_transfer
+    from yt8m.storage import gcs_client
 
-    replaced = gcs_transfer.generation_of(path) if generation is None else generation
+    replaced = gcs_client.generation_of(path) if generation is None else generation
     with open(local, "rb") as file:
-        return gcs_transfer.upload(path, file, replaced)
+        return gcs_client.upload(path, file, replaced)
 
 
 def workplace(folder: str) -> str:
@@ -110,13 +110,13 @@ class GrowingFile:
             _growing.append(self)
 
     def _start(self, go_on: bool) -> None:
-        from yt8m.storage import gcs_transfer
+        from yt8m.storage import gcs_client
 
         shutil.rmtree(os.path.dirname(self.local), ignore_errors=True)
         storage.makedirs(os.path.dirname(self.local))
-        self._generation = gcs_transfer.generation_of(self.path)
+        self._generation = gcs_client.generation_of(self.path)
         if go_on and self._generation:
-            gcs_transfer.fetch(self.path, self.local)
+            gcs_client.fetch(self.path, self.local)
 
     def send(self) -> None:
         """Sends what was added, if anything was.
@@ -161,9 +161,9 @@ def refuse_lost_lock(folder: str) -> None:
     if not storage.is_remote(folder):
         refuse_lost(folder)
         return
-    from yt8m.storage import gcs_lock
+    from yt8m.storage import gcs
 
-    gcs_lock.refuse_lost(folder)
+    gcs.refuse_lost(folder)
 
 
 def send_files(files: Sequence[str], folder: str) -> None:

@@ -15,9 +15,9 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from yt8m.errors import RunError, UsageError
-from yt8m.storage import is_remote, settings
+from yt8m.storage import base, is_remote
+from yt8m.storage.copies import workspace
 from yt8m.storage.local import LocalStore
-from yt8m.storage.workspace import workspace
 
 _AT_ONCE = 4
 _ORPHANED_SECONDS = 24 * 3600.0  # then a file that is not whole is a killed process'
@@ -46,8 +46,8 @@ class Stage:
 
     def __init__(self, in_use: int) -> None:
         self.failure: RunError | None = None
-        self._in_use, self._most = in_use, settings.current().stage_cache_bytes
-        self._folder = os.path.join(settings.cache_dir(), "shards")
+        self._in_use, self._most = in_use, base.current_settings().stage_cache_bytes
+        self._folder = os.path.join(base.cache_dir(), "shards")
         self._turns = threading.Semaphore(_AT_ONCE)
         self._changed = threading.Condition()
         self._coming: dict[str, Future[_Shard]] = {}
@@ -139,9 +139,9 @@ class Stage:
 
     def _fetch(self, path: str) -> _Shard:
         # Here, since the client library takes half a second to import.
-        from yt8m.storage import gcs_transfer
+        from yt8m.storage import gcs_client
 
-        version, size = gcs_transfer.version_of(path)
+        version, size = gcs_client.version_of(path)
         target = os.path.join(self._folder, f"{path.removeprefix('gs://')}@{version}")
         with self._changed:
             self._targets[path] = target
@@ -149,7 +149,7 @@ class Stage:
             self._reserve(path, size)
             try:
                 with self._turns:  # not while it waits for room: one that is waited for has to pass
-                    gcs_transfer.fetch(path, target)
+                    gcs_client.fetch(path, target)
             finally:
                 with self._changed:
                     del self._reserved[path]

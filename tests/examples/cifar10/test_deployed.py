@@ -124,10 +124,7 @@ def test_two_workers_train_the_variables_of_a_server_and_all_end(tmp_path):
     cluster += ["--base_learning_rate=0.05"]
     prepare(EvalConfig(data_dir=str(tmp_path / "data"), generated=True))
     logs = [tmp_path / name for name in ("ps.log", "first.log", "second.log")]
-    with (
-        process(logs[0], "--job_name=ps", *cluster) as ps,
-        process(logs[1], "--job_name=worker", *cluster) as first,
-    ):
+    with process(logs[0], "--job_name=ps", *cluster) as ps, process(logs[1], "--job_name=worker", *cluster) as first:
         # A worker that comes before the variables are there looks again only after half a minute.
         wait_for("Done running local_init_op", logs[1], first)
         with process(logs[2], "--job_name=worker", "--task_index=1", *cluster) as second:

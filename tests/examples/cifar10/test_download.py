@@ -84,9 +84,7 @@ def test_another_file_than_expected_is_refused_and_does_not_stay(tmp_path, serve
 
 def test_a_server_without_the_file_is_named(tmp_path, served):
     url, md5 = served(b"")
-    with pytest.raises(
-        RunError, match=r"cannot fetch http://localhost.*404.*put the archive at .*other.tar.gz"
-    ):
+    with pytest.raises(RunError, match=r"cannot fetch http://localhost.*404.*put the archive at .*other.tar.gz"):
         download(str(tmp_path / "data"), url.replace("set.", "other."), md5)
     assert not (tmp_path / "data").exists()
 

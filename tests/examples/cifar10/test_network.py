@@ -77,11 +77,7 @@ def test_logits_and_losses_are_those_of_the_definition():
     w = {name: value.astype(np.float64) for name, value in w.items()}
     np.testing.assert_allclose(logits, forward(images, w), atol=1e-5)
     decays = [0.004 * 0.5 * np.sum(w[name] ** 2) for name in ("local3/weights", "local4/weights")]
-    assert [term.op.name for term in single] == [
-        "cross_entropy",
-        "local3/weight_decay",
-        "local4/weight_decay",
-    ]
+    assert [term.op.name for term in single] == ["cross_entropy", "local3/weight_decay", "local4/weight_decay"]
     np.testing.assert_allclose(terms, [softmax_loss(logits, labels), *decays], rtol=1e-5)
     assert found.decay == pytest.approx(sum(decays), rel=1e-5)
     assert found.total == pytest.approx(sum(terms), rel=1e-6)
@@ -129,9 +125,7 @@ def test_averages_move_along(alone):
     # After the first step min(0.5, 2 / 11) of the old value stays.
     name = "conv1/weights"
     expected = 2 / 11 * alone.before[name] + 9 / 11 * alone.after[name]
-    np.testing.assert_allclose(
-        alone.after[f"{name}/ExponentialMovingAverage"], expected, rtol=1e-4, atol=1e-7
-    )
+    np.testing.assert_allclose(alone.after[f"{name}/ExponentialMovingAverage"], expected, rtol=1e-4, atol=1e-7)
 
 
 @pytest.mark.parametrize("towers", [1, 2])

@@ -16,9 +16,7 @@ ENGINE = ("yt8m.runner", "yt8m.deploy", "yt8m.graph")
 def test_only_public_names_of_the_engine_are_used(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            assert not any(
-                alias.name.startswith(tuple(f"{name}." for name in ENGINE)) for alias in node.names
-            )
+            assert not any(alias.name.startswith(tuple(f"{name}." for name in ENGINE)) for alias in node.names)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(ENGINE):
             assert node.module in ENGINE, f"{path.name} reaches into {node.module}"
             public = importlib.import_module(node.module).__all__

@@ -50,9 +50,7 @@ def test_a_cut_file_is_refused_by_name(tmp_path, size):
     data = small_set(tmp_path)
     path = tmp_path / "data_batch_3.bin"
     path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(
-        RunError, match=f"data_batch_3.bin is cut short: it has {size} bytes, expected 122920"
-    ):
+    with pytest.raises(RunError, match=f"data_batch_3.bin is cut short: it has {size} bytes, expected 122920"):
         data.training(4, seed=0).files()
     assert data.test(4).files() == [str(tmp_path / "test_batch.bin")]
 

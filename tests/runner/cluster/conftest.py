@@ -19,13 +19,9 @@ def cluster(tmp_path: pathlib.Path) -> Iterator[Callable[..., Cluster]]:
     """`cluster(workers, servers, **config)`; its processes stop when `tmp_path/stop` is there."""
     made: list[Cluster] = []
 
-    def make(
-        workers: int = 1, servers: int = 1, files: int | None = None, uneven: int = 0, **config: Any
-    ) -> Cluster:
+    def make(workers: int = 1, servers: int = 1, files: int | None = None, uneven: int = 0, **config: Any) -> Cluster:
         count = 1 + workers if files is None else files
-        data = [
-            write_rows(tmp_path / f"{i}.tfrecord", rows=32 + 8 * i + uneven, seed=i) for i in range(count)
-        ]
+        data = [write_rows(tmp_path / f"{i}.tfrecord", rows=32 + 8 * i + uneven, seed=i) for i in range(count)]
         given = {"model_dir": str(tmp_path / "run"), "data": data, "stop": str(tmp_path / "stop"), **config}
         made.append(Cluster([str(HERE / "tiny_replica.py"), json.dumps(given)], workers, servers))
         return made[-1]

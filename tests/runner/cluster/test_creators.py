@@ -12,8 +12,8 @@ from tiny_workload import TinyModeler
 
 from yt8m import graph, runner
 from yt8m.lazy import tf
-from yt8m.runner.cluster.board import Board
 from yt8m.runner.cluster.creators import ChiefCreator
+from yt8m.runner.cluster.exchange import SharedState
 
 OURS, SAVED, FRESH = "our run", (5, 50.0), (0, 1.0)
 
@@ -24,7 +24,7 @@ class Chief:
     def __init__(self, model_dir: pathlib.Path) -> None:
         self.step = tf.train.get_or_create_global_step()
         self.weight = tf.get_variable("weight", initializer=FRESH[1])
-        self.board = Board("")
+        self.board = SharedState("")
         self.saver = tf.train.Saver()
         self.stem = str(model_dir / "model.ckpt")
         self.context: Any = types.SimpleNamespace(config=runner.RunnerConfig(model_dir=str(model_dir)))
@@ -68,9 +68,7 @@ def chief(tmp_path: pathlib.Path) -> Iterator[Chief]:
 
 @pytest.mark.promise("P4")
 @pytest.mark.parametrize("live", [(7, 70.0), (5, 51.0)])
-def test_live_variables_that_are_not_older_than_the_checkpoint_stay(
-    chief: Chief, live: tuple[int, float]
-) -> None:
+def test_live_variables_that_are_not_older_than_the_checkpoint_stay(chief: Chief, live: tuple[int, float]) -> None:
     chief.save()
     chief.load(*live)
     chief.board.set_live(chief.session, OURS)
@@ -118,9 +116,7 @@ def test_without_a_checkpoint_they_are_fresh(chief: Chief, find: Callable[[Chief
 
 
 @pytest.mark.promise("P4")
-@pytest.mark.parametrize(
-    ("find", "ended"), [(older, {1}), (missing, {1}), (of_another_run, set()), (of_no_run, set())]
-)
+@pytest.mark.parametrize(("find", "ended"), [(older, {1}), (missing, {1}), (of_another_run, set()), (of_no_run, set())])
 def test_who_was_through_with_another_runs_data_is_forgotten(
     chief: Chief, find: Callable[[Chief], None], ended: set[int]
 ) -> None:

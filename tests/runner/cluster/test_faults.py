@@ -63,9 +63,7 @@ def test_a_worker_that_is_slow_to_end_keeps_its_server(cluster: Callable, stop: 
 
 
 @pytest.mark.promise("P3")
-def test_a_killed_server_that_comes_back_is_filled_from_the_checkpoint(
-    cluster: Callable, stop: Callable
-) -> None:
+def test_a_killed_server_that_comes_back_is_filled_from_the_checkpoint(cluster: Callable, stop: Callable) -> None:
     made = cluster(checkpoints={"save_checkpoint_steps": 10})
     server, chief, worker = made.start("ps"), made.start("chief"), made.start("worker")
     worker.wait_for_step(1)
@@ -97,9 +95,7 @@ def test_a_server_that_stays_away_is_named_and_the_others_end(cluster: Callable)
 
 
 @pytest.mark.promise("P4")
-def test_another_runs_variables_are_not_taken(
-    cluster: Callable, stop: Callable, tmp_path: pathlib.Path
-) -> None:
+def test_another_runs_variables_are_not_taken(cluster: Callable, stop: Callable, tmp_path: pathlib.Path) -> None:
     made = cluster(workers=0)
     server, chief = made.start("ps"), made.start("chief")
     chief.wait_for_step(20)

@@ -9,7 +9,7 @@ import pytest
 
 from yt8m.graph import Synchrony
 from yt8m.lazy import tf
-from yt8m.runner.cluster.board import Board
+from yt8m.runner.cluster.exchange import SharedState
 
 
 class Creator:
@@ -26,14 +26,14 @@ class Creator:
 
 def test_the_sum_that_is_waited_for_ends_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a word: nothing failed."""
-    from yt8m.runner.cluster.hooks import CommonStepsHook
+    from yt8m.runner.cluster.cluster_hooks import CommonStepsHook
 
     failures: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", failures.append)
     before = set(threading.enumerate())
     with tf.Graph().as_default():
         weight, step = tf.get_variable("weight", initializer=1.0), tf.train.get_or_create_global_step()
-        synchrony = Synchrony(1, Board("").table)
+        synchrony = Synchrony(1, SharedState("").table)
         common = synchrony.wrap(tf.train.GradientDescentOptimizer(0.5), tf.constant(3, tf.int64))
         stepped = common.apply_gradients([(tf.constant(0.25), weight)], step)
         with tf.train.MonitoredSession(Creator(), [CommonStepsHook(synchrony, True)], 0) as session:

@@ -11,7 +11,7 @@ from clusters import Cluster
 from tiny_workload import CLASSES, FEATURES, TinyInputter, TinyModeler
 
 from yt8m import runner
-from yt8m.config import OptimizerConfig
+from yt8m.config.programs import OptimizerConfig
 from yt8m.lazy import tf
 
 pytestmark = [pytest.mark.long, pytest.mark.heavy]
@@ -48,9 +48,7 @@ def test_replicas_on_parameter_servers_step_as_one_tower(
     processes = made.start_all()
     for process in (*processes["chief"], *processes["worker"]):
         assert process.outcome()[:2] == ["finished", steps]
-    batches = [
-        rows_of(tmp_path / f"{i}.tfrecord")[: 8 * steps].reshape(steps, 8, -1) for i in range(replicas)
-    ]
+    batches = [rows_of(tmp_path / f"{i}.tfrecord")[: 8 * steps].reshape(steps, 8, -1) for i in range(replicas)]
     with tf.io.TFRecordWriter(str(tmp_path / "all")) as writer:
         for row in np.concatenate(batches, axis=1).reshape(8 * steps * replicas, -1):
             writer.write(row.tobytes())
@@ -75,13 +73,7 @@ def test_a_replica_that_is_through_does_not_hold_up_the_others(
     cluster: Callable[..., Cluster], tmp_path: pathlib.Path
 ) -> None:
     """36 rows of the chief against 44 of the worker: both read theirs once, in steps of the mean gradient."""
-    made = cluster(
-        uneven=4,
-        epochs=1,
-        sync_replicas=True,
-        stall_timeout=120,
-        optimizer=SGD,
-    )
+    made = cluster(uneven=4, epochs=1, sync_replicas=True, stall_timeout=120, optimizer=SGD)
     processes = made.start_all()
     outcomes = [processes[role][0].outcome() for role in ("chief", "worker")]
     assert processes["ps"][0].end() == 0

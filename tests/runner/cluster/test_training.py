@@ -15,17 +15,13 @@ pytestmark = [pytest.mark.long, pytest.mark.heavy]
 
 @pytest.mark.promise("P5")
 def test_all_train_read_their_own_records_once_and_end(cluster: Callable, tmp_path: pathlib.Path) -> None:
-    made = cluster(
-        workers=2, servers=2, epochs=3, stall_timeout=120, checkpoints={"save_checkpoint_steps": 5}
-    )
+    made = cluster(workers=2, servers=2, epochs=3, stall_timeout=120, checkpoints={"save_checkpoint_steps": 5})
     processes = made.start_all()
     chief, workers = processes["chief"][0], processes["worker"]
     outcomes = [process.outcome() for process in (chief, *workers)]
     assert [outcome[0] for outcome in outcomes] == ["out_of_data"] * 3
     assert [process.end() for process in processes["ps"]] == [0, 0]
-    rows = [
-        sum(int(line.split()[3]) for line in p.lines if line.startswith("step ")) for p in (chief, *workers)
-    ]
+    rows = [sum(int(line.split()[3]) for line in p.lines if line.startswith("step ")) for p in (chief, *workers)]
     assert rows == [3 * 32, 3 * 40, 3 * 48]
     batches = 12 + 15 + 18
     assert outcomes[0][1] == batches

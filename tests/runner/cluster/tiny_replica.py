@@ -15,12 +15,12 @@ from typing import Any
 
 from tiny_workload import TinyInputter, TinyModeler
 
-from yt8m import log, runner
-from yt8m.config import CheckpointConfig, OptimizerConfig
+from yt8m import program, runner
+from yt8m.config.programs import CheckpointConfig, OptimizerConfig
 from yt8m.deploy.cluster import from_environment
 from yt8m.lazy import tf
 from yt8m.program import run_main
-from yt8m.runner.cluster.parameter_server import serve
+from yt8m.runner.cluster.servers import serve
 
 
 class Files(TinyInputter):
@@ -71,5 +71,5 @@ def run(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    log.set_up()
+    program.set_up_log()
     sys.exit(run_main("tiny_replica.py", run))

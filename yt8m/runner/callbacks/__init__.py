@@ -6,30 +6,29 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+from yt8m.config.registry import Registry
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
-from yt8m.registry import Registry
-from yt8m.runner.config import CallbackConfig
-from yt8m.runner.context import Context
+from yt8m.runner.run_config import CallbackConfig, Context
 
 # As paths: each module subclasses a class of TensorFlow's and is imported when it is used.
 callbacks: Registry[Any] = Registry("callback")
 for _name, _class in {
-    "train_basic": "TrainBasic",
-    "train_guard": "TrainGuard",
-    "train_loss": "TrainLoss",
-    "train_speed": "TrainSpeed",
-    "train_accuracy": "TrainAccuracy",
-    "train_summary": "TrainSummary",
-    "train_export": "TrainExport",
-    "train_profile": "TrainProfile",
-    "eval_basic": "EvalBasic",
-    "eval_metrics": "EvalMetrics",
-    "eval_speed": "EvalSpeed",
-    "infer_basic": "InferBasic",
-    "infer_writer": "InferWriter",
+    "train_basic": "steps:TrainBasic",
+    "train_guard": "steps:TrainGuard",
+    "train_loss": "figures:TrainLoss",
+    "train_speed": "figures:TrainSpeed",
+    "train_accuracy": "figures:TrainAccuracy",
+    "train_summary": "summaries:TrainSummary",
+    "train_export": "steps:TrainExport",
+    "train_profile": "steps:TrainProfile",
+    "eval_basic": "figures:EvalBasic",
+    "eval_metrics": "figures:EvalMetrics",
+    "eval_speed": "figures:EvalSpeed",
+    "infer_basic": "figures:InferBasic",
+    "infer_writer": "figures:InferWriter",
 }.items():
-    callbacks.register(f"{__name__}.{_name}:{_class}", _name)
+    callbacks.register(f"{__name__}.{_class}", _name)
 
 DEFAULTS: dict[str, tuple[str, ...]] = {
     "train": ("train_guard", "train_basic", "train_loss", "train_speed", "train_accuracy", "train_summary"),

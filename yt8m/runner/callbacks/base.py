@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from yt8m.lazy import tf
-from yt8m.runner.context import Context
+from yt8m.runner.run_config import Context
 
 
 class Callback(tf.train.SessionRunHook):

@@ -12,8 +12,8 @@ from rich.table import Column
 
 from yt8m.lazy import tf
 from yt8m.runner.callbacks.base import Callback
-from yt8m.runner.context import Context
 from yt8m.runner.lines import StepValues
+from yt8m.runner.run_config import Context
 
 _VERBS = {"train": "training", "eval": "evaluating", "infer": "predicting"}
 

@@ -13,11 +13,11 @@ from absl import logging
 
 from yt8m.graph import Modeler
 from yt8m.lazy import tf
-from yt8m.runner import checkpoints, opening
-from yt8m.runner.cluster import note
-from yt8m.runner.cluster.graph import ReplicaGraph
-from yt8m.runner.context import Context
-from yt8m.runner.create import CreatedGraph
+from yt8m.runner import checkpoints, creation
+from yt8m.runner.cluster import exchange
+from yt8m.runner.cluster.replica_graph import ReplicaGraph
+from yt8m.runner.creation import CreatedGraph
+from yt8m.runner.run_config import Context
 
 POLL_SECONDS = 1.0
 
@@ -64,9 +64,7 @@ class ChiefCreator(_Creator):
       modeler: restores what it brings itself.
     """
 
-    def __init__(
-        self, target: str, replica: ReplicaGraph, context: Context, run: str, modeler: Modeler
-    ) -> None:
+    def __init__(self, target: str, replica: ReplicaGraph, context: Context, run: str, modeler: Modeler) -> None:
         super().__init__(target, replica, context)
         self._run, self._modeler = run, modeler
 
@@ -92,10 +90,8 @@ class ChiefCreator(_Creator):
                 self._context.is_resumed = True
                 return
         self._graph.board.clear(session, self._run)
-        created = CreatedGraph(
-            self._graph.ops, self._graph.saver, newest, self._graph.restorer if newest else None
-        )
-        opening.start(session, created, [] if newest else [self._graph.init], config)
+        created = CreatedGraph(self._graph.ops, self._graph.saver, newest, self._graph.restorer if newest else None)
+        creation.start_session(session, created, [] if newest else [self._graph.init], config)
         self._modeler.restore(session)
         self._context.is_resumed = newest is not None
         self._graph.board.set_live(session, self._run)
@@ -109,9 +105,7 @@ class WorkerCreator(_Creator):
       is_stopped: whether to give up.
     """
 
-    def __init__(
-        self, target: str, replica: ReplicaGraph, context: Context, is_stopped: Callable[[], bool]
-    ) -> None:
+    def __init__(self, target: str, replica: ReplicaGraph, context: Context, is_stopped: Callable[[], bool]) -> None:
         super().__init__(target, replica, context)
         self._is_stopped = is_stopped
 
@@ -139,7 +133,7 @@ class WorkerCreator(_Creator):
         raise StoppedWaiting
 
     def _is_ready(self, session: tf.Session) -> bool:
-        found = note.read(self._context.config.model_dir)
+        found = exchange.read_run_marker(self._context.config.model_dir)
         self._context.is_resumed = True  # a worker gives nothing its first value
         if found is None or not self._is_live(session, found.run):
             return False

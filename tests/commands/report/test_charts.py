@@ -1,0 +1,43 @@
+"""What the pictures show that a page of many cannot tell: looked at on matplotlib's own axes."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+
+from yt8m.commands.report import charts
+from yt8m.commands.report.loading import Curve
+from yt8m.commands.report.measures import ClassFigure
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The axes of each picture."""
+    axes: list[Any] = []
+
+    def keep(draw: Any, *_: Any) -> str:
+        axes.append(Figure().subplots())
+        draw(axes[-1])
+        return ""
+
+    monkeypatch.setattr(charts, "picture", keep)
+    return axes
+
+
+def test_a_curve_of_one_point_is_seen(drawn: list[Any]) -> None:
+    points: list[dict[int, float]] = [{10: 2.0}, {10: 2.0, 20: 1.0}]
+    for one in points:
+        run: Any = types.SimpleNamespace(
+            name="run", curves={"loss": Curve(one)}, kept=types.SimpleNamespace(figures={})
+        )
+        charts.training([run])
+    assert [axes.get_lines()[1].get_marker() for axes in drawn] == ["o", "None"]
+
+
+def test_classes_are_counted_in_whole_numbers(drawn: list[Any]) -> None:
+    figures = [ClassFigure(number, "name", "vertical", 0.95, 3) for number in range(3)]
+    charts.average_precisions([types.SimpleNamespace(name="a")], [figures])
+    assert all(tick == int(tick) for tick in drawn[0].get_yticks())

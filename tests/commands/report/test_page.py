@@ -1,0 +1,199 @@
+"""The page: its numbers by scikit-learn, no name comes out as markup, nothing is asked from outside."""
+
+from __future__ import annotations
+
+import base64
+import html.parser
+import importlib.util
+import pathlib
+import re
+
+import numpy as np
+import pytest
+import report_runs as pages
+from sklearn import metrics
+
+from yt8m import cli
+from yt8m.commands.report import loading
+from yt8m.commands.report.charts import legend, picture
+from yt8m.commands.report.loading import difference_interval, figure, load
+
+VOID = {"meta", "img"}
+
+
+class Reader(html.parser.HTMLParser):
+    """Elements, their attributes and the text of the page; refuses elements that are not closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._open += [] if tag in VOID else [tag]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module", params=["one", "both"])
+def page(world: pathlib.Path, request: pytest.FixtureRequest) -> Reader:
+    return Reader((world / f"{request.param}.html").read_text())
+
+
+def test_names_stay_words_and_nothing_comes_from_outside(page: Reader) -> None:
+    known = {"html", "head", "meta", "title", "style", "body", "main", "section", "div", "span", "p", "i"}
+    known |= {"h1", "h2", "h3", "figure", "figcaption", "img", "table", "thead", "tbody", "tr", "th", "td"}
+    assert {name for name, _ in page.elements} <= known | {"details", "summary"}
+    attributes = {name for _, given in page.elements for name in given}
+    assert attributes <= {"src", "alt", "class", "style", "lang", "charset", "name", "content", "http-equiv"}
+    assert all(image["src"].startswith("data:image/svg+xml;base64,") for image in page.named("img"))
+    assert not re.search(r"url\(|@import", "".join(page.words))
+    assert pages.HOSTILE in page.words
+    assert any("default-src 'none'" in str(given.get("content")) for given in page.named("meta"))
+
+
+def test_every_picture_says_what_it_shows(page: Reader) -> None:
+    told = [image["alt"] for image in page.named("img")]
+    assert len(told) == len(set(told)) >= 8
+    assert all(len(text.split()) > 5 for text in told)
+    for part in ("Precision against recall", "Calibration", "by vertical", "loss over the steps", "GAP over"):
+        assert any(part in text for text in told), part
+
+
+def test_the_figures_are_those_of_scikit_learn(world: pathlib.Path) -> None:
+    scores, labels = pages.data(1)
+    words = Reader((world / "one.html").read_text()).words
+    has = labels.any(0)
+    aps = metrics.average_precision_score(labels[:, has], scores[:, has], average=None)
+    order = np.argsort(-scores, axis=1)
+    expected = {
+        "GAP": metrics.average_precision_score(labels.ravel(), scores.ravel()),
+        "mAP": aps.mean(),
+        "Hit@1": labels[np.arange(len(labels)), order[:, 0]].mean(),
+        "PERR": np.mean(
+            [row[best[: row.sum()]].sum() / max(1, row.sum()) for row, best in zip(labels, order, strict=True)]
+        ),
+    }
+    for name, value in expected.items():
+        place = words.index(name)
+        assert words[place + 1] == f"{value:.4f}"
+        low, high = map(float, words[place + 2].split(" to "))
+        assert low < value < high < low + 0.3
+    table = "\n".join(words[words.index("best") :])
+    for ap, count in zip(aps, labels[:, has].sum(0), strict=True):
+        assert f"{count}\n{ap:.3f}" in table
+
+
+def test_runs_stand_side_by_side(world: pathlib.Path) -> None:
+    words = Reader((world / "both.html").read_text()).words
+    assert "_second" in words
+    gaps = [words[place + 1] for place, word in enumerate(words) if word == "GAP"]
+    difference = words[words.index("_second: GAP") + 1]
+    assert float(difference) == pytest.approx(float(gaps[1]) - float(gaps[0]), abs=1.1e-4)
+    low, high = map(float, words[words.index("_second: GAP") + 2].split(" to "))
+    assert low < float(difference) < high
+
+
+def test_the_interval_of_a_difference_is_that_of_the_other_way_round(tmp_path: pathlib.Path) -> None:
+    """One of the two differences is negative."""
+    for seed in (1, 2):
+        (tmp_path / f"{seed}").mkdir()
+        pages.make_run(tmp_path / f"{seed}", seed)
+    one, two = load([f"{tmp_path}/1", f"{tmp_path}/2"], resamples=30, seed=0)
+    for name in ("gap", "hit_at_one", "perr", "map"):
+        low, high = difference_interval(one, two, name)
+        assert low <= figure(two, name) - figure(one, name) <= high
+        assert difference_interval(two, one, name) == pytest.approx((-high, -low))
+
+
+def test_the_same_values_give_the_same_picture_and_ink_follows_the_theme() -> None:
+    def draw(axes) -> None:
+        legend(axes, axes.plot([1, 2], [3, 4]) * 2, ["_hidden?", "$x^{"])
+
+    first, again = (picture(draw, "alt", "caption") for _ in range(2))
+    assert first == again
+    svg = base64.b64decode(re.search(r"base64,([^\"]+)", first).group(1)).decode()
+    assert "prefers-color-scheme:dark" in svg
+    assert svg.count("var(--ink)") > 10
+    assert "http" not in re.sub(
+        r'xmlns(:\w+)?="[^"]*"|<!DOCTYPE[^>]*>|<metadata>.*?</metadata>', "", svg, flags=re.DOTALL
+    )
+
+
+def test_curves_take_the_later_line_of_a_step_and_no_line_cut_short(world: pathlib.Path) -> None:
+    found = loading.read_curves(str(world / "_second"))
+    assert list(found) == ["loss", "GAP", pages.HOSTILE]
+    np.testing.assert_array_equal(found["loss"].steps, np.arange(1, 91))
+    assert found["loss"].values[:6].tolist() == pytest.approx([902, 452, 302, 227, 7, 152])
+    smoothed = found["loss"].smoothed()
+    assert smoothed[0] == pytest.approx(np.mean(found["loss"].values[:3]))
+    assert smoothed[40] == pytest.approx(np.mean(found["loss"].values[38:43]))
+    assert loading.read_curves(str(world)) == {}
+
+
+def test_a_run_without_labels_and_curves_has_a_page(tmp_path: pathlib.Path) -> None:
+    pages.make_run(tmp_path, 1, labelled=False)
+    (tmp_path / "metrics.jsonl").unlink()
+    assert cli.main(["report", str(tmp_path), "--resamples=10"]) == 0
+    page = Reader((tmp_path / "eval/report.html").read_text())
+    assert len(page.named("img")) == 2
+    assert page.words[page.words.index("mAP") + 1] == "not defined"
+    assert page.words[page.words.index("GAP") + 1] == "0.0000"
+    assert any("no metrics.jsonl" in word for word in page.words)
+
+
+def test_classes_of_ones_own_have_numbers_and_no_verticals(tmp_path: pathlib.Path) -> None:
+    """Beside a run of YouTube-8M's classes each keeps its own names."""
+    for name, num_classes in (("own", pages.CLASSES), ("published", 3862)):
+        (tmp_path / name).mkdir()
+        pages.make_run(tmp_path / name, 1, num_classes=num_classes)
+        assert cli.main(["report", str(tmp_path / name), "--resamples=10"]) == 0
+    runs = [f"{tmp_path}/own", f"{tmp_path}/published"]
+    assert cli.main(["report", *runs, f"--output={tmp_path}/both.html", "--resamples=10"]) == 0
+    pages_of = {name: tmp_path / f"{name}/eval/report.html" for name in ("own", "published")}
+    own, published, both = (Reader(path.read_text()) for path in (*pages_of.values(), tmp_path / "both.html"))
+    assert "class 2" in own.words
+    assert "Vehicle" not in own.words
+    assert "Vehicle" in published.words
+    assert "class 2" not in published.words
+    assert {"class 2", "Vehicle"} <= set(both.words)
+    verticals = [any("by vertical" in image["alt"] for image in one.named("img")) for one in (own, published)]
+    assert verticals == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "part"),
+    [
+        ([], 2, "no run is named"),
+        (["nowhere"], 2, "there is no such folder"),
+        (["{0}/_second", "{0}/_second/"], 2, "is named twice"),
+        (["{0}"], 1, "yt8m eval --train_dir={0} --run_once --report"),
+        (["{0}/damaged"], 1, "is damaged"),
+    ],
+)
+def test_what_cannot_be_says_what_to_do(world, capsys, words, status, part):
+    (world / "damaged/eval").mkdir(parents=True, exist_ok=True)
+    whole = (world / "_second/eval/videos.npz").read_bytes()
+    (world / "damaged/eval/videos.npz").write_bytes(whole[: len(whole) // 2])
+    assert cli.main(["report", *(word.format(world) for word in words)]) == status
+    assert part.format(world) in capsys.readouterr().err
+
+
+def test_a_missing_matplotlib_is_named(world, capsys, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "matplotlib" else found(name, *more)
+    )
+    assert cli.main(["report", f"{world}/_second"]) == 2
+    assert "pip install 'yt8m[reports]'" in capsys.readouterr().err

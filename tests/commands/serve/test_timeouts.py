@@ -1,0 +1,79 @@
+"""Requests that do not arrive, and a model that does not answer, in time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import numpy as np
+from reader_records import video_record
+
+from yt8m.commands.serve import ServeConfig, app
+from yt8m.commands.serve.service import Service
+from yt8m.export.saved_model import Predictions
+
+RECORD = video_record(id=[b"x"], labels=[1], mean_rgb=np.ones(3))
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+
+class Waiting:
+    """Stands for a model whose step takes until it is let go."""
+
+    folder, feature_size = "m", 3
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+
+    def predict(self, records: list[bytes]) -> Predictions:
+        assert self.go.wait(60)
+        return Predictions(np.array([b"x"]), np.array([[1]]), np.array([[0.5]], np.float32))
+
+
+async def asked(application: Any, receive: Receive) -> tuple[int, dict[str, Any]]:
+    """What the application answers, called as a server calls it."""
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/octet-stream")]
+    scope = {"type": "http", "method": "POST", "path": "/predict", "query_string": b"", "headers": headers}
+    await application(scope, receive, send)
+    return sent[0]["status"], json.loads(sent[1]["body"])
+
+
+async def whole() -> dict[str, Any]:
+    return {"type": "http.request", "body": RECORD, "more_body": False}
+
+
+async def never() -> dict[str, Any]:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def gone() -> dict[str, Any]:
+    return {"type": "http.disconnect"}
+
+
+def test_what_takes_too_long_is_given_up_and_its_place_is_free_again() -> None:
+    model = Waiting()
+    with contextlib.closing(Service(model, ServeConfig(model="m", timeout=0.2, max_requests=1))) as service:
+        application = app.create(service)
+
+        async def run() -> list[tuple[int, dict[str, Any]]]:
+            found = [await asked(application, receive) for receive in (never, gone, whole)]
+            model.go.set()
+            while (last := await asked(application, whole))[0] == 503:
+                assert "no answer" in last[1]["error"]
+            return [*found, last]
+
+        late, cut, slow, answered = asyncio.run(run())
+    assert late == (408, {"error": "the body did not arrive within 0.2 seconds (--timeout)."})
+    assert cut == (400, {"error": "the connection ended within the body."})
+    assert slow == (503, {"error": "no answer within 0.2 seconds (--timeout)."})
+    assert answered[0] == 200
+    assert answered[1]["videos"][0]["classes"][0]["index"] == 1

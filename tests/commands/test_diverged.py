@@ -1,0 +1,46 @@
+"""Weights that are not finite, as a run of other code may leave them: one line, nothing written."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pytest
+from golden_data import golden
+from small_run import run, weights
+
+from yt8m import eval as evaluation
+from yt8m import inference
+from yt8m.lazy import tf
+
+
+def spoil(folder: pathlib.Path, step: int) -> None:
+    """Puts NaN into a weight of the checkpoint."""
+    values = weights(folder, step)
+    values["tower/fully_connected/weights"][0, 0] = np.nan
+    with tf.Graph().as_default(), tf.Session() as session:
+        variables = {name: tf.Variable(value, use_resource=True) for name, value in values.items()}
+        session.run(tf.global_variables_initializer())
+        prefix = f"{folder}/model.ckpt"
+        saver = tf.train.Saver(variables)
+        saver.save(session, prefix, step, write_state=False, write_meta_graph=False)
+
+
+@pytest.mark.parametrize("program", [inference, evaluation])
+def test_predictions_that_are_nan_are_one_line(
+    tmp_path: pathlib.Path, program: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, data = tmp_path / "run", golden("checkpoint_logistic/test.tfrecord")
+    assert run(folder, "--max_steps=2") == 0
+    spoil(folder, 2)
+    capsys.readouterr()
+    if program is inference:
+        words = [f"--input_data_pattern={data}", f"--output_file={tmp_path}/p.csv"]
+    else:
+        words = [f"--eval_data_pattern={data}", "--run_once"]
+    assert program.main([f"--train_dir={folder}", *words]) == 1  # type: ignore[attr-defined]
+    said = capsys.readouterr().err
+    assert "predictions hold NaN, which has no rank: the model has diverged" in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "p.csv").exists()
+    assert not (folder / "eval/report.json").exists()

@@ -1,0 +1,104 @@
+"""`yt8m inspect`: what it tells of published records, and of damaged ones."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+from golden_data import golden
+from reader_records import frame_record, video_record, write_shard
+
+from yt8m import cli
+
+
+def told(capsys: pytest.CaptureFixture[str], *paths: object, status: int = 0) -> list[dict[str, Any]]:
+    assert cli.main(["inspect", *map(str, paths), "--json"]) == status
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_published_records(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = np.load(golden("readers.npz"))
+    names = ("tiny_video", "tiny_frame", "tiny_segment")
+    video, frame, segment = told(capsys, *(golden(f"{name}.tfrecord") for name in names))
+    assert [one["level"] for one in (video, frame, segment)] == ["video", "frame", "segment"]
+    assert [one["records"] for one in (video, frame)] == [12, 8]
+    assert video["features"]["mean_rgb"]["sizes"] == {"16": 12}
+    matrix = expected["video/video_matrix"]
+    assert video["features"]["mean_rgb"]["range"] == pytest.approx([matrix[:, :16].min(), matrix[:, :16].max()])
+    lengths = expected["frame/true_frames"]
+    assert frame["frames"] == {"least": lengths.min(), "mean": lengths.mean(), "most": lengths.max()}
+    assert frame["features"]["audio"] == {
+        "type": "uint8",
+        "sizes": {"8": int(lengths.sum())},
+        "range": frame["features"]["audio"]["range"],
+        "not_finite": 0,
+    }
+    assert frame["labels"]["records_without"] == 1
+    labels = expected["video/labels"].sum(axis=0)
+    best = video["labels"]["most_frequent"][0]
+    assert best["count"] >= labels.max()
+    assert segment["ratings"]["segments"] == len(expected["segment/labels"])
+    assert video["ids"][0] == expected["video/video_ids"][0].decode()
+    assert video["damages"] == 0
+
+
+def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["inspect", str(golden("tiny_segment.tfrecord"))]) == 0
+    shown = capsys.readouterr().out
+    for words in ("tiny_segment.tfrecord", "segment", "rgb", "uint8, 16 values", "ratings", "Concert (3)"):
+        assert words in shown
+    assert "DAMAGE" not in shown
+    assert cli.main(["inspect", str(golden("tiny_segment.tfrecord")), "--num_classes=20"]) == 0
+    shown = capsys.readouterr().out
+    assert "class 3 (3)" in shown
+    assert "Concert" not in shown
+
+
+def test_damage_is_listed_and_ends_with_status_1(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    uneven = {"rgb": np.zeros((4, 2), np.uint8), "audio": np.zeros((3, 2), np.uint8)}
+    records = [
+        frame_record({"id": [b"a"], "labels": [3]}, uneven),
+        video_record(id=[b"b"], labels=[5, 4000], mean_rgb=[1.0, float("nan")]),
+        video_record(labels=[5]),
+        b"\xff\xff\xff",
+        video_record(id=[b"b"], segment_start_times=[1], segment_labels=[1, 2]),
+    ]
+    path = write_shard(tmp_path / "bad.tfrecord", records)
+    data = pathlib.Path(path).read_bytes()
+    pathlib.Path(path).write_bytes(data + data[:20])
+    (found,) = told(capsys, path, status=1)
+    said = "\n".join(found["damage"])
+    for words in (
+        "record 0 (a): unequal numbers of frames: 3 of audio, 4 of rgb",
+        "record 2: it has no id",
+        "record 3: ",
+        "record 4 (b): 1 segment starts, 2 classes, 0 scores",
+        "record 5: it is cut short",
+        "the id b is there 2 times",
+    ):
+        assert words in said, words
+    assert found["features"]["mean_rgb"]["not_finite"] == 1
+    names = {row["class"]: row["name"] for row in found["labels"]["most_frequent"]}
+    assert names[4000] == "class 4000"
+    assert cli.main(["inspect", path]) == 1
+    assert "DAMAGE" in capsys.readouterr().out
+
+
+def test_ids_are_shown_as_they_are(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are neither markup nor orders to a terminal."""
+    path = write_shard(tmp_path / "[a].tfrecord", [video_record(id=[b"[/red]\x1b[2J"], labels=[3])])
+    assert cli.main(["inspect", path.replace("[", "[[]")]) == 0
+    shown = capsys.readouterr().out
+    assert "[/red]\\x1b[2J" in shown
+    assert "[a].tfrecord" in shown
+
+
+def test_what_cannot_be(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["inspect"]) == 2
+    assert cli.main(["inspect", f"{tmp_path}/none*"]) == 2
+    assert cli.main(["inspect", f"{tmp_path}", "--nonsense"]) == 2
+    capsys.readouterr()

@@ -1,0 +1,123 @@
+"""`yt8m predict` with an exported model: the classes that the model's own weights give, in words."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pytest
+import small_exports
+from reader_records import video_record, write_shard
+
+from yt8m import cli, train
+from yt8m.errors import RunError
+from yt8m.export import saved_model
+from yt8m.lazy import tf
+from yt8m.records import vocabulary
+
+CLASSES, SIZE = 30, 6
+DATA = ["--feature_names=mean_rgb", f"--feature_sizes={SIZE}", f"--num_classes={CLASSES}"]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A run with its export, and the records it was trained on."""
+    folder = tmp_path_factory.mktemp("predict")
+    draw = np.random.default_rng(1)
+    records = [
+        video_record(id=[b"v%02d" % row], labels=[row % 7, 20], mean_rgb=draw.normal(size=SIZE).astype("f4"))
+        for row in range(12)
+    ]
+    write_shard(folder / "a.tfrecord", records[:8])
+    write_shard(folder / "b.tfrecord", records[8:])
+    flags = [f"--train_data_pattern={folder}/*.tfrecord", f"--train_dir={folder}/run", *DATA]
+    assert train.main([*flags, "--batch_size=4", "--max_steps=8", "--export_model_steps=4"]) == 0
+    return folder
+
+
+def expected(folder: pathlib.Path) -> np.ndarray:
+    """Scores of the logistic model from the checkpoint's own weights, by NumPy."""
+    reader = tf.train.load_checkpoint(str(folder / "run/model.ckpt-8"))
+    weights = reader.get_tensor("tower/fully_connected/weights").astype(np.float64)
+    biases = reader.get_tensor("tower/fully_connected/biases").astype(np.float64)
+    draw = np.random.default_rng(1)
+    features = np.array([draw.normal(size=SIZE).astype("f4") for _ in range(12)], np.float64)
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    return 1 / (1 + np.exp(-(features @ weights + biases)))
+
+
+def blocks(text: str) -> list[list[str]]:
+    return [block.splitlines() for block in text.strip().split("\n\n")]
+
+
+def test_the_best_classes_in_words(world, capsys):
+    assert cli.main(["predict", "--model", f"{world}/run", f"{world}/*.tfrecord", "--count=10"]) == 0
+    shown, scores = blocks(capsys.readouterr().out), expected(world)
+    names = [f"class {index}" for index in range(CLASSES)]  # of one's own, since there are 30
+    assert len(shown) == 10
+    for row, (title, *lines) in enumerate(shown):
+        labels = sorted({row % 7, 20})
+        assert title == f"v{row:02d}  labels: {', '.join(names[label] for label in labels)}"
+        best = np.argsort(-scores[row])[:5]
+        assert [int(line.split()[-1]) for line in lines] == best.tolist()
+        for line, index in zip(lines, best, strict=True):
+            assert float(line.split()[0]) == pytest.approx(scores[row, index], abs=6e-4)
+            assert names[index] in line
+            assert ("*" in line) == (index in labels)
+
+
+def test_a_model_of_3862_classes_says_their_names(tmp_path, capsys):
+    model = small_exports.export(tmp_path, "LogisticModel", len(vocabulary.load()))
+    write_shard(tmp_path / "a.tfrecord", small_exports.video_records(3))
+    assert cli.main(["predict", f"--model={model}", f"{tmp_path}/a.tfrecord", "--top_k=2"]) == 0
+    names = vocabulary.load().names
+    shown = blocks(capsys.readouterr().out)
+    assert [title for title, *_ in shown] == [f"v{row:02d}  labels: {names[row]}" for row in range(3)]
+    for _, *lines in shown:
+        assert len(lines) == 2
+        assert all(names[int(line.split()[-1])] in line for line in lines)
+
+
+def test_one_video(world, capsys):
+    words = [f"--model={world}/run/export/8", "--video_id=v09", "--top_k=2"]
+    assert cli.main(["predict", *words, f"{world}/a.tfrecord", f"{world}/b.tfrecord"]) == 0
+    ((title, *lines),) = blocks(capsys.readouterr().out)
+    assert title.startswith("v09 ")
+    assert len(lines) == 2
+
+
+def test_an_exported_model_refuses_a_record_that_was_cut(world):
+    cut = video_record(id=[b"x"], mean_rgb=np.zeros(SIZE))
+    cut = b"\n" + bytes([cut[1] + 8]) + cut[2:]
+    model = saved_model.SavedModel(saved_model.find(str(world / "run")))
+    with pytest.raises(RunError, match="cannot read these records: it is no Example or SequenceExample"):
+        model.predict([cut])
+    model.close()
+
+
+def test_the_newest_export_of_a_run_is_taken(world):
+    assert saved_model.find(str(world / "run")) == str(world / "run/export/8")
+    assert (world / "run/export/4").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "part"),
+    [
+        (["{0}/a.tfrecord"], 2, "--model is missing"),
+        (["--model={0}/run"], 2, "no file is named"),
+        (["--model={0}/run", "{0}/nothing"], 2, "no file matches"),
+        (["--model={0}", "{0}/a.tfrecord"], 2, "holds no saved_model.pb"),
+        (["--model={0}/run", "{0}/*.tfrecord", "--video_id=zz"], 1, "/*.tfrecord: there is no video 'zz'"),
+        (["--model={0}/run", "{0}/other"], 1, "cannot read these records: video x: feature mean_rgb has 0"),
+        (["--model={0}/run", "{0}/cut"], 1, "/cut: record 1: it is no Example or SequenceExample: a field"),
+        (["--model={0}/broken", "{0}/a.tfrecord"], 1, "the SavedModel cannot be loaded"),
+    ],
+)
+def test_what_cannot_be_says_why(world, capsys, words, status, part):
+    write_shard(world / "other", [video_record(id=[b"x"], labels=[1])])
+    whole = video_record(id=[b"x"], mean_rgb=np.zeros(SIZE), labels=[1])
+    write_shard(world / "cut", [whole, b"\n" + bytes([whole[1] + 8]) + whole[2:]])
+    (world / "broken").mkdir(exist_ok=True)
+    (world / "broken/saved_model.pb").write_bytes(b"nothing of the kind")
+    assert cli.main(["predict", *(word.format(world) for word in words)]) == status
+    assert part in capsys.readouterr().err

@@ -1,0 +1,206 @@
+"""train, eval and inference one after the other, as a user runs them, on real records."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from golden_data import golden
+from sklearn.metrics import average_precision_score
+
+from yt8m import eval as evaluation
+from yt8m import inference, train
+from yt8m.commands.report import eval_samples
+
+DATA = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", "--num_classes=10"]
+
+
+def train_flags(folder: pathlib.Path, *more: str) -> list[str]:
+    pattern = golden("checkpoint_logistic/train.tfrecord")
+    given = {flag.partition("=")[0] for flag in more}
+    usual = ["--batch_size=16", "--num_gpu=2", "--max_steps=20", f"--train_dir={folder}/run", *DATA]
+    kept = [flag for flag in usual if flag.partition("=")[0] not in given]
+    return [f"--train_data_pattern={pattern}", "--num_epochs=100", *kept, *more]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("programs")
+    assert train.main(train_flags(folder, "--moving_average_decay=0.9")) == 0
+    return folder
+
+
+def test_a_run_leaves_what_it_should(trained: pathlib.Path) -> None:
+    names = {path.name for path in (trained / "run").iterdir()}
+    assert {"config.json", "model_flags.json", "checkpoint", "metrics.jsonl", "export"} <= names
+    assert {"model.ckpt-0.index", "model.ckpt-20.index", "model.ckpt-20.meta"} <= names
+    config = json.loads((trained / "run/config.json").read_text())["config"]
+    assert config["devices"]["num_gpu"] == 2
+    lines = [json.loads(line) for line in (trained / "run/metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [10, 20]
+    assert lines[1]["loss"] < lines[0]["loss"]
+
+
+def test_eval_writes_its_report_and_an_inference_model(
+    trained: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = golden("checkpoint_logistic/test.tfrecord")
+    flags = [f"--train_dir={trained}/run", f"--eval_data_pattern={data}", "--run_once", "--keep_best"]
+    assert evaluation.main([*flags, "--report"]) == 0
+    report = json.loads((trained / "run/eval/report.json").read_text())
+    assert report["global_step"] == 20
+    assert report["num_examples"] == 21
+    assert 0.4 < report["gap"] < 1
+    assert len(report["classes"]) == report["num_classes_with_positives"] == 10
+    # Ten classes are one's own, and class 0 is not YouTube-8M's.
+    assert [row["name"] for row in report["classes"]] == [f"class {row['class']}" for row in report["classes"]]
+    shown = capsys.readouterr().out
+    assert "class 9 (9)" in shown
+    assert "Game" not in shown
+    assert (trained / "run/inference_model/inference_model.meta").exists()
+    best = json.loads((trained / "run/best/best.json").read_text())
+    assert best["gap"] == pytest.approx(report["gap"])
+    assert (trained / "run/best/model.ckpt-20.index").exists()
+    page = (trained / "run/eval/report.html").read_text()
+    assert f">{report['gap']:.4f}</div>" in page
+    assert page.count("<img ") == 5 + 4  # curves of loss, rate and three figures; four of the evaluation
+
+
+def test_the_videos_that_were_kept_give_the_figures_again(trained: pathlib.Path) -> None:
+    figures, videos, num_classes, seen = eval_samples.read(str(trained / "run"))
+    assert (len(videos), num_classes, seen) == (21, 10, 21)
+    scores, labels = np.zeros((21, 10)), np.zeros((21, 10), bool)
+    np.put_along_axis(scores, videos.classes, videos.scores, axis=1)
+    labels[videos.owners(), videos.labels] = True
+    assert figures["gap"] == pytest.approx(average_precision_score(labels.ravel(), scores.ravel()), abs=1e-6)
+    assert figures["map"] == pytest.approx(average_precision_score(labels, scores, average="macro"), abs=1e-6)
+    assert [row["positives"] for row in figures["classes"]] == labels.sum(0).tolist()
+    assert figures["perr"] == pytest.approx(videos.perr.mean())
+
+
+def test_evaluating_twice_gives_the_same_report(trained: pathlib.Path) -> None:
+    data = golden("checkpoint_logistic/test.tfrecord")
+    reports = []
+    for batch_size in (7, 64):
+        flags = [f"--train_dir={trained}/run", f"--eval_data_pattern={data}", "--run_once"]
+        assert evaluation.main([*flags, f"--batch_size={batch_size}"]) == 0
+        reports.append(json.loads((trained / "run/eval/report.json").read_text()))
+    for name in ("gap", "hit_at_one", "perr", "map", "loss"):
+        assert reports[0][name] == pytest.approx(reports[1][name], abs=1e-6)
+
+
+def predictions_of(trained: pathlib.Path, *flags: str) -> dict[str, dict[int, float]]:
+    data, output = golden("checkpoint_logistic/test.tfrecord"), trained / "out.csv"
+    words = [f"--train_dir={trained}/run", f"--input_data_pattern={data}", f"--output_file={output}", *flags]
+    assert inference.main(words) == 0
+    return scores_of(output)
+
+
+def scores_of(output: pathlib.Path) -> dict[str, dict[int, float]]:
+    """The scores of a CSV by video and class."""
+    table = {}
+    for line in output.read_text().splitlines()[1:]:
+        video_id, _, pairs = line.partition(",")
+        words = pairs.split()
+        table[video_id] = dict(zip(map(int, words[::2]), map(float, words[1::2]), strict=True))
+    return table
+
+
+def test_top_k_above_the_class_count_is_clipped(trained: pathlib.Path) -> None:
+    assert {len(row) for row in predictions_of(trained, "--top_k=50").values()} == {10}
+    assert {len(row) for row in predictions_of(trained, "--top_k=3").values()} == {3}
+
+
+_LOAD = """
+import json, sys
+import tensorflow as tf
+model = tf.saved_model.load(sys.argv[1])
+records = [record.numpy() for record in tf.data.TFRecordDataset(sys.argv[2])]
+found = model.signatures["serving_default"](example_bytes=tf.constant(records))
+print(json.dumps({name: value.numpy().tolist() if name != "video_id" else
+  [v.decode() for v in value.numpy()] for name, value in found.items()}))
+"""
+
+
+def test_the_export_loads_in_plain_tf2_and_predicts_as_inference(trained: pathlib.Path) -> None:
+    expected = predictions_of(trained)
+    data = golden("checkpoint_logistic/test.tfrecord")
+    words = [sys.executable, "-c", _LOAD, str(trained / "run/export/20"), str(data)]
+    found = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+    assert found["video_id"] == list(expected)
+    for video_id, classes, scores in zip(found["video_id"], found["class_indexes"], found["predictions"], strict=True):
+        row = expected[video_id]
+        assert classes == list(row)
+        np.testing.assert_allclose(scores, list(row.values()), atol=1.5e-6)
+
+
+def test_resume_takes_changed_flags_and_refuses_another_model(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert train.main(train_flags(tmp_path, "--max_steps=5")) == 0
+    assert train.main(train_flags(tmp_path, "--max_steps=8", "--base_learning_rate=0.5")) == 0
+    said = capfd.readouterr().err
+    assert "this start differs from the last one of the run: base_learning_rate: 0.01 -> 0.5" in said
+    assert "the graph is rebuilt" in said
+    assert "optimizer.base_learning_rate was 0.01 and is 0.5" in said
+    assert train.main(train_flags(tmp_path, "--model=MoeModel")) == 2
+    assert "model: LogisticModel -> MoeModel" in capfd.readouterr().err
+    assert train.main(train_flags(tmp_path, "--model=MoeModel", "--start_new_model", "--max_steps=2")) == 0
+    assert [path.name for path in tmp_path.glob("run.old-*/model.ckpt-8.index")] == ["model.ckpt-8.index"]
+
+
+def test_resume_with_the_same_flags_goes_on_in_the_saved_graph(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert train.main(train_flags(tmp_path, "--max_steps=5")) == 0
+    assert train.main(train_flags(tmp_path, "--max_steps=12", "--num_readers=8")) == 0
+    said = capfd.readouterr().err
+    assert "model.ckpt-5 in its own graph" in said
+    assert "training ended at step 12" in said
+
+
+def test_no_checkpoint_is_an_error(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert train.main(train_flags(tmp_path, "--max_steps=2")) == 0
+    for path in (tmp_path / "run").glob("*ckpt*"):
+        path.unlink()
+    (tmp_path / "run/checkpoint").unlink()
+    data = golden("checkpoint_logistic/test.tfrecord")
+    flags = [f"--train_dir={tmp_path}/run", f"--eval_data_pattern={data}", "--run_once"]
+    assert evaluation.main(flags) == 1
+    assert "no checkpoint in" in capfd.readouterr().err
+    words = [f"--train_dir={tmp_path}/run", f"--input_data_pattern={data}", f"--output_file={tmp_path}/o.csv"]
+    assert inference.main(words) == 1
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_frame_level_programs_run_on_frame_records(tmp_path: pathlib.Path) -> None:
+    data = golden("tiny_frame.tfrecord")
+    flags = [
+        f"--train_data_pattern={data}",
+        f"--train_dir={tmp_path}/run",
+        "--frame_features",
+        "--model=FrameLevelLogisticModel",
+        "--feature_names=rgb,audio",
+        "--feature_sizes=16,8",
+        "--num_classes=20",
+        "--batch_size=3",
+        "--num_gpu=2",
+        "--num_epochs=4",
+    ]
+    assert train.main(flags) == 0
+    assert evaluation.main([f"--train_dir={tmp_path}/run", f"--eval_data_pattern={data}", "--run_once"]) == 0
+    archive, first, second = tmp_path / "m.tgz", tmp_path / "1.csv", tmp_path / "2.csv"
+    words = [f"--input_data_pattern={data}", "--batch_size=5"]
+    run = [f"--train_dir={tmp_path}/run", f"--output_file={first}", f"--output_model_tgz={archive}"]
+    packed = [f"--input_model_tgz={archive}", f"--untar_model_dir={tmp_path}/u", f"--output_file={second}"]
+    assert inference.main([*words, *run]) == 0
+    assert inference.main([*words, *packed]) == 0
+    found, packed_found = (scores_of(path) for path in (first, second))
+    assert len(found) == 8
+    assert list(found) == list(packed_found)
+    for video_id, row in found.items():
+        assert row == pytest.approx(packed_found[video_id], abs=1.5e-6)

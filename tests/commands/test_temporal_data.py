@@ -1,0 +1,61 @@
+"""Sample data whose classes are hidden in time, and of chosen lengths."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pytest
+from sample_shards import dequantized, read_frames, read_split
+
+from yt8m.commands.sample_data import world
+from yt8m.commands.sample_data.output import SampleConfig, generate
+from yt8m.errors import UsageError
+
+SIZES = {"train": 6, "validate": 2, "test": 0, "num_classes": 24}
+
+
+def floats(example: object) -> np.ndarray:
+    """float [1152] of an Example."""
+    feature = example.features.feature  # type: ignore[attr-defined]
+    return np.concatenate([feature[name].float_list.value for name in ("mean_rgb", "mean_audio")])
+
+
+def test_videos_are_the_means_of_their_frames(tmp_path: pathlib.Path) -> None:
+    """The same videos at both levels, so that a pooled model sees what a video-level one does."""
+    for level in ("video", "frame"):
+        generate(SampleConfig(str(tmp_path), level, temporal=True, min_frames=20, max_frames=40, **SIZES))
+    videos, frames = (read_split(tmp_path, level, "train") for level in ("video", "frame"))
+    lengths = set()
+    for video, framed in zip(videos, frames, strict=True):
+        made = dequantized(read_frames(framed))
+        lengths.add(len(made))
+        assert video.features.feature["id"] == framed.context.feature["id"]
+        # A flash goes beyond the range that is quantised, and is cut there.
+        assert np.median(np.abs(made.mean(axis=0) - floats(video))) < 0.02
+    assert len(lengths) > 1
+    assert min(lengths) >= 20
+    assert max(lengths) <= 40
+
+
+def test_the_mean_hides_the_order_exactly() -> None:
+    """Of two classes that differ in order alone, videos of even length have the same mean but for noise."""
+    made = [
+        world.Video((0, 0, 7), np.array([label]), np.float32([1]), 40, np.zeros(world.SIZE, np.float32))
+        for label in (4, 5)
+    ]
+    first, second = (world.mean_features(video, temporal=True) for video in made)
+    np.testing.assert_allclose(first, second, atol=1e-5)
+
+
+@pytest.mark.parametrize(("frames", "flashes"), [(20, 1), (99, 1), (100, 2), (300, 6)])
+def test_one_frame_of_fifty_flashes(frames: int, flashes: int) -> None:
+    looks, _ = world.prototypes()
+    video = world.Video((0, 0, 7), np.array([6]), np.float32([1]), frames, np.zeros(world.SIZE, np.float32))
+    along = dequantized(world.frames(video, temporal=True)) @ looks[6]
+    assert (along > 0.5 * along.max()).sum() == flashes
+
+
+def test_lengths_that_cross_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"--min_frames=50 is more than --max_frames=40"):
+        SampleConfig("x", min_frames=50, max_frames=40)

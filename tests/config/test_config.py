@@ -1,0 +1,166 @@
+"""Configs refuse what cannot be, and come back from their files as they were."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yt8m.config import run_dir
+from yt8m.config.programs import (
+    CheckpointConfig,
+    DataConfig,
+    DeviceConfig,
+    InferenceConfig,
+    ModelConfig,
+    OptimizerConfig,
+    TrainConfig,
+)
+from yt8m.errors import RunError, UsageError
+
+positive = st.integers(1, 2**40)
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+hyper = st.one_of(st.booleans(), st.integers(-9, 9), st.floats(-1, 1), names, st.tuples(positive, positive))
+
+
+@st.composite
+def configs(draw):
+    features = draw(st.lists(names, min_size=1, max_size=3, unique=True))
+    sizes = tuple(draw(positive) for _ in features)
+    frames = draw(st.booleans())
+    data = DataConfig(
+        draw(names), tuple(features), sizes, frames, frames and draw(st.booleans()),
+        num_epochs=draw(st.none() | positive), shuffle_buffer=draw(st.none() | positive),
+    )  # fmt: skip
+    values = draw(st.dictionaries(names, hyper | st.dictionaries(names, hyper, max_size=2), max_size=3))
+    return TrainConfig(
+        draw(names),
+        data,
+        ModelConfig(draw(names), values, draw(names)),
+        OptimizerConfig(base_learning_rate=draw(st.floats(1e-9, 10)), combine_gradients="sum"),
+        DeviceConfig(num_gpu=draw(positive)),
+        CheckpointConfig(draw(st.none() | positive), start_new_model=draw(st.booleans())),
+        callbacks=tuple(draw(st.lists(names, max_size=2))),
+        max_steps=draw(st.none() | positive),
+    )
+
+
+@given(configs())
+def test_config_json_gives_back_every_config(config):
+    assert run_dir.from_json(run_dir.to_json(config), "config.json") == config
+
+
+@pytest.mark.promise("F2")
+@given(st.integers(0, 2000))
+def test_a_config_cut_short_anywhere_is_refused(length):
+    text = run_dir.to_json(TrainConfig(train_dir="runs/a")).strip()
+    with pytest.raises(RunError, match=r"runs/a/config\.json"):
+        run_dir.from_json(text[: min(length, len(text) - 1)], "runs/a/config.json")
+
+
+def edited(**changes):
+    whole = json.loads(run_dir.to_json(TrainConfig()))
+    for key, value in changes.items():
+        section, _, name = key.partition("__")
+        (whole["config"][section] if name else whole["config"])[name or section] = value
+    return json.dumps(whole)
+
+
+@pytest.mark.promise("F2")
+def test_an_older_file_takes_the_defaults_for_what_it_lacks():
+    old = json.dumps({"config": {"data": {"num_classes": 10}, "seed": 3}})
+    expected = TrainConfig(data=DataConfig(num_classes=10), seed=3)
+    assert run_dir.from_json(old, "config.json") == expected
+
+
+@pytest.mark.promise("F2")
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", ["cut short or damaged"]),
+        ("[]", ["list", "object"]),
+        ("{}", ["has no config"]),
+        (edited(data__batch_sise=3), ["config.data.batch_sise", "did you mean batch_size?", "yt8m 0."]),
+        (edited(new_part={}), ["unknown key config.new_part"]),
+        (edited(data__batch_size="many"), ["config.data", "batch_size must be an int"]),
+        (edited(data__batch_size=0), ["batch_size must be at least 1"]),
+        (edited(data__num_classes=10**19), ["config.data", "num_classes must be at most 10000000; it is 1000"]),
+        (edited(data__feature_sizes=[10**19, 8]), ["feature_sizes must be at most 9223372036854775807"]),
+        (edited(max_steps=10**19), ["max_steps must be at most 9223372036854775807"]),
+        (edited(checkpoints__keep_checkpoints=-(10**19)), ["keep_checkpoints must be at least 1"]),
+        ("[" * 100_000, ["cut short or damaged", "nested deeper than 100 levels"]),
+        ('{"config":' + "[" * 101 + "]" * 101 + "}", ["nested deeper than 100 levels"]),
+        (edited(data__segment_labels=True), ["segment_labels needs"]),
+        (edited(data=3), ["config.data is 3"]),
+        (edited(model__hyper_parameters=3), ["config.model.hyper_parameters is 3"]),
+        (edited(callbacks=["a", 3]), ["callbacks must be a tuple of str"]),
+    ],
+)
+def test_other_files_are_refused_with_the_key_named(text, parts):
+    with pytest.raises(RunError) as refusal:
+        run_dir.from_json(text, "here/config.json")
+    assert "here/config.json" in str(refusal.value)
+    for part in parts:
+        assert part in str(refusal.value)
+
+
+def test_versions_are_written_down():
+    written = json.loads(run_dir.to_json(TrainConfig()))["versions"]
+    assert written["python"] == platform.python_version()
+    assert written["tensorflow"].startswith("2.")
+    assert written["yt8m"]
+
+
+def test_model_flags_have_the_published_form():
+    data = DataConfig(feature_names=("mean_rgb", "mean_audio"), feature_sizes=(16, 8))
+    written = run_dir.model_flags_to_json(TrainConfig(data=data))
+    assert written == (
+        '{"model": "LogisticModel", "feature_sizes": "16,8", "feature_names": "mean_rgb,mean_audio", '
+        '"frame_features": false, "label_loss": "CrossEntropyLoss"}'
+    )
+    assert run_dir.model_flags_from_json(written, "f").data == data
+
+
+def test_model_flags_of_segments_come_back():
+    data = DataConfig(feature_names=("rgb",), feature_sizes=(16,), frame_features=True, segment_labels=True)
+    config = TrainConfig(data=data, model=ModelConfig("DbofModel", {}, "HingeLoss"))
+    assert run_dir.model_flags_from_json(run_dir.model_flags_to_json(config), "f") == config
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"model": None}, "model must be a str"),
+        ({"feature_sizes": "16,x"}, "invalid literal"),
+        ({"feature_sizes": "16,8,4"}, "--feature_sizes 3"),
+        ({"feature_names": 3}, "'int' object"),
+        ({"frame_features": "yes"}, "frame_features must be a bool"),
+    ],
+)
+def test_unusable_model_flags_are_refused(change, part):
+    flags = json.loads(run_dir.model_flags_to_json(TrainConfig())) | change
+    with pytest.raises(RunError, match=part):
+        run_dir.model_flags_from_json(json.dumps(flags), "model_flags.json")
+    del flags["label_loss"]
+    with pytest.raises(RunError, match=r"model_flags\.json lacks label_loss"):
+        run_dir.model_flags_from_json(json.dumps(flags), "model_flags.json")
+
+
+def test_configs_made_by_hand_are_checked_like_flags():
+    with pytest.raises(UsageError, match="num_classes must be at least 1"):
+        DataConfig(num_classes=0)
+    with pytest.raises(UsageError, match="max_steps must be an int"):
+        TrainConfig(max_steps=1.5)
+    with pytest.raises(UsageError, match="give one of them"):
+        dataclasses.replace(InferenceConfig(train_dir="a"), input_model_tgz="b")
+
+
+@pytest.mark.parametrize("steps", [(5,), (0, 3), (5, 4), (1, 2, 3)])
+def test_a_trace_wants_its_first_and_last_step(steps):
+    with pytest.raises(UsageError, match="first and the last step"):
+        DeviceConfig(profile=steps)
+    assert DeviceConfig(profile=(5, 5)).profile == (5, 5)

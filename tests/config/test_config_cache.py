@@ -1,0 +1,33 @@
+"""A cache of parsed videos is refused where it cannot hold, in words that name the flag."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from yt8m.config.programs import DataConfig, TrainConfig
+from yt8m.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("data", "parts"),
+    [
+        ({"frame_features": True}, ["--frame_features"]),
+        ({"cache": "gs://bucket/cache"}, ["a local folder", "gs://bucket/cache"]),
+        ({"data_pattern": "a*, gs://bucket/b*"}, ["local shards", "gs://bucket/b*"]),
+        ({"max_bad_records": 1}, ["--max_bad_records"]),
+        ({"nan_policy": "zero"}, ["--nan_policy=zero"]),
+    ],
+)
+def test_what_does_not_go_with_it_is_refused(data: dict[str, Any], parts: list[str]) -> None:
+    given = {"cache": "kept", **data}
+    with pytest.raises(UsageError) as refused:
+        TrainConfig(data=DataConfig(**given))
+    assert all(part in str(refused.value) for part in [f"--cache={given['cache']}", *parts])
+    TrainConfig(data=DataConfig(**given | {"cache": ""}))
+
+
+def test_other_programs_may_read_the_same_data_in_other_ways() -> None:
+    """An evaluation takes the data of the run's config and its own policies."""
+    assert DataConfig(cache="kept", nan_policy="zero", max_bad_records=3).cache == "kept"

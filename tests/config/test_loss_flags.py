@@ -1,0 +1,110 @@
+"""Flags that are derived from the fields of the losses."""
+
+from __future__ import annotations
+
+import sys
+import types
+from dataclasses import dataclass
+
+import pytest
+
+from yt8m import losses
+from yt8m.commands import workload
+from yt8m.config import flag_parsing, flags, run_dir
+from yt8m.config.programs import DataConfig, EvalConfig, InferenceConfig, ModelConfig, TrainConfig
+from yt8m.errors import UsageError
+from yt8m.export import model_card
+from yt8m.losses.basic import CrossEntropyLoss
+from yt8m.options import option
+
+FOCAL = ["--label_loss=FocalLoss", "--focal_gamma=3"]
+
+
+@dataclass(frozen=True)
+class OwnLoss(CrossEntropyLoss):
+    """A loss of a user's own; one of its fields has a name that models have too."""
+
+    own_scale: float = option(1.0, "factor", minimum=0)
+    l2_penalty: float = option(0.5, "not that of the model", minimum=0)
+
+
+class PlainLoss:
+    """One that declares nothing."""
+
+    def calculate_loss(self, predictions, labels, label_weights=None):
+        return predictions
+
+
+@pytest.fixture
+def own(monkeypatch):
+    module = types.ModuleType("a_users_losses")
+    module.OwnLoss, module.PlainLoss = OwnLoss, PlainLoss
+    monkeypatch.setitem(sys.modules, "a_users_losses", module)
+    return "a_users_losses:OwnLoss"
+
+
+def test_every_hyper_parameter_of_every_loss_is_a_flag_of_its_own():
+    named = [name for loss in losses.names() for name in losses.hyper_parameters(losses.get(loss))]
+    for known in (flag_parsing.training_flags(), flag_parsing.evaluation_flags()):
+        names = [flag.name for flag in known + flag_parsing.hyper_parameters(known)]
+        assert set(named) <= set(names)
+        assert len(names) == len(set(names))
+    assert not set(named) & {flag.name for flag in flag_parsing.hyper_parameters([], of_losses=False)}
+
+
+def test_given_ones_shape_the_loss_and_the_rest_is_saved_at_its_defaults():
+    run = flags.train_config(FOCAL)
+    assert run.model.loss_hyper_parameters == {"focal_gamma": 3.0}
+    assert flags.train_config(FOCAL[:1]).model.loss_hyper_parameters == {"focal_gamma": 2.0}
+    assert workload.create_loss(run.model) == losses.create("FocalLoss", {"focal_gamma": 3.0})
+    assert run_dir.from_json(run_dir.to_json(run), "config.json") == run
+    assert "--focal_gamma=3.0" in model_card.flags(run)
+    made = workload.create(DataConfig(num_classes=3), run.model, "eval").modeler.label_loss
+    assert made == workload.create_loss(run.model)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--focal_gamma=3"], r"^--focal_gamma=3\.0: CrossEntropyLoss has no such .*; FocalLoss has\."),
+        ([FOCAL[0], "--hinge_margin=2"], r"FocalLoss has no such .*; HingeLoss has"),
+        ([FOCAL[0], "--focal_gamma=-1"], r"^--focal_gamma must be at least 0; it is -1\.0"),
+        ([FOCAL[0], "--focal_gama=1"], "did you mean --focal_gamma"),
+        (["--label_loss=LabelSmoothingLoss", "--label_smoothing=1.5"], "label_smoothing must be at most 1"),
+        (["--label_loss=SegmentFineTuningLoss", "--segment_classes=1,x"], "=1,x: expected whole"),
+    ],
+)  # fmt: skip
+def test_refusals(words, message):
+    with pytest.raises(UsageError, match=message):
+        flags.train_config(words)
+
+
+def test_a_users_own_loss_brings_its_flags_along(own):
+    words = ["--model=MoeModel", f"--label_loss={own}", "--own_scale=7", "--l2_penalty=0.25"]
+    model = flags.train_config(words).model
+    assert model.loss_hyper_parameters == {"own_scale": 7.0, "l2_penalty": 0.25}
+    assert model.hyper_parameters["l2_penalty"] == 0.25
+    plain = ["--label_loss=a_users_losses:PlainLoss"]
+    assert flags.train_config(plain).model.loss_hyper_parameters == {}
+    with pytest.raises(UsageError, match="a_users_losses:PlainLoss has no such hyper-parameter; FocalLoss has"):
+        flags.train_config([*plain, "--focal_gamma=1"])
+
+
+def test_another_value_takes_effect_on_a_resumed_run_in_a_graph_built_anew():
+    saved = run_dir.SavedRun(flags.train_config(FOCAL), published=False)
+    later = flags.train_config([FOCAL[0], "--focal_gamma=1"])
+    found = run_dir.differences(saved, later)
+    assert [str(change) for change in found.graph] == ["focal_gamma: 3.0 -> 1.0"]
+    assert not found.identity
+
+
+def test_evaluation_may_set_them_for_a_run_that_did_not_save_them():
+    saved = ModelConfig("MoeModel", label_loss="HingeLoss")
+    given = flags.eval_config(["--hinge_margin=0.5", "--moe_num_mixtures=3"]).hyper_parameters
+    updated = flags.with_hyper_parameters(saved, given)
+    assert updated.loss_hyper_parameters == {"hinge_margin": 0.5}
+    assert updated.hyper_parameters["moe_num_mixtures"] == 3
+    with pytest.raises(UsageError, match="unknown flag --hinge_margin"):
+        flags.inference_config(["--hinge_margin=0.5"])
+    assert EvalConfig().hyper_parameters == InferenceConfig().hyper_parameters == {}
+    assert TrainConfig().model.loss_hyper_parameters == {}

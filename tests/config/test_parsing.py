@@ -1,0 +1,127 @@
+"""Words on a command line, and the slips that are refused."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yt8m.config.flag_parsing import Flag, HelpAsked, find_word, parse
+from yt8m.errors import UsageError
+
+KNOWN = [
+    Flag("batch_size", int, 1024, "examples per step", "Data"),
+    Flag("rate", float, 0.1, "the rate", "Data"),
+    Flag("frame_features", bool, False, "frames", "Data"),
+    Flag("nodes", str, "", "a name that begins with no", "Data"),
+    Flag("names", tuple[str, ...], (), "names", "Data"),
+    Flag("sizes", tuple[int, ...], (), "sizes", "Data"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], {}),
+        (["--batch_size=8"], {"batch_size": 8}),
+        (["--batch_size", "8"], {"batch_size": 8}),
+        (["-batch_size=8"], {"batch_size": 8}),
+        (["--batch_size", "-8"], {"batch_size": -8}),
+        (["--rate=1e-3"], {"rate": 1e-3}),
+        (["--frame_features"], {"frame_features": True}),
+        (["--noframe_features"], {"frame_features": False}),
+        (["--frame_features=False"], {"frame_features": False}),
+        (["--frame_features=true", "--nodes=a=b"], {"frame_features": True, "nodes": "a=b"}),
+        (["--names= rgb, audio ", "--sizes=1024, 128"], {"names": ("rgb", "audio"), "sizes": (1024, 128)}),
+    ],
+)
+def test_what_is_given_becomes_typed_values(words, expected):
+    assert parse(KNOWN, words) == expected
+
+
+@pytest.mark.promise("F1")
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["--batch_size=8", "--batch_size=8"], ["--batch_size is given twice"]),
+        (["--frame_features", "--noframe_features"], ["--frame_features is given twice"]),
+        (["--frame_features", "False"], ["--frame_features False", "--noframe_features"]),
+        (["--frame_features", "train.tfrecord"], ["--frame_features train.tfrecord"]),
+        (["train.tfrecord"], ["stray argument 'train.tfrecord'", "--name=value"]),
+        (["--batch_size=8", "--", "--rate=1"], ["stray argument '--'"]),
+        (["--names", "rgb,", "audio"], ["stray argument 'audio'"]),
+        (["--batchsize=8"], ["unknown flag --batchsize", "did you mean --batch_size?"]),
+        (["--nobatch_size"], ["unknown flag --nobatch_size"]),
+        (["--xyzzy"], ["unknown flag --xyzzy", "--help"]),
+        (["--batch_size=many"], ["--batch_size=many", "a whole number", "examples per step"]),
+        (["--batch_size=1.5"], ["--batch_size=1.5", "a whole number"]),
+        (["--rate=fast"], ["--rate=fast", "a number"]),
+        (["--rate=nan"], ["--rate=nan", "a number"]),
+        (["--rate=inf"], ["--rate=inf", "a number"]),
+        (["--frame_features=perhaps"], ["--frame_features=perhaps", "true or false"]),
+        (["--sizes=1024,x"], ["--sizes=1024,x", "1024,128"]),
+        (["--sizes=1024,"], ["--sizes=1024,", "1024,128"]),
+        (["--nodes="], ["--nodes= is empty"]),
+        (["--nodes"], ["--nodes has no value"]),
+        (["--nodes", "--batch_size=8"], ["--nodes has no value"]),
+        (["--flagfile=/nowhere/flags"], ["--flagfile=/nowhere/flags", "one flag a line"]),
+    ],
+)
+def test_slips_are_refused_with_the_flag_and_the_way_out(words, parts):
+    with pytest.raises(UsageError) as refusal:
+        parse(KNOWN, words)
+    for part in parts:
+        assert part in str(refusal.value)
+
+
+@pytest.mark.parametrize("word", ["--help", "-h", "--helpfull", "-?"])
+def test_help_is_told_from_a_mistake(word):
+    with pytest.raises(HelpAsked):
+        parse(KNOWN, [word])
+
+
+def test_the_command_line_wins_over_a_flagfile_wherever_it_stands(tmp_path):
+    file = tmp_path / "flags"
+    file.write_text("# a comment\n--batch_size=8\n--rate=0.5\n\n--noframe_features\n")
+    expected = {"batch_size": 16, "rate": 0.5, "frame_features": False}
+    assert parse(KNOWN, [f"--flagfile={file}", "--batch_size=16"]) == expected
+    assert parse(KNOWN, ["--batch_size=16", "--flagfile", str(file)]) == expected
+
+
+def test_a_flag_repeated_within_flagfiles_is_refused(tmp_path):
+    file = tmp_path / "flags"
+    file.write_text("--batch_size=8\n--batch_size=9\n")
+    with pytest.raises(UsageError, match="twice in the flagfiles: --batch_size=8 and --batch_size=9"):
+        parse(KNOWN, [f"--flagfile={file}"])
+
+
+def test_one_word_is_found_before_the_flags_are_known(tmp_path):
+    file = tmp_path / "flags"
+    file.write_text("--model=MoeModel\n")
+    assert find_word("model", ["--x=1", "--model=A"]) == "A"
+    assert find_word("model", ["--model", "A"]) == "A"
+    assert find_word("model", [f"--flagfile={file}"]) == "MoeModel"
+    assert find_word("model", ["--models=A", "model=B", "--flagfile=/nowhere"]) == ""
+    assert find_word("model", ["--model"]) == ""
+
+
+@given(st.integers(-(2**60), 2**60), st.floats(allow_nan=False, allow_infinity=False), st.booleans())
+def test_any_value_survives_being_written_down(number, rate, switch):
+    words = [f"--batch_size={number}", f"--rate={rate!r}", f"--frame_features={switch}"]
+    assert parse(KNOWN, words) == {"batch_size": number, "rate": rate, "frame_features": switch}
+
+
+@pytest.mark.promise("F1")
+@given(st.lists(st.text(max_size=12), max_size=4))
+def test_arbitrary_words_are_read_or_refused(words):
+    with contextlib.suppress(UsageError, HelpAsked):
+        assert isinstance(parse(KNOWN, words), dict)
+
+
+def test_words_that_are_no_flags_go_where_they_are_wanted():
+    operands: list[str] = []
+    words = ["a", "--batch_size", "3", "b", "--nodes=M", "c"]
+    assert parse(KNOWN, words, operands) == {"batch_size": 3, "nodes": "M"}
+    assert operands == ["a", "b", "c"]

@@ -1,0 +1,68 @@
+"""The flags of schedules, clipping, accumulation, teachers and augmentation."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from yt8m.config import flags, run_dir
+from yt8m.errors import UsageError
+
+
+def test_each_flag_reaches_its_field_and_is_saved_with_the_run():
+    config = flags.train_config(
+        [
+            "--learning_rate_schedule=cosine",
+            "--learning_rate_warmup_examples=1e4",
+            "--optimizer=AdamWOptimizer",
+            "--weight_decay=0.05",
+            "--clip_by=global",
+            "--accumulate_steps=8",
+            "--distill_from=p.csv",
+            "--distill_weight=0.2",
+            "--augment_noise=0.1",
+            "--augment_crop=0.5",
+            "--augment_frame_dropout=0.3",
+            "--frame_features",
+            "--model=FrameLevelLogisticModel",
+        ]
+    )
+    optimizer, augmentation = config.optimizer, config.augmentation
+    assert (optimizer.learning_rate_schedule, optimizer.learning_rate_warmup_examples) == ("cosine", 10_000)
+    assert (optimizer.optimizer, optimizer.weight_decay) == ("AdamWOptimizer", 0.05)
+    assert (optimizer.clip_by, optimizer.accumulate_steps) == ("global", 8)
+    assert (config.distillation.distill_from, config.distillation.distill_weight) == ("p.csv", 0.2)
+    assert augmentation.augment_noise == 0.1
+    assert augmentation.needs_frames == ("augment_crop", "augment_frame_dropout")
+    text = run_dir.to_json(config)
+    assert json.loads(text)["config"]["distillation"]["distill_from"] == "p.csv"
+    assert run_dir.from_json(text, "config.json") == config
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ("--learning_rate_schedule=step", "--learning_rate_schedule must be one of exponential, cosine, constant"),
+        ("--learning_rate_warmup_examples=-1", "--learning_rate_warmup_examples must be at least 0"),
+        ("--learning_rate_schedule=cosine --learning_rate_warmup_examples=4000000", "does not end before"),
+        ("--clip_by=all", "--clip_by must be one of variable, global"),
+        ("--accumulate_steps=0", "--accumulate_steps must be at least 1"),
+        ("--weight_decay=0.1", "--weight_decay=0.1 has no effect with --optimizer=AdamOptimizer"),
+        ("--optimizer=AdamW", "did you mean AdamWOptimizer?"),
+        ("--teacher=a --distill_from=b", "--distill_from and --teacher both name a teacher"),
+        ("--teacher=a --distill_weight=1.5", "--distill_weight must be at most 1"),
+        ("--distill_weight=0.9", "--distill_weight=0.9 needs a teacher"),
+        ("--augment_crop=0", "--augment_crop must be at least 0.01"),
+        ("--augment_frame_dropout=1", "--augment_frame_dropout must be at most 0.99"),
+        ("--augment_frame_dropout=0.5", "--augment_frame_dropout=0.5 needs frames: add --frame_features"),
+        (
+            "--distill_from=p.csv --segment_labels --frame_features --model=FrameLevelLogisticModel",
+            "--distill_from looks predictions up by video",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_by_the_flag(words, part):
+    with pytest.raises(UsageError) as refusal:
+        flags.train_config(words.split())
+    assert part in str(refusal.value)

@@ -1,0 +1,88 @@
+"""Compiled in one pass, operations give what they give one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from yt8m.lazy import tf
+from yt8m.numerics.compiled import fused, is_worth_it
+
+WIDE, NARROW = 600, 60
+
+
+def values(columns: int) -> np.ndarray:
+    return np.random.default_rng(3).normal(size=(7, columns)).astype(np.float32)
+
+
+def scaled(left: tf.Tensor, right: tf.Tensor | None, factor: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    shifted = left if right is None else left + right
+    return factor * tf.sigmoid(shifted), tf.reduce_sum(shifted, 1)
+
+
+@pytest.mark.parametrize("columns", [NARROW, WIDE])
+@pytest.mark.parametrize("has_right", [True, False])
+def test_gives_what_the_operations_give(columns: int, has_right: bool) -> None:
+    left, right = values(columns), values(columns)[::-1] if has_right else None
+    with tf.Graph().as_default(), tf.Session() as session:
+        found = session.run(fused(scaled, tf.constant(left), right, tf.constant(3.0)))
+    whole = left if right is None else left + right
+    np.testing.assert_allclose(found[0], 3 / (1 + np.exp(-whole.astype(np.float64))), rtol=1e-6)
+    np.testing.assert_allclose(found[1], whole.astype(np.float64).sum(1), atol=1e-4)
+
+
+@pytest.mark.parametrize(("columns", "is_compiled"), [(WIDE, True), (NARROW, False)])
+def test_only_wide_tensors_are_worth_it(columns: int, is_compiled: bool) -> None:
+    with tf.Graph().as_default() as graph:
+        tensor = tf.placeholder(tf.float32, [None, columns])
+        fused(tf.sigmoid, tensor)
+        kinds = {operation.type for operation in graph.get_operations()}
+    assert is_worth_it(tensor) is is_compiled
+    assert ("Sigmoid" in kinds) is not is_compiled
+
+
+def test_not_on_a_gpu_nor_where_the_width_is_open() -> None:
+    with tf.Graph().as_default():
+        with tf.device("/gpu:0"):
+            assert not is_worth_it(tf.placeholder(tf.float32, [None, WIDE]))
+        assert not is_worth_it(tf.placeholder(tf.float32, [None, None]))
+        assert not is_worth_it(tf.placeholder(tf.float32))
+
+
+def test_the_number_of_rows_may_change() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        rows = tf.placeholder(tf.float32, [None, WIDE])
+        doubled = fused(lambda tensor: 2.0 * tensor, rows)
+        for count in (1, 3, 0):
+            given = values(WIDE)[:count]
+            np.testing.assert_array_equal(session.run(doubled, {rows: given}), 2 * given)
+
+
+def test_gradients_go_through() -> None:
+    given = values(WIDE)
+    with tf.Graph().as_default(), tf.Session() as session:
+        tensor = tf.constant(given)
+        total = tf.reduce_sum(fused(lambda one: tf.reduce_sum(one * one, 1), tensor))
+        found = session.run(tf.gradients(total, tensor)[0])
+    np.testing.assert_allclose(found, 2 * given, rtol=1e-6)
+
+
+def test_on_a_second_tower_of_the_cpu() -> None:
+    given = values(WIDE)
+    with tf.Graph().as_default():
+        with tf.device("/cpu:1"):
+            doubled = fused(lambda tensor: 2.0 * tensor, tf.constant(given))
+        with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2})) as session:
+            np.testing.assert_array_equal(session.run(doubled), 2 * given)
+
+
+def test_from_a_meta_graph() -> None:
+    given = values(WIDE)
+    with tf.Graph().as_default():
+        tensor = tf.placeholder(tf.float32, [None, WIDE], name="given")
+        tf.identity(fused(tf.sigmoid, tensor), name="found")
+        meta_graph = tf.train.export_meta_graph()
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.import_meta_graph(meta_graph)
+        found = session.run("found:0", {"given:0": given})
+    np.testing.assert_allclose(found, 1 / (1 + np.exp(-given)), rtol=1e-6)

@@ -1,0 +1,110 @@
+"""Records decoded without TensorFlow against TensorFlow's own protos, and damaged shards."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import fault_shards
+import numpy as np
+import pytest
+from golden_data import golden
+from google.protobuf.message import DecodeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reader_records import frame_record, read_shard
+
+from yt8m.lazy import tf
+from yt8m.records import shards
+
+VALUES = st.one_of(
+    st.lists(st.binary(max_size=20), max_size=4),
+    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4),
+    st.lists(st.floats(width=32, allow_nan=False), max_size=4),
+)
+
+
+def of_proto(feature: Any) -> list[Any]:
+    kind = feature.WhichOneof("kind")
+    return list(getattr(feature, kind).value) if kind else []
+
+
+@given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4))
+@settings(deadline=None)
+def test_any_context_reads_back(context: dict[str, Any]) -> None:
+    record = shards.parse(frame_record(context, {}))
+    assert {name: feature.values() for name, feature in record.context.items()} == context
+
+
+@pytest.mark.parametrize("name", ["tiny_video", "tiny_frame", "tiny_segment"])
+def test_published_records(name: str) -> None:
+    path = golden(f"{name}.tfrecord")
+    payloads = read_shard(path)
+    assert list(shards.read_shard(str(path))) == payloads
+    for payload in payloads:
+        found, expected = shards.parse(payload), tf.train.SequenceExample.FromString(payload)
+        context = {key: of_proto(value) for key, value in expected.context.feature.items()}
+        assert {key: value.values() for key, value in found.context.items()} == context
+        assert found.id() == (context.get("id") or context["video_id"])[0]
+        lists = {k: [of_proto(one) for one in v.feature] for k, v in expected.feature_lists.feature_list.items()}
+        assert {key: [one.values() for one in value] for key, value in found.lists.items()} == lists
+        assert shards.parse(payload, with_lists=False).lists == {}
+
+
+@pytest.mark.promise("I3")
+@pytest.mark.parametrize("level", fault_shards.LEVELS)
+def test_what_protobuf_refuses_is_refused(level: str) -> None:
+    whole = fault_shards.record(level, b"abcd")
+    changed = [whole[:end] for end in range(len(whole) + 1)]
+    for at, byte in enumerate(whole):
+        changed += [whole[:at] + bytes([value]) + whole[at + 1 :] for value in (0, 255, *_near(byte))]
+    refused = [record for record in changed if not _passes(shards.check, record)]
+    assert refused == [r for r in changed if not _passes(tf.train.SequenceExample.FromString, r)]
+    assert not any(_passes(shards.parse, record) for record in refused)
+
+
+def _near(byte: int) -> list[int]:
+    return [byte ^ (1 << bit) for bit in range(8)]
+
+
+def _passes(parse: Callable[[bytes], Any], record: bytes) -> bool:
+    try:
+        parse(record)
+    except (ValueError, DecodeError):
+        return False
+    return True
+
+
+def test_unpacked_numbers() -> None:
+    # A Feature as old writers leave it: one field a value in place of one packed field.
+    floats = b"\x12\x0a" + b"\x0d" + np.float32(1.5).tobytes() + b"\x0d" + np.float32(-2).tobytes()
+    ints = b"\x1a\x04" + b"\x08\x07" + b"\x08\x09"
+    for content, expected in ((floats, [1.5, -2.0]), (ints, [7, 9])):
+        entry = b"\x0a\x01x\x12" + bytes([len(content)]) + content
+        features = b"\x0a" + bytes([len(entry)]) + entry
+        parsed = shards.parse(b"\x0a" + bytes([len(features)]) + features)
+        assert parsed.context["x"].values() == expected
+
+
+@pytest.mark.parametrize(("at", "number"), [(4, 0), (40, 0), (-30, 11)])
+def test_damage_is_named(tmp_path: pathlib.Path, at: int, number: int) -> None:
+    data = bytearray(golden("tiny_video.tfrecord").read_bytes())
+    data[at] ^= 1
+    path = tmp_path / "bad.tfrecord"
+    path.write_bytes(data)
+    with pytest.raises(shards.DamagedError, match=rf"bad.tfrecord: record {number}: "):
+        list(shards.read_shard(str(path)))
+
+
+def test_a_shard_cut_short_is_named(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "short.tfrecord"
+    path.write_bytes(golden("tiny_video.tfrecord").read_bytes()[:-3])
+    with pytest.raises(shards.DamagedError, match=r"record 11: it is cut short"):
+        list(shards.read_shard(str(path)))
+
+
+@pytest.mark.parametrize("payload", [b"\xff" * 30, b"\x0b", b"\x0a\x30abc"])
+def test_what_is_no_proto_is_refused(payload: bytes) -> None:
+    with pytest.raises(ValueError, match=r"Example|past the end|does not end"):
+        shards.parse(payload)

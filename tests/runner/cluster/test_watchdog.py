@@ -1,0 +1,72 @@
+"""The thread that does not let a process wait without end."""
+
+from __future__ import annotations
+
+import pathlib
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from yt8m import runner
+from yt8m.config.programs import OptimizerConfig
+from yt8m.deploy.cluster import ClusterConfig
+from yt8m.errors import UsageError
+from yt8m.runner.cluster.watchdog import Watchdog, unreachable
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.promise("P3")
+def test_a_stall_is_noticed_once_and_its_end_is_said(lines: Callable[[], list[str]]) -> None:
+    asked = threading.Event()
+
+    def suspects() -> str:
+        asked.set()
+        return "the sea is calm"
+
+    with Watchdog(stall_timeout=0.4 * 60, suspects=suspects) as watchdog:
+        watchdog._notice = 0.2  # a notice after 0.2 s, an end far away
+        assert asked.wait(30)
+        watchdog.beat()
+    noticed = [line for line in lines() if "nothing has gone on" in line]
+    assert len(noticed) == 1
+    assert "the sea is calm" in noticed[0]
+
+
+@pytest.mark.promise("P3")
+def test_a_process_that_waits_in_vain_ends_with_status_1() -> None:
+    code = (
+        "import threading; from yt8m.runner.cluster.watchdog import Watchdog\n"
+        "with Watchdog(1.0, lambda: 'nobody came'): threading.Event().wait()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "nobody came. Ending with status 1" in done.stderr
+
+
+@pytest.mark.promise("P3")
+def test_who_does_not_answer_is_named() -> None:
+    with socket.create_server(("localhost", 0)) as there, socket.socket() as bound:
+        bound.bind(("localhost", 0))  # bound, but nobody listens
+        addresses = {"ps 0": f"localhost:{there.getsockname()[1]}", "ps 1": f"localhost:{bound.getsockname()[1]}"}
+        assert unreachable(addresses) == f"ps 1 ({addresses['ps 1']}) does not answer"
+        assert "all processes answer" in unreachable({"ps 0": addresses["ps 0"]})
+
+
+@pytest.mark.parametrize(
+    ("servers", "fields", "words"),
+    [
+        (("c:1",), {"exact_resume": True}, "exact_resume is for one machine"),
+        (("c:1",), {"optimizer": OptimizerConfig(accumulate_steps=2)}, "accumulate_steps is 2"),
+        (("c:1",), {"mode": "eval"}, "the mode is eval"),
+        ((), {}, "no parameter server"),
+    ],
+)
+def test_what_a_cluster_cannot_keep_is_refused(servers: tuple[str, ...], fields: dict, words: str) -> None:
+    cluster = ClusterConfig(("a:1", "b:1"), servers)
+    with pytest.raises(UsageError, match=words):
+        runner.RunnerConfig(model_dir="run", cluster=cluster, **fields)

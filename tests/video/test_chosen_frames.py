@@ -1,0 +1,106 @@
+"""A model that takes but some frames is given these alone, and they are what they would be among all."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from yt8m import losses, models
+from yt8m.lazy import tf
+from yt8m.models import frames
+from yt8m.numerics import random_keys
+from yt8m.types import Batch, ModelOutput
+from yt8m.video.modeler import VideoModeler
+
+SIZES, ROWS, FRAMES, CLASSES = (6, 3), 5, 11, 4
+NUM_FRAMES = [11, 0, 1, 4, 7]
+SAMPLING = {
+    "DbofModel": {"iterations": 4, "dbof_cluster_size": 8, "dbof_hidden_size": 5},
+    "GatedDbofModel": {"iterations": 4, "dbof_cluster_size": 8, "dbof_hidden_size": 5},
+    "LstmModel": {"sequence_frames": 3, "lstm_cells": 4, "lstm_layers": 1},
+}
+
+
+def batch(dtype: Any, sizes: tuple[int, ...] = SIZES) -> Batch:
+    """Padding holds what no frame does, so that taking some of it shows."""
+    draw = np.random.default_rng(1)
+    features = [draw.integers(0, 256, (ROWS, FRAMES, size)) for size in sizes]
+    labels = draw.random((ROWS, CLASSES)) < 0.5
+    placed = tuple(tf.constant(feature.astype(dtype)) for feature in features)
+    ids, counts = tf.fill([ROWS], "v"), tf.constant(NUM_FRAMES, tf.int32)
+    return Batch(ids, placed, counts, tf.constant(labels))
+
+
+def built(name: str, dtype: Any, *, is_training: bool) -> tuple[tf.Tensor, ...]:
+    """Predictions and gradients, with fixed weights."""
+    modeler = VideoModeler(models.create(name, SAMPLING[name]), losses.create("CrossEntropyLoss"), CLASSES, 4, SIZES)
+    tf.set_random_seed(3)
+    with random_keys.scope(7, tf.zeros([], tf.int64)):
+        output = modeler.build(batch(dtype), is_training)
+    found = (output.predictions,)
+    return found + tuple(tf.gradients(output.loss, tf.trainable_variables())) if is_training else found
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("name", SAMPLING)
+def test_equal_those_among_all(name: str, dtype: Any, is_training: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for made_from in (frames.made_from, lambda *_: contextlib.nullcontext()):
+        monkeypatch.setattr(frames, "made_from", made_from)
+        with tf.Graph().as_default(), tf.Session() as session:
+            fetches = built(name, dtype, is_training=is_training)
+            session.run(tf.global_variables_initializer())
+            found.append(session.run(fetches))
+    for alone, among_all in zip(*found, strict=True):
+        np.testing.assert_allclose(alone, among_all, rtol=1e-4, atol=1e-6)
+
+
+class Padded(models.BaseModel):
+    """Asks for frames that are padding, too."""
+
+    level = "frame"
+
+    def forward(self, net: Any, inputs: tf.Tensor, vocab_size: int, num_frames: Any) -> ModelOutput:
+        numbers = tf.tile([[0, 10, 3]], [tf.shape(num_frames)[0], 1])
+        return ModelOutput(frames.take(inputs, numbers)[:, :, 0])
+
+
+@pytest.mark.parametrize("transform", ["l2_normalize", "reverse_whitening", "raw"])
+def test_padding_is_zero(transform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Padded, "input_transform", transform)
+    with tf.Graph().as_default(), tf.Session() as session:
+        given = batch(np.uint8) if transform != "reverse_whitening" else batch(np.uint8, (1024, 3))
+        modeler = VideoModeler(Padded(), None, CLASSES, 4, tuple(int(f.shape[-1]) for f in given.features))
+        found = session.run(modeler.build(given, is_training=False).predictions)
+    is_real = np.array([0, 10, 3]) < np.array(NUM_FRAMES)[:, None]
+    np.testing.assert_array_equal(found != 0, is_real)
+
+
+def test_no_other_frame_is_made() -> None:
+    with tf.Graph().as_default() as graph:
+        (predictions,) = built("DbofModel", np.uint8, is_training=False)
+        needed = tf.graph_util.extract_sub_graph(graph.as_graph_def(add_shapes=True), [predictions.op.name])
+    shapes = {
+        tuple(size.size for size in shape.dim)
+        for node in needed.node
+        if node.op == "Cast" and node.attr["SrcT"].type == tf.uint8.as_datatype_enum
+        for shape in node.attr["_output_shapes"].list.shape
+    }
+    assert shapes == {(ROWS, 4, sum(SIZES))}
+
+
+def test_other_inputs_are_taken_as_they_are() -> None:
+    inputs, other = np.arange(12.0, dtype=np.float32).reshape(2, 3, 2), np.zeros((2, 3, 2), np.float32)
+    numbers = [[2, 0], [1, 1]]
+    with tf.Graph().as_default(), tf.Session() as session:
+        given, unlike = tf.constant(inputs), tf.constant(other)
+        with frames.made_from(unlike, unlike, lambda _: tf.fill([2, 2, 2], 7.0)):
+            fetches = frames.take(given, tf.constant(numbers)), frames.take(unlike, tf.constant(numbers))
+        found = session.run([*fetches, frames.take(unlike, tf.constant(numbers))])
+    np.testing.assert_array_equal(found[0], np.stack([inputs[0][[2, 0]], inputs[1][[1, 1]]]))
+    assert (found[1] == 7).all()
+    assert (found[2] == 0).all()

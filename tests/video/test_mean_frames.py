@@ -1,0 +1,92 @@
+"""The mean of unit frames, made in blocks, against its definition; and which models are given it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from yt8m import models
+from yt8m.lazy import tf
+from yt8m.models.frame_level import FrameLevelLogisticModel
+from yt8m.types import Batch
+from yt8m.video import transforms
+from yt8m.video.transforms import is_meant_for, mean_of_unit_frames, takes_mean
+
+SIZES = (7, 3)
+
+
+def by_hand(features: tuple[np.ndarray, ...], num_frames: np.ndarray) -> np.ndarray:
+    """One video and one frame after the other."""
+    frames = np.concatenate(features, axis=-1) * (4 / 255) + 4 / 512 - 2
+    means = np.zeros((len(frames), 1, frames.shape[-1]))
+    for video, count in enumerate(num_frames):
+        units = [frame / np.linalg.norm(frame) for frame in frames[video, :count]]
+        means[video, 0] = np.mean(units, axis=0) if units else 0
+    return means
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    videos=st.integers(0, 9),
+    frames=st.integers(0, 6),
+    block=st.sampled_from([1, 60, 150, 400_000]),
+    seed=st.integers(0, 9),
+)
+def test_it_is_the_mean_of_the_real_frames_by_their_length_whatever_the_blocks(
+    videos: int, frames: int, block: int, seed: int
+) -> None:
+    draw = np.random.default_rng(seed)
+    features = tuple(draw.integers(0, 256, (videos, frames, size)).astype(np.uint8) for size in SIZES)
+    num_frames = draw.integers(0, frames + 1, videos).astype(np.int32)
+    with pytest.MonkeyPatch.context() as patch, tf.Graph().as_default(), tf.Session() as session:
+        patch.setattr(transforms, "_BLOCK", block)
+        given_features = tuple(tf.placeholder(tf.uint8, [None, None, size]) for size in SIZES)
+        counts = tf.placeholder(tf.int32, [None])
+        made = mean_of_unit_frames(Batch(None, given_features, counts, None))
+        feed = dict(zip((*given_features, counts), (*features, num_frames), strict=True))
+        found = session.run(made, feed)
+    assert made.shape.as_list() == [None, 1, sum(SIZES)]
+    np.testing.assert_allclose(found, by_hand(features, num_frames), atol=2e-7)
+
+
+class _Inherits(FrameLevelLogisticModel):
+    note: ClassVar[str] = "nothing new"
+
+
+class _LooksAtFrames(FrameLevelLogisticModel):
+    def forward(self, net, inputs, vocab_size, num_frames):  # type: ignore[no-untyped-def]
+        return super().forward(net, tf.square(inputs), vocab_size, num_frames)
+
+
+class _Published:
+    """As the published code's models are: no word on frames."""
+
+    def create_model(self, model_input, vocab_size, num_frames, **unused):  # type: ignore[no-untyped-def]
+        raise AssertionError
+
+
+def test_only_a_model_that_says_so_beside_what_it_does_is_given_it() -> None:
+    assert takes_mean(models.create("FrameLevelLogisticModel"))
+    assert takes_mean(_Inherits())
+    assert not takes_mean(_LooksAtFrames())
+    assert not takes_mean(_Published())
+    assert not takes_mean(models.create("DbofModel"))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "device", "is_meant"),
+    [
+        ((np.uint8, np.uint8), "/device:CPU:0", True),
+        ((np.uint8, np.uint8), "/device:GPU:0", False),
+        ((np.uint8, np.float32), "/device:CPU:0", False),
+    ],
+)
+def test_it_is_made_of_bytes_on_a_cpu(kinds: tuple[type, ...], device: str, is_meant: bool) -> None:
+    with tf.Graph().as_default():
+        features = tuple(tf.zeros([2, 3, 4], kind) for kind in kinds)
+        with tf.device(device):
+            assert is_meant_for(Batch(None, features, tf.constant([3, 1]), None)) == is_meant

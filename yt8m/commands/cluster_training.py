@@ -1,0 +1,134 @@
+"""Training under TF_CONFIG: what this process does is its role's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from absl import logging
+
+from yt8m import runner
+from yt8m.commands import evaluation, training, workload
+from yt8m.config import run_dir
+from yt8m.config.programs import EvalConfig, TrainConfig
+from yt8m.deploy import cluster as clusters
+from yt8m.deploy.cluster import ClusterConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.runner import checkpoints
+from yt8m.runner.cluster import exchange, servers
+from yt8m.runner.cluster.watchdog import answers
+
+POLL_SECONDS = 2.0
+
+
+def train(config: TrainConfig) -> int:
+    """Trains alone or in the role that TF_CONFIG gives this process; returns the exit status.
+
+    Raises:
+      UsageError: the cluster cannot be, or the run's folder is not named.
+      RunError: as `training.train`.
+    """
+    cluster = clusters.from_environment()
+    if cluster is None:
+        return training.train(config)
+    if not config.train_dir:
+        raise UsageError("--train_dir is missing: the processes of a cluster need one folder that all can see.")
+    logging.info("this is %s of %d replicas and %d ps", cluster.name, len(cluster.replicas), len(cluster.servers))
+    if cluster.role == clusters.EVALUATOR:
+        return _evaluate(config, cluster)
+    cluster.need_servers()
+    if cluster.role == clusters.PS:
+        from yt8m.runner.cluster.servers import serve
+
+        serve(cluster)
+    if cluster.role == clusters.WORKER:
+        return _work(config, cluster)
+    return training.train(config, cluster) if cluster.is_distributed else _train_alone(config, cluster)
+
+
+def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
+    """A worker: it writes nothing into the run's folder."""
+    config = training.complete(config)
+    parts = workload.create_training(config)
+    settings = training.runner_config(config, cluster)
+    callbacks = runner.CallbackConfig(config.callbacks)
+    outcome = runner.build(settings, parts.inputter, parts.modeler, callbacks).run()
+    logging.info("%s ended at step %d: %s", cluster.name, outcome.global_step, outcome.message)
+    return outcome.exit_code
+
+
+def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
+    """A chief without workers trains as ever, but an evaluator sees that it lives and when it ends."""
+    if exchange.read_run_marker(config.train_dir) is not None:
+        exchange.begin_run_marker(config.train_dir)  # it has not ended yet
+    with servers.seen_at(cluster.address):
+        status = training.train(config)
+    steps = checkpoints.steps_in(config.train_dir)
+    if not status and steps:
+        exchange.end_run_marker(config.train_dir, exchange.begin_run_marker(config.train_dir), steps[0])
+    return status
+
+
+def _evaluate(config: TrainConfig, cluster: ClusterConfig) -> int:
+    """The evaluator: each checkpoint as it comes, until training has ended or the chief is gone."""
+    patience = config.distributed.stall_timeout
+    following = _checkpoints(config.train_dir, patience, cluster.replicas[0])
+    first = next(following)  # before that there is no run to read
+    settings = EvalConfig(
+        train_dir=config.train_dir,
+        eval_data_pattern=config.distributed.eval_data_pattern,
+        batch_size=config.data.batch_size,
+        num_readers=config.data.num_readers,
+        num_gpu=config.devices.num_gpu,
+        log_every_n_steps=config.log_every_n_steps,
+    )
+    return evaluation.evaluate(settings, _again(first, following))
+
+
+def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest
+
+
+def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:
+    """Each newest checkpoint, until the chief's note says that the last one was given.
+
+    Args:
+      train_dir: the run's folder.
+      patience: seconds without a new checkpoint and without an answer of the chief.
+      chief: its address, at which it listens as long as it trains.
+
+    Raises:
+      RunError: the patience is at its end: training has failed, or was never started.
+    """
+    last, since = -1, time.monotonic()
+    while True:
+        # In this order: the chief writes its note after the last checkpoint.
+        found = exchange.read_run_marker(train_dir)
+        newest = _newer(train_dir, last)
+        if newest:
+            last = checkpoints.step_of(newest)
+            yield newest
+            since = time.monotonic()
+            continue
+        if last >= 0 and found is not None and found.ended is not None:
+            logging.info("training has ended at step %d", found.ended)
+            return
+        if answers(chief):
+            since = time.monotonic()
+        elif time.monotonic() - since > patience:
+            what = f"no checkpoint after step {last}" if last >= 0 else "no checkpoint"
+            raise RunError(
+                f"{what} in {train_dir}, and the chief ({chief}) has not answered for {patience:g} s "
+                "(--stall_timeout): training has failed, or was never started. Start all processes again."
+            )
+        time.sleep(POLL_SECONDS)
+
+
+def _newer(train_dir: str, last: int) -> str:
+    """The newest checkpoint of a run that says what it is, where it is newer than step `last`."""
+    # By name first: to see that a checkpoint is readable means to read all of it.
+    if max(checkpoints.steps_in(train_dir), default=-1) <= last or run_dir.read(train_dir) is None:
+        return ""
+    newest = checkpoints.pointed_to(train_dir)
+    return newest if newest and checkpoints.step_of(newest) > last else ""

@@ -1,0 +1,121 @@
+"""`yt8m completion bash|zsh|fish`: the shell finishes commands, flags and the values that have names.
+
+What there is to finish is read from the commands' own `--help`, so that it can never be out of date.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import io
+import re
+import sys
+from collections.abc import Mapping
+
+from yt8m.errors import UsageError
+from yt8m.program import run_main
+
+_BASH = """\
+_yt8m() {
+  local IFS=$'\\n'
+  COMPREPLY=($(yt8m completion words "${COMP_LINE:0:COMP_POINT}" 2>/dev/null))
+}
+complete -o default -o nospace -F _yt8m yt8m
+"""
+_SCRIPTS = {
+    "bash": _BASH,
+    "zsh": f"autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n{_BASH}",
+    "fish": "complete -c yt8m -f -a '(yt8m completion tokens (commandline -cp | string collect))'\n",
+}
+_FLAG = re.compile(r"^  --(\[no\])?(\w+)(=?)", re.MULTILINE)
+_NAMES = re.compile(r"^  (model|loss|optimizer)(?:s|es): (.*?)(?=^  \w+: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
+_NAMED_FLAGS = {"model": ("model",), "loss": ("label_loss",), "optimizer": ("optimizer",)}
+_CHOICES = re.compile(r"\((\w+(?: or \w+)+)\)")
+
+_HELP = """\
+usage: yt8m completion bash|zsh|fish
+
+Prints what makes that shell finish yt8m's commands, flags and names. For bash, add to ~/.bashrc:
+  source <(yt8m completion bash)
+For zsh the same with zsh in ~/.zshrc; for fish:
+  yt8m completion fish > ~/.config/fish/completions/yt8m.fish
+"""
+
+
+def main(argv: list[str]) -> int:
+    """Prints the script of a shell; the scripts themselves ask for `words` or `tokens`.
+
+    Raises:
+      UsageError: no such shell.
+    """
+    if argv[:1] and argv[0].lstrip("-") in ("help", "h"):
+        print(_HELP, end="")
+    elif len(argv) == 1 and argv[0] in _SCRIPTS:
+        print(_SCRIPTS[argv[0]], end="")
+    elif len(argv) == 2 and argv[0] in ("words", "tokens"):
+        print("\n".join(candidates(argv[1], is_whole=argv[0] == "tokens")))
+    else:
+        raise UsageError(f"completion {' '.join(argv)}: expected `yt8m completion bash`, zsh or fish.")
+    return 0
+
+
+def candidates(line: str, is_whole: bool = False) -> list[str]:
+    """What may stand in place of the last word of `line`.
+
+    Args:
+      line: the command line up to the cursor.
+      is_whole: the word as a whole; bash and zsh take `=` as the end of a word and want what comes behind it,
+        and a blank at the end of what is complete.
+    """
+    words = line.split(" ")
+    started, before = words[-1], [word for word in words[1:-1] if word]
+    end = "" if is_whole else " "
+    commands: Mapping[str, object] = importlib.import_module("yt8m.cli").COMMANDS
+    if not before:
+        return [name + end for name in commands if name.startswith(started)]
+    if before[0] not in commands or not started.startswith("-"):
+        return []
+    name, equals, value = started.lstrip("-").partition("=")
+    flags = _flags(before[0])
+    if equals:
+        head = f"--{name}=" if is_whole else ""
+        return [head + choice + end for choice in flags.get(name) or () if choice.startswith(value)]
+    return [
+        f"--{flag}=" if choices is not None else f"--{flag}{end}"
+        for flag, choices in flags.items()
+        if flag.startswith(name)
+    ]
+
+
+@functools.cache
+def _flags(command: str) -> dict[str, list[str] | None]:
+    """{flag: its named values, none known where the list is empty}; None for one that is on or off."""
+    text = _help(command)
+    places = list(_FLAG.finditer(text))
+    found: dict[str, list[str] | None] = {}
+    for place, after in zip(places, [*places[1:], None], strict=True):
+        described = text[place.end() : after.start() if after else len(text)]
+        choices = _CHOICES.search(described)
+        named = choices.group(1).split(" or ") if choices else []
+        found[place.group(2)] = None if place.group(1) else named
+    for kind, names in _NAMES.findall(text):
+        for flag in _NAMED_FLAGS[kind]:
+            if flag in found:
+                found[flag] = [name.strip() for name in " ".join(names.split()).split(",")]
+    return found
+
+
+def _help(command: str) -> str:
+    """What the command says to `--help`; empty where it says nothing."""
+    module = importlib.import_module("yt8m.cli").COMMANDS[command].module
+    words = ["train", "--help"] if command == "cloud-job" else ["--help"]
+    printed = io.StringIO()
+    quiet = contextlib.redirect_stderr(io.StringIO())
+    with contextlib.redirect_stdout(printed), quiet, contextlib.suppress(SystemExit, UsageError):
+        importlib.import_module(module).main(words)
+    return printed.getvalue()
+
+
+if __name__ == "__main__":
+    sys.exit(run_main("yt8m completion", main))

@@ -1,0 +1,126 @@
+"""`yt8m from-mediapipe`: the per-video protos of MediaPipe's feature extraction as frame records."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from yt8m import options, storage
+from yt8m.commands.ground_truth import files
+from yt8m.config import flags
+from yt8m.errors import RunError, UsageError
+from yt8m.options import option
+from yt8m.program import run_main
+from yt8m.records import shards
+from yt8m.records.shards import Feature, Record
+
+# MediaPipe's names (its YouTube-8M feature extraction graph) and those of frame records.
+NAMES = {"RGB/feature/floats": "rgb", "AUDIO/feature/floats": "audio"}
+_LOW, _HIGH = -2.0, 2.0
+
+
+@dataclass(frozen=True)
+class FromMediapipeConfig:
+    """What `yt8m from-mediapipe` is asked for."""
+
+    input_pattern: str = option("", "files of one serialized SequenceExample each: a glob, local or gs://")
+    output_file: str = option("", "the TFRecord shard to write")
+    keep_floats: bool = option(
+        False, "write the floats under MediaPipe's names, not bytes as in YouTube-8M (four times as large)"
+    )
+
+    def __post_init__(self) -> None:
+        options.check(self)
+        for name in ("input_pattern", "output_file"):
+            if not getattr(self, name):
+                raise UsageError(f"--{name} is missing.")
+
+
+def main(argv: list[str]) -> int:
+    """Converts as the flags say; returns the exit status.
+
+    Raises:
+      UsageError: no file matches.
+      RunError: a file is no such proto; it is named, and nothing is written.
+    """
+    purpose = "Makes a shard of frame records of MediaPipe's features, one proto file a video."
+    config = flags.read(FromMediapipeConfig, "yt8m from-mediapipe", purpose, argv)
+    paths = files(config.input_pattern, "input_pattern")
+    seen: dict[bytes, str] = {}
+    with storage.write_atomic(config.output_file) as shard:
+        for path in paths:
+            payload = convert(path, config.keep_floats)
+            video_id = shards.parse(payload, with_lists=False).id()
+            if seen.setdefault(video_id, path) != path:
+                raise RunError(
+                    f"{path} and {seen[video_id]} both are of video {shards.id_text(video_id)}; "
+                    "a proto without an id is named after its file: give each file a name of its own."
+                )
+            shard.write(shards.framed(payload))
+    print(f"{len(paths)} videos are in {config.output_file}", file=sys.stderr)
+    return 0
+
+
+def convert(path: str, keep_floats: bool = False) -> bytes:
+    """The frame record of one proto file: its id, or the file's name, its labels, its features.
+
+    The features have one frame a second; of lists that differ in length the longer are cut, for MediaPipe's
+    last audio window may reach past the last picture.
+
+    Raises:
+      RunError: the file is damaged, or holds none of the features, or frames of unequal size.
+    """
+    try:
+        record = shards.parse(storage.read_bytes(path))
+    except ValueError as error:
+        raise RunError(f"{path} is no serialized SequenceExample: {error}.") from error
+    found = {name: _frames(record.lists[name], name, path) for name in NAMES if name in record.lists}
+    if not found:
+        there = ", ".join(record.lists) or "no feature list"
+        raise RunError(f"{path} holds {there}; expected {' or '.join(NAMES)}.")
+    shortest = min(len(frames) for frames in found.values())
+    lists: dict[str, Sequence[bytes]] = {}
+    for name, frames in found.items():
+        if keep_floats:
+            lists[name] = [shards.float_feature(frame) for frame in frames[:shortest]]
+        else:
+            lists[NAMES[name]] = shards.frame_features(quantized(frames[:shortest]))
+    return shards.sequence_example(_context(record, path), lists)
+
+
+def _context(record: Record, path: str) -> dict[str, bytes]:
+    name = os.path.splitext(os.path.basename(path))[0]
+    context = {"id": shards.bytes_feature(record.id() or os.fsencode(name))}
+    labels = record.context["labels"].values() if "labels" in record.context else []
+    if labels:
+        context["labels"] = shards.int64_feature([int(label) for label in labels])
+    return context
+
+
+def _frames(features: Sequence[Feature], name: str, path: str) -> npt.NDArray[np.float32]:
+    """float32 [T, size]."""
+    rows = [np.array(feature.values(), np.float32) for feature in features if feature.kind == "float"]
+    sizes = {len(row) for row in rows}
+    if not rows or len(rows) < len(features) or len(sizes) > 1 or 0 in sizes:
+        found = f"found {sorted(sizes)}" if features else "it has no frame"
+        raise RunError(f"{path}: {name} must hold as many floats in each frame; {found}.")
+    frames = np.array(rows, np.float32)
+    if shards.unfit_values(frames):
+        raise RunError(f"{path}: {name} holds a value that is {shards.UNFIT}.")
+    return frames
+
+
+def quantized(frames: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
+    """The bytes whose values q * 4/255 + 4/512 - 2 come nearest; what lies past -2..2 is cut."""
+    step = (_HIGH - _LOW) / 255
+    nearest = np.rint((frames - _LOW - (_HIGH - _LOW) / 512) / step)
+    return np.asarray(np.clip(nearest, 0, 255).astype(np.uint8))
+
+
+if __name__ == "__main__":
+    sys.exit(run_main("yt8m from-mediapipe", main))

@@ -1,0 +1,195 @@
+"""What the records say is right: labels of videos and ratings of segments, read without TensorFlow.
+
+Ratings as text, `videoid:start,class,score` a line, which suffices without the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from yt8m import storage
+from yt8m.errors import RunError, UsageError
+from yt8m.records import prediction_files, shards
+from yt8m.records.prediction_files import video_name
+from yt8m.records.shards import Record, id_bytes, id_text
+
+_LATEST = 1 << 31  # starts and classes past it are garbage
+_LISTS = ("segment_start_times", "segment_labels", "segment_scores")
+
+
+class VideoLabels(NamedTuple):
+    """The labels of V videos.
+
+    Attributes:
+      rows: {id: its row}, the ids as CSV files show them.
+      splits: int64 [V + 1], where each row's labels begin and end.
+      labels: int64, ascending in each row.
+    """
+
+    rows: dict[str, int]
+    splits: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.int64]
+
+
+class Ratings(NamedTuple):
+    """R rated (segment, class) pairs.
+
+    Attributes:
+      segments: `video:start`, the video as `segment_lists.video_name` writes it.
+      classes: int64 [R].
+      scores: float64 [R], in 0..1.
+    """
+
+    segments: list[bytes]
+    classes: npt.NDArray[np.int64]
+    scores: npt.NDArray[np.float64]
+
+
+def files(pattern: str, flag: str = "eval_data_pattern") -> list[str]:
+    """The shards that match.
+
+    Raises:
+      UsageError: none does.
+    """
+    found = storage.glob(pattern)
+    if not found:
+        raise UsageError(f"--{flag}={pattern}: no file matches. Check the path, and quote the pattern.")
+    return found
+
+
+def contexts(pattern: str, flag: str = "eval_data_pattern") -> Iterator[tuple[str, Record]]:
+    """(where it stands, the record without its frames) of each record of the shards.
+
+    Raises:
+      RunError: a record is damaged, or has no id.
+    """
+    for path in files(pattern, flag):
+        for number, payload in enumerate(shards.read_shard(path)):
+            where = f"{path}: record {number}"
+            try:
+                record = shards.parse(payload, with_lists=False)
+            except ValueError as error:
+                raise RunError(f"{where}: {error}.") from error
+            if not record.id():
+                raise RunError(f"{where} has no id: neither 'id' nor 'video_id' is there.")
+            yield where, record
+
+
+def video_labels(pattern: str, num_classes: int, flag: str = "eval_data_pattern") -> VideoLabels:
+    """The labels of all videos of video- or frame-level records, which the user named by `flag`.
+
+    Raises:
+      UsageError: no file matches.
+      RunError: damage, a label outside of 0..num_classes-1, a video twice, or no video with a label.
+    """
+    rows: dict[str, int] = {}
+    labels: list[npt.NDArray[np.int64]] = []
+    for where, record in contexts(pattern, flag):
+        name = id_text(record.id())
+        if rows.setdefault(name, len(rows)) < len(labels):
+            raise RunError(f"{where}: video {name} is there twice.")
+        feature = record.context.get("labels")
+        labels.append(_labels(feature.values() if feature else [], num_classes, f"{where}: video {name}"))
+    splits = np.cumsum([0, *map(len, labels)])
+    if not splits[-1]:
+        raise RunError(f"{pattern} holds no label: there is nothing to score by.")
+    return VideoLabels(rows, splits, np.concatenate(labels))
+
+
+def _labels(values: shards.Values, num_classes: int, where: str) -> npt.NDArray[np.int64]:
+    found = np.unique(np.array(values, np.int64))
+    if len(found) and not 0 <= found[0] <= found[-1] < num_classes:
+        raise RunError(
+            f"{where} has a label outside of 0..{num_classes - 1} ({found[0]} to {found[-1]}); check --num_classes."
+        )
+    return found
+
+
+def ratings(pattern: str) -> Ratings:
+    """The ratings in segment records.
+
+    Raises:
+      UsageError: no file matches.
+      RunError: damage, lists of unequal length, a rating that cannot be, or no rating at all.
+    """
+    segments: list[bytes] = []
+    pairs: list[tuple[float, float]] = []
+    for where, record in contexts(pattern):
+        starts, classes, scores = (record.context[name].values() if name in record.context else [] for name in _LISTS)
+        if not len(starts) == len(classes) == len(scores):
+            raise RunError(
+                f"{where}: {len(starts)} {_LISTS[0]}, {len(classes)} {_LISTS[1]} and {len(scores)} "
+                f"{_LISTS[2]}; they must be as many."
+            )
+        _check_ratings(starts, classes, scores, where)
+        name = video_name(record.id())
+        segments += [b"%s:%d" % (name, int(start)) for start in starts]
+        pairs += zip(classes, scores, strict=True)  # type: ignore[arg-type]
+    if not segments:
+        raise RunError(f"{pattern} holds no rated segment; name the segment-level records of a rated split.")
+    table = np.array(pairs, np.float64)
+    return Ratings(segments, table[:, 0].astype(np.int64), table[:, 1])
+
+
+def _check_ratings(starts: shards.Values, classes: shards.Values, scores: shards.Values, where: str) -> None:
+    for values, name, low, high in (
+        (starts, "segment start", 0, _LATEST),
+        (classes, "segment label", 0, _LATEST),
+        (scores, "segment score", 0, 1),
+    ):
+        expected = "0 to 1" if high == 1 else "a whole number from 0"
+        for value in values:
+            if isinstance(value, bytes) or not low <= value <= high:
+                raise RunError(f"{where}: a {name} is {value!r}; expected {expected}.")
+
+
+def write(path: str, found: Ratings) -> None:
+    """Writes the cache, whole or not at all."""
+    with storage.write_atomic(path) as file:
+        for segment, number, score in zip(found.segments, found.classes.tolist(), found.scores.tolist(), strict=True):
+            file.write(b"%s,%d,%s\n" % (_marked(segment), number, str(score).encode()))
+
+
+def read(path: str) -> Ratings:
+    """Reads a cache, of this project or of the published evaluator.
+
+    Raises:
+      RunError: names the line that is none, or there is no line.
+    """
+    segments, classes, scores = [], [], []
+    for line in prediction_files.read_lines(path):
+        segment, number, score = _fields(line)
+        segments.append(segment)
+        classes.append(number)
+        scores.append(score)
+    if not segments:
+        raise RunError(f"{path} holds no rating; delete it and give --eval_data_pattern to fill it again.")
+    return Ratings(segments, np.array(classes, np.int64), np.array(scores, np.float64))
+
+
+def _fields(line: prediction_files.TextLine) -> tuple[bytes, int, float]:
+    segment, number, score = ([*line.text.rsplit(b",", 2), b"", b""])[:3]
+    video, _, start = segment.rpartition(b":")
+    try:
+        value = float(score)
+    except ValueError:
+        value = -1.0
+    found = prediction_files.whole_number(number)
+    if not (video and prediction_files.whole_number(start) >= 0 and found >= 0 and 0 <= value <= 1):
+        line.refuse(f"{prediction_files.shown(line.text)} is no rating; expected `video:start,class,score`.")
+    return b"%s:%s" % (prediction_files.video_name(id_bytes(_bare(video))), start), found, value
+
+
+def _bare(video: bytes) -> bytes:
+    """The id without the b'' that the published evaluator writes around it under Python 3."""
+    return video[2:-1] if video.startswith(b"b'") and video.endswith(b"'") else video
+
+
+def _marked(segment: bytes) -> bytes:
+    """`segment` with its `b` escaped if `_bare` would take a part of its id away."""
+    video = segment.rpartition(b":")[0]
+    return segment if _bare(video) == video else b"\\x62" + segment[1:]

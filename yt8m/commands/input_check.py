@@ -1,0 +1,247 @@
+"""What a program reads where no data are named: the sample data, with one clear line that says so.
+
+Are the shards whole, are they what they should be, and was all of them read?
+
+TensorFlow reads a shard that was cut between two records, or inside the 12 bytes before one, as one that ends
+there. So the headers of all shards are walked first, and their counts compared with the manifest's; what an
+evaluation or inference then reads is compared with that walk.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+
+from absl import logging
+
+from yt8m import readers, storage
+from yt8m.config.programs import DataConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.graph import Inputter
+from yt8m.records import manifest
+from yt8m.records.manifest import Manifest
+from yt8m.storage.base import Stamp
+
+
+def default_to_sample_data(data: DataConfig, split: str) -> DataConfig:
+    """`data` reading one split of the sample data, which are made at the first call."""
+    from yt8m.commands import sample_data  # brings rich, for a bar that most runs never draw
+
+    level = level_of(data)
+    folder = sample_data.default_sample_data(level)
+    logging.info("no data were named: this is SAMPLE DATA made by yt8m, in %s", folder)
+    return dataclasses.replace(data, data_pattern=storage.join(folder, level, split, "*.tfrecord"))
+
+
+def level_of(data: DataConfig) -> str:
+    """The level of records that a config reads: video, frame or segment."""
+    if not data.frame_features:
+        return "video"
+    return "segment" if data.segment_labels else "frame"
+
+
+_SHOWN = 3  # differences in one error
+
+
+class Walked:
+    """What the shards held before the first record was read, to compare with what is read of them later.
+
+    Shards in buckets are not walked. How many records they hold is known from a manifest, or from the first
+    pass that has read them.
+
+    Args:
+      inputter: as `check_input` left it.
+      data: of the run.
+      known: what the manifests say.
+      counts: the records of each shard that was walked.
+      stamps: bytes and time of each shard, from before the walk.
+    """
+
+    def __init__(
+        self,
+        inputter: readers.BatchQueue,
+        data: DataConfig,
+        known: Manifest,
+        counts: Mapping[str, int],
+        stamps: Mapping[str, Stamp],
+    ) -> None:
+        self._inputter, self._data, self._known = inputter, data, known
+        self._files, self._stamps, self._newer = inputter.files(), dict(stamps), 0
+        self._held = _with_manifest(counts, self._files, known)
+        self.digest = digest(self._files, self._stamps, self._held)
+
+    def check_unchanged(self) -> None:
+        """Before another pass: walks the shards anew whose size or time is another now.
+
+        Raises:
+          RunError: names a shard that is gone, torn, or holds another number of records.
+        """
+        stamps = storage.stamps(self._files)
+        changed = [path for path in self._files if stamps.get(path) != self._stamps.get(path)]
+        there = [path for path in changed if path in stamps]
+        counts = _counts(there, self._data.max_bad_records > 0)
+        found = [f"{path} is gone" for path in changed if path not in stamps]
+        found += [text for path in there if (text := self._change(path, counts))]
+        found += _differences(there, counts, self._known, False)
+        _refuse(found, "The shards changed after the first look at them: make them whole, and start again.")
+        self._held = {path: n for path, n in self._held.items() if path not in there} | counts
+        self._stamps = stamps
+        self._tell_of_new()
+
+    def check_read(self, inputter: readers.BatchQueue) -> None:
+        """After a pass that has read all: compares what was read of each shard with what it held.
+
+        Args:
+          inputter: that was read, all of it or one process' share.
+
+        Raises:
+          RunError: names a shard of which more or fewer records were read.
+        """
+        read, wanted = inputter.reads(), inputter.reads_of(self._held)
+        unknown = [path for path, count in wanted.items() if count is None]
+        now = storage.stamps(unknown)
+        found = [
+            f"{path} should give {wanted[path]} records, but {count} were read"
+            for path, count in read.items()
+            if wanted[path] not in (None, count)
+        ]
+        found += [f"{path} has changed" for path in unknown if now.get(path) != self._stamps.get(path)]
+        _refuse(found, "The shards changed while they were read: make them whole, and start again.")
+        if inputter.reads_whole_files:
+            self._held.update({path: read[path] for path in unknown})
+
+    def _change(self, path: str, counts: Mapping[str, int]) -> str:
+        """What is wrong with a shard that was written anew, in a few words; empty for nothing.
+
+        One that is damaged is not in `counts`: the run goes on past it.
+        """
+        if path not in self._held:
+            return f"{path} was written anew, and how many records it held is not known"
+        if counts.get(path, self._held[path]) != self._held[path]:
+            return f"{path} holds {counts[path]} records, and held {self._held[path]}"
+        logging.info("%s was written anew; it holds as many records as before", path)
+        return ""
+
+    def _tell_of_new(self) -> None:
+        newer = sorted({*self._inputter.matching_files()} - {*self._files})
+        if len(newer) > self._newer:
+            logging.warning(
+                "%d shards, such as %s, came after the start and are not read; start again to read them",
+                *(len(newer), newer[-1]),
+            )
+        self._newer = len(newer)
+
+
+def check_input(inputter: Inputter, data: DataConfig, is_training: bool = False) -> Walked:
+    """Refuses shards that are damaged or not as the manifest says; a training only warns of the latter.
+
+    From then on the inputter reads these very files; but for a training, it counts what it reads of each.
+    Shards in buckets are not walked: of them, sizes are compared.
+
+    Raises:
+      UsageError: no file matches; the manifest that was named is not there.
+      RunError: names the shard, what it holds and what it should.
+    """
+    assert isinstance(inputter, readers.BatchQueue)
+    files = inputter.keep_files()
+    inputter.threads.tell(data.num_readers)
+    stamps = {} if is_training else storage.stamps(files)  # before the walk: what changes during it is seen later
+    counts = _counts([path for path in files if not storage.is_remote(path)], data.max_bad_records > 0)
+    known = _manifest(files, data)
+    if not known.shards:
+        logging.info("counts not checked: there is no manifest (yt8m verify FILES --manifest=... writes one)")
+    different = _differences(files, counts, known, bool(data.manifest)) + _gone(files, known, data)
+    if not is_training:
+        _refuse(different, "Fetch the shards again, or write the manifest anew (yt8m verify --update).")
+        inputter.count_reads()
+    elif different:
+        logging.warning("%s", _shortened(different))
+    _tell_counts(inputter, data, counts, known)
+    return Walked(inputter, data, known, counts, stamps)
+
+
+def digest(files: Sequence[str], stamps: Mapping[str, Stamp], held: Mapping[str, int]) -> str:
+    """The same for processes that have the same files, by name, bytes and records; times may differ."""
+    told = [[path, stamps[path].bytes if path in stamps else None, held.get(path)] for path in files]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
+def _tell_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping[str, int], known: Manifest) -> None:
+    """Lets the inputter know how many records an epoch has, and should have; not where segments are drawn."""
+    files = inputter.files()
+    if data.segment_labels or counts.keys() != set(files):
+        return
+    shards = {path: known.expected(path) for path in files}
+    inputter.records = sum(counts.values())
+    inputter.expected = {path: counts[path] if shard is None else shard.records for path, shard in shards.items()}
+
+
+def _with_manifest(counts: Mapping[str, int], files: Sequence[str], known: Manifest) -> dict[str, int]:
+    """`counts`, and for shards in buckets what the manifest says."""
+    remote = {path: known.expected(path) for path in files if storage.is_remote(path)}
+    return dict(counts) | {path: shard.records for path, shard in remote.items() if shard is not None}
+
+
+def _refuse(found: Sequence[str], what_to_do: str) -> None:
+    if found:
+        raise RunError(f"{_shortened(found)}. {what_to_do}")
+
+
+def _shortened(found: Sequence[str]) -> str:
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return "; ".join(found[:_SHOWN]) + more
+
+
+def _counts(files: Sequence[str], may_be_damaged: bool) -> dict[str, int]:
+    """The records of each shard; without the damaged ones where the run goes on past damage."""
+    counts: dict[str, int] = {}
+    for path, count in zip(files, manifest.count_all(files), strict=True):
+        if isinstance(count, int):
+            counts[path] = count
+        elif not may_be_damaged:
+            raise count
+    return counts
+
+
+def _manifest(files: Sequence[str], data: DataConfig) -> Manifest:
+    if not data.manifest:
+        return manifest.find(files)
+    if not storage.exists(data.manifest):
+        raise UsageError(
+            f"--manifest={data.manifest}: there is no such file; yt8m verify FILES --manifest=... writes it."
+        )
+    return manifest.read(data.manifest)
+
+
+def _differences(files: Sequence[str], counts: dict[str, int], known: Manifest, must_be_named: bool) -> list[str]:
+    """How the shards differ from the manifest, each in a few words."""
+    found: list[str] = []
+    unnamed = [path for path in files if known.expected(path) is None]
+    if unnamed and must_be_named:
+        found.append(f"{unnamed[0]} is not in {known.sources[0]}")
+    elif unnamed and known.shards:
+        logging.info("counts not checked: %s names no %s", ", ".join(known.sources), unnamed[0])
+    for path in files:
+        shard = known.expected(path)
+        if shard is None:
+            continue
+        if counts.get(path, shard.records) != shard.records:
+            found.append(f"{path} holds {counts[path]} records, but the manifest says {shard.records}")
+        elif (path in counts or storage.is_remote(path)) and storage.size(path) != shard.bytes:
+            found.append(f"{path} has {storage.size(path)} bytes, but the manifest says {shard.bytes}")
+    return found
+
+
+def _gone(files: Sequence[str], known: Manifest, data: DataConfig) -> list[str]:
+    """Shards that the manifest names and the pattern asks for, but that are not there."""
+    patterns = [os.path.abspath(piece.strip()) for piece in data.data_pattern.split(",")]
+    there = {os.path.abspath(path) for path in files}
+    return [
+        f"{path} is gone, but the manifest names it"
+        for path in known.shards
+        if path not in there and any(fnmatch.fnmatch(path, pattern) for pattern in patterns)
+    ]

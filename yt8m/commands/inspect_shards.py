@@ -1,0 +1,278 @@
+"""What one shard holds, gathered record by record.
+
+`yt8m inspect FILES`: what TFRecord shards hold, as a table or as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from yt8m import options, storage
+from yt8m.config import flags
+from yt8m.errors import RunError, UsageError
+from yt8m.options import option
+from yt8m.program import run_main
+from yt8m.records import shards, vocabulary
+from yt8m.records.shards import Feature, Record, id_text
+from yt8m.records.vocabulary import Vocabulary
+
+_SHOWN_IDS, _SHOWN_LABELS, _SHOWN_DAMAGE = 5, 10, 20
+_RATINGS = ("segment_start_times", "segment_labels", "segment_scores")
+_KNOWN = {"id", "video_id", "labels", "segment_end_times", *_RATINGS}
+
+
+class FeatureSummary:
+    """One feature over all records: its type, how many values it has at a time, and their range."""
+
+    def __init__(self) -> None:
+        self.kinds: set[str] = set()
+        self.sizes: Counter[int] = Counter()
+        self.low, self.high = float("inf"), float("-inf")
+        self.not_finite = 0
+
+    def add(self, features: list[Feature]) -> None:
+        """Adds the frames of a record, or its one feature."""
+        for one in features:
+            values = _numbers(one)
+            self.kinds.add("uint8" if one.kind == "bytes" else one.kind or "empty")
+            self.sizes[len(values)] += 1
+            finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+            self.not_finite += len(values) - len(finite)
+            if len(finite):
+                self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
+
+    def told(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "type": "/".join(sorted(self.kinds)),
+            "sizes": {str(size): count for size, count in sorted(self.sizes.items())},
+            "range": [self.low, self.high] if self.low <= self.high else None,
+            "not_finite": self.not_finite,
+        }
+
+
+def _numbers(feature: Feature) -> np.ndarray[Any, Any]:
+    values = feature.values()
+    if feature.kind == "bytes":
+        return np.frombuffer(b"".join(values), np.uint8)  # type: ignore[arg-type]
+    return np.array(values, np.float32 if feature.kind == "float" else np.int64)
+
+
+class ShardSummary:
+    """One shard: level, features, ids, labels, frames, ratings and damage.
+
+    Args:
+      path: of the shard.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path, self.size, self.records = path, storage.size(path), 0
+        self.features: dict[str, FeatureSummary] = {}
+        self.levels: Counter[str] = Counter()
+        self.ids: list[str] = []
+        self.labels: Counter[int] = Counter()
+        self.unlabelled = 0
+        self.frames: list[int] = []
+        self.ratings: Counter[int] = Counter()
+        self.segments, self.positive = 0, 0
+        self.damage: list[str] = []
+
+    def read(self) -> ShardSummary:
+        """Reads the whole shard; what is damaged is noted, and a shard is read as far as it can be."""
+        try:
+            for number, payload in enumerate(shards.read_shard(self.path)):
+                self.records += 1
+                try:
+                    self._add(shards.parse(payload), number)
+                except ValueError as error:
+                    self.damage.append(f"record {number}: {error}")
+        except RunError as error:
+            self.damage.append(str(error).removeprefix(f"{self.path}: "))
+        twice = [name for name, count in Counter(self.ids).items() if count > 1]
+        self.damage += [f"the id {name} is there {self.ids.count(name)} times" for name in twice]
+        return self
+
+    def _add(self, record: Record, number: int) -> None:
+        name = id_text(record.id())
+        self.ids.append(name)
+        if not name:
+            self.damage.append(f"record {number}: it has no id")
+        self._add_labels(record)
+        self._add_ratings(record, f"record {number} ({name})")
+        rated = "segment_labels" in record.context
+        self.levels["segment" if rated else "frame" if record.lists else "video"] += 1
+        for key, frames in record.lists.items():
+            self._feature(key).add(frames)
+        for key, feature in record.context.items():
+            if key not in _KNOWN:
+                self._feature(key).add([feature])
+        lengths = {key: len(frames) for key, frames in record.lists.items()}
+        if len(set(lengths.values())) > 1:
+            told = ", ".join(f"{count} of {key}" for key, count in sorted(lengths.items()))
+            self.damage.append(f"record {number} ({name}): unequal numbers of frames: {told}")
+        if lengths:
+            self.frames.append(max(lengths.values()))
+
+    def _feature(self, name: str) -> FeatureSummary:
+        return self.features.setdefault(name, FeatureSummary())
+
+    def _add_labels(self, record: Record) -> None:
+        feature = record.context.get("labels")
+        values = feature.values() if feature else []
+        self.labels.update(int(value) for value in values)
+        self.unlabelled += not values
+
+    def _add_ratings(self, record: Record, where: str) -> None:
+        starts, classes, scores = (record.context[name].values() if name in record.context else [] for name in _RATINGS)
+        if not len(starts) == len(classes) == len(scores):
+            self.damage.append(f"{where}: {len(starts)} segment starts, {len(classes)} classes, {len(scores)} scores")
+            return
+        self.ratings.update(int(value) for value in classes)
+        self.segments += len(set(starts))
+        self.positive += sum(float(score) > 0 for score in scores)
+
+    def told(self, names: Vocabulary) -> dict[str, Any]:
+        """As JSON has it, the classes by these names."""
+        return {
+            "path": self.path,
+            "bytes": self.size,
+            "level": "/".join(sorted(self.levels)) or "empty",
+            "records": self.records,
+            "features": {name: feature.told() for name, feature in self.features.items()},
+            "ids": self.ids[:_SHOWN_IDS],
+            "frames": _spread(self.frames),
+            "labels": {**_named(self.labels, names), "records_without": self.unlabelled},
+            "ratings": {**_named(self.ratings, names), "segments": self.segments, "positive": self.positive},
+            "damage": self.damage[:_SHOWN_DAMAGE],
+            "damages": len(self.damage),
+        }
+
+
+def _spread(values: list[int]) -> dict[str, float] | None:
+    if not values:
+        return None
+    return {"least": min(values), "mean": sum(values) / len(values), "most": max(values)}
+
+
+def _named(counts: Counter[int], names: Vocabulary) -> dict[str, Any]:
+    """How many there are, of how many classes, and the most frequent with their names."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_LABELS]
+    return {
+        "count": sum(counts.values()),
+        "classes": len(counts),
+        "range": [min(counts), max(counts)] if counts else None,
+        "most_frequent": [{"class": number, "name": names.name(number), "count": count} for number, count in ranked],
+    }
+
+
+_WIDTH = 160  # characters, where the output is no terminal
+
+
+@dataclass(frozen=True)
+class InspectConfig:
+    """How `yt8m inspect` shows what it found."""
+
+    json: bool = option(False, "one JSON list in place of tables")
+    num_classes: int = option(
+        3862,
+        "number of classes of the data; for any but YouTube-8M's 3862, classes have numbers and no names",
+        minimum=1,
+    )
+
+    def __post_init__(self) -> None:
+        options.check(self)
+
+
+def main(argv: list[str]) -> int:
+    """Shows the shards; returns the exit status, 1 where one is damaged.
+
+    Raises:
+      UsageError: no file is named, or none matches.
+    """
+    patterns = [word for word in argv if not word.startswith("-")]
+    words = [word for word in argv if word.startswith("-")]
+    purpose = "Shows what TFRecord shards hold: name them, as files or patterns, beside the flags."
+    config = flags.read(InspectConfig, "yt8m inspect", purpose, words)
+    names = vocabulary.of(config.num_classes)
+    found = [ShardSummary(path).read().told(names) for path in _paths(patterns)]
+    if config.json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        console = Console(soft_wrap=True, width=None if sys.stdout.isatty() else _WIDTH)
+        for one in found:
+            console.print(table(one))
+    return 1 if any(one["damages"] for one in found) else 0
+
+
+def _paths(patterns: list[str]) -> list[str]:
+    if not patterns:
+        raise UsageError("no file is named: yt8m inspect FILE ... (patterns may be quoted).")
+    paths = []
+    for pattern in patterns:
+        matching = storage.glob(pattern)
+        if not matching:
+            raise UsageError(f"no file matches {pattern!r}.")
+        paths += matching
+    return paths
+
+
+def table(shard: dict[str, Any]) -> Table:
+    """One shard, a row a fact."""
+    shown = Table(title=_plain(shard["path"]), show_header=False, title_justify="left")
+    for name, fact in _facts(shard):
+        shown.add_row(_plain(name), _plain(fact))
+    return shown
+
+
+def _plain(text: str) -> Text:
+    """Text as it is: brackets are no markup, and what a terminal would obey is written out."""
+    return Text("".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text))
+
+
+def _facts(shard: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "level", shard["level"]
+    yield "records", f"{shard['records']} in {shard['bytes']:,} bytes"
+    yield "ids", ", ".join(shard["ids"]) + (", ..." if shard["records"] > len(shard["ids"]) else "")
+    if shard["frames"]:
+        yield "frames", "{least} to {most}, {mean:.1f} on average".format(**shard["frames"])
+    for name, feature in shard["features"].items():
+        yield f"feature {name}", _feature(feature)
+    yield "labels", _labels(shard["labels"]) + f"; {shard['labels']['records_without']} records without"
+    if shard["ratings"]["count"]:
+        told = f"; {shard['ratings']['segments']} segments, {shard['ratings']['positive']} positive"
+        yield "ratings", _labels(shard["ratings"]) + told
+    for what in shard["damage"]:
+        yield "DAMAGE", what
+    if shard["damages"] > len(shard["damage"]):
+        yield "DAMAGE", f"and {shard['damages'] - len(shard['damage'])} more"
+
+
+def _feature(feature: dict[str, Any]) -> str:
+    sizes = ", ".join(
+        f"{size} values ({count} times)" if len(feature["sizes"]) > 1 else f"{size} values"
+        for size, count in feature["sizes"].items()
+    )
+    low, high = feature["range"] or (float("nan"), float("nan"))
+    odd = f"; {feature['not_finite']} NOT FINITE" if feature["not_finite"] else ""
+    return f"{feature['type']}, {sizes}, {low:g} to {high:g}{odd}"
+
+
+def _labels(labels: dict[str, Any]) -> str:
+    named = ", ".join(f"{row['name']} ({row['class']}): {row['count']}" for row in labels["most_frequent"][:5])
+    low, high = labels["range"] or ("", "")
+    counts = f"{labels['count']} of {labels['classes']} classes from {low} to {high}"
+    return f"{counts}; most frequent {named or 'none'}"
+
+
+if __name__ == "__main__":
+    sys.exit(run_main("yt8m inspect", main))

@@ -1,0 +1,72 @@
+"""`yt8m report RUN [RUN ...]`: one HTML page of figures and pictures."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from absl import logging
+
+from yt8m import options, program, storage
+from yt8m.commands.report import eval_samples
+from yt8m.commands.report.charts import need_matplotlib
+from yt8m.commands.report.loading import load
+from yt8m.commands.report.page import page
+from yt8m.config import flags
+from yt8m.errors import UsageError
+from yt8m.options import option
+from yt8m.program import run_main
+from yt8m.records import vocabulary
+
+__all__ = ["ReportConfig", "main", "need_matplotlib", "write"]
+
+PAGE, COMPARISON = "report.html", "comparison.html"
+
+
+@dataclass(frozen=True)
+class ReportConfig:
+    """What `yt8m report` is asked for."""
+
+    output: str = option(
+        "", f"the page; by default eval/{PAGE} in the folder of the run, {COMPARISON} here for several"
+    )
+    resamples: int = option(200, "sets of videos drawn for the intervals", minimum=10, maximum=100_000)
+    seed: int = option(0, "seed of those sets", minimum=0)
+
+    def __post_init__(self) -> None:
+        options.check(self)
+
+
+def main(argv: list[str]) -> int:
+    """Writes the page; returns the exit status.
+
+    Raises:
+      UsageError: no run is named, or one is not there; matplotlib is missing.
+      RunError: a run was not evaluated for a report.
+    """
+    runs: list[str] = []
+    purpose = "Writes a page on one run, or on several side by side: name their folders beside the flags."
+    config = flags.read(ReportConfig, "yt8m report", purpose, argv, runs)
+    if not runs:
+        raise UsageError("no run is named: yt8m report RUN [RUN ...].")
+    program.set_up_log()
+    write(runs, config)
+    return 0
+
+
+def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
+    """Writes the page of the runs whose folders are given; returns its path. Raises as `main`."""
+    config = config or ReportConfig()
+    need_matplotlib()
+    output = config.output or (storage.join(runs[0], eval_samples.FOLDER, PAGE) if len(runs) == 1 else COMPARISON)
+    loaded = load(runs, config.resamples, config.seed)
+    text = page(loaded, [vocabulary.of(run.kept.num_classes) for run in loaded])
+    with storage.write_atomic(output, "w") as file:
+        file.write(text)
+    logging.info("the report is %s", output)
+    return output
+
+
+if __name__ == "__main__":
+    sys.exit(run_main("yt8m report", main))

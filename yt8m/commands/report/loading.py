@@ -1,0 +1,152 @@
+"""The curves of a training, from metrics.jsonl.
+
+A run as the report sees it: its evaluation, its curves, and how sure its figures are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from yt8m import storage
+from yt8m.commands.report import eval_samples
+from yt8m.commands.report.eval_samples import EvalSamples
+from yt8m.errors import UsageError
+from yt8m.eval_util.arrays import Floats64
+from yt8m.eval_util.bootstrap import Interval, interval, resampled_figures
+from yt8m.storage import json_text
+
+FILE = "metrics.jsonl"
+_NO_CURVE = ("step", "examples")
+# The first in this order, what else there is behind them.
+_ORDER = ("loss", "GAP", "Hit@1", "PERR", "examples_per_second")
+
+
+class Curve:
+    """One figure over the steps.
+
+    Attributes:
+      steps: [P], ascending.
+      values: [P], finite.
+    """
+
+    def __init__(self, points: Mapping[int, float]) -> None:
+        self.steps: Floats64 = np.array(sorted(points), np.float64)
+        self.values: Floats64 = np.array([points[step] for step in sorted(points)], np.float64)
+
+    def smoothed(self) -> Floats64:
+        """[P], a mean over a twentieth of the points around each; at the ends over those that are there."""
+        width = max(1, len(self.values) // 20)
+        kernel = np.ones(2 * (width // 2) + 1)
+        sums = np.convolve(self.values, kernel)[len(kernel) // 2 :][: len(self.values)]
+        sizes = np.convolve(np.ones(len(self.values)), kernel)[len(kernel) // 2 :][: len(self.values)]
+        return np.asarray(sums / sizes)
+
+
+def read_curves(train_dir: str) -> dict[str, Curve]:
+    """The curves by name; none where the file is missing.
+
+    Where a resumed run has a step again, the later line counts; a line cut short by a kill does not.
+    """
+    path = storage.join(train_dir, FILE)
+    if not storage.exists(path):
+        return {}
+    points: dict[str, dict[int, float]] = {}
+    for line in _lines(storage.read_bytes(path)):
+        for name, value in line.items():
+            if name not in _NO_CURVE and isinstance(value, int | float):
+                points.setdefault(name, {})[int(line["step"])] = float(value)
+    names = sorted(points, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
+    return {name: Curve(points[name]) for name in names}
+
+
+def _lines(text: bytes) -> Iterator[dict[str, Any]]:
+    for line in text.splitlines():
+        try:
+            values = json_text.parse(line)
+        except ValueError:
+            continue
+        if isinstance(values, dict) and isinstance(values.get("step"), int):
+            yield values
+
+
+class Run(NamedTuple):
+    """One run.
+
+    Attributes:
+      name: tells it from the others.
+      folder: as it was given.
+      kept: its evaluation.
+      curves: by name; empty where the run has none.
+      resampled: [resamples] for each figure.
+    """
+
+    name: str
+    folder: str
+    kept: EvalSamples
+    curves: Mapping[str, Curve]
+    resampled: Mapping[str, Floats64]
+
+
+def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
+    """The runs in the folders, in order.
+
+    Raises:
+      UsageError: a folder is not there, or is named twice.
+      RunError: a run was not evaluated for a report.
+    """
+    whole = [folder.rstrip("/") or folder for folder in folders]
+    for folder in whole:
+        if not storage.is_dir(folder):
+            raise UsageError(f"{folder}: there is no such folder; name the folders of runs.")
+        if whole.count(folder) > 1:
+            raise UsageError(f"{folder} is named twice; name each run once.")
+    evaluations = [eval_samples.read(folder) for folder in whole]
+    return [
+        Run(name, folder, one, read_curves(folder), _resampled(one, resamples, seed))
+        for name, folder, one in zip(_names(whole), whole, evaluations, strict=True)
+    ]
+
+
+def _resampled(one: EvalSamples, resamples: int, seed: int) -> dict[str, Floats64]:
+    return resampled_figures(one.videos, one.num_classes, resamples, seed)
+
+
+def _names(folders: Sequence[str]) -> list[str]:
+    """The last part of each path, or as many as tell them apart."""
+    parts = [(folder if storage.is_remote(folder) else os.path.abspath(folder)).split("/") for folder in folders]
+    for depth in range(1, max(map(len, parts))):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return list(folders)
+
+
+def interval_of(run: Run, name: str) -> Interval:
+    """The 95 % interval of a figure over all videos."""
+    return interval(figure(run, name), run.resampled[name], shrink(run))
+
+
+def difference_interval(first: Run, other: Run, name: str) -> Interval:
+    """That of the second's figure less the first's, on the same videos."""
+    differences = np.subtract(other.resampled[name], first.resampled[name])
+    return interval(figure(other, name) - figure(first, name), differences, shrink(first), least=-1.0)
+
+
+def shrink(run: Run) -> float:
+    """How much surer all videos are than the sample that was kept of them."""
+    return float(np.sqrt(len(run.kept.videos) / max(1, run.kept.seen)))
+
+
+def same_videos(first: Run, other: Run) -> bool:
+    """Whether both kept the same videos, so that they can be compared resample by resample."""
+    ours, theirs = first.kept.videos.keys, other.kept.videos.keys
+    return len(ours) == len(theirs) and bool((ours == theirs).all())
+
+
+def figure(run: Run, name: str) -> Any:
+    """A figure over all videos; None where it is not defined."""
+    return run.kept.figures.get(name)

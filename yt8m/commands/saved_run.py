@@ -1,0 +1,217 @@
+"""A copy of the best checkpoint by GAP, which no clean-up of the run's folder takes away.
+
+A checkpoint of a run by the word that a user chose it with.
+
+The run that evaluation and inference work on: found, read, and completed by flags.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from absl import logging
+
+from yt8m import storage
+from yt8m.config import run_dir
+from yt8m.config.flags import with_hyper_parameters
+from yt8m.config.programs import DataConfig, EvalConfig, InferenceConfig, TrainConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.runner import checkpoints
+from yt8m.storage import copies, json_text
+
+FOLDER, NOTE = "best", "best.json"
+
+
+def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
+    """Copies `checkpoint` to `train_dir`/best where its GAP is above that of the copy there.
+
+    The note with step and GAP is written last, so a copy that was cut short is made again.
+
+    Returns:
+      Whether it was copied.
+
+    Raises:
+      NotFoundError: training has deleted the checkpoint meanwhile.
+    """
+    folder = storage.join(train_dir, FOLDER)
+    note = storage.join(folder, NOTE)
+    if _gap_of(note) >= gap:
+        return False
+    storage.makedirs(folder)
+    former = storage.listdir(folder) if storage.is_dir(folder) else []
+    copied = [_copy(path, folder) for path in storage.glob(f"{copies.copy_of(checkpoint)}.*")]
+    if not any(name.endswith(".index") for name in copied):
+        raise storage.NotFoundError(f"{checkpoint} was deleted while it was copied to {folder}")
+    with storage.write_atomic(note, "w") as file:
+        json.dump({"step": step, "gap": gap, "checkpoint": checkpoint.rpartition("/")[2]}, file)
+    for name in set(former) - set(copied) - {NOTE}:
+        storage.remove(storage.join(folder, name))
+    logging.info("the best checkpoint so far is that of step %d (GAP %.4f), kept in %s", step, gap, folder)
+    return True
+
+
+def _gap_of(note: str) -> float:
+    try:
+        return float(json_text.parse(storage.read_text(note))["gap"])
+    except (RunError, ValueError, KeyError, TypeError):
+        return -1.0
+
+
+def _copy(path: str, folder: str) -> str:
+    name = path.rpartition("/")[2]
+    with storage.write_atomic(storage.join(folder, name)) as file:
+        file.write(storage.read_bytes(path))
+    return name
+
+
+def newest(train_dir: str) -> str:
+    """The path of the newest checkpoint that can be read.
+
+    Raises:
+      RunError: there is none.
+    """
+    last = checkpoints.newest_readable(train_dir)
+    if last is None:
+        raise RunError(f"no checkpoint in {train_dir}: train first, or name another --train_dir.")
+    return last
+
+
+def find_checkpoint(train_dir: str, choice: str) -> str:
+    """The path of the checkpoint: `last`, `best`, or a step.
+
+    Raises:
+      UsageError: it is not there; names those that are.
+      RunError: it cannot be read, or there is none at all.
+    """
+    if choice == "last":
+        return newest(train_dir)
+    folder = storage.join(train_dir, FOLDER) if choice == "best" else train_dir
+    steps = checkpoints.steps_in(folder)
+    if choice == "best" and not steps:
+        raise UsageError(f"{train_dir} has no best checkpoint; keep one by eval.py --keep_best.")
+    step = steps[0] if choice == "best" else int(choice)
+    if step not in steps:
+        known = ", ".join(map(str, steps)) or "none"
+        raise UsageError(f"{train_dir} has no checkpoint of step {step}; it has: {known}.")
+    path = checkpoints.path_of(folder, step)
+    problem = checkpoints.problem_of(path)
+    if problem and choice == "best" and checkpoints.steps_in(folder)[:1] > steps[:1]:
+        return find_checkpoint(train_dir, choice)  # an evaluation has just put a better one in its place
+    if problem:
+        raise RunError(f"{path} cannot be read: {problem}")
+    return path
+
+
+def refuse_used(out: str) -> None:
+    """Refuses to write over anything.
+
+    Raises:
+      UsageError: `out` is there already.
+    """
+    if storage.exists(out) or storage.is_dir(out):
+        raise UsageError(f"--out={out} is there already; name a new folder, or remove that one.")
+
+
+RUNS = "runs"
+
+
+def find_run(train_dir: str, flag: str = "train_dir") -> str:
+    """`train_dir`, which the user named by `flag`, or the newest run under runs/ where none is named.
+
+    Raises:
+      UsageError: there is no such run.
+    """
+    if train_dir:
+        if not storage.is_dir(train_dir):
+            raise UsageError(f"--{flag}={train_dir}: there is no such folder.")
+        return train_dir
+    found = [os.path.join(RUNS, name) for name in (os.listdir(RUNS) if os.path.isdir(RUNS) else [])]
+    found = [path for path in found if os.path.exists(os.path.join(path, run_dir.CONFIG))]
+    if not found:
+        raise UsageError(
+            "no --train_dir is given and there is no run under runs/; train one first "
+            "(python train.py --model=LogisticModel) or name its folder."
+        )
+    newest = max(found, key=lambda path: os.path.getmtime(os.path.join(path, run_dir.CONFIG)))
+    logging.info("no --train_dir was named: taking the newest run, %s", newest)
+    return newest
+
+
+def load_run(
+    train_dir: str, num_classes: int | None, hyper_parameters: Mapping[str, Any], *, trust_code: bool = False
+) -> TrainConfig:
+    """How the run in `train_dir` was trained.
+
+    A run of the published code has only model_flags.json: its hyper-parameters come from flags, its class
+    count from `num_classes` or else from a meta-graph in the folder. Code that the run names is imported as
+    `run_dir.read` says.
+
+    Raises:
+      RunError: the folder holds no run, or its files cannot be read.
+      UsageError: the model has no such hyper-parameter, or is code that is not trusted.
+    """
+    saved = run_dir.read(train_dir, trust_code=trust_code)
+    if saved is None:
+        raise RunError(
+            f"{train_dir} holds neither {run_dir.CONFIG} nor {run_dir.MODEL_FLAGS}: it is not the folder of a run."
+        )
+    config = saved.config
+    if hyper_parameters:  # without them the model's code is not asked: a meta-graph may stand for it
+        config = dataclasses.replace(config, model=with_hyper_parameters(config.model, hyper_parameters))
+    if saved.published and num_classes is None:
+        num_classes = _classes_in_meta_graph(train_dir)
+    if num_classes is not None:
+        config = dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=num_classes))
+    return config
+
+
+def data_for(
+    data: DataConfig, pattern: str, *, batch_size: int, num_readers: int, max_frames: int | None, segment_labels: bool
+) -> DataConfig:
+    """The data of a later program: the run's features and classes, other files and sizes.
+
+    Raises:
+      UsageError: segments are asked of a model of whole videos' means.
+    """
+    if segment_labels and not data.frame_features:
+        raise UsageError(
+            f"--segment_labels: the model was trained on video-level features "
+            f"({','.join(data.feature_names)}), which hold no frames to cut segments from; "
+            "name a run that was trained with --frame_features."
+        )
+    return dataclasses.replace(
+        data,
+        data_pattern=pattern,
+        batch_size=batch_size,
+        num_readers=num_readers,
+        max_frames=max_frames or data.max_frames,
+        segment_labels=segment_labels,
+    )
+
+
+def with_damage_policy(config: EvalConfig | InferenceConfig, data: DataConfig) -> DataConfig:
+    """`data`, and what this program, not the training, does about damaged input."""
+    return dataclasses.replace(
+        data, manifest=config.manifest, max_bad_records=config.max_bad_records, nan_policy=config.nan_policy
+    )
+
+
+def _classes_in_meta_graph(train_dir: str) -> int | None:
+    from yt8m.video.meta_modeler import class_count, read_meta_graph
+
+    steps = checkpoints.steps_in(train_dir)
+    for step in steps:
+        meta = f"{checkpoints.path_of(train_dir, step)}.meta"
+        try:
+            count = class_count(read_meta_graph(meta))
+        except storage.NotFoundError:
+            continue
+        logging.info("the class count, %d, comes from %s", count, meta)
+        return count
+    # Of a training that goes on all of these may have been deleted since.
+    is_old = checkpoints.steps_in(train_dir)[:1] != steps[:1]
+    return _classes_in_meta_graph(train_dir) if is_old else None

@@ -1,0 +1,112 @@
+"""`yt8m score`: GAP, Hit@1, PERR and mAP of a prediction file, the measures of 2017 and 2018."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from yt8m import options
+from yt8m.commands import ground_truth
+from yt8m.commands.ground_truth import VideoLabels
+from yt8m.config import flags
+from yt8m.errors import RunError, UsageError
+from yt8m.eval_util import EvaluationMetrics
+from yt8m.options import option
+from yt8m.program import run_main
+from yt8m.records import prediction_files
+from yt8m.records.prediction_files import PredictionRow
+
+_BATCH = 4096
+
+
+@dataclass(frozen=True)
+class ScoreConfig:
+    """What `yt8m score` is asked for."""
+
+    predictions: str = option("", "the predictions: CSV of `VideoId,LabelConfidencePairs`")
+    eval_data_pattern: str = option("", "video- or frame-level records with labels")
+    num_classes: int = option(3862, "number of classes", minimum=1)
+    top_k: int = option(20, "best predictions of each video that count", minimum=1)
+
+    def __post_init__(self) -> None:
+        options.check(self)
+        for name in ("predictions", "eval_data_pattern"):
+            if not getattr(self, name):
+                raise UsageError(f"--{name} is missing: name the files to score.")
+
+
+def main(argv: list[str]) -> int:
+    """Prints the figures, one a line; returns the exit status.
+
+    Raises:
+      UsageError: no such files.
+      RunError: the predictions or the records are damaged; the line is named.
+    """
+    config = flags.read(ScoreConfig, "yt8m score", "Scores a prediction file by the records' labels.", argv)
+    truth = ground_truth.video_labels(config.eval_data_pattern, config.num_classes)
+    rows = prediction_files.read_predictions(config.predictions, config.num_classes)
+    figures = score(rows, truth, config.num_classes, config.top_k)
+    for name, key in (("GAP", "gap"), ("Hit@1", "avg_hit_at_one"), ("PERR", "avg_perr"), ("mAP", "map")):
+        print(f"{name}: {figures[key]:.6f}")
+    return 0
+
+
+def score(rows: Iterable[PredictionRow], truth: VideoLabels, num_classes: int, top_k: int = 20) -> dict[str, Any]:
+    """The figures of predictions, as `EvaluationMetrics.get` names them.
+
+    A video of the records that was not predicted counts as one with no prediction: its labels are missed.
+
+    Raises:
+      RunError: a prediction is for a video that the records do not hold; the line is named.
+    """
+    metrics = EvaluationMetrics(num_classes, top_k)
+    for batch in _batches(rows, truth):
+        _accumulate(metrics, batch, truth)
+    return metrics.get()
+
+
+_Found = tuple[int, np.ndarray, np.ndarray]
+
+
+def _batches(rows: Iterable[PredictionRow], truth: VideoLabels) -> Iterator[list[_Found]]:
+    """(row in the truth, classes, scores), the videos without predictions at the end."""
+    missing = np.ones(len(truth.rows), np.bool_)
+    batch: list[_Found] = []
+    for row in rows:
+        place = truth.rows.get(row.video_id)
+        if place is None:
+            raise RunError(f"{row.where}: video {row.video_id!r} is not in the records; name those of its split.")
+        missing[place] = False
+        batch.append((place, row.classes, row.scores))
+        if len(batch) == _BATCH:
+            yield batch
+            batch = []
+    yield batch
+    nothing = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    places = np.flatnonzero(missing).tolist()
+    for start in range(0, len(places), _BATCH):
+        yield [(place, *nothing) for place in places[start : start + _BATCH]]
+
+
+def _accumulate(metrics: EvaluationMetrics, batch: list[_Found], truth: VideoLabels) -> None:
+    """Adds rows as columns wide enough for PERR, which looks at as many as there are labels."""
+    labels = [truth.labels[truth.splits[place] : truth.splits[place + 1]] for place, _, _ in batch]
+    width = max([metrics.top_k, *map(len, labels), *(len(classes) for _, classes, _ in batch)])
+    scores = np.full((len(batch), width), -np.inf, np.float32)
+    classes = np.zeros((len(batch), width), np.int32)
+    hits = np.zeros((len(batch), width), np.bool_)
+    for at, (_, found, values) in enumerate(batch):
+        order = np.lexsort((found, -values))
+        scores[at, : len(found)] = values[order]
+        classes[at, : len(found)] = found[order]
+        hits[at, : len(found)] = np.isin(found[order], labels[at])
+    counts = np.bincount(np.concatenate([*labels, np.zeros(0, np.int64)]), minlength=metrics.num_class)
+    metrics.accumulate_top_k(scores, classes, hits, np.array([len(one) for one in labels], np.int64), counts)
+
+
+if __name__ == "__main__":
+    sys.exit(run_main("yt8m score", main))

@@ -1,0 +1,183 @@
+"""The HTTP side: which request is answered, and what a refusal looks like.
+
+A socket, and uvicorn on it until a signal comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import signal
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+from absl import logging
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from yt8m import __version__
+from yt8m.commands.serve import ServeConfig
+from yt8m.commands.serve.bodies import FeaturesBody, RefusedError
+from yt8m.commands.serve.service import JSON, RECORDS, Service
+from yt8m.errors import RunError
+
+
+def create(service: Service) -> FastAPI:
+    """The HTTP application; every answer is JSON, a refusal is `{"error": one sentence}`."""
+    app = FastAPI(title="yt8m", version=__version__, docs_url=None, redoc_url=None)
+
+    @app.get("/health")
+    async def health() -> dict[str, Any]:
+        """Whether the service is there, and what it serves."""
+        counts = {"at_work": service.at_work, "answered": service.answered}
+        return {"status": "ok", "model": service.model.folder, **counts}
+
+    @app.post("/predict", openapi_extra={"requestBody": _described()})
+    async def predict(request: Request, top_k: str = "") -> JSONResponse:
+        """The best classes of each video in the body: records, or features as JSON."""
+        return await _answered(service, request, top_k)
+
+    @app.exception_handler(RefusedError)
+    async def refuse(_: Request, error: RefusedError) -> JSONResponse:
+        return _refusal(error.status, str(error))
+
+    @app.exception_handler(HTTPException)
+    async def no_such(request: Request, error: HTTPException) -> JSONResponse:
+        what = f"{request.method} {request.url.path}: {error.detail}"
+        return _refusal(error.status_code, f"{what}; there are POST /predict and GET /health.")
+
+    @app.exception_handler(Exception)
+    async def failed(request: Request, error: Exception) -> JSONResponse:
+        logging.error("%s %s failed: %r", request.method, request.url.path, error)
+        return _refusal(500, "the service failed on this request; its log says why.")
+
+    return app
+
+
+def _described() -> dict[str, Any]:
+    """The bodies of /predict, for /openapi.json: FastAPI, which does not read them, knows none."""
+    features = FeaturesBody.model_json_schema(ref_template="#/components/schemas/{model}")
+    video = features.pop("$defs")["VideoFeatures"]
+    features["properties"]["videos"]["items"] = video
+    records = {"schema": {"type": "string", "format": "binary"}}
+    return {"required": True, "content": {JSON: {"schema": features}, **dict.fromkeys(RECORDS, records)}}
+
+
+def _refusal(status: int, text: str) -> JSONResponse:
+    return JSONResponse({"error": text}, status, {"Retry-After": "1"} if status == 503 else None)
+
+
+async def _answered(service: Service, request: Request, top_k: str) -> JSONResponse:
+    """Takes one of the places, if there is one, for as long as the request is at work."""
+    config = service.config
+    if service.at_work >= config.max_requests:
+        await _arrived(request, 0, config)
+        text = f"{config.max_requests} requests are at work (--max_requests); try again."
+        raise RefusedError(503, text)
+    service.at_work += 1
+    try:
+        kind, body = _checked(request, *await _arrived(request, config.body_size, config), config)
+        wanted = _count(top_k, config.top_k)
+        return JSONResponse(await asyncio.wait_for(service.predict(kind, body, wanted), config.timeout))
+    except TimeoutError:
+        raise RefusedError(503, f"no answer within {config.timeout:g} seconds (--timeout).") from None
+    finally:
+        service.at_work -= 1
+
+
+async def _arrived(request: Request, most: int, config: ServeConfig) -> tuple[bytes, int]:
+    """The first `most` bytes of the body, and its length.
+
+    One that is too large is read on and dropped: a client that is still sending sees no answer. But not
+    for ever: what is far larger than allowed is cut off.
+    """
+    try:
+        return await asyncio.wait_for(_read(request, most, 4 * config.body_size), config.timeout)
+    except TimeoutError:
+        text = f"the body did not arrive within {config.timeout:g} seconds (--timeout)."
+        raise RefusedError(408, text) from None
+    except ClientDisconnect:
+        raise RefusedError(400, "the connection ended within the body.") from None
+
+
+async def _read(request: Request, most: int, enough: int) -> tuple[bytes, int]:
+    kept, length = bytearray(), 0
+    async for piece in request.stream():
+        kept += piece[: max(most - length, 0)]
+        length += len(piece)
+        if length > enough:
+            break
+    return bytes(kept), length
+
+
+def _checked(request: Request, body: bytes, length: int, config: ServeConfig) -> tuple[str, bytes]:
+    """The content type, and the body again."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in (JSON, *RECORDS):
+        known = ", ".join((JSON, *RECORDS))
+        raise RefusedError(415, f"Content-Type {kind or 'none'}: expected one of {known}.")
+    if length > len(body):
+        raise RefusedError(413, f"the body has more than {config.max_megabytes:g} MB (--max_megabytes).")
+    if not body:
+        raise RefusedError(400, "the body is empty: expected records, or features as JSON.")
+    return kind, body
+
+
+def _count(top_k: str, usual: int) -> int:
+    if top_k and not (top_k.isascii() and top_k.isdigit() and int(top_k[:9]) > 0):
+        raise RefusedError(400, f"top_k={top_k}: expected a whole number of at least 1.")
+    return int(top_k[:9] or usual)
+
+
+_BACKLOG = 128  # connections that the system keeps while none is accepted
+
+
+@contextlib.contextmanager
+def listening(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
+    """A listening socket and its address as a URL, taken before the model is loaded.
+
+    Raises:
+      RunError: the address is not this machine's, or the port is taken.
+    """
+    try:
+        family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        opened = socket.create_server(place[:2], family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise RunError(
+            f"cannot listen on {host}, port {port}: {error.strerror or error}; choose another by --host and --port."
+        ) from error
+    with opened:
+        name = f"[{host}]" if ":" in host else host
+        yield opened, f"http://{name}:{opened.getsockname()[1]}"
+
+
+def run(app: FastAPI, opened: socket.socket, timeout: float, max_connections: int) -> None:
+    """Answers requests until SIGTERM or SIGINT, then those that are at work, then returns.
+
+    Args:
+      app: answers them.
+      opened: the listening socket.
+      timeout: seconds that requests at work get to end.
+      max_connections: further ones are answered 503 by uvicorn itself.
+    """
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        limit_concurrency=max_connections,
+        timeout_graceful_shutdown=math.ceil(timeout),
+    )
+    # uvicorn ends in order and then raises the signal again, which would kill us with another exit status.
+    former = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        uvicorn.Server(config).run(sockets=[opened])
+    finally:
+        signal.signal(signal.SIGTERM, former)

@@ -1,0 +1,172 @@
+"""Requests that come while the model works share its next step.
+
+A model and the limits of what it is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.commands.serve import ServeConfig
+from yt8m.commands.serve.bodies import RefusedError, features_in, records_in
+from yt8m.errors import RunError
+from yt8m.export.saved_model import SavedModel
+from yt8m.records import shards, vocabulary
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+class _Asked(NamedTuple, Generic[T, A]):
+    items: Sequence[T]
+    answer: asyncio.Future[list[A]]
+
+
+class Batcher(Generic[T, A]):
+    """Gathers items of concurrent requests; nobody waits for a batch to fill.
+
+    Args:
+      compute: an answer for each item; called in the executor, one call at a time.
+      most: items of one call; a request of more is a call of its own.
+      executor: where it is called.
+    """
+
+    def __init__(self, compute: Callable[[list[T]], list[A]], most: int, executor: Executor) -> None:
+        self._compute, self._most, self._executor = compute, most, executor
+        self._waiting: deque[_Asked[T, A]] = deque()
+        self._worker: asyncio.Task[None] | None = None
+
+    async def ask(self, items: Sequence[T]) -> list[A]:
+        """The answers for `items`; raises what `compute` raised for them, whoever shared their batch."""
+        asked = _Asked(items, asyncio.get_running_loop().create_future())
+        self._waiting.append(asked)
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._work())
+        return await asked.answer
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                await self._answer(self._next())
+        finally:
+            self._worker = None
+
+    def _next(self) -> list[_Asked[T, A]]:
+        """The longest waiting, and as many behind it as fit; without those that gave up."""
+        group: list[_Asked[T, A]] = []
+        room = self._most
+        while self._waiting and (not group or len(self._waiting[0].items) <= room):
+            asked = self._waiting.popleft()
+            if not asked.answer.done():
+                group.append(asked)
+                room -= len(asked.items)
+        return group
+
+    async def _answer(self, group: list[_Asked[T, A]]) -> None:
+        items = [item for asked in group for item in asked.items]
+        try:
+            found = await self._call(items)
+        except Exception as error:
+            if len(group) > 1:  # one of them is at fault, and the others shall not feel it
+                for asked in group:
+                    await self._answer([asked])
+                return
+            for asked in group:
+                if not asked.answer.done():
+                    asked.answer.set_exception(error)
+            return
+        place = 0
+        for asked in group:
+            if not asked.answer.done():
+                asked.answer.set_result(found[place : place + len(asked.items)])
+            place += len(asked.items)
+
+    async def _call(self, items: list[T]) -> list[A]:
+        if not items:
+            return []
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._compute, items)
+
+
+JSON = "application/json"
+RECORDS = ("application/octet-stream", "application/x-protobuf", "application/x-tfrecord")
+
+# Of one video: its id, classes and scores, best first.
+Answer = tuple[str, NDArray[np.int32], NDArray[np.float32]]
+
+
+class Service:
+    """Answers the bodies of requests; those that come while the model works share its next step.
+
+    Attributes:
+      config: the limits.
+      at_work: requests now.
+      answered: requests so far, refused ones not counted.
+    """
+
+    def __init__(self, model: SavedModel, config: ServeConfig) -> None:
+        self.config, self.model = config, model
+        self.at_work = self.answered = 0
+        self._names = vocabulary.of(model.num_classes)
+        self._thread = ThreadPoolExecutor(1, "model")  # a step takes all cores by itself
+        self._records = Batcher(self._of_records, config.max_videos, self._thread)
+        self._features = Batcher(self._of_features, config.max_videos, self._thread)
+
+    def close(self) -> None:
+        """Lets the step at work end, and its thread with it."""
+        self._thread.shutdown(cancel_futures=True)
+
+    async def predict(self, kind: str, body: bytes, top_k: int) -> dict[str, Any]:
+        """The best classes of each video in a body of this content type; raises `RefusedError`."""
+        limits = (self.config.max_videos, self.config.max_frames)
+        if kind in RECORDS:
+            records = await asyncio.to_thread(records_in, body, *limits)
+            answers = await self._records.ask(records)
+        else:
+            size = self.model.feature_size
+            if size is None:
+                raise RefusedError(415, "this model takes records alone; export it anew for features.")
+            ids, features = await asyncio.to_thread(features_in, body, size, *limits)
+            found = await self._features.ask(features)
+            answers = [(video_id, *answer[1:]) for video_id, answer in zip(ids, found, strict=True)]
+        self.answered += 1
+        return {"videos": [self._told(answer, top_k) for answer in answers]}
+
+    def _told(self, answer: Answer, top_k: int) -> dict[str, Any]:
+        video_id, classes, scores = answer
+        best = zip(classes[:top_k].tolist(), scores[:top_k].tolist(), strict=True)
+        told = [{"index": index, "name": self._names.name(index), "score": score} for index, score in best]
+        return {"id": video_id, "classes": told}
+
+    def _of_records(self, records: list[bytes]) -> list[Answer]:
+        try:
+            found = self.model.predict(records)
+        except RunError as error:
+            raise RefusedError(400, str(error)) from error
+        if len(found.video_ids) != len(records):
+            raise RefusedError(
+                400, "this model was trained on rated segments and takes them out of records; send features."
+            )
+        ids = [shards.id_text(video_id) for video_id in found.video_ids]
+        return list(zip(ids, found.classes, _numbers(found.scores), strict=True))
+
+    def _of_features(self, videos: list[NDArray[np.float32]]) -> list[Answer]:
+        counts = np.array([len(video) for video in videos], np.int32)
+        frames = np.zeros((len(videos), counts.max(), videos[0].shape[1]), np.float32)
+        for row, video in enumerate(videos):
+            frames[row, : len(video)] = video
+        scores = _numbers(self.model.score(frames, counts))
+        classes = np.argsort(-scores, axis=1, kind="stable").astype(np.int32)
+        return [("", order, row[order]) for order, row in zip(classes, scores, strict=True)]
+
+
+def _numbers(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    if not np.isfinite(scores).all():
+        raise RefusedError(400, "the model gives no finite score for these features.")
+    return scores

@@ -1,0 +1,441 @@
+"""Evaluation and inference by several processes: orders go from the chief to the workers, results come back.
+
+Both travel through queues of TensorFlow's runtime that live in the chief's process, so that nothing of
+an earlier job can be taken for something of this one.
+
+Evaluation under TF_CONFIG: every process takes a share of the data, the chief merges and reports.
+
+Inference under TF_CONFIG: every process predicts for some of the files, the chief joins the parts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import pickle
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+from absl import logging
+
+from yt8m import readers, runner, storage
+from yt8m.commands import evaluation, inference, segment_inference
+from yt8m.commands.input_check import digest
+from yt8m.commands.workload import Workload
+from yt8m.config.programs import EvalConfig, InferenceConfig, TrainConfig
+from yt8m.deploy.cluster import EVALUATOR, PS, ClusterConfig, from_environment
+from yt8m.errors import RunError, UsageError
+from yt8m.lazy import tf
+from yt8m.runner import checkpoints
+from yt8m.runner.cluster import servers
+from yt8m.runner.cluster.watchdog import Watchdog, answers, unreachable
+from yt8m.storage import json_text
+
+OTHER_DATA = (
+    "{} found other shards than the chief, or shards of another size: they changed while the processes "
+    "started. There is no result; start the whole job again."
+)
+POLL_SECONDS = 0.5
+LAST_ORDER_SECONDS = 20.0
+CLOSE_SECONDS = 5.0
+_HELLO, _FAILED, _END = b"hello", b"failed", ""
+_CHIEF = f"/job:{servers.WORKER_JOB}/task:0"
+
+
+def cluster_here() -> ClusterConfig | None:
+    """The cluster, where several processes evaluate or predict together; None where this one is alone."""
+    cluster = from_environment()
+    return cluster if cluster is not None and len(cluster.replicas) > 1 else None
+
+
+def has_no_part(cluster: ClusterConfig) -> bool:
+    """Whether this process is one that only training needs."""
+    if cluster.role not in (PS, EVALUATOR):
+        return False
+    logging.info("%s has nothing to do here: the chief and the workers share the data", cluster.name)
+    return True
+
+
+class Team:
+    """A process' connection to the others; a context.
+
+    A worker that leaves it by an exception tells the chief of that.
+
+    Args:
+      cluster: all processes, and which this is.
+      stall_timeout: seconds that one may be out of reach.
+
+    Raises:
+      UsageError: the port is taken.
+    """
+
+    def __init__(self, cluster: ClusterConfig, stall_timeout: float) -> None:
+        self.cluster, self._timeout = cluster, stall_timeout
+        self._known: set[int] = set()
+        self._order = _END
+
+    def __enter__(self) -> Team:
+        runtime = servers.start(self.cluster)
+        self._graph = tf.Graph()
+        with self._graph.as_default():
+            self._build()
+        own = f"/job:{servers.WORKER_JOB}/task:{self.cluster.replica}"
+        config = tf.ConfigProto(device_filters=[_CHIEF, own])
+        with self._watched():
+            self._session = tf.Session(runtime.target, self._graph, config)
+            self._session.run(self._size)
+            if not self.cluster.is_chief:
+                self._put(b"", _HELLO)
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, *unused: object) -> None:
+        if self.cluster.is_chief:
+            self._dismiss()
+        # Of a chief that is gone, both words and close() wait for an answer without end.
+        leaving = threading.Thread(target=self._leave, args=(error,), name="leave-team", daemon=True)
+        leaving.start()
+        leaving.join(CLOSE_SECONDS)
+
+    def send(self, order: str) -> None:
+        """The chief's: gives every worker the order; one that is not there yet gets it when it comes."""
+        self._order = order
+        for replica in self._known:
+            self._give(replica)
+
+    def collect(self) -> list[bytes]:
+        """The chief's: what the workers made of the last order, in their order.
+
+        Raises:
+          RunError: a worker has failed, or is out of reach for the whole timeout; the text names it.
+        """
+        found: dict[int, bytes] = {}
+        last_seen = dict.fromkeys(range(1, len(self.cluster.replicas)), time.monotonic())
+        while missing := last_seen.keys() - found.keys():
+            if not self._session.run(self._size):
+                self._check_reach(missing, last_seen)
+                time.sleep(POLL_SECONDS)
+                continue
+            number, order, result = self._session.run(self._get)
+            replica = int(number)
+            if result == _HELLO:
+                self._known.add(replica)
+                self._give(replica)
+            elif order == _FAILED:
+                self._known.discard(replica)
+                raise RunError(f"{self._part_of(replica)} is missing: {result.decode()}")
+            elif order.decode() == self._order:  # else of an order that was given up
+                found[replica] = result
+        return [found[replica] for replica in sorted(found)]
+
+    def receive(self) -> str:
+        """A worker's: the next order; empty at the end.
+
+        Raises:
+          RunError: the chief is gone.
+        """
+        with self._watched() as watchdog:
+            while not self._session.run(self._left[self.cluster.replica]):
+                watchdog.beat()
+                time.sleep(POLL_SECONDS)
+            self._order = self._session.run(self._next_order).decode()
+        return self._order
+
+    def reply(self, result: bytes) -> None:
+        """A worker's: what it made of the order.
+
+        Raises:
+          RunError: the chief is gone.
+        """
+        with self._watched():
+            self._put(self._order.encode(), result)
+
+    def _build(self) -> None:
+        with tf.device(f"{_CHIEF}/device:CPU:0"):
+            count = len(self.cluster.replicas)
+            orders = [tf.FIFOQueue(100, tf.string, [[]], shared_name=f"orders_{i}") for i in range(count)]
+            results = tf.FIFOQueue(1000, [tf.string] * 3, [[]] * 3, shared_name="results")
+            self._text = tf.placeholder(tf.string, [])
+            self._parts = [tf.placeholder(tf.string, []) for _ in range(3)]
+            self._give_ops = [queue.enqueue(self._text) for queue in orders]
+            self._left = [queue.size() for queue in orders]
+            self._next_order = orders[self.cluster.replica].dequeue()
+            self._put_op, self._get, self._size = (results.enqueue(self._parts), results.dequeue(), results.size())
+
+    def _give(self, replica: int) -> None:
+        self._session.run(self._give_ops[replica], {self._text: self._order})
+
+    def _put(self, order: bytes, result: bytes) -> None:
+        values = (str(self.cluster.replica).encode(), order, result)
+        self._session.run(self._put_op, dict(zip(self._parts, values, strict=True)))
+
+    def _check_reach(self, missing: set[int], last_seen: dict[int, float]) -> None:
+        for replica in missing:
+            if answers(self.cluster.replicas[replica]):
+                last_seen[replica] = time.monotonic()
+            elif time.monotonic() - last_seen[replica] > self._timeout:
+                raise RunError(
+                    f"{self._part_of(replica)} is lost: it has not answered for {self._timeout:g} s "
+                    "(--stall_timeout). There is no result; start the whole job again."
+                )
+
+    def _part_of(self, replica: int) -> str:
+        count = len(self.cluster.replicas)
+        return f"the part of {self.cluster.replica_name(replica)}, {replica + 1} of {count},"
+
+    def _dismiss(self) -> None:
+        """Lets the workers end, and waits until they have heard."""
+        self.send(_END)
+        deadline = time.monotonic() + LAST_ORDER_SECONDS
+        left = [self._left[replica] for replica in self._known]
+        while any(self._session.run(left)) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        time.sleep(POLL_SECONDS)  # the last to hear still waits for the answer
+
+    def _leave(self, error: BaseException | None) -> None:
+        """Closes the session; a worker's last words go before."""
+        if error is not None and not self.cluster.is_chief:
+            is_worded = isinstance(error, UsageError | RunError)
+            words = str(error) if is_worded else f"{type(error).__name__}: {error}"
+            with contextlib.suppress(tf.errors.OpError):
+                self._put(_FAILED, words.encode())
+        self._session.close()
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[Watchdog]:
+        """Around what waits for the chief."""
+        chief = {"the chief": self.cluster.replicas[0]}
+        try:
+            with Watchdog(self._timeout, lambda: unreachable(chief)) as watchdog:
+                yield watchdog
+        except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+            raise RunError(f"{self.cluster.replica_name(0)} is gone; start the whole job again.") from error
+
+
+def evaluate_together(config: EvalConfig) -> int:
+    """Evaluates alone, or as one of several; returns the exit status.
+
+    The chief chooses the checkpoints. The figures are those of one process, since metrics merge exactly
+    (but for the rounding of the sums of PERR and loss).
+
+    Raises:
+      UsageError: the cluster cannot be; as `evaluation.evaluate`.
+      RunError: the part of a worker is lost; as `evaluation.evaluate`.
+    """
+    cluster = cluster_here()
+    if cluster is None:
+        return evaluation.evaluate(config)
+    if has_no_part(cluster):
+        return 0
+    with Team(cluster, config.stall_timeout) as others:
+        if not cluster.is_chief:
+            return _work_on_evaluation(config, others)
+        return evaluation.evaluate(config, evaluate_one=_Leader(others))
+
+
+class _Leader:
+    """Evaluates a checkpoint with the workers."""
+
+    def __init__(self, others: Team) -> None:
+        self._others = others
+
+    def __call__(
+        self, config: EvalConfig, run: TrainConfig, train_dir: str, checkpoint: str, parts: Workload
+    ) -> runner.Outcome:
+        """The outcome of all of them together.
+
+        Raises:
+          RunError: a part is lost.
+        """
+        self._others.send(checkpoint)
+        outcome = evaluation.run_one(config, run, train_dir, checkpoint, _share(parts, self._others))
+        if outcome.exit_code:
+            return outcome
+        results = dict(outcome.results)
+        for replica, part in enumerate(self._others.collect(), start=1):
+            message, evaluator, examples, data = pickle.loads(part)
+            name = self._others.cluster.replica_name(replica)
+            if message:
+                raise RunError(f"{name} failed: {message}")
+            if data != _digest(parts):
+                raise RunError(OTHER_DATA.format(name))
+            results["evaluator"].merge(evaluator)
+            results["examples"] += examples
+        results["figures"] = results["evaluator"].get()
+        return dataclasses.replace(outcome, results=results)
+
+
+def _work_on_evaluation(config: EvalConfig, others: Team) -> int:
+    """A worker: evaluates its share of what the chief names, until that is done."""
+    train_dir, run, parts = evaluation.prepare(config)
+    parts, status = _share(parts, others), 0
+    while checkpoint := others.receive():
+        outcome = evaluation.run_one(config, run, train_dir, checkpoint, parts)
+        results: Any = outcome.results
+        status = outcome.exit_code
+        message = outcome.message if status else ""
+        # Whoever may connect here may run any graph already; unpickling gives him nothing more.
+        told = (message, results.get("evaluator"), results.get("examples", 0), _digest(parts))
+        others.reply(pickle.dumps(told))
+    return status
+
+
+def _digest(parts: Workload) -> str:
+    return parts.walked.digest if parts.walked is not None else ""
+
+
+def _share(parts: Workload, others: Team) -> Workload:
+    cluster = others.cluster
+    return parts._replace(inputter=parts.inputter.share(cluster.replica, len(cluster.replicas)))
+
+
+_ORDER = "predict"
+
+
+def infer_together(config: InferenceConfig) -> int:
+    """Predicts alone, or as one of several; returns the exit status.
+
+    Raises:
+      UsageError: several processes cannot do what is asked; as `inference.infer`.
+      RunError: a part is lost; as `inference.infer`.
+    """
+    cluster = cluster_here()
+    if cluster is None:
+        return inference.infer(config)
+    _check(config)
+    if has_no_part(cluster):
+        return 0
+    with Team(cluster, config.stall_timeout) as others:
+        try:
+            return _lead(config, others) if cluster.is_chief else _work_on_inference(config, others)
+        finally:
+            _clear(config, cluster)
+
+
+def _check(config: InferenceConfig) -> None:
+    for name in ("output_file", "input_data_pattern"):
+        if not getattr(config, name):
+            raise UsageError(f"--{name} is missing: the processes of a cluster have to agree on it.")
+
+
+def _lead(config: InferenceConfig, others: Team) -> int:
+    """The chief: all predict by the checkpoint that it chooses; by a newer one where that is deleted."""
+
+    def newest() -> str:
+        return (config.train_dir and checkpoints.newest_readable(config.train_dir)) or ""
+
+    return checkpoints.with_newer(
+        newest(),
+        newest,
+        lambda checkpoint: [checkpoint] if checkpoint else [],
+        lambda checkpoint: _lead_with(config, others, checkpoint),
+    )
+
+
+def _lead_with(config: InferenceConfig, others: Team, checkpoint: str) -> int:
+    """The chief's own part, then all of them in one file."""
+    cluster = others.cluster
+    others.send(checkpoint or _ORDER)
+    replies = [_predict(config, cluster, checkpoint), *(json_text.parse(reply) for reply in others.collect())]
+    for replica, reply in enumerate(replies):
+        name = f"the part of {cluster.replica_name(replica)}"
+        if reply["path"] is None:
+            raise storage.NotFoundError(f"{name} is missing: {checkpoint} was deleted while it was read.")
+        if reply["data"] != replies[0]["data"]:
+            raise RunError(OTHER_DATA.format(cluster.replica_name(replica)))
+        if not storage.exists(reply["path"]) or storage.size(reply["path"]) != reply["size"]:
+            raise RunError(
+                f"{name}, {reply['path']}, does not reach the chief: --output_file must be on shared storage."
+            )
+    _join(config, [reply["path"] for reply in replies])
+    logging.info("the predictions of %d processes are in %s", len(replies), config.output_file)
+    return 0
+
+
+def _work_on_inference(config: InferenceConfig, others: Team) -> int:
+    """A worker: its part, as often as the chief wants one."""
+    while order := others.receive():
+        checkpoint = "" if order == _ORDER else order
+        try:
+            reply = _predict(dataclasses.replace(config, output_model_tgz=""), others.cluster, checkpoint)
+        except RunError as error:
+            if not checkpoint or not checkpoints.is_gone(checkpoint):
+                raise
+            logging.warning("%s", error)
+            reply = {"path": None}
+        others.reply(json.dumps(reply).encode())
+    return 0
+
+
+def _predict(config: InferenceConfig, cluster: ClusterConfig, checkpoint: str) -> dict[str, Any]:
+    """Writes this process' part; what the chief needs to know of it."""
+    part, count = cluster.replica, len(cluster.replicas)
+    whole = _files(config.input_data_pattern)
+    data = digest(whole, storage.stamps(whole), {})
+    # Neighbours, so that the parts, joined, have the order of the whole.
+    files = whole[len(whole) * part // count : len(whole) * (part + 1) // count]
+    path = _path(config, part, count)
+    if files:
+        own = dataclasses.replace(
+            config,
+            input_data_pattern=",".join(files),
+            output_file=path,
+            untar_model_dir=config.untar_model_dir and f"{config.untar_model_dir}-{part}",
+        )
+        inference.infer(own, segment_inference.write_part, *([checkpoint] if checkpoint else []))
+    else:
+        logging.info("there are fewer files than processes: %s has none to predict for", cluster.name)
+        with storage.write_atomic(path, "w"):
+            pass
+    return {"data": data, "path": path, "size": storage.size(path)}
+
+
+def _path(config: InferenceConfig, part: int, count: int) -> str:
+    return f"{config.output_file}.part-{part:05d}-of-{count:05d}"
+
+
+def _clear(config: InferenceConfig, cluster: ClusterConfig) -> None:
+    """Removes the parts that are still there because the job failed.
+
+    Each process its own, and the chief those of processes that are gone too: what these were just writing
+    is there under another name.
+    """
+    for part, address in enumerate(cluster.replicas):
+        path = _path(config, part, len(cluster.replicas))
+        is_own = part == cluster.replica
+        if is_own or (cluster.is_chief and not answers(address)):
+            try:
+                storage.discard_unfinished(path)
+                if storage.exists(path):
+                    storage.remove(path)
+            except RunError as error:
+                logging.warning("a part stays: %s", error)
+
+
+def _files(pattern: str) -> list[str]:
+    return readers.BatchQueue(readers.YT8MAggregatedFeatureReader(), pattern).files()
+
+
+def _join(config: InferenceConfig, parts: Sequence[str]) -> None:
+    """One file of all parts, with one header; the parts go when it is whole."""
+    with storage.write_atomic(config.output_file) as whole:
+        if config.segment_labels:
+            segment_inference.join_parts(whole, parts, config.segment_max_pred)
+        else:
+            _append(whole, parts)
+    for part in parts:
+        storage.remove(part)
+
+
+def _append(whole: IO[Any], parts: Sequence[str]) -> None:
+    header = b""
+    for part in parts:
+        with storage.open_read(part) as file:
+            first = file.readline()
+            if not header:
+                header = first
+                whole.write(header)
+            while block := file.read(1 << 20):
+                whole.write(block)

@@ -1,0 +1,290 @@
+"""What TensorBoard's table of hyper-parameters shows of a run.
+
+What training calls to export a checkpoint as a SavedModel.
+
+One training run: its folder, its parts, the runner, and how it ended.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from absl import logging
+
+from yt8m import runner, storage
+from yt8m.commands import input_check, workload
+from yt8m.commands.input_check import check_input
+from yt8m.commands.workload import Workload
+from yt8m.config import run_dir
+from yt8m.config.programs import TrainConfig
+from yt8m.deploy.cluster import ClusterConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.export import model_card
+from yt8m.export.saved_model import export_saved_model
+from yt8m.runner import checkpoints
+from yt8m.runner.callbacks import check as check_callbacks
+from yt8m.runner.callbacks import names_for
+from yt8m.runner.run_config import CALLS_PYTHON
+from yt8m.storage import copies
+
+# Sections of the config that say how a run learns, and what in them does not.
+_SECTIONS = ("model", "optimizer", "data", "devices", "distillation", "augmentation")
+_ASIDE = {
+    "data_pattern",
+    "num_readers",
+    "parse_threads",
+    "prefetch",
+    "log_device_placement",
+    "profile",
+    "xla",
+    "exact_resume",
+    "prefetch_to_device",
+    "teacher",
+    "distill_from",
+    "manifest",
+}
+
+
+def hyper_parameters_of(config: TrainConfig) -> dict[str, bool | float | str]:
+    """Names as on the command line; lists as there too, and what is not set as an empty text."""
+    told: dict[str, Any] = {"seed": config.seed, "max_steps": config.max_steps}
+    for section in _SECTIONS:
+        told |= dict(_pairs(dataclasses.asdict(getattr(config, section))))
+    return {name: _plain(value) for name, value in told.items() if name not in _ASIDE}
+
+
+def _pairs(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Names and values, those of inner mappings (a model's own) among them."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _pairs(value)
+        else:
+            yield name, value
+
+
+def _plain(value: Any) -> bool | float | str:
+    if isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+class Exporter:
+    """Writes `export/<step>` in the run's folder; a version number is what serving programs look for."""
+
+    def __init__(self, config: TrainConfig, parts: Workload) -> None:
+        self._config, self._parts = config, parts
+
+    def __call__(self, checkpoint: str, step: int) -> None:
+        """Exports `checkpoint`, of global step `step`; does nothing where that is there already."""
+        folder = self._folder(step)
+        if storage.exists(storage.join(folder, "saved_model.pb")):
+            return
+        export_saved_model(
+            folder,
+            checkpoint,
+            self._parts.reader,
+            self._parts.modeler,
+            moving_average_decay=self._config.optimizer.moving_average_decay,
+            describe=model_card.describing(self._config, self._config.train_dir, step),
+        )
+        logging.info("exported step %d to %s", step, folder)
+
+    def publish(self, step: int) -> None:
+        """Copies the export of global step `step` to `export_dir`, where one is named."""
+        if self._config.export_dir:
+            _copy(self._folder(step), self._config.export_dir)
+            logging.info("the trained model is in %s", self._config.export_dir)
+
+    def _folder(self, step: int) -> str:
+        return storage.join(self._config.train_dir, "export", str(step))
+
+
+def _copy(source: str, target: str) -> None:
+    """A SavedModel file by file, `saved_model.pb` last: what looks for that finds a whole model."""
+    for name in sorted(storage.listdir(source), key=lambda name: name == "saved_model.pb"):
+        path = storage.join(source, name)
+        if storage.is_dir(path):
+            _copy(path, storage.join(target, name))
+            continue
+        with storage.open_read(path) as file, storage.write_atomic(storage.join(target, name)) as copy:
+            shutil.copyfileobj(file, copy)
+
+
+def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> int:
+    """Trains as `config` says; returns the exit status.
+
+    Args:
+      config: the run's.
+      cluster: the processes that train together, where this is the chief of several.
+
+    Raises:
+      UsageError: before anything is written: another model's run is in the folder, nothing to read.
+      RunError: another trainer holds the folder, or none of its checkpoints can be read.
+    """
+    config = complete(config)
+    parts = workload.create_training(config)
+    check_callbacks("train", config.callbacks)
+    check_input(parts.inputter, config.data, is_training=True)
+    start = _start(config)
+    storage.makedirs(config.train_dir)
+    with run_dir.lock(config.train_dir):
+        graph_is_own = _prepare_folder(config)
+        exporter = Exporter(config, parts)
+        callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter))
+        outcome = runner.build(
+            dataclasses.replace(runner_config(config, cluster), init_checkpoint=start, graph_is_own=graph_is_own),
+            parts.inputter,
+            parts.modeler,
+            callbacks,
+        ).run()
+        if not outcome.exit_code:
+            exporter.publish(outcome.global_step)
+    logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.message, config.train_dir)
+    if outcome.status is runner.Status.OUT_OF_DATA and outcome.global_step == 0:
+        raise RunError(f"{config.data.data_pattern} holds no example: nothing was trained.")
+    return outcome.exit_code
+
+
+def _options(config: TrainConfig, exporter: Exporter) -> Mapping[str, Mapping[str, Any]]:
+    """What callbacks are made with; a callback that the run left out is not named, for that would add it."""
+    options: dict[str, Mapping[str, Any]] = {"train_export": {"exporter": exporter}}
+    if "train_summary" in names_for("train", config.callbacks):
+        told = hyper_parameters_of(config)
+        options["train_summary"] = {"folder": config.log_dir, "hyper_parameters": told}
+    if config.devices.profile:
+        first, last = config.devices.profile
+        options["train_profile"] = {"first": first, "last": last, "folder": config.log_dir}
+    return options
+
+
+def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> runner.RunnerConfig:
+    """The engine's view of a training config."""
+    data = config.data
+    return runner.RunnerConfig(
+        mode="train",
+        model_dir=config.train_dir,
+        batch_size_per_gpu=data.batch_size,
+        gpu_count=config.devices.num_gpu,
+        log_every_n_iter=config.log_every_n_steps,
+        save_summary_steps=config.save_summary_steps,
+        max_steps=config.max_steps,
+        seed=config.seed,
+        optimizer=config.optimizer,
+        checkpoints=config.checkpoints,
+        exact_resume=data.exact_resume,
+        prefetch_to_device=data.prefetch_to_device,
+        sync_batch_norm=config.devices.sync_batch_norm,
+        signature=_signature(config),
+        input_signature=_stream(config),
+        precision=config.devices.precision,
+        xla=config.devices.xla,
+        log_device_placement=config.devices.log_device_placement,
+        cluster=cluster,
+        sync_replicas=config.distributed.sync_replicas,
+        stall_timeout=config.distributed.stall_timeout,
+        progress=sys.stderr.isatty(),
+    )
+
+
+def _start(config: TrainConfig) -> str:
+    """The checkpoint to begin with; empty for none.
+
+    Raises:
+      UsageError: there is no such folder.
+      RunError: it holds no checkpoint that can be read.
+    """
+    folder = config.init_from
+    if not folder:
+        return ""
+    if not storage.is_dir(folder):
+        raise UsageError(f"--init_from={folder}: there is no such folder; name the folder of a run.")
+    newest = checkpoints.newest_readable(folder)
+    if newest is None:
+        raise RunError(f"--init_from={folder}: there is no checkpoint; name the folder of a run.")
+    return newest
+
+
+def complete(config: TrainConfig) -> TrainConfig:
+    """Fills in the data and the folder where none were named."""
+    data = dataclasses.replace(config.data, seed=config.seed)
+    if not data.data_pattern:
+        data = input_check.default_to_sample_data(data, "train")
+    folder = config.train_dir or f"runs/{config.model.model}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    return dataclasses.replace(config, data=data, train_dir=folder)
+
+
+def _prepare_folder(config: TrainConfig) -> bool:
+    """Moves an old run aside where asked, refuses another model's, and writes what this start was given.
+
+    Returns:
+      Whether the run that was there is known as this user's; asked before this start makes it so.
+    """
+    if config.checkpoints.start_new_model:
+        moved = run_dir.start_new_model(config.train_dir)
+        if moved:
+            logging.info("--start_new_model: the former run is in %s", moved)
+    saved = run_dir.read(config.train_dir)
+    if saved is not None:
+        found = run_dir.differences(saved, config)
+        run_dir.refuse_other_model(config.train_dir, found)
+        changes = [str(change) for change in (*found.graph, *found.beside)]
+        if changes:
+            logging.info("this start differs from the last one of the run: %s", "; ".join(changes))
+    was_own = run_dir.is_own(config.train_dir)
+    run_dir.write(config.train_dir, config, is_own=True)
+    return was_own
+
+
+def _signature(config: TrainConfig) -> Mapping[str, Any]:
+    """What shapes the graph beside what the runner itself knows."""
+    data = config.data
+    return {
+        "model": config.model.model,
+        "hyper_parameters": dict(config.model.hyper_parameters),
+        "label_loss": config.model.label_loss,
+        "loss_hyper_parameters": dict(config.model.loss_hyper_parameters),
+        "precision": config.devices.precision,
+        "feature_names": data.feature_names,
+        "feature_sizes": data.feature_sizes,
+        "num_classes": data.num_classes,
+        "max_frames": data.max_frames,
+        "segment_labels": data.segment_labels,
+        "distillation": dataclasses.asdict(config.distillation),
+        "augmentation": dataclasses.asdict(config.augmentation),
+        **_copied(config),
+        **_threads(config),
+    }
+
+
+def _copied(config: TrainConfig) -> Mapping[str, Any]:
+    """The teacher's copy out of a bucket, whose name is in the graph."""
+    teacher = config.distillation.distill_from
+    return {"distill_from, here": copies.file_copy(teacher)} if storage.is_remote(teacher) else {}
+
+
+def _threads(config: TrainConfig) -> Mapping[str, Any]:
+    """What was asked for; what is chosen by the cores may change from machine to machine."""
+    chosen = {"parse_threads": config.data.parse_threads, "prefetch": config.data.prefetch}
+    return {name: number for name, number in chosen.items() if number}
+
+
+def _stream(config: TrainConfig) -> Mapping[str, Any]:
+    """What shapes the order of the examples."""
+    data = config.data
+    is_staged = "gs://" in data.data_pattern and config.storage.gs_reading == "staged"
+    calls_python = data.max_bad_records > 0 or data.nan_policy == "zero" or is_staged or bool(data.cache)
+    return {
+        "num_epochs": data.num_epochs,
+        "num_readers": data.num_readers,
+        "shuffle_buffer": data.shuffle_buffer,
+        **({CALLS_PYTHON: True} if calls_python else {}),
+        **({"cache": True} if data.cache else {}),  # what waits to be shuffled are then numbers
+        **_threads(config),
+    }

@@ -1,0 +1,306 @@
+"""What is wrong inside of records: `yt8m verify --deep`.
+
+`yt8m verify FILES`: whether shards are whole, and the manifest of how many records they hold.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple
+
+import google_crc32c
+import numpy as np
+
+from yt8m import options, storage
+from yt8m.config import flags
+from yt8m.errors import RunError, UsageError
+from yt8m.options import option
+from yt8m.program import run_main
+from yt8m.records import manifest, shards
+from yt8m.records.manifest import Manifest, Shard
+from yt8m.records.shards import DamagedError, Feature, Record, id_text, read_records
+
+_RATINGS = ("segment_start_times", "segment_labels", "segment_scores")
+_KNOWN = {"id", "video_id", "labels", "segment_end_times", *_RATINGS}
+
+
+class DeepCheck:
+    """Checks one record after the other against what is expected.
+
+    Args:
+      sizes: values of each feature that every record must have; where empty, a shard's first record says.
+      num_classes: labels must be below; None for any that are not negative.
+    """
+
+    def __init__(self, sizes: Mapping[str, int], num_classes: int | None = None) -> None:
+        self._given, self._num_classes = dict(sizes), num_classes
+        self._sizes = dict(sizes)
+        self._seen: dict[bytes, str] = {}
+
+    def begin_shard(self) -> None:
+        """The records to come are another shard's, maybe of another level."""
+        self._sizes = dict(self._given)
+
+    def problems(self, payload: bytes, where: str) -> list[str]:
+        """What is wrong with one record, each with the record's id in front.
+
+        Args:
+          payload: the record.
+          where: shard and number of the record, to name it where its id comes again.
+        """
+        try:
+            record = shards.parse(payload)
+            found = [*self._id(record, where), *self._labels(record), *_ratings(record)]
+            found += self._features(record)
+        except ValueError as error:
+            return [f"{shards.NO_PROTO}: {error}"]
+        name = id_text(record.id())
+        return [f"video {name}: {problem}" if name else problem for problem in found]
+
+    def _id(self, record: Record, where: str) -> Iterator[str]:
+        name = record.id()
+        if not name:
+            yield "it has no id: neither 'id' nor 'video_id' is there"
+        elif self._seen.setdefault(name, where) != where:
+            yield f"its id is that of {self._seen[name]} too"
+
+    def _labels(self, record: Record) -> Iterator[str]:
+        for name in ("labels", "segment_labels"):
+            for label in _values(record, name):
+                if not isinstance(label, int):
+                    yield f"{name} holds {label!r}; expected whole numbers"
+                elif label < 0 or (self._num_classes is not None and label >= self._num_classes):
+                    end = "" if self._num_classes is None else f"..{self._num_classes - 1}"
+                    yield f"{name} has {label}; expected 0{end or ' or more'}"
+
+    def _features(self, record: Record) -> Iterator[str]:
+        singles = {name: [feature] for name, feature in record.context.items() if name not in _KNOWN}
+        there = singles | record.lists
+        if not self._sizes:
+            self._sizes = {name: len(_numbers(frames[0])) for name, frames in there.items() if frames}
+        for name, size in self._sizes.items():
+            if name not in there:
+                yield f"feature {name} is missing"
+            else:
+                yield from _wrong_values(name, there[name], size)
+        lengths = {name: len(record.lists[name]) for name in self._sizes if name in record.lists}
+        if len(set(lengths.values())) > 1:
+            told = ", ".join(f"{count} of {name}" for name, count in lengths.items())
+            yield f"unequal numbers of frames: {told}"
+
+
+def _wrong_values(name: str, frames: list[Feature], size: int) -> Iterator[str]:
+    """The first frame of another size, and how many values of all frames are not fit for a feature."""
+    arrays = [_numbers(frame) for frame in frames]
+    for index, values in enumerate(arrays):
+        if len(values) != size:
+            place = f", frame {index}," if len(arrays) > 1 else ""
+            yield f"feature {name}{place} has {len(values)} values, expected {size}"
+            break
+    count = sum(shards.unfit_values(values) for values in arrays)
+    if count:
+        yield f"feature {name} has {count} values that are {shards.UNFIT}"
+
+
+def _numbers(feature: Feature) -> np.ndarray[Any, Any]:
+    values = feature.values()
+    if feature.kind == "bytes":
+        return np.frombuffer(b"".join(values), np.uint8)  # type: ignore[arg-type]
+    return np.array(values, np.float32 if feature.kind == "float" else np.int64)
+
+
+def _ratings(record: Record) -> Iterator[str]:
+    counts = {name: len(_values(record, name)) for name in _RATINGS}
+    if len(set(counts.values())) > 1:
+        yield "; ".join(f"{count} {name}" for name, count in counts.items()) + "; they must be as many"
+
+
+def _values(record: Record, name: str) -> list[Any]:
+    return list(record.context[name].values()) if name in record.context else []
+
+
+_SHOWN = 20  # problems of a shard
+
+
+@dataclass(frozen=True)
+class VerifyConfig:
+    """What `yt8m verify` looks at."""
+
+    manifest: str = option("", "the manifest: checked where there is one, else written when all is sound")
+    update: bool = option(False, "write the manifest anew where there is one")
+    deep: bool = option(False, "decode each record too: features, frames, labels, ids, NaN")
+    feature_names: tuple[str, ...] = option((), "with --deep: features of each record; as in the first one")
+    feature_sizes: tuple[int, ...] = option((), "with --deep: their lengths, in the same order")
+    num_classes: int | None = option(None, "with --deep: labels must be below", minimum=1)
+    json: bool = option(False, "one JSON list in place of lines")
+
+    def __post_init__(self) -> None:
+        options.check(self)
+        if len(self.feature_names) != len(self.feature_sizes):
+            raise UsageError("--feature_names and --feature_sizes: give one size for each name.")
+        if not self.deep and (self.feature_names or self.num_classes is not None):
+            raise UsageError("--feature_names, --feature_sizes and --num_classes are for --deep: add it.")
+        if self.update and not self.manifest:
+            raise UsageError("--update needs --manifest=FILE, the manifest to write anew.")
+
+
+class Verified(NamedTuple):
+    """One shard: its path, what it holds as far as it can be read, and what is wrong."""
+
+    path: str
+    shard: Shard
+    problems: list[str]
+
+
+def main(argv: list[str]) -> int:
+    """Checks the shards and tells of each; returns the exit status, 1 where one is not sound.
+
+    Raises:
+      UsageError: no file is named, or none matches.
+      RunError: the manifest is none.
+    """
+    patterns: list[str] = []
+    purpose = "Checks TFRecord shards: lengths and checksums of all records, and their counts."
+    config = flags.read(VerifyConfig, "yt8m verify", purpose, argv, patterns)
+    paths, known = _paths(patterns), _known(config)
+    checker = DeepCheck(dict(zip(config.feature_names, config.feature_sizes, strict=True)), config.num_classes)
+    found = [verify(path, checker if config.deep else None, known) for path in paths]
+    missing = [] if known is None else _missing(known, paths)
+    _tell(found, missing, config.json)
+    if missing or any(one.problems for one in found):
+        return 1
+    if config.manifest and known is None:
+        manifest.write(config.manifest, {one.path: one.shard for one in found})
+        print(f"wrote {config.manifest}", file=sys.stderr)
+    return 0
+
+
+def _paths(patterns: list[str]) -> list[str]:
+    if not patterns:
+        raise UsageError("no file is named: yt8m verify FILE ... (patterns may be quoted).")
+    paths: dict[str, None] = {}
+    for pattern in patterns:
+        matching = [path for path in storage.glob(pattern) if os.path.basename(path) != manifest.NAME]
+        if not matching:
+            raise UsageError(f"no file matches {pattern!r}.")
+        paths.update(dict.fromkeys(matching))
+    return list(paths)
+
+
+def _known(config: VerifyConfig) -> Manifest | None:
+    """The manifest to check against."""
+    if not config.manifest or config.update or not storage.exists(config.manifest):
+        return None
+    return manifest.read(config.manifest)
+
+
+def _missing(known: Manifest, paths: list[str]) -> list[str]:
+    """Shards of the manifest that are gone; those that were merely not named are left out."""
+    return sorted(path for path in known.shards if path not in paths and not storage.exists(path))
+
+
+def verify(path: str, checker: DeepCheck | None = None, known: Manifest | None = None) -> Verified:
+    """Reads a shard from its first byte to its last.
+
+    Args:
+      path: of the shard.
+      checker: checks each record's content.
+      known: what the shard must hold.
+    """
+    problems: list[str] = []
+    counts, crc, size = 0, 0, 0
+    if checker is not None:
+        checker.begin_shard()
+    try:
+        with storage.open_read(path) as file:
+            tee = _Summed(file)
+            for payload in read_records(tee, path):  # type: ignore[arg-type]
+                problems += _problems(checker, payload, path, counts)
+                counts += 1
+            crc, size = tee.crc, tee.size
+            if not counts:
+                problems.append("the file is empty: it holds no example")
+    except DamagedError as error:
+        problems.append(f"record {error.record}: {error.what}")
+        size = storage.size(path)
+    except (RunError, OSError) as error:
+        problems.append(str(error))
+    shard = Shard(counts, size, f"{crc:08x}")
+    return Verified(path, shard, [*problems, *([] if problems else _differences(path, shard, known))])
+
+
+def _problems(checker: DeepCheck | None, payload: bytes, path: str, number: int) -> Iterator[str]:
+    found = checker.problems(payload, f"{path}, record {number}") if checker is not None else _no_proto(payload)
+    for problem in found:
+        yield f"record {number}: {problem}"
+
+
+def _no_proto(payload: bytes) -> list[str]:
+    try:
+        shards.check(payload)
+    except ValueError as error:
+        return [f"{shards.NO_PROTO}: {error}"]
+    return []
+
+
+def _differences(path: str, shard: Shard, known: Manifest | None) -> list[str]:
+    """How a sound shard differs from the manifest."""
+    if known is None:
+        return []
+    expected = known.expected(path)
+    if expected is None:
+        return [f"{known.sources[0]} does not name it; --update writes that anew"]
+    return [
+        f"{name} is {found}, but {known.sources[0]} says {wanted}"
+        for name, found, wanted in zip(Shard._fields, shard, expected, strict=True)
+        if found != wanted
+    ]
+
+
+class _Summed:
+    """A file that sums up what is read of it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.crc, self.size = file, 0, 0
+
+    def read(self, size: int) -> bytes:
+        """As the file's."""
+        data = self._file.read(size)
+        self.crc = google_crc32c.extend(self.crc, data)
+        self.size += len(data)
+        return data
+
+    def tell(self) -> int:
+        """As the file's."""
+        return self._file.tell()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """As the file's."""
+        return self._file.seek(offset, whence)
+
+
+def _tell(found: list[Verified], missing: list[str], as_json: bool) -> None:
+    if as_json:
+        rows: list[dict[str, Any]] = [
+            {"path": one.path, **one.shard._asdict(), "problems": one.problems} for one in found
+        ]
+        rows += [{"path": path, "problems": ["it is gone"]} for path in missing]
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    for one in found:
+        end = "" if one.problems else ", sound"
+        print(f"{one.path}: {one.shard.records} records, {one.shard.bytes} bytes{end}")
+        for problem in one.problems[:_SHOWN]:
+            print(f"  {problem}")
+        if len(one.problems) > _SHOWN:
+            print(f"  and {len(one.problems) - _SHOWN} more")
+    for path in missing:
+        print(f"{path}: the manifest names it, but it is gone")
+
+
+if __name__ == "__main__":
+    sys.exit(run_main("yt8m verify", main))

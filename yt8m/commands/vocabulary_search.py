@@ -1,0 +1,131 @@
+"""Tables on the standard output, with aligned columns; as wide as their content where that is no terminal.
+
+`yt8m vocabulary search TEXT`: the classes of YouTube-8M by name, vertical or number.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from yt8m import options
+from yt8m.config import flags
+from yt8m.errors import RunError, UsageError
+from yt8m.options import option
+from yt8m.program import run_main
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
+
+_WIDTH = 10_000  # without a terminal no line is to be cut or folded
+
+
+def show(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
+    """Prints one table.
+
+    Args:
+      headers: of the columns; without any text in them no header is shown.
+      rows: as many texts each.
+      right: headers of the columns that are aligned to the right (numbers).
+    """
+    table = Table(box=None, pad_edge=False, show_header=any(headers), header_style="bold")
+    for header in headers:
+        table.add_column(header, justify="right" if header in right else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    is_terminal = sys.stdout.isatty()
+    console = Console(file=sys.stdout, width=None if is_terminal else _WIDTH, highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        print(line.rstrip())
+
+
+_HEADERS = ("class", "name", "training videos", "vertical", "segments")
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How `yt8m vocabulary search` shows what it found."""
+
+    limit: int = option(20, "classes shown at most, the best matches first", minimum=1)
+
+    def __post_init__(self) -> None:
+        options.check(self)
+
+
+def main(argv: list[str]) -> int:
+    """Prints the classes found; returns the exit status.
+
+    Raises:
+      UsageError: no text is given.
+      RunError: no class matches; the closest names are in the text.
+    """
+    words: list[str] = []
+    purpose = "yt8m vocabulary search TEXT: shows classes by name or vertical, or the class of a number."
+    config = flags.read(SearchConfig, "yt8m vocabulary", purpose, argv, words)
+    text, known = " ".join(words[1:]).strip(), vocabulary.load()
+    if words[:1] != ["search"] or not text:
+        raise UsageError(f"vocabulary {' '.join(words)}: expected `yt8m vocabulary search TEXT`.")
+    found = search(text, known)
+    if not found:
+        raise RunError(f"no class has {text!r} in its name{_closest(text, known)}.")
+    _show(found[: config.limit], known)
+    if len(found) > config.limit:
+        print(f"and {len(found) - config.limit} more; --limit={len(found)} shows all")
+    return 0
+
+
+def search(text: str, known: Vocabulary) -> list[int]:
+    """The classes that match, the best first, equals by how many videos they have.
+
+    The number of a class comes before a name that is the text, that begins with it, that has a word that
+    begins with it, that has it anywhere, and before a vertical that has it. Case does not count.
+    """
+    wanted = " ".join(text.casefold().split())
+    ranks = {index: _rank(wanted, index, known) for index in range(len(known))}
+    matching = [index for index, rank in ranks.items() if rank is not None]
+    return sorted(matching, key=lambda index: (ranks[index], -int(known.counts[index]), index))
+
+
+def _rank(wanted: str, index: int, known: Vocabulary) -> int | None:
+    name = known.names[index].casefold()
+    tests = (
+        wanted == str(index),
+        wanted == name,
+        name.startswith(wanted),
+        f" {wanted}" in name,
+        wanted in name,
+        wanted in known.verticals[index].casefold(),
+    )
+    return tests.index(True) if True in tests else None
+
+
+def _closest(text: str, known: Vocabulary) -> str:
+    by_name = {name.casefold(): name for name in known.names}
+    close = difflib.get_close_matches(text.casefold(), by_name, n=3)
+    return f"; closest: {', '.join(by_name[name] for name in close)}" if close else ""
+
+
+def _show(found: list[int], known: Vocabulary) -> None:
+    rated = set(vocabulary.segment_classes().tolist())
+    rows = [
+        (
+            str(index),
+            known.names[index],
+            f"{known.counts[index]:,}",
+            known.verticals[index],
+            "rated" if index in rated else "",
+        )
+        for index in found
+    ]
+    show(_HEADERS, rows, right=("class", "training videos"))
+
+
+if __name__ == "__main__":
+    sys.exit(run_main("yt8m vocabulary", main))

@@ -1,0 +1,136 @@
+"""The teacher that a training run asks for, found and checked before anything is written.
+
+Videos as a workload of the engine: reader, inputter and modeler, made from a config.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from absl import logging
+
+from yt8m import losses, models, readers, storage
+from yt8m.commands.input_check import Walked
+from yt8m.config import run_dir
+from yt8m.config.programs import DataConfig, ModelConfig, TrainConfig
+from yt8m.errors import UsageError
+from yt8m.export.inference_model import NAME
+from yt8m.records import prediction_files
+from yt8m.records.shards import id_bytes
+from yt8m.storage import copies
+from yt8m.video.modeler import VideoModeler
+from yt8m.video.teachers import ModelTeacher, PredictionTeacher, Teacher, TrainingModeler
+
+
+def teacher_for(config: TrainConfig) -> Teacher | None:
+    """The teacher of a run; None where it has none.
+
+    Raises:
+      UsageError: there is no such file or model, or it is of other classes or features.
+      RunError: a line of the predictions is damaged.
+    """
+    asked = config.distillation
+    if asked.distill_from:
+        return _predictions(asked.distill_from, config.data.num_classes)
+    return _model(asked.teacher, config.data) if asked.teacher else None
+
+
+def _predictions(path: str, num_classes: int) -> PredictionTeacher:
+    if not storage.exists(path):
+        raise UsageError(f"--distill_from={path}: there is no such file.")
+    count = 0
+    for row in prediction_files.read_predictions(path, num_classes):
+        if not _is_found(row.video_id):
+            raise UsageError(
+                f"--distill_from: {row.where}: the id {row.video_id} holds a comma, a quote or an escape "
+                "(`\\xHH`), so the teacher's line cannot be found by it; use --teacher."
+            )
+        if len(row.scores) and not 0 <= row.scores.min() <= row.scores.max() <= 1:
+            raise UsageError(
+                f"--distill_from: {row.where}: scores from {row.scores.min():g} to {row.scores.max():g}; "
+                "a teacher's are probabilities, from 0 to 1."
+            )
+        count += 1
+    logging.info("the teacher is %s, with predictions for %d videos", path, count)
+    return PredictionTeacher(copies.file_copy(path), num_classes)
+
+
+def _is_found(video_id: str) -> bool:
+    """Whether the graph finds a line: it compares the id's bytes with what stands before the first comma."""
+    text = video_id.encode()
+    return not {",", '"'} & set(video_id) and id_bytes(text) == text
+
+
+def _model(folder: str, data: DataConfig) -> ModelTeacher:
+    for prefix in (storage.join(folder, NAME, NAME), storage.join(folder, NAME)):
+        if storage.exists(f"{prefix}.meta"):
+            logging.info("the teacher is %s", prefix)
+            width, is_own = sum(data.feature_sizes), run_dir.is_own(folder)
+            return ModelTeacher(prefix, data.num_classes, width, data.frame_features, is_own=is_own)
+    raise UsageError(
+        f"--teacher={folder} holds no {NAME}/{NAME}.meta; evaluate that run once (eval.py --train_dir), "
+        "or name the folder of an export."
+    )
+
+
+class Workload(NamedTuple):
+    """What the runner drives, the reader that an export needs too, and what its shards held at the start."""
+
+    reader: readers.Reader
+    inputter: readers.BatchQueue
+    modeler: VideoModeler
+    walked: Walked | None = None
+
+
+def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> Workload:
+    """The parts for one mode (train, eval or infer).
+
+    Raises:
+      UsageError: something in the config cannot be.
+    """
+    reader = readers.reader_for(data)
+    modeler = VideoModeler(
+        create_model(model, data),
+        create_loss(model) if mode != "infer" else None,
+        data.num_classes,
+        top_k,
+        data.feature_sizes,
+    )
+    return Workload(reader, readers.BatchQueue.for_config(data, mode), modeler)
+
+
+def create_training(config: TrainConfig) -> Workload:
+    """The parts of a training run, its teacher and its augmentation among them.
+
+    Raises:
+      UsageError: something in the config cannot be.
+      RunError: the teacher's predictions are damaged.
+    """
+    parts, teacher = create(config.data, config.model, "train"), teacher_for(config)
+    if teacher is None and not config.augmentation.is_on:
+        return parts
+    plain = parts.modeler
+    modeler = TrainingModeler(
+        plain.model,
+        plain.label_loss,
+        plain.num_classes,
+        plain.top_k,
+        plain.feature_sizes,
+        augmentation=config.augmentation,
+        teacher=teacher,
+        distill_weight=config.distillation.distill_weight,
+    )
+    return parts._replace(modeler=modeler)
+
+
+def create_loss(model: ModelConfig) -> Any:
+    """An instance of the label loss."""
+    return losses.create(model.label_loss, model.loss_hyper_parameters)
+
+
+def create_model(model: ModelConfig, data: DataConfig) -> Any:
+    """An instance of the model; one that treats features apart learns their sizes."""
+    values = dict(model.hyper_parameters)
+    if "feature_sizes" in models.hyper_parameters(models.get(model.model)):
+        values["feature_sizes"] = data.feature_sizes
+    return models.create(model.model, values)

@@ -1,0 +1,332 @@
+"""Which flags each program has: derived from the fields of its config, of the models and of the losses.
+
+The text of `--help`.
+
+Strict reading of a command line: absl's syntax, without the slips that absl lets through.
+
+absl takes the last of a repeated flag, reads `--frame_features False` as true with a word left over, and
+ignores left-over words. Here each of them is refused before anything starts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import textwrap
+import typing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from absl import flags
+
+from yt8m import losses, models, options
+from yt8m.config import programs
+from yt8m.errors import UsageError, suggestion
+
+
+class Flag(NamedTuple):
+    """One flag.
+
+    Attributes:
+      name: without dashes.
+      kind: bool, int, float, str, or tuple[str, ...] and tuple[int, ...] for lists with commas.
+      default: what holds where it is not given; None for a default that depends on others.
+      help: one line.
+      group: the heading it stands under in `--help`.
+    """
+
+    name: str
+    kind: Any
+    default: Any
+    help: str
+    group: str
+
+
+def training_flags() -> list[Flag]:
+    """The flags of train.py, without the models' own."""
+    return [
+        *flags_of(programs.TrainConfig, "Run"),
+        *map(_data_flag, flags_of(programs.DataConfig, "Data", leave_out=("segment_size", "seed"))),
+        *flags_of(programs.ModelConfig, "Model"),
+        *flags_of(programs.OptimizerConfig, "Optimizer"),
+        *flags_of(programs.DistillConfig, "Distillation"),
+        *flags_of(programs.AugmentConfig, "Augmentation"),
+        *flags_of(programs.DeviceConfig, "Devices"),
+        *flags_of(programs.CheckpointConfig, "Checkpoints"),
+        *flags_of(programs.DistributedConfig, "Cluster"),
+        *flags_of(programs.StorageConfig, "Buckets"),
+    ]
+
+
+def _data_flag(flag: Flag) -> Flag:
+    """Where the command line differs from the field: a name, and defaults that depend on other flags."""
+    if flag.name == "data_pattern":
+        return flag._replace(name="train_data_pattern", help=f"{flag.help} [sample data]")
+    if flag.name == "feature_names":
+        return flag._replace(default=None, help=f"{flag.help} [mean_rgb; rgb with --frame_features]")
+    if flag.name == "feature_sizes":
+        return flag._replace(default=None, help=f"{flag.help} [1024 for rgb, 128 for audio]")
+    return flag
+
+
+def evaluation_flags() -> list[Flag]:
+    """The flags of eval.py, without the models' own."""
+    return [*flags_of(programs.EvalConfig, "Evaluation"), *flags_of(programs.StorageConfig, "Buckets")]
+
+
+def inference_flags() -> list[Flag]:
+    """The flags of inference.py, without the models' own."""
+    return [*flags_of(programs.InferenceConfig, "Inference"), *flags_of(programs.StorageConfig, "Buckets")]
+
+
+def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, of_losses: bool = True) -> list[Flag]:
+    """The hyper-parameters of all models and losses as flags; one flag where several share a name.
+
+    Args:
+      taken: other flags, whose names are not given twice.
+      model, loss: those asked for. Their types win, and where one is a `package.module:Class` of the
+        user's own it brings its flags along.
+      of_losses: False for a program that has no loss.
+    """
+    names, made = {flag.name for flag in taken}, []
+    kinds = [("models", models, model), ("losses", losses, loss)]
+    for kind, catalogue, chosen in kinds if of_losses else kinds[:1]:
+        for name, found in owners(catalogue, chosen).items():
+            if name not in names:
+                names.add(name)
+                group = f"Hyper-parameters of the {kind}"
+                made.append(Flag(name, _plain(found[0][1].type), None, _shared_help(found), group))
+    return made
+
+
+def owners(catalogue: Any, chosen: str = "") -> dict[str, list[tuple[str, options.Option]]]:
+    """{hyper-parameter: [(class, its declaration), ...]} of `models` or `losses`, the chosen one first."""
+    found: dict[str, list[tuple[str, options.Option]]] = {}
+    for owner in dict.fromkeys([*_loadable(catalogue, chosen), *catalogue.names()]):
+        for name, option in catalogue.hyper_parameters(catalogue.get(owner)).items():
+            found.setdefault(name, []).append((owner, option))
+    return found
+
+
+def _loadable(catalogue: Any, chosen: str) -> Sequence[str]:
+    """The class where it can be found; what is wrong with its name is said once all flags are read."""
+    try:
+        return [chosen] if chosen and isinstance(catalogue.get(chosen), type) else []
+    except UsageError:
+        return []
+
+
+def flags_of(cls: type, group: str, leave_out: Sequence[str] = ()) -> list[Flag]:
+    """Flags of the declared fields of one config class."""
+    declared = {field.name for field in dataclasses.fields(cls) if "help" in field.metadata}
+    return [
+        Flag(name, _plain(option.type), option.default, option.help + _choices(cls, name), group)
+        for name, option in options.declared(cls).items()
+        if name in declared and name not in leave_out
+    ]
+
+
+def _plain(kind: Any) -> Any:
+    """The type without its `| None`."""
+    members = [member for member in typing.get_args(kind) if member is not type(None)]
+    return members[0] if type(None) in typing.get_args(kind) else kind
+
+
+def _choices(cls: type, name: str) -> str:
+    choices = cls.__dataclass_fields__[name].metadata["choices"]  # type: ignore[attr-defined]
+    return f" ({' or '.join(choices)})" if choices else ""
+
+
+def _shared_help(found: Sequence[tuple[str, options.Option]]) -> str:
+    defaults = ", ".join(f"{model}: {shown(option.default)}" for model, option in found)
+    return f"{found[0][1].help} ({defaults})"
+
+
+def shown(value: Any) -> str:
+    """A value as it is written on the command line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def usage(program: str, purpose: str, known: Sequence[Flag], names: Mapping[str, Sequence[str]]) -> str:
+    """All flags under their headings, with defaults; `names` are those that may be chosen, by kind."""
+    lines = [f"usage: {program} [--flag=value ...]", "", *_wrapped(purpose, 0)]
+    for group, of_group in itertools.groupby(known, key=lambda flag: flag.group):
+        lines += ["", f"{group}:"]
+        for flag in of_group:
+            lines += _entry(flag)
+    lines += ["", "Names:"] if names else []
+    for kind, members in names.items():
+        lines += _wrapped(f"{kind}: {', '.join(members)}", 2)
+    return "\n".join([*lines, "", *_wrapped("--flagfile=FILE reads flags from a file, one a line.", 0), ""])
+
+
+def _entry(flag: Flag) -> list[str]:
+    head = f"  --[no]{flag.name}" if flag.kind is bool else f"  --{flag.name}={_placeholder(flag)}"
+    default = "" if flag.default in (None, "", ()) else f" [{shown(flag.default)}]"
+    return [head, *_wrapped(flag.help + default, 6)]
+
+
+def _placeholder(flag: Flag) -> str:
+    return {int: "N", float: "X", str: "TEXT"}.get(flag.kind, "A,B,...")
+
+
+def _wrapped(text: str, indent: int) -> list[str]:
+    return textwrap.wrap(text, 96, initial_indent=" " * indent, subsequent_indent=" " * indent)
+
+
+HELP = frozenset({"help", "h", "?", "helpfull", "helpshort"})
+_EXPECTED = {int: "a whole number", float: "a number", bool: "true or false"}
+
+
+class HelpAsked(Exception):  # noqa: N818 - the user asked for it, nothing went wrong
+    """`--help` is among the words."""
+
+
+class _Given(NamedTuple):
+    """One flag as it was written; `text` is None for a bare `--flag` or `--noflag`."""
+
+    name: str
+    text: str | None
+    written: str
+
+
+def parse(known: Sequence[Flag], words: Sequence[str], operands: list[str] | None = None) -> dict[str, Any]:
+    """The values of the flags that were given, and of no others.
+
+    A flag stands once on the command line, where it wins over a `--flagfile`, and once in all flagfiles.
+
+    Args:
+      known: the flags of the program.
+      words: the command line without the program's name.
+      operands: gets the words that are no flags, in order; without it they are refused.
+
+    Raises:
+      HelpAsked: `--help` was given.
+      UsageError: anything that is not exactly one well-formed value for one known flag.
+    """
+    by_name = {flag.name: flag for flag in known}
+    typed, files = _split_flagfiles(words)
+    given = {**_once(files, by_name, " in the flagfiles"), **_once(typed, by_name, "", operands)}
+    values = _define(known)
+    return {name: _value(by_name[name], one, values) for name, one in given.items()}
+
+
+def find_word(name: str, words: Sequence[str]) -> str:
+    """The text given for one string flag, before the flags are known; empty where it is not given."""
+    try:
+        typed, files = _split_flagfiles(words)
+    except UsageError:
+        return ""
+    for group in (typed, files):
+        for place, word in enumerate(group):
+            flag, equals, text = word.lstrip("-").partition("=")
+            if word.startswith("-") and flag == name:
+                return text if equals else "".join(group[place + 1 : place + 2])
+    return ""
+
+
+def _define(known: Sequence[Flag]) -> flags.FlagValues:
+    """absl's parsers for our flags, in a set of their own."""
+    makers = {bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float}
+    values = flags.FlagValues()
+    for flag in known:
+        makers.get(flag.kind, flags.DEFINE_string)(flag.name, None, flag.help, flag_values=values)
+    return values
+
+
+def _split_flagfiles(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words typed, and those of the files that `--flagfile` names."""
+    typed, files, rest = [], [], iter(words)
+    for word in rest:
+        if word.lstrip("-").partition("=")[0] != "flagfile" or not word.startswith("-"):
+            typed.append(word)
+            continue
+        path = word.partition("=")[2] or next(rest, "")
+        try:
+            files += flags.FlagValues().read_flags_from_files([f"--flagfile={path}"])
+        except flags.Error as error:
+            reason = str(error).rpartition(":: ")[2]
+            raise UsageError(f"--flagfile={path}: {reason}. Name a file with one flag a line.") from error
+    return typed, files
+
+
+def _once(
+    words: Sequence[str], known: Mapping[str, Flag], where: str, operands: list[str] | None = None
+) -> dict[str, _Given]:
+    found: dict[str, _Given] = {}
+    for one in _read(words, known, operands):
+        if one.name in found:
+            raise UsageError(f"--{one.name} is given twice{where}: {found[one.name].written} and {one.written}.")
+        found[one.name] = one
+    return found
+
+
+def _read(words: Sequence[str], known: Mapping[str, Flag], operands: list[str] | None) -> Iterator[_Given]:
+    """Cuts the words into flags with their values."""
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, text = word.lstrip("-").partition("=")
+        if operands is not None and not word.startswith("-"):
+            operands.append(word)
+            continue
+        if not word.startswith("-") or not name:
+            raise UsageError(f"stray argument {word!r}; every value is given as --name=value.")
+        if name in HELP:
+            raise HelpAsked
+        flag = known.get(name) or _negated(name, equals, known)
+        if flag is None:
+            raise UsageError(_unknown(name, known))
+        if equals:
+            yield _Given(flag.name, text, word)
+        elif flag.kind is bool:
+            _refuse_word_after_switch(flag.name, rest)
+            yield _Given(flag.name, None, word)
+        elif not rest or rest[0].startswith("--"):
+            raise UsageError(f"--{name} has no value; write --{name}=...")
+        else:
+            yield _Given(flag.name, rest[0], f"{word} {rest.pop(0)}")
+
+
+def _negated(name: str, equals: str, known: Mapping[str, Flag]) -> Flag | None:
+    flag = known.get(name[2:]) if name.startswith("no") and not equals else None
+    return flag if flag and flag.kind is bool else None
+
+
+def _unknown(name: str, known: Mapping[str, Flag]) -> str:
+    close = suggestion(name, known).replace("mean ", "mean --")
+    return f"unknown flag --{name}{close or '; --help lists all flags'}"
+
+
+def _refuse_word_after_switch(name: str, rest: Sequence[str]) -> None:
+    if rest and not rest[0].startswith("-"):
+        raise UsageError(
+            f"--{name} {rest[0]}: a flag that is on or off takes no word after a blank; "
+            f"write --{name}={rest[0]}, --{name} or --no{name}."
+        )
+
+
+def _value(flag: Flag, given: _Given, values: flags.FlagValues) -> Any:
+    """What was written, as the flag's type."""
+    if given.text is None:
+        return not given.written.lstrip("-").startswith("no") or given.written.lstrip("-") == flag.name
+    if not given.text:
+        raise UsageError(f"--{flag.name}= is empty; give a value, or leave the flag out for its default.")
+    try:
+        values[flag.name].parse(given.text)
+        value = values[flag.name].value
+        if flag.kind is float and not abs(value) < float("inf"):
+            raise ValueError(given.text)
+        return _list(flag.kind, given.text) if flag.kind not in (bool, int, float, str) else value
+    except (flags.Error, ValueError) as error:
+        expected = _EXPECTED.get(flag.kind, "whole numbers with commas between, as 1024,128")
+        raise UsageError(f"--{flag.name}={given.text}: expected {expected} ({flag.help}).") from error
+
+
+def _list(kind: Any, text: str) -> tuple[Any, ...]:
+    """A list with commas between, as tuple[str, ...] or tuple[int, ...]."""
+    item = kind.__args__[0]
+    parts = [part.strip() for part in text.split(",")]
+    return tuple(item(part) for part in parts if part or item is not str)

@@ -1,0 +1,411 @@
+"""A run's config as text: config.json (everything, with versions) and the published model_flags.json.
+
+What a run writes into its folder, what a later start may change, and how a folder is cleared.
+
+A run's folder holds config.json, model_flags.json, model.ckpt-N.*, event files, metrics.jsonl, export/,
+eval/ and inference_model/.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import fnmatch
+import json
+import os
+import platform
+import typing
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from importlib import metadata
+from typing import Any, NamedTuple
+
+from absl import logging
+
+import yt8m
+from yt8m import storage
+from yt8m.config import registry
+from yt8m.config.programs import DataConfig, ModelConfig, TrainConfig
+from yt8m.errors import RunError, UsageError, suggestion
+from yt8m.storage import json_text, own_runs
+
+
+def to_json(config: TrainConfig) -> str:
+    """The text of config.json."""
+    whole = {"versions": versions(), "config": dataclasses.asdict(config)}
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def from_json(text: str, path: str) -> TrainConfig:
+    """What `to_json` wrote, here or by another version.
+
+    A key that is missing (an older file) takes its default. A key that is not known (a newer file, a
+    slip of an editor) is refused, since it may stand for something that shapes the model.
+
+    Args:
+      text: the content.
+      path: where it stands, for the message.
+
+    Raises:
+      RunError: not readable as such; names the key and what to do.
+    """
+    whole = _object(text, path)
+    written = whole.get("versions", {})
+    by = f"yt8m {written.get('yt8m', 'of unknown version')}" if isinstance(written, Mapping) else "yt8m"
+    if not isinstance(whole.get("config"), Mapping):
+        raise RunError(f"{path} has no config: it is no config.json of a run. {_REMEDY}")
+    return typing.cast("TrainConfig", _section(TrainConfig, whole["config"], "config", f"{path} (by {by})"))
+
+
+def model_flags_to_json(config: TrainConfig) -> str:
+    """The text of model_flags.json, which the published programs read."""
+    flags: dict[str, Any] = {
+        "model": config.model.model,
+        "feature_sizes": ",".join(map(str, config.data.feature_sizes)),
+        "feature_names": ",".join(config.data.feature_names),
+        "frame_features": config.data.frame_features,
+        "label_loss": config.model.label_loss,
+    }
+    if config.data.segment_labels:
+        flags["segment_labels"] = True
+    return json.dumps(flags)
+
+
+def model_flags_from_json(text: str, path: str) -> TrainConfig:
+    """A config with what model_flags.json says; the rest, class count included, is at its defaults.
+
+    Raises:
+      RunError: a key is missing or has an unusable value.
+    """
+    flags = _object(text, path)
+    missing = {"model", "feature_sizes", "feature_names", "frame_features", "label_loss"} - flags.keys()
+    if missing:
+        raise RunError(f"{path} lacks {', '.join(sorted(missing))}. {_REMEDY}")
+    try:
+        data = DataConfig(
+            feature_names=tuple(name.strip() for name in flags["feature_names"].split(",")),
+            feature_sizes=tuple(int(size) for size in flags["feature_sizes"].split(",")),
+            frame_features=flags["frame_features"],
+            segment_labels=flags.get("segment_labels", False),
+        )
+        return TrainConfig(data=data, model=ModelConfig(flags["model"], {}, flags["label_loss"]))
+    except (UsageError, ValueError, AttributeError) as error:
+        raise RunError(f"{path}: {error}. {_REMEDY}") from error
+
+
+def versions() -> dict[str, str]:
+    """Versions of this package, TensorFlow and Python, without importing TensorFlow."""
+    try:
+        tensorflow = metadata.version("tensorflow")
+    except metadata.PackageNotFoundError:  # a build under another name
+        tensorflow = "unknown"
+    return {"yt8m": yt8m.__version__, "tensorflow": tensorflow, "python": platform.python_version()}
+
+
+_REMEDY = "Restore the file from a copy, or train into another folder."
+
+
+def _object(text: str, path: str) -> dict[str, Any]:
+    try:
+        whole = json_text.parse(text)
+    except ValueError as error:
+        raise RunError(f"{path} is cut short or damaged ({error}). {_REMEDY}") from error
+    if not isinstance(whole, dict):
+        raise RunError(f"{path} holds a {type(whole).__name__} where an object is needed. {_REMEDY}")
+    return whole
+
+
+def _section(cls: type, values: Mapping[str, Any], key: str, path: str) -> Any:
+    """One config class from its part of the file."""
+    kinds = typing.get_type_hints(cls)
+    for name in values.keys() - kinds.keys():
+        raise RunError(
+            f"{path}: unknown key {key}.{name}{suggestion(name, kinds)}. This is yt8m {yt8m.__version__}; "
+            "use the version that wrote the file, or mend the key."
+        )
+    try:
+        return cls(**{name: _value(kinds[name], value, f"{key}.{name}", path) for name, value in values.items()})
+    except UsageError as error:
+        raise RunError(f"{path}: {key}: {error}. {_REMEDY}") from error
+
+
+def _value(kind: Any, value: Any, key: str, path: str) -> Any:
+    if dataclasses.is_dataclass(kind):
+        if not isinstance(value, Mapping):
+            raise RunError(f"{path}: {key} is {value!r} where an object is needed. {_REMEDY}")
+        return _section(typing.cast("type", kind), value, key, path)
+    if typing.get_origin(kind) is Mapping:
+        if not isinstance(value, Mapping):
+            raise RunError(f"{path}: {key} is {value!r} where an object is needed. {_REMEDY}")
+        return {name: _tuples(inner) for name, inner in value.items()}
+    return _tuples(value)
+
+
+def _tuples(value: Any) -> Any:
+    """JSON has lists only; ours are tuples."""
+    if isinstance(value, list):
+        return tuple(map(_tuples, value))
+    return {name: _tuples(inner) for name, inner in value.items()} if isinstance(value, dict) else value
+
+
+CONFIG, MODEL_FLAGS, LOCK = "config.json", "model_flags.json", "train.lock"
+
+# Everything that a training, an evaluation or a prediction leaves in a run's folder.
+WRITTEN = (
+    CONFIG,
+    MODEL_FLAGS,
+    "checkpoint",
+    "cluster.json",
+    "input_checkpoint",
+    "model.ckpt-*",
+    "input-*",
+    "best",
+    "best.*",
+    "events.out.tfevents.*",
+    "graph.pbtxt",
+    "metrics.jsonl",
+    "predictions.csv",
+    "eval",
+    "export",
+    "inference_model",
+    "inference_model.*",
+)
+_A_RUN_HAS = (CONFIG, MODEL_FLAGS, "checkpoint", "model.ckpt-*")
+
+# What makes a run's variables: another value is another model.
+_IDENTITY = ("model.model", "model.hyper_parameters.", "data.feature_", "data.frame_features", "data.num_classes")
+# Hyper-parameters that leave the variables as they are.
+_NOT_IDENTITY = ("model.hyper_parameters.lstm_kernel",)
+# What a later start may change without another graph.
+_BESIDE_THE_GRAPH = (
+    "train_dir",
+    "init_from",
+    "export_dir",
+    "log_dir",
+    "data.data_pattern",
+    "data.manifest",
+    "checkpoints.",
+    "distributed.",
+    "storage.",
+    "callbacks",
+    "max_steps",
+    "log_every_n_steps",
+    "save_summary_steps",
+    "devices.log_device_placement",
+    "devices.profile",
+    "devices.xla",
+)
+
+
+class SavedRun(NamedTuple):
+    """What a folder says of its run.
+
+    Attributes:
+      config: how it was trained.
+      published: it comes from model_flags.json alone; hyper-parameters and class count are not in it.
+    """
+
+    config: TrainConfig
+    published: bool
+
+
+class Change(NamedTuple):
+    """One value that a later start of a run gives otherwise."""
+
+    name: str
+    old: Any
+    new: Any
+
+    def __str__(self) -> str:
+        return f"{self.name.rpartition('.')[2]}: {_shown(self.old)} -> {_shown(self.new)}"
+
+
+class Differences(NamedTuple):
+    """How a later start differs from the run in the folder.
+
+    Attributes:
+      identity: another model, feature list or class count: cannot be resumed.
+      graph: takes effect in a rebuilt graph only; the saved meta-graph has the old values in it.
+      beside: takes effect with the saved meta-graph too.
+    """
+
+    identity: tuple[Change, ...]
+    graph: tuple[Change, ...]
+    beside: tuple[Change, ...]
+
+
+def read(train_dir: str, *, trust_code: bool = False) -> SavedRun | None:
+    """The run in a folder, by config.json or else model_flags.json; None where it has neither.
+
+    Code that the file names is imported later only if the run `is_own` or with `trust_code`, or if the user
+    gives the same name on the command line.
+
+    Raises:
+      RunError: the file is damaged, or of a version with other keys.
+    """
+    for name, parse in ((CONFIG, from_json), (MODEL_FLAGS, model_flags_from_json)):
+        path = storage.join(train_dir, name)
+        if storage.exists(path):
+            text = _text(path)
+            config = parse(text, path)
+            code = registry.names_of_code(dataclasses.asdict(config))
+            if trust_code or own_runs.is_noted(text):
+                registry.trust(code)
+            else:
+                registry.distrust(code, path)
+            return SavedRun(config, published=name == MODEL_FLAGS)
+    return None
+
+
+def is_own(train_dir: str) -> bool:
+    """Whether this user trained the run on this machine, and its config.json is as that training left it.
+
+    So is a copy that a command made of such a run's config.
+    """
+    try:
+        return own_runs.is_noted(_text(storage.join(train_dir, CONFIG)))
+    except RunError:
+        return False
+
+
+def write(train_dir: str, config: TrainConfig, *, is_own: bool = False) -> None:
+    """Writes config.json and model_flags.json, each whole or not at all.
+
+    Args:
+      train_dir: the folder.
+      config: the run's.
+      is_own: this user trains the run, or it is a copy of one that `is_own`: noted, so that code which the
+        config names is imported without being asked for.
+    """
+    if is_own:
+        registry.trust(registry.names_of_code(dataclasses.asdict(config)))
+        _note(train_dir, to_json(config))
+    for name, text in ((MODEL_FLAGS, model_flags_to_json(config)), (CONFIG, to_json(config))):
+        with storage.write_atomic(storage.join(train_dir, name), "w") as file:
+            file.write(text)
+
+
+def differences(old: SavedRun, new: TrainConfig) -> Differences:
+    """What `new` would change. Values that the old run did not save count as unchanged."""
+    before, after = _flat(dataclasses.asdict(old.config)), _flat(dataclasses.asdict(new))
+    unsaved = ("data.num_classes",) if old.published else ()
+    changes = [
+        Change(name, before[name], value)
+        for name, value in after.items()
+        if name in before and name not in unsaved and before[name] != value
+    ]
+    identity = tuple(
+        change for change in changes if change.name.startswith(_IDENTITY) and change.name not in _NOT_IDENTITY
+    )
+    beside = tuple(change for change in changes if change.name.startswith(_BESIDE_THE_GRAPH))
+    graph = tuple(change for change in changes if change not in identity and change not in beside)
+    return Differences(identity, graph, beside)
+
+
+def refuse_other_model(train_dir: str, found: Differences) -> None:
+    """Refuses to go on with a run as another model.
+
+    Raises:
+      UsageError: names each difference.
+    """
+    if found.identity:
+        changes = "; ".join(map(str, found.identity))
+        raise UsageError(
+            f"{train_dir} holds a run of another model ({changes}). Give the same flags to go on with it, "
+            "another --train_dir, or --start_new_model to move it aside."
+        )
+
+
+def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str | None:
+    """Moves what a run wrote into a folder beside it; anything else stays where it is.
+
+    Args:
+      train_dir: the run's folder.
+      now: the time in the name of the backup.
+
+    Returns:
+      The backup's path (`<train_dir>.old-<time>`), or None where there was nothing to move.
+
+    Raises:
+      UsageError: there are files, but no run's.
+    """
+    # The lock is ours: whoever clears a folder holds it.
+    names = [name for name in _names(train_dir) if name != LOCK]
+    if not any(_matches(name, _A_RUN_HAS) for name in names):
+        if names:
+            raise UsageError(
+                f"--start_new_model: {train_dir} is no folder of a run: it holds {', '.join(names[:3])}, "
+                f"but no {CONFIG} and no checkpoint. Nothing was moved; name another folder."
+            )
+        return None
+    backup = _free_name(f"{_whole(train_dir)}.old-{now or datetime.datetime.now():%Y%m%d-%H%M%S}")
+    storage.makedirs(backup)
+    for name in names:
+        if _matches(name, WRITTEN):
+            storage.rename(storage.join(train_dir, name), storage.join(backup, name))
+    return backup
+
+
+def lock(train_dir: str) -> AbstractContextManager[None]:
+    """Holds the folder for one trainer during a `with` block.
+
+    Raises:
+      storage.Locked: another trainer holds it; the text names its process.
+    """
+    return storage.lock(storage.join(train_dir, LOCK))
+
+
+def _note(train_dir: str, text: str) -> None:
+    try:
+        own_runs.note(text)
+    except RunError as error:
+        logging.warning(
+            "%s is not noted as a run of yours (%s): later commands warn of its graph, and need --trust_code "
+            "if the run names code of your own",
+            train_dir,
+            error,
+        )
+
+
+def _text(path: str) -> str:
+    try:
+        return storage.read_text(path)
+    except UnicodeDecodeError as error:
+        raise RunError(f"{path} is damaged: it is no text ({error})") from error
+
+
+def _names(folder: str) -> list[str]:
+    return storage.listdir(folder) if storage.is_dir(folder) else []
+
+
+def _whole(path: str) -> str:
+    """The path without a slash at its end and without `.`, so that a name can be set behind it."""
+    return path.rstrip("/") if storage.is_remote(path) else os.path.abspath(path)
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _free_name(path: str) -> str:
+    """`path`, or with a number behind it where that is taken."""
+    free, number = path, 1
+    while storage.exists(free):
+        number += 1
+        free = f"{path}-{number}"
+    return free
+
+
+def _flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"data.batch_size": 1024, ...}."""
+    flat: dict[str, Any] = {}
+    for name, value in nested.items():
+        if isinstance(value, Mapping):
+            flat.update(_flat(value, f"{prefix}{name}."))
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def _shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,207 @@
+"""Which devices hold clones, variables, inputs and the optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from yt8m.lazy import quiet_native_stderr, tf
+
+_COUNTS = {"num_clones": 1, "replica_id": 0, "num_replicas": 1, "num_ps_tasks": 0}
+_SWITCHES = ("clone_on_cpu", "spread_on_cpu", "variables_on_clone")
+
+
+@dataclass(frozen=True)
+class DeploymentConfig:
+    """How many clones, on which devices, in which replica of a cluster (as in slim's model_deploy).
+
+    Attributes:
+      num_clones: clones (towers) in this process.
+      clone_on_cpu: all clones on CPU:0 rather than clone i on GPU:i.
+      replica_id: which worker of the cluster this is, from 0.
+      num_replicas: how many workers there are; more than one needs parameter servers.
+      num_ps_tasks: parameter servers; 0 for a single machine.
+      worker_job_name, ps_job_name: the cluster's names for the two kinds.
+      spread_on_cpu: clone i on CPU:i; `session_config` makes that many CPU devices.
+      variables_on_clone: variables beside the only clone rather than on CPU:0.
+
+    Raises:
+      ValueError: an argument that cannot be; the text names it, what was found and expected.
+    """
+
+    num_clones: int = 1
+    clone_on_cpu: bool = False
+    replica_id: int = 0
+    num_replicas: int = 1
+    num_ps_tasks: int = 0
+    worker_job_name: str = "worker"
+    ps_job_name: str = "ps"
+    spread_on_cpu: bool = field(default=False, kw_only=True)
+    variables_on_clone: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name, least in _COUNTS.items():
+            _check_count(name, getattr(self, name), least)
+        for name in _SWITCHES:
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} is {getattr(self, name)!r}; expected True or False")
+        self._check_replicas()
+        self._check_variables_on_clone()
+
+    def _check_replicas(self) -> None:
+        if self.replica_id >= self.num_replicas:
+            raise ValueError(f"replica_id is {self.replica_id}; expected less than num_replicas ({self.num_replicas})")
+        if self.num_replicas > 1 and not self.num_ps_tasks:
+            raise ValueError(f"num_ps_tasks is 0; expected at least 1 where num_replicas is {self.num_replicas}")
+        for name in ("worker_job_name", "ps_job_name") if self.num_ps_tasks else ():
+            job = getattr(self, name)
+            if not isinstance(job, str) or not job:
+                raise ValueError(f"{name} is {job!r}; expected the job's name where num_ps_tasks is positive")
+        if self.num_ps_tasks and self.worker_job_name == self.ps_job_name:
+            raise ValueError(f"ps_job_name is {self.ps_job_name!r}; expected another name than worker_job_name")
+
+    def _check_variables_on_clone(self) -> None:
+        if self.variables_on_clone and (self.num_clones > 1 or self.num_ps_tasks):
+            raise ValueError(
+                f"variables_on_clone is True with num_clones={self.num_clones} and "
+                f"num_ps_tasks={self.num_ps_tasks}; expected one clone and no parameter servers"
+            )
+
+    @property
+    def worker_device(self) -> str:
+        """The job prefix of everything that a worker computes; empty on a single machine.
+
+        It names no task: `session_config` filters the devices down to this replica's own.
+        """
+        return f"/job:{self.worker_job_name}" if self.num_ps_tasks else ""
+
+    @property
+    def ps_device(self) -> str:
+        """The job prefix of the variables; empty on a single machine."""
+        return f"/job:{self.ps_job_name}" if self.num_ps_tasks else ""
+
+    def clone_device(self, clone_index: int) -> str:
+        """The device of one clone.
+
+        Raises:
+          ValueError: there is no such clone.
+        """
+        self._check_clone(clone_index)
+        if self.spread_on_cpu:
+            return f"{self.worker_device}/device:CPU:{clone_index}"
+        return self.worker_device + ("/device:CPU:0" if self.clone_on_cpu else f"/device:GPU:{clone_index}")
+
+    def clone_scope(self, clone_index: int) -> str:
+        """The name scope of one clone: `clone_<i>`, or empty where there is only one.
+
+        Raises:
+          ValueError: there is no such clone.
+        """
+        self._check_clone(clone_index)
+        return f"clone_{clone_index}" if self.num_clones > 1 else ""
+
+    def optimizer_device(self) -> str:
+        """Where gradients are combined: beside the variables on one machine, else the CPU of the worker."""
+        return self.clone_device(0) if self.variables_on_clone else self.inputs_device()
+
+    def inputs_device(self) -> str:
+        """Where batches are made: the CPU of the worker."""
+        return f"{self.worker_device}/device:CPU:0"
+
+    def variables_device(self) -> str | Callable[[Any], str]:
+        """Where variables live, for `tf.device`: a name, or spread over the parameter servers by size.
+
+        Each call starts with empty servers.
+        """
+        if self.num_ps_tasks:
+            return _BySize(f"{self.ps_device}/device:CPU:0", self.num_ps_tasks).choose
+        return self.clone_device(0) if self.variables_on_clone else "/device:CPU:0"
+
+    def caching_device(self) -> Callable[[Any], str] | None:
+        """For `tf.get_variable(caching_device=)`: with parameter servers one copy a step on the worker."""
+        return _device_of if self.num_ps_tasks else None
+
+    def session_config(self) -> tf.ConfigProto:
+        """What a session must be opened with for these devices to exist and to be this replica's own."""
+        # Ops without a kernel for their device (strings on a GPU) and assignments made inside a clone
+        # to a variable elsewhere move where they can run.
+        config = tf.ConfigProto(allow_soft_placement=True)
+        if self.clone_on_cpu or self.spread_on_cpu:
+            config.device_count["GPU"] = 0
+        if self.spread_on_cpu:
+            config.device_count["CPU"] = self.num_clones
+        if self.num_ps_tasks:
+            config.device_filters[:] = [self.ps_device, f"{self.worker_device}/task:{self.replica_id}"]
+        return config
+
+    def _check_clone(self, clone_index: int) -> None:
+        if not 0 <= clone_index < self.num_clones:
+            raise ValueError(f"clone_index is {clone_index}; expected 0 to {self.num_clones - 1}")
+
+
+def count_gpus() -> int:
+    """How many GPUs TensorFlow sees; its complaints where there is none are dropped."""
+    with quiet_native_stderr():
+        return len(tf.config.list_physical_devices("GPU"))
+
+
+def local(num_towers: int, gpus: int) -> tuple[DeploymentConfig, str | None]:
+    """The deployment of one machine, and the line to log where it is not what was asked for.
+
+    Args:
+      num_towers: towers wanted.
+      gpus: GPUs that TensorFlow sees.
+
+    Raises:
+      ValueError: num_towers is not positive or gpus is negative.
+    """
+    _check_count("num_towers", num_towers, 1)
+    _check_count("gpus", gpus, 0)
+    if gpus >= num_towers:
+        return DeploymentConfig(num_towers, variables_on_clone=num_towers == 1), None
+    found = "no GPU found" if not gpus else f"{gpus} GPU{'s' * (gpus > 1)} found, {num_towers} asked for"
+    where = "the CPU" if num_towers == 1 else f"{num_towers} CPU devices"
+    config = DeploymentConfig(num_towers, clone_on_cpu=True, spread_on_cpu=num_towers > 1)
+    return config, f"{found}: running {num_towers} tower{'s' * (num_towers > 1)} on {where}"
+
+
+class _BySize:
+    """Gives each new variable to the parameter server that holds the fewest bytes so far.
+
+    The same variables in the same order go to the same servers in every process.
+    """
+
+    def __init__(self, device: str, num_tasks: int) -> None:
+        self._device, self._bytes = device, [0] * num_tasks
+
+    def choose(self, op: Any) -> str:
+        """The device of `op`: its own where it has one, a server's for a variable, else none."""
+        node = op.node_def if hasattr(op, "node_def") else op  # an Operation, or a NodeDef
+        if op.device or not _is_variable_op(node.op):
+            return str(op.device)
+        task = self._bytes.index(min(self._bytes))
+        self._bytes[task] += _size(node)
+        job, _, unit = self._device.partition("/device:")
+        return f"{job}/task:{task}/device:{unit}"
+
+
+def _size(node: Any) -> int:
+    """Bytes of a variable, by the NodeDef of its op; those of one element where the shape is not known."""
+    shape = tf.TensorShape(node.attr["shape"].shape)
+    elements = shape.num_elements() if shape.is_fully_defined() else 1
+    return max(1, elements) * int(tf.as_dtype(node.attr["dtype"].type).size)
+
+
+def _is_variable_op(kind: str) -> bool:
+    """Whether ops of this type hold a variable, of either generation."""
+    return kind == "VarHandleOp" or kind.startswith("Variable")
+
+
+def _device_of(op: Any) -> str:
+    return str(op.device)
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} is {value!r}; expected an integer of at least {least}")

@@ -1,0 +1,319 @@
+"""Average precision of many ranked lists at once.
+
+AP = sum over the positives of (precision at their rank) / number of positives. Where items tie, the
+figure is the mean over all orders of the tied items, in closed form: F. McSherry and M. Najork,
+Computing Information Retrieval Performance Measures Efficiently in the Presence of Tied Scores
+(ECIR 2008). It rests on nothing but scores and labels: not on the order of arrival, nor on a shuffle.
+
+Many lists of scored items, fed in parts, for the calculators of average precision.
+
+Average precision of one list, at once or fed in parts.
+
+Average precision of each class, fed in parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from yt8m.eval_util.arrays import Bools, Floats64, Ints64, positive_int, positive_mask, refuse_nan
+
+
+class _Blocks(NamedTuple):
+    """Runs of items of one list and one score; all arrays int64, one entry a block.
+
+    Attributes:
+      lists: the list.
+      rank: items of the list ahead of the block.
+      before: positives of the list ahead of the block.
+      size: items in the block.
+      positives: positives in the block.
+    """
+
+    lists: Ints64
+    rank: Ints64
+    before: Ints64
+    size: Ints64
+    positives: Ints64
+
+
+def average_precisions(
+    lists: Ints64, starts: Ints64, hits: Bools, num_positives: Ints64 | Floats64, n: int | None = None
+) -> Floats64:
+    """Average precision of L lists, each sorted from its best item.
+
+    Args:
+      lists: [N], the list of each item, non-decreasing, in 0..L-1.
+      starts: indexes in 0..N-1 at which a list or a score begins.
+      hits: [N], whether each item is a positive.
+      num_positives: [L], all positives of each list, those that are not among the items too.
+      n: only the first n ranks count, and at most n positives; None for all.
+
+    Returns:
+      [L]; 0 for a list without positives.
+    """
+    blocks = _blocks_with_positives(lists, starts, hits, len(num_positives))
+    kept = blocks.size if n is None else np.clip(n - blocks.rank, 0, blocks.size)
+    sums = np.bincount(
+        np.repeat(blocks.lists, kept), weights=_expected_precisions(blocks, kept), minlength=len(num_positives)
+    )
+    total = num_positives if n is None else np.minimum(num_positives, n)
+    return np.divide(sums, total, out=np.zeros(len(total)), where=total > 0)
+
+
+def _blocks_with_positives(lists: Ints64, starts: Ints64, hits: Bools, num_lists: int) -> _Blocks:
+    # Only positives add to AP, and most blocks hold none: what follows is as long as the hits are many.
+    at = np.flatnonzero(hits)
+    block, positives = _runs(np.searchsorted(starts, at, side="right") - 1)
+    first = starts[block]
+    end = np.where(block + 1 < len(starts), starts[np.minimum(block + 1, len(starts) - 1)], len(hits))
+    owner = lists[first]
+    list_start = np.searchsorted(lists, np.arange(num_lists))[owner]
+    before = np.searchsorted(at, first) - np.searchsorted(at, list_start)
+    return _Blocks(owner, first - list_start, before, end - first, positives)
+
+
+def _runs(ascending: Ints64) -> tuple[Ints64, Ints64]:
+    """The values that occur, and how often each does; `np.unique` would sort."""
+    starts = np.flatnonzero(np.diff(ascending, prepend=-1))
+    return ascending[starts], np.diff(starts, append=len(ascending))
+
+
+def _expected_precisions(blocks: _Blocks, kept: Ints64) -> Floats64:
+    """Of the first `kept` places of each block: P(positive there) x expected precision given that."""
+    place = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
+    share = blocks.positives / blocks.size
+    others = (blocks.positives - 1) / np.maximum(blocks.size - 1, 1)
+    precision = np.repeat(blocks.before + 1, kept) + place * np.repeat(others, kept)
+    return np.asarray(np.repeat(share, kept) * precision / (np.repeat(blocks.rank + 1, kept) + place))
+
+
+# Below this many items it is not worth to look for those that no longer matter.
+_SMALL = 4096
+
+
+class ScoredLists:
+    """Items (list, score in float64, positive or not) and how many positives each list has in all.
+
+    With `top_n` only what may still be among a list's n best is kept, in memory that grows with
+    num_lists x top_n; items tied with the n-th best all stay, since each has its share in the figure.
+
+    Attributes:
+      num_positives: float64 [L], so far.
+      top_n: how many items of each list count; None for all.
+    """
+
+    def __init__(self, num_lists: int, top_n: int | None = None) -> None:
+        if top_n is not None:
+            positive_int(top_n, "top_n")
+        self.top_n = top_n
+        self._num_lists = num_lists
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self.num_positives: Floats64 = np.zeros(self._num_lists)
+        self._seen: Ints64 = np.zeros(self._num_lists, np.int64)
+        self._parts: list[tuple[Ints64, Floats64, Bools]] = []
+        self._limit = _SMALL
+
+    @property
+    def sizes(self) -> Ints64:
+        """int64 [L], items that count: those seen, at most top_n."""
+        return self._seen if self.top_n is None else np.minimum(self._seen, self.top_n)
+
+    def append(self, lists: Ints64, scores: Floats64, hits: Bools, num_positives: npt.ArrayLike | None = None) -> None:
+        """Adds items [N], each of its list; `num_positives` [L] stands for the positives among them.
+
+        Raises:
+          ValueError: a score is NaN.
+        """
+        refuse_nan(scores)
+        if num_positives is None:
+            num_positives = np.bincount(lists[hits], minlength=self._num_lists)
+        self.num_positives = self.num_positives + np.asarray(num_positives)
+        self._seen = self._seen + np.bincount(lists, minlength=self._num_lists)
+        self._parts.append((lists, scores, hits))
+        if self.top_n is not None and sum(len(part[0]) for part in self._parts) > self._limit:
+            self._drop_below_top_n(self.top_n)
+
+    def _sorted(self) -> tuple[Ints64, Floats64, Bools]:
+        if not self._parts:
+            return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.bool_)
+        lists, scores, hits = (np.concatenate(column) for column in zip(*self._parts, strict=True))
+        order = np.lexsort((-scores, lists))
+        return lists[order], scores[order], hits[order]
+
+    def _drop_below_top_n(self, top_n: int) -> None:
+        lists, scores, hits = self._sorted()
+        starts = _block_starts(lists, scores)
+        rank = starts - np.searchsorted(lists, lists[starts])
+        kept = np.repeat(rank < top_n, np.diff(starts, append=len(lists)))
+        self._parts = [(lists[kept], scores[kept], hits[kept])]
+        self._limit = max(_SMALL, 2 * int(kept.sum()))
+
+    def average_precisions(self) -> Floats64:
+        """float64 [L]; 0 for a list without positives or items."""
+        lists, scores, hits = self._sorted()
+        return average_precisions(lists, _block_starts(lists, scores), hits, self.num_positives, self.top_n)
+
+
+def _block_starts(lists: Ints64, scores: Floats64) -> Ints64:
+    first = np.ones(len(lists), np.bool_)
+    first[1:] = (lists[1:] != lists[:-1]) | (scores[1:] != scores[:-1])
+    return np.flatnonzero(first)
+
+
+class AveragePrecisionCalculator:
+    """AP of one ranked list, or AP at n; scores in any range, positives are actuals above 0.
+
+    Tied scores: the mean over all orders of the tied items (see `precision`).
+
+    >>> AveragePrecisionCalculator.ap([0.9, 0.5, 0.1], [1, 0, 1])
+    0.8333333333333333
+    """
+
+    def __init__(self, top_n: int | None = None) -> None:
+        """`top_n`: only so many of the best items count; None for all.
+
+        Raises:
+          ValueError: top_n is not positive.
+        """
+        self._items = ScoredLists(1, top_n)
+
+    @property
+    def heap_size(self) -> int:
+        """Items that count: those seen, at most top_n."""
+        return int(self._items.sizes[0])
+
+    @property
+    def num_accumulated_positives(self) -> float:
+        """Positives so far, as counted or as given."""
+        return float(self._items.num_positives[0])
+
+    def accumulate(
+        self, predictions: npt.ArrayLike, actuals: npt.ArrayLike, num_positives: float | None = None
+    ) -> None:
+        """Adds items.
+
+        Args:
+          predictions: [N] scores.
+          actuals: [N].
+          num_positives: positives of this part, where some are not among its items; None to count them.
+
+        Raises:
+          ValueError: shapes differ, a score is NaN, or num_positives is negative.
+        """
+        if num_positives is not None and not num_positives >= 0:
+            raise ValueError(f"num_positives must be 0 or more; it is {num_positives}")
+        scores, hits = _vectors(predictions, actuals)
+        total = None if num_positives is None else [num_positives]
+        self._items.append(np.zeros(len(scores), np.int64), scores, hits, total)
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._items.clear()
+
+    def peek_ap_at_n(self) -> float:
+        """AP of what came so far; its recall is over min(positives, top_n). 0 where there is none."""
+        return float(self._items.average_precisions()[0])
+
+    @staticmethod
+    def ap(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> float:
+        """AP of a whole list."""
+        return AveragePrecisionCalculator.ap_at_n(predictions, actuals, n=None)
+
+    @staticmethod
+    def ap_at_n(
+        predictions: npt.ArrayLike, actuals: npt.ArrayLike, n: int | None = 20, total_num_positives: float | None = None
+    ) -> float:
+        """AP of the n best items of a list.
+
+        Args:
+          predictions: [N] scores.
+          actuals: [N].
+          n: None for all items.
+          total_num_positives: where some positives are not among the items; None to count them. The
+            result may pass 1 where it is less than the items hold.
+
+        Raises:
+          ValueError: shapes differ, a score is NaN, or n is not positive.
+        """
+        if n is not None:
+            positive_int(n, "n")
+        calculator = AveragePrecisionCalculator(n)
+        calculator.accumulate(predictions, actuals, total_num_positives)
+        return calculator.peek_ap_at_n()
+
+
+def _vectors(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> tuple[Floats64, Bools]:
+    scores = np.asarray(predictions, np.float64)
+    if scores.ndim != 1:
+        raise ValueError(f"predictions must be one list; the shape is {scores.shape}")
+    return scores, positive_mask(actuals, scores.shape)
+
+
+# One list of scores a class (they may differ in length), or an array [C, N].
+ByClass = Sequence[npt.ArrayLike] | npt.NDArray[np.floating | np.integer | np.bool_]
+
+
+class MeanAveragePrecisionCalculator:
+    """AP (or AP at n) of each class; their mean is mAP."""
+
+    def __init__(self, num_class: int, filter_empty_classes: bool = True, top_n: int | None = None) -> None:
+        """A calculator for `num_class` classes.
+
+        Args:
+          num_class: C.
+          filter_empty_classes: leave classes without a positive out of the result; else their AP is 0.
+          top_n: only so many of the best items of each class count; None for all.
+
+        Raises:
+          ValueError: num_class or top_n is not positive.
+        """
+        positive_int(num_class, "num_class")
+        self._num_class = num_class
+        self._filter = filter_empty_classes
+        self._items = ScoredLists(num_class, top_n)
+
+    def accumulate(
+        self, predictions: ByClass, actuals: ByClass, num_positives: Sequence[float] | Ints64 | None = None
+    ) -> None:
+        """Adds items to each class.
+
+        Args:
+          predictions: C lists of scores.
+          actuals: C lists, each as long as its scores; positive where above 0.
+          num_positives: [C], positives of this part where some are not among the items; None to count them.
+
+        Raises:
+          ValueError: there are not C lists, lengths differ, a score is NaN, or a count is negative.
+        """
+        lengths = np.fromiter(map(np.size, predictions), np.int64)
+        if len(lengths) != self._num_class or not np.array_equal(lengths, list(map(np.size, actuals))):
+            raise ValueError(
+                f"predictions and actuals must be {self._num_class} lists each, of equal lengths; "
+                f"there are {len(lengths)} and {len(actuals)}"
+            )
+        if num_positives is not None and (len(num_positives) != len(lengths) or min(num_positives) < 0):
+            raise ValueError(f"num_positives must be {self._num_class} counts, each 0 or more")
+        scores, marks = (np.concatenate([np.ravel(part) for part in parts]) for parts in (predictions, actuals))
+        owners = np.repeat(np.arange(self._num_class), lengths)
+        self._items.append(owners, scores.astype(np.float64), np.asarray(marks > 0), num_positives)
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._items.clear()
+
+    def is_empty(self) -> bool:
+        """Whether no class has an item."""
+        return not self._items.sizes.any()
+
+    def peek_map_at_n(self) -> Floats64:
+        """AP of each class (of each with a positive, where empty classes are filtered), in class order."""
+        aps = self._items.average_precisions()
+        return aps[self._items.num_positives > 0] if self._filter else aps

@@ -1,0 +1,1 @@
+"""Models as files: SavedModels, small weights, model cards and archives."""

@@ -1,0 +1,229 @@
+"""Model archives (.tgz): packed with the same bytes each time, unpacked without trust."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import secrets
+import shutil
+import tarfile
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from yt8m import storage
+from yt8m.errors import RunError, UsageError
+
+MAX_BYTES = 8 << 30
+MAX_MEMBERS = 10_000
+# What may lie between two members: their headers (long names, attributes) and padding.
+_BETWEEN = 1 << 20
+_CHUNK = 1 << 20
+_MOST_LINKS = 40  # as many as Linux follows
+
+
+class _Metered:
+    """A stream that gives no more than was allowed: nothing a header claims can fill memory or disk."""
+
+    def __init__(self, file: gzip.GzipFile, source: str) -> None:
+        self._file, self._source, self._left = file, source, 0
+
+    def allow(self, count: int) -> None:
+        self._left = count
+
+    def read(self, count: int) -> bytes:
+        data = self._file.read(count)
+        self._left -= len(data)
+        if self._left < 0:
+            raise UsageError(f"{self._source} is refused: more than {_BETWEEN} bytes between two of its files")
+        return data
+
+
+def safe_extract(tgz_path: str, folder: str, max_bytes: int = MAX_BYTES, max_members: int = MAX_MEMBERS) -> list[str]:
+    """Unpacks an archive from anywhere into a new local folder: whole, or not at all.
+
+    Only plain files and folders with names inside the archive are accepted; owners, modes and times are not
+    taken over.
+
+    Args:
+      tgz_path: local or gs://.
+      folder: must not exist, or be empty.
+      max_bytes: of all files together, unpacked.
+      max_members: files and folders.
+
+    Returns:
+      The names of the files, relative to `folder`.
+
+    Raises:
+      UsageError: the archive holds an absolute name, `..`, a link, a device, a sparse or set-user-id file,
+        the same name twice, too much; or `folder` is in use, or is reached through a symbolic link of
+        another user. Nothing is left behind.
+      RunError: the archive is damaged, or there is no room.
+    """
+    _refuse_used_folder(folder)
+    target = os.path.realpath(folder)
+    beside = f"{target}.{os.getpid()}.{secrets.token_hex(4)}.tmp"
+    names: list[str] = []
+    with _damage_named(tgz_path), storage.open_read(tgz_path) as raw:
+        for _ in _members(raw, tgz_path, beside, max_bytes, max_members):
+            pass  # everything is checked before anything is written
+        if not raw.seekable():
+            raise UsageError(f"{tgz_path} cannot be read twice; name a file, not a pipe")
+        raw.seek(0)
+        storage.makedirs(beside)
+        try:
+            for archive, member, name in _members(raw, tgz_path, beside, max_bytes, max_members):
+                _put(archive, member, os.path.join(beside, name))
+                names += [name] if member.isreg() else []
+            storage.rename(beside, target)
+        except BaseException:
+            storage.remove_tree(beside)
+            raise
+    return names
+
+
+def _refuse_used_folder(folder: str) -> None:
+    if storage.is_remote(folder):
+        raise UsageError(f"cannot unpack into {folder}: name a local folder")
+    if storage.exists(folder) and (not storage.is_dir(folder) or storage.listdir(folder)):
+        raise UsageError(f"cannot unpack into {folder}: it is in use; name a new or an empty folder")
+    for link in _links_on(folder):
+        owner = os.lstat(link).st_uid
+        if owner not in (os.geteuid(), 0):  # root may do all things anyway
+            raise UsageError(
+                f"cannot unpack into {folder}: {link} is a symbolic link of another user (id {owner}), who "
+                "can turn it elsewhere at any time; name a folder that is reached without it"
+            )
+
+
+def _links_on(path: str) -> Iterator[str]:
+    """The symbolic links that the system follows on the way to `path`, those behind other links too."""
+    place, parts, count = "/", os.path.join(os.getcwd(), path).split("/"), 0
+    while parts:
+        part = parts.pop(0)
+        step = os.path.dirname(place) if part == ".." else os.path.normpath(os.path.join(place, part))
+        if not os.path.islink(step):
+            place = step
+            continue
+        yield step
+        count += 1
+        if count > _MOST_LINKS:
+            raise UsageError(f"cannot unpack into {path}: its symbolic links lead in a circle")
+        target = os.readlink(step)
+        place, parts = "/" if target.startswith("/") else place, target.split("/") + parts
+
+
+@contextlib.contextmanager
+def _damage_named(source: str) -> Iterator[None]:
+    try:
+        yield
+    except RecursionError as error:
+        raise UsageError(f"{source} is refused: headers upon headers") from error
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
+        raise RunError(f"{source} is no whole .tgz archive: {error}") from error
+
+
+def _members(
+    raw: BinaryIO, source: str, folder: str, max_bytes: int, max_members: int
+) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo, str]]:
+    """The archive, each of its members and the member's normalised name, all of them checked."""
+    names: set[str] = set()
+    room = max_bytes
+    with gzip.GzipFile(fileobj=raw, mode="rb") as unzipped:
+        stream = _Metered(unzipped, source)
+        stream.allow(_BETWEEN)
+        with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]
+            while (member := archive.next()) is not None:
+                name = _checked_name(member, source, folder)
+                room -= member.size
+                if room < 0 or len(names) == max_members:
+                    raise UsageError(
+                        f"{source} is refused: it holds more than {max_bytes} bytes or {max_members} entries"
+                    )
+                if name in names:
+                    raise UsageError(f"{source} is refused: it holds {name!r} twice")
+                names.add(name)
+                stream.allow(member.size + _BETWEEN)
+                yield archive, member, name
+        while stream.read(_CHUNK):  # on to the end, where the checksum stands
+            pass
+
+
+def _checked_name(member: tarfile.TarInfo, source: str, folder: str) -> str:
+    """The member's name, normalised; only plain files and folders below the root have one.
+
+    Stricter than `tarfile.data_filter`, which makes absolute names relative, clears the bits, and lets links
+    and sparse files pass.
+    """
+    fault = ""
+    if member.name.startswith("/") or "\0" in member.name:
+        fault = "has an absolute name"
+    elif not (member.isreg() or member.isdir()) or member.issparse():
+        fault = "is a link, a device or a sparse file"
+    elif member.isreg() and member.mode & 0o7000:
+        fault = "has a set-user-id, set-group-id or sticky bit"
+    else:
+        try:
+            tarfile.data_filter(member, folder)
+        except tarfile.FilterError:
+            fault = "lies outside of the archive"
+    if fault:
+        raise UsageError(f"{source} is refused: {member.name!r} {fault}")
+    return os.path.normpath(member.name)
+
+
+def _put(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+    if member.isdir():
+        storage.makedirs(path)
+        return
+    content = archive.extractfile(member)
+    assert content is not None  # a plain file has content
+    with storage.write_atomic(path) as file:
+        shutil.copyfileobj(content, file, _CHUNK)
+
+
+def make_tgz(folder: str, path: str) -> None:
+    """Packs the files of a local folder; the same files give the same bytes.
+
+    Args:
+      folder: all plain files below it go in, under names relative to it.
+      path: the archive, local or gs://; appears whole or not at all. If it lies in `folder` it is left out.
+
+    Raises:
+      UsageError: there is no such folder, or something in it is no plain file.
+    """
+    if not storage.is_dir(folder):
+        raise UsageError(f"cannot pack {folder}: there is no such folder")
+    names = [name for name in _names_below(folder) if not _is_same(os.path.join(folder, name), path)]
+    with (
+        storage.write_atomic(path) as file,
+        gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name in names:
+            _add(archive, os.path.join(folder, name), name)
+
+
+def _names_below(folder: str, prefix: str = "") -> Iterator[str]:
+    for name in storage.listdir(os.path.join(folder, prefix)):
+        relative = os.path.join(prefix, name)
+        full = os.path.join(folder, relative)
+        if os.path.islink(full) or not (os.path.isfile(full) or os.path.isdir(full)):
+            raise UsageError(f"cannot pack {full}: it is neither a plain file nor a folder")
+        if os.path.isdir(full):
+            yield from _names_below(folder, relative)
+        else:
+            yield relative
+
+
+def _is_same(path: str, other: str) -> bool:
+    return not storage.is_remote(other) and os.path.realpath(path) == os.path.realpath(other)
+
+
+def _add(archive: tarfile.TarFile, path: str, name: str) -> None:
+    """Adds a file under fixed owner, mode and time."""
+    member = tarfile.TarInfo(name)
+    member.size = storage.size(path)
+    with storage.open_read(path) as content:
+        archive.addfile(member, content)

@@ -1,0 +1,154 @@
+"""The README.md beside every exported model: what it is, what it learned from, how well, how large."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from yt8m import storage
+from yt8m.config import run_dir
+from yt8m.config.flag_parsing import shown
+from yt8m.config.programs import TrainConfig
+from yt8m.errors import RunError
+from yt8m.storage import json_text
+
+NAME = "README.md"
+LIMIT_BYTES = 10**9  # of a model in the challenge of 2018
+
+
+def describing(run: TrainConfig, train_dir: str, step: int, weights: str = "float32") -> Callable[[str, int], None]:
+    """What an export calls with its folder and the number of parameters, to write the card there."""
+
+    def describe(folder: str, parameters: int) -> None:
+        write(folder, run, step, parameters, figures=report_of(train_dir, step), weights=weights)
+
+    return describe
+
+
+def write(
+    folder: str, run: TrainConfig, step: int, parameters: int, *, figures: Mapping[str, Any], weights: str = "float32"
+) -> None:
+    """Writes `folder`/README.md; the same input gives the same bytes."""
+    with open(os.path.join(folder, NAME), "w", encoding="utf-8") as file:
+        file.write(text(run, step, parameters, sizes_in(folder), figures=figures, weights=weights))
+
+
+def text(
+    run: TrainConfig,
+    step: int,
+    parameters: int,
+    sizes: Mapping[str, int],
+    *,
+    figures: Mapping[str, Any],
+    weights: str = "float32",
+) -> str:
+    """The card, Markdown.
+
+    Args:
+      run: how the model was trained.
+      step: of the checkpoint.
+      parameters: numbers that training adjusted.
+      sizes: bytes of each part of the export, by name.
+      figures: by name, as they are printed; empty where the checkpoint was not evaluated.
+      weights: how they are stored.
+    """
+    data = run.data
+    level = "frame" if data.frame_features else "video"
+    features = ", ".join(f"{name} ({size})" for name, size in zip(data.feature_names, data.feature_sizes, strict=True))
+    lines = [
+        f"# {run.model.model}, step {step}",
+        "",
+        f"Scores {data.num_classes} classes from {level}-level features: {features}.",
+        "",
+        "## Data",
+        "",
+        f"- trained on: `{data.data_pattern or 'sample data'}`",
+        f"- examples: {'rated segments' if data.segment_labels else 'videos'}, loss: {run.model.label_loss}",
+        *([f"- frames of a video that are read: {data.max_frames}"] if data.frame_features else []),
+        "",
+        "## Flags",
+        "",
+        "What differs from the defaults, and the hyper-parameters of model and loss:",
+        "",
+        *("```", *flags(run), "```"),
+        "",
+        *("## Figures", "", *_figures(figures), ""),
+        *("## Size", "", f"- parameters: {parameters:,}", f"- stored as: {weights}"),
+        *(f"- {name}: {size(count)}" for name, count in sizes.items()),
+        "",
+        *("## Versions", "", *(f"- {name}: {value}" for name, value in run_dir.versions().items())),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def flags(run: TrainConfig) -> list[str]:
+    """The command line of a run, sorted, without what is at its default and without its folder."""
+    sections = (run, run.data, run.model, run.optimizer, run.distillation, run.augmentation, run.devices)
+    found = dict(pair for section in sections for pair in _changed(section))
+    found["model"] = run.model.model
+    found |= {"feature_names": run.data.feature_names, "feature_sizes": run.data.feature_sizes}
+    found |= dict(_hyper_parameters(run.model.hyper_parameters))
+    found |= dict(_hyper_parameters(run.model.loss_hyper_parameters))
+    return [f"--{name}={shown(found[name])}" for name in sorted(found)]
+
+
+def report_of(train_dir: str, step: int) -> dict[str, Any]:
+    """The figures in the run's eval/report.json, where that is of this step."""
+    try:
+        report = json_text.parse(storage.read_text(storage.join(train_dir, "eval", "report.json")))
+    except (RunError, ValueError):
+        return {}
+    if not isinstance(report, dict) or report.get("global_step") != step:
+        return {}
+    return {
+        name: value
+        for name, value in report.items()
+        if name != "global_step" and isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def sizes_in(folder: str) -> dict[str, int]:
+    """Bytes of the folder's own files together, and of each folder in it; the card itself is left out."""
+    sizes: dict[str, int] = {}
+    for here, _, names in sorted(os.walk(folder)):
+        part = os.path.relpath(here, folder).split(os.sep)[0]
+        count = sum(os.path.getsize(os.path.join(here, name)) for name in names if name != NAME)
+        name = "files" if part in (".", "variables", "assets") else part
+        sizes[name] = sizes.get(name, 0) + count
+    return sizes
+
+
+def size(count: int) -> str:
+    """Bytes as they are read, against the limit of 2018."""
+    over = "over the" if count > LIMIT_BYTES else f"{100 * count / LIMIT_BYTES:.2f} % of the"
+    return f"{count:,} bytes ({over} 1 GB allowed in the 2018 challenge)"
+
+
+def _figures(figures: Mapping[str, Any]) -> list[str]:
+    if not figures:
+        return ["This checkpoint was not evaluated when the model was exported."]
+    rows = [
+        f"| {name} | {value:.4f} |" if isinstance(value, float) else f"| {name} | {value} |"
+        for name, value in figures.items()
+    ]
+    return ["| figure | value |", "|---|---|", *rows]
+
+
+def _changed(section: Any) -> Iterator[tuple[str, Any]]:
+    names = {"data_pattern": "train_data_pattern"}
+    for field in dataclasses.fields(section):
+        value = getattr(section, field.name)
+        is_flag = "help" in field.metadata and field.name not in ("train_dir", "segment_size")
+        if is_flag and value != field.default and (field.name != "seed" or isinstance(section, TrainConfig)):
+            yield names.get(field.name, field.name), value
+
+
+def _hyper_parameters(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Those of a part (a classifier) have flags of their own names."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _hyper_parameters(value)
+        elif value not in ((), None):
+            yield name, value

@@ -1,0 +1,318 @@
+"""A SavedModel of two signatures: serialized records, and MediaPipe's dequantised features.
+
+An exported model, read back: records or features in, classes and scores out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from absl import logging
+
+from yt8m import storage
+from yt8m.errors import RunError, UsageError, first_line
+from yt8m.export.small_weights import restored
+from yt8m.graph.restore import warn_of_program
+from yt8m.lazy import quiet_native_stderr, tf
+from yt8m.readers import join_features
+from yt8m.readers.damage import readable
+from yt8m.storage import copies, sending
+from yt8m.video.modeler import VideoModeler
+
+RECORDS, MEDIAPIPE = "records", "mediapipe"
+SIGNATURES = (RECORDS, MEDIAPIPE)
+
+
+class ServingRecordParser(Protocol):
+    """What the export needs of a reader."""
+
+    def prepare_serialized_examples(self, serialized: tf.Tensor) -> Any:
+        """A `Batch` from a vector of records."""
+
+
+def export_saved_model(
+    folder: str,
+    checkpoint: str,
+    reader: ServingRecordParser,
+    modeler: VideoModeler,
+    *,
+    moving_average_decay: float = 0.0,
+    weights: str = "float32",
+    default: str = RECORDS,
+    describe: Callable[[str, int], None] | None = None,
+) -> str:
+    """Writes `folder`, a SavedModel of the weights in `checkpoint`; whole or not at all.
+
+    Signature `records`: `example_bytes` string [B] (serialized records, as in the training files)
+    to `video_id` string [B], `class_indexes` int32 [B, k] best first, `predictions` float32 [B, k].
+
+    Signature `mediapipe`: `rgb_and_audio` float32 [B, T, D], features side by side as they are before
+    quantising, and `num_frames` int32 [B, 1] or [B] (one for all where B is 1) to `predictions` float32
+    [B, C]. Later frames count for nothing. A model of videos takes the mean of the frames.
+
+    Args:
+      folder: local or gs://.
+      checkpoint: of the model.
+      reader: parses the records.
+      modeler: the model.
+      moving_average_decay: above 0 where the run kept averages, which are taken then.
+      weights: how they are stored: float32, float16 or int8.
+      default: which of the two is `serving_default` too, which most programs ask for.
+      describe: called with the folder as it is written and the number of parameters, to put a
+        description beside the model.
+
+    Returns:
+      `folder`.
+    """
+
+    def build() -> dict[str, Any]:
+        signatures = _signatures(reader, modeler)
+        return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: signatures[default], **signatures}
+
+    with restored(build, checkpoint, moving_average_decay, weights) as model, replaced_folder(folder) as part:
+        _save(model.session, part, model.built)
+        if describe is not None:
+            describe(part, model.parameters)
+    return folder
+
+
+def _signatures(reader: ServingRecordParser, modeler: VideoModeler) -> dict[str, Any]:
+    """One model for both: its features come from the records where they are not fed."""
+    example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")
+    batch = reader.prepare_serialized_examples(example_bytes)
+    joined = join_features(batch)
+    has_frames = joined.shape.rank == 3
+    # MediaPipe names a stream by an input's name in capitals: the names are its.
+    frames = tf.placeholder_with_default(
+        joined if has_frames else joined[:, tf.newaxis], [None, None, joined.shape[-1]], name="rgb_and_audio"
+    )
+    given = tf.placeholder_with_default(batch.num_frames, None, name="num_frames")  # MediaPipe's is [B, 1]
+    predictions = modeler.predict_raw(*_masked(frames, given, has_frames)).predictions
+    best = tf.nn.top_k(predictions, modeler.top_k)
+    of_records = {"video_id": batch.video_ids, "class_indexes": best.indices, "predictions": best.values}
+    features = {"rgb_and_audio": frames, "num_frames": given}
+    return {
+        RECORDS: _signature({"example_bytes": example_bytes}, of_records),
+        MEDIAPIPE: _signature(features, {"predictions": predictions}),
+    }
+
+
+def _masked(frames: tf.Tensor, given: tf.Tensor, has_frames: bool) -> tuple[tf.Tensor, tf.Tensor]:
+    """What the model takes: frames with 0 past the last, or their mean; and their numbers, int32 [B]."""
+    rows, longest = tf.shape(frames)[0], tf.shape(frames)[1]
+    counts = tf.clip_by_value(tf.broadcast_to(tf.reshape(given, [-1]), [rows]), 0, longest)
+    # Not a product with the mask: what stands behind the last frame may be no number.
+    there = tf.sequence_mask(counts, longest)[:, :, tf.newaxis]
+    raw = tf.where_v2(there, frames, 0.0)
+    if not has_frames:
+        raw = tf.math.divide_no_nan(tf.reduce_sum(raw, 1), tf.cast(counts, tf.float32)[:, tf.newaxis])
+    return raw, counts
+
+
+def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]) -> Any:
+    """A SignatureDef, filled by hand: TensorFlow's own helpers are deprecated and say so in the log."""
+    signature = tf.MetaGraphDef().signature_def[RECORDS]
+    signature.method_name = tf.saved_model.signature_constants.PREDICT_METHOD_NAME
+    for infos, tensors in ((signature.inputs, inputs), (signature.outputs, outputs)):
+        for name, tensor in tensors.items():
+            infos[name].name = tensor.name
+            infos[name].dtype = tensor.dtype.as_datatype_enum
+            infos[name].tensor_shape.CopyFrom(tensor.shape.as_proto())
+    return signature
+
+
+def _save(session: tf.Session, folder: str, signatures: Mapping[str, Any]) -> None:
+    builder = tf.saved_model.Builder(folder)
+    builder.add_meta_graph_and_variables(
+        session, [tf.saved_model.tag_constants.SERVING], dict(signatures), strip_default_attrs=True
+    )
+    builder.save()
+
+
+@contextlib.contextmanager
+def replaced_folder(folder: str) -> Iterator[str]:
+    """A new, not yet existing path to write to; on success it takes the place of `folder` by renaming.
+
+    A reader sees the old folder or the new one whole. What an earlier, killed call left is cleared first.
+    In a bucket the files are sent once they are whole, see `sending.replaced_folder`.
+
+    Raises:
+      RunError: there is no room, or the runtime cannot write for another reason.
+    """
+    replaced = sending.replaced_folder if storage.is_remote(folder) else _replaced_here
+    try:
+        with replaced(folder) as part:
+            yield part
+    except (tf.errors.OpError, OSError) as error:
+        raise RunError(
+            f"cannot write {folder}: {first_line(error)}. What was there before, if anything, is as it was."
+        ) from error
+
+
+@contextlib.contextmanager
+def _replaced_here(folder: str) -> Iterator[str]:
+    partial, old = f"{folder}.partial", f"{folder}.old"
+    os.makedirs(os.path.dirname(folder) or ".", exist_ok=True)
+    if os.path.isdir(old) and not os.path.isdir(folder):
+        os.rename(old, folder)  # a call was killed between the two renames at its end
+    for left in (partial, old):
+        shutil.rmtree(left, ignore_errors=True)
+    try:
+        yield partial
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    if os.path.isdir(folder):
+        os.rename(folder, old)
+    os.rename(partial, folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+_FILE = "saved_model.pb"
+
+
+class Predictions(NamedTuple):
+    """What a model says of B records, best class first.
+
+    Attributes:
+      video_ids: object [B] of bytes.
+      classes: int32 [B, k].
+      scores: float32 [B, k], probabilities.
+    """
+
+    video_ids: np.ndarray
+    classes: np.ndarray
+    scores: np.ndarray
+
+
+def find(folder: str) -> str:
+    """The SavedModel in a folder: itself, the one that `yt8m export` put there, or a run's newest.
+
+    Raises:
+      UsageError: there is none.
+    """
+    numbered = [name for name in _names(storage.join(folder, "export")) if name.isdigit()]
+    newest = [storage.join(folder, "export", max(numbered, key=int))] if numbered else []
+    for place in (folder, storage.join(folder, "saved_model"), *newest):
+        if storage.exists(storage.join(place, _FILE)):
+            return place
+    raise UsageError(
+        f"{folder} holds no {_FILE}: name the folder of a run that exported a model, or one that `yt8m export` wrote."
+    )
+
+
+def opened(folder: str) -> SavedModel:
+    """The model that `find` finds; the next, where that is deleted while it is read and there is a newer one.
+
+    Raises:
+      UsageError, RunError: as `find` and `SavedModel`.
+    """
+    place = find(folder)
+    try:
+        return SavedModel(place)
+    except (UsageError, RunError):
+        if storage.exists(storage.join(place, _FILE)) or find(folder) == place:
+            raise
+    logging.warning("%s was deleted while it was read: taking the next", place)
+    return opened(folder)
+
+
+def _names(folder: str) -> list[str]:
+    return storage.listdir(folder) if storage.is_dir(folder) else []
+
+
+class SavedModel:
+    """A model in a session of its own on the CPU, by its signatures for records and for features.
+
+    A SavedModel is a program: it runs what its graph says, and the log warns of it. Close it, or use it in a
+    `with` block. Several threads may call it at once.
+
+    Args:
+      folder: where its `saved_model.pb` is.
+
+    Attributes:
+      folder: the same.
+      feature_size: D, of the features of a frame; None where the model takes records alone.
+      num_classes: C; None if the model does not say, because it takes records alone.
+
+    Raises:
+      UsageError: it has no signature that takes records.
+      RunError: it cannot be loaded.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        warn_of_program(folder)
+        with quiet_native_stderr():  # which complains where there is no GPU
+            self._session = tf.Session(graph=tf.Graph(), config=tf.ConfigProto(device_count={"GPU": 0}))
+        try:
+            with self._session.graph.as_default():
+                loaded = tf.saved_model.loader.load(
+                    self._session, [tf.saved_model.tag_constants.SERVING], copies.folder_copy(folder)
+                )
+        except (OSError, RuntimeError, ValueError, tf.errors.OpError, RunError) as error:
+            self._session.close()
+            raise RunError(f"{folder}: the SavedModel cannot be loaded: {error}") from error
+        records = _taking("example_bytes", loaded)
+        if records is None:
+            known = ", ".join(sorted(loaded.signature_def)) or "none"
+            raise UsageError(
+                f"{folder}: there is no signature with the input example_bytes (signatures: "
+                f"{known}); only models exported by this project take records."
+            )
+        self._input = records.inputs["example_bytes"].name
+        names = ("video_id", "class_indexes", "predictions")
+        self._outputs = [records.outputs[name].name for name in names]
+        self._features = features = _taking("rgb_and_audio", loaded)
+        self.feature_size = features and int(features.inputs["rgb_and_audio"].tensor_shape.dim[-1].size)
+        self.num_classes = features and int(features.outputs["predictions"].tensor_shape.dim[-1].size)
+
+    def predict(self, records: Sequence[bytes]) -> Predictions:
+        """The classes of serialized records, of the kind the model was trained on.
+
+        Raises:
+          RunError: a record is of another kind, or damaged.
+        """
+        try:
+            found: list[Any] = self._session.run(self._outputs, {self._input: np.array(records, object)})
+        except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
+            reason = readable(str(error.message))
+            raise RunError(f"the model in {self.folder} cannot read these records: {reason}") from error
+        return Predictions(*found)
+
+    def score(self, frames: np.ndarray, num_frames: np.ndarray) -> np.ndarray:
+        """float32 [B, C], the probabilities of all classes, from features.
+
+        Args:
+          frames: float32 [B, T, D], not quantised; of a model of videos, the mean over frames is taken.
+          num_frames: int32 [B].
+
+        Raises:
+          UsageError: the model takes records alone.
+        """
+        if self._features is None:
+            raise UsageError(f"{self.folder}: this model takes records alone; export it anew.")
+        inputs = self._features.inputs
+        fed = {inputs["rgb_and_audio"].name: frames, inputs["num_frames"].name: num_frames}
+        return self._session.run(self._features.outputs["predictions"].name, fed)
+
+    def close(self) -> None:
+        """Ends its session."""
+        self._session.close()
+
+    def __enter__(self) -> SavedModel:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+
+def _taking(name: str, loaded: Any) -> Any:
+    """The signature that has an input of this name; None for none."""
+    having = [signature for signature in loaded.signature_def.values() if name in signature.inputs]
+    return having[0] if having else None

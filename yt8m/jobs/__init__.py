@@ -1,1 +1,0 @@
-"""The jobs behind the programs: a config in, an exit status out."""

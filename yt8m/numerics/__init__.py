@@ -1,0 +1,1 @@
+"""Precision, compiled passes, random keys and devices: what models and losses compute with."""

@@ -1,0 +1,71 @@
+"""Several operations on the same large tensors as one pass over memory.
+
+log(1 + exp(x)) for passes that are compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from yt8m.lazy import tf
+from yt8m.numerics.devices import is_on_gpu
+
+# Below so many columns a pass costs less than it takes to compile it.
+_LEAST_COLUMNS = 512
+
+
+def fused(function: Callable[..., Any], *tensors: Any) -> Any:
+    """`function(*tensors)`, compiled by XLA: what one operation hands to the next stays in registers.
+
+    For operations on each element, and sums of rows, on the CPU, over [B, C] with C of the hundreds: there it
+    is passes over memory that cost. Each shape is compiled once a session, in a tenth of a second, so it is
+    not for shapes that change with every batch. Results may differ from those of the operations one by one in
+    their last bits. A sum over all pairs does not belong here: XLA adds them up one after the other, which in
+    float32 is good for four digits. Narrow tensors, GPUs, and a TensorFlow that was built without XLA get the
+    operations one by one.
+
+    Args:
+      function: of tensors, to a tensor or a tuple of them; stateless, and without variables.
+      *tensors: what it is given, [B, C] first; None is handed on.
+    """
+    if not is_worth_it(tensors[0]):
+        return function(*tensors)
+    there = [tensor for tensor in tensors if tensor is not None]
+
+    def compiled(*given: tf.Tensor) -> Any:
+        left = iter(given)
+        return function(*(None if tensor is None else next(left) for tensor in tensors))
+
+    return tf.function(compiled, jit_compile=True, autograph=False)(*there)
+
+
+def is_worth_it(tensor: tf.Tensor) -> bool:
+    """Whether operations on `tensor` are compiled."""
+    columns = tensor.shape[-1] if tensor.shape.rank else None
+    if columns is None or int(columns) < _LEAST_COLUMNS or not tf.test.is_built_with_xla():
+        return False
+    return not is_on_gpu(tensor)
+
+
+# 2 s^15 / 15 at the largest s, 1/3, is 1e-8.
+_LAST_POWER = 13
+
+
+def softplus(values: tf.Tensor) -> tf.Tensor:
+    """float32 of the shape of `values`: max(x, 0) + log(1 + exp(-|x|)), to the last bits; its gradient too.
+
+    A logarithm of 1 + e costs XLA more than all else in a loss. Here e is at most 1, so that the series
+    log(1 + e) = 2 (s + s^3/3 + s^5/5 + ...) with s = e / (2 + e) <= 1/3 (Abramowitz & Stegun 4.1.27) is
+    short, and needs nothing but products.
+    """
+    return tf.custom_gradient(_softplus)(values)
+
+
+def _softplus(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+    small = tf.exp(-tf.abs(values))
+    ratio = small / (2.0 + small)
+    square, series = ratio * ratio, 2.0 / _LAST_POWER
+    for power in range(_LAST_POWER - 2, 0, -2):
+        series = series * square + 2.0 / power
+    return tf.nn.relu(values) + ratio * series, lambda slope: slope * tf.sigmoid(values)

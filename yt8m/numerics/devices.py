@@ -1,0 +1,49 @@
+"""Where a tensor is.
+
+What the processor lacks to make products in half precision as fast as in float32.
+"""
+
+from __future__ import annotations
+
+from yt8m import storage
+from yt8m.errors import RunError
+from yt8m.lazy import tf
+
+
+def is_on_gpu(tensor: tf.Tensor) -> bool:
+    """Whether the graph has `tensor` made on a GPU; of a `tf.identity` made here: whether here is one."""
+    return bool(tf.DeviceSpec.from_string(tensor.device).device_type == "GPU")
+
+
+CPUINFO = "/proc/cpuinfo"
+
+# By precision: Linux' names of the instructions for it, and the vendors'. Without one of them TensorFlow's
+# kernels convert every operand to float32 and back, or compute number by number.
+_INSTRUCTIONS = {
+    "bfloat16": {"amx_bf16": "AMX-BF16", "avx512_bf16": "AVX512-BF16"},
+    "float16": {"amx_fp16": "AMX-FP16", "avx512_fp16": "AVX512-FP16"},
+}
+
+
+def note(precision: str) -> str:
+    """The line to log where `precision` makes training slower on this processor; empty otherwise.
+
+    A processor that cannot be asked (no Linux, or none of x86) gives no line.
+    """
+    wanted, flags = _INSTRUCTIONS.get(precision, {}), _flags()
+    if not wanted or not flags or not flags.isdisjoint(wanted):
+        return ""
+    return (
+        f"--precision={precision} is slower than float32 here: this processor has no instructions for it "
+        f"(neither {' nor '.join(wanted.values())})"
+    )
+
+
+def _flags() -> frozenset[str]:
+    """The features of the first processor; none where nothing says."""
+    try:
+        lines = storage.read_text(CPUINFO).splitlines()
+    except RunError:
+        return frozenset()
+    found = (line.partition(":")[2] for line in lines if line.partition(":")[0].strip() == "flags")
+    return frozenset(next(found, "").split())

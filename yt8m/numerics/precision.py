@@ -1,0 +1,126 @@
+"""Matrix products in float16, whose operands are brought into its narrow range one by one.
+
+float16 ends at 65504 and has nothing below 6e-8, where gradients of a batch's mean lie. The usual remedy
+multiplies the loss by a factor that is found by trial, and throws away the steps in which it was too large
+(Micikevicius et al. 2018). Here each operand of each product is divided by a power of two of its own, so that
+its largest value is about 1: what is lost is 24 bits below that, no step is, and there is no state to save.
+Of a batch of matrices each has its own, for a video without frames may have slopes a million times another's.
+
+What matrix products are computed in: float32, or bfloat16 or float16 where a tower asks for it.
+
+Only products change. Their operands are rounded to 8 or 11 significant bits, their results come back as
+float32, and so do the gradients, whose products are rounded alike: weights, batch statistics, losses,
+optimizer slots and checkpoints stay float32. bfloat16 has the exponents of float32, so nothing under- or
+overflows and no loss has to be scaled (Kalamkar et al. 2019). float16 has five bits of exponent: see `half`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from yt8m.lazy import tf
+
+_MANY = 32768.0  # terms of at most 1 whose sum float16 still holds, with room for rounding
+_EXPONENTS = (-126.0, 127.0)  # of a unit: what float32 holds in full
+
+
+class _Operand(NamedTuple):
+    """`values`, float16 [..., M, N], times `unit`, float32 [..., 1, 1]."""
+
+    values: tf.Tensor
+    unit: tf.Tensor
+
+
+def float16_matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool, transpose_b: bool) -> tf.Tensor:
+    """float32 `tf.matmul` of operands with the same batch dimensions; float16 ones are taken as they are."""
+
+    def product(left: tf.Tensor, right: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Any]]:
+        a, b = _operand(left), _operand(right)
+
+        def gradient(slope: tf.Tensor) -> list[tf.Tensor]:
+            c = _operand(slope)
+            of_a = _times(b, c, transpose_b, True) if transpose_a else _times(c, b, False, not transpose_b)
+            of_b = _times(c, a, True, transpose_a) if transpose_b else _times(a, c, not transpose_a, False)
+            return [tf.cast(of_a, left.dtype), tf.cast(of_b, right.dtype)]
+
+        return _times(a, b, transpose_a, transpose_b), gradient
+
+    return tf.custom_gradient(product)(tf.convert_to_tensor(left), tf.convert_to_tensor(right))
+
+
+def _operand(tensor: tf.Tensor) -> _Operand:
+    if tensor.dtype == tf.float16:
+        return _Operand(tensor, tf.ones([]))
+    largest = tf.reduce_max(tf.abs(tensor), axis=[-2, -1], keepdims=True)
+    exponent = tf.math.ceil(tf.math.log(largest) / math.log(2.0))
+    # Neither zeros nor what is not finite have an exponent; both are handed on as they are.
+    unit = tf.where_v2(tf.math.is_finite(exponent), tf.pow(2.0, tf.clip_by_value(exponent, *_EXPONENTS)), 1.0)
+    return _Operand(tf.cast(tensor / unit, tf.float16), unit)
+
+
+def _times(a: _Operand, b: _Operand, transpose_a: bool, transpose_b: bool) -> tf.Tensor:
+    """float32; of more terms than float16 can count, none of them above 1, the sum cannot overflow either."""
+    terms = tf.cast(tf.shape(a.values)[-2 if transpose_a else -1], tf.float32)
+    room = tf.maximum(terms / _MANY, 1.0)
+    values = a.values / tf.cast(room, tf.float16)
+    product = tf.matmul(values, b.values, transpose_a=transpose_a, transpose_b=transpose_b)
+    return tf.cast(product, tf.float32) * room * a.unit * b.unit
+
+
+_current: ContextVar[str] = ContextVar("precision", default="float32")
+
+
+@contextlib.contextmanager
+def scope(name: str) -> Iterator[None]:
+    """Within it, products are made in `name`: float32, bfloat16 or float16."""
+    token = _current.set(name)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current() -> str:
+    """The name that the innermost `scope` was given; float32 outside of any.
+
+    A gradient that makes products of its own is built after the scope has closed, and opens it again.
+    """
+    return _current.get()
+
+
+def rounded(operand: tf.Tensor) -> tf.Tensor:
+    """`operand` as products take it; once for all steps where a loop uses it again and again."""
+    return operand if current() == "float32" else tf.cast(operand, current())
+
+
+def matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool = False, transpose_b: bool = False) -> tf.Tensor:
+    """`tf.matmul` with a result of the type of `left`; `right` may be `rounded` already.
+
+    The batch dimensions of both are the same.
+    """
+    if current() == "float16":
+        return float16_matmul(left, right, transpose_a=transpose_a, transpose_b=transpose_b)
+    result = tf.matmul(rounded(left), rounded(right), transpose_a=transpose_a, transpose_b=transpose_b)
+    return tf.cast(result, left.dtype)
+
+
+def few_rows(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """[B, F] times [F, U], for rows as few as videos in a batch.
+
+    The gradient for `inputs` of a plain product is g W^T, for which the CPU kernels lay out all of W anew: up
+    to four times the time of (W g^T)^T, the gradient of this form. Its own transposition costs nothing, since
+    the graph optimizer folds it into the product.
+    """
+    return matmul(tf.transpose(inputs), weights, transpose_a=True)
+
+
+def product(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """[..., F] times [F, U]; every dense layer of every model goes through here."""
+    if inputs.shape.rank == 2:
+        return few_rows(inputs, weights)
+    rows = matmul(tf.reshape(inputs, [-1, inputs.shape[-1]]), weights)
+    return tf.reshape(rows, tf.concat([tf.shape(inputs)[:-1], [weights.shape[-1]]], 0))

@@ -1,0 +1,234 @@
+"""Which record is bad, by the very reader that will parse it, in a graph of its own.
+
+Reading on past bad records: the rest of their shards is left out, and each is counted and named.
+
+TensorFlow's own way (`ignore_errors`) says neither what it drops nor where. Here the shards are read in
+Python, and each block of records is parsed by a check before it goes to the queue, so that the first bad
+record ends its shard, whatever is wrong with it. Only runs that ask for it pay for the second parse.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from yt8m import storage
+from yt8m.errors import RunError
+from yt8m.lazy import tf
+from yt8m.records import shards
+from yt8m.records.shards import DamagedError
+
+END = -1  # in place of an offset: there is no more
+_RECORDS, _BYTES = 256, 8 << 20  # of a block
+_LONGEST = 400  # characters of what the parser says: it may quote the record
+_MISSING = re.compile(r"^Name: (.*), Feature list '(.*)' is required but could not be found")
+# Words of TensorFlow's parser and of the op that goes over the outermost fields.
+_NO_PROTO = re.compile(r"Invalid protocol message|Failed skipping unrequested|CountFields|AccumulateFields")
+_ASSERTION = re.compile(r"^assertion failed: \[(.*)\]$", re.DOTALL)
+
+
+class RecordCheck:
+    """Parses records to see whether that works.
+
+    Args:
+      reader: as the input has it.
+    """
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = copy.copy(reader)
+        if hasattr(reader, "zeroed"):
+            self._reader.zeroed = None  # only what is used counts
+        self._lock = threading.Lock()
+        self._session: tf.Session | None = None
+
+    def first_bad(self, records: Sequence[bytes]) -> tuple[int, str] | None:
+        """Index of the first record that cannot be parsed, and what is wrong with it; None for none."""
+        with self._lock:
+            if not records or not self._problem(records):
+                return None
+            for index, record in enumerate(records):
+                problem = self._problem([record])
+                if problem:
+                    return index, problem
+        raise RuntimeError("records that can be parsed one by one cannot be parsed together")
+
+    def close(self) -> None:
+        """Lets the graph go; a later call makes it anew."""
+        with self._lock:
+            if self._session is not None:
+                self._session.close()
+                self._session = None
+
+    def _problem(self, records: Sequence[bytes]) -> str:
+        session = self._session or self._open()
+        try:
+            session.run(self._parsed, {self._records: list(records)})
+        except tf.errors.OpError as error:
+            return readable(str(error.message))
+        except UnicodeDecodeError as error:  # the runtime quotes the record, and Python fails to decode that
+            return readable(error.object.decode("utf-8", "backslashreplace"))
+        return ""
+
+    def _open(self) -> tf.Session:
+        with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
+            self._records = tf.placeholder(tf.string, [None])
+            batch = self._reader.prepare_serialized_examples(self._records)
+            self._parsed = [leaf.op for leaf in tf.nest.flatten(batch) if leaf is not None]
+        # Threads of its own: it is run from within threads of the session that trains.
+        config = tf.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2, device_count={"GPU": 0})
+        # Nobody looks at the parsed values, so that an optimizer would leave them out, checks and all.
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+        self._session = tf.Session(graph=graph, config=config)
+        return self._session
+
+
+def read_block(path: str, offset: int, number: int) -> tuple[list[bytes], int, DamagedError | None]:
+    """Some records of a shard as they stand there.
+
+    Args:
+      path: of the shard.
+      offset: where they begin, in bytes.
+      number: of the first of them.
+
+    Returns:
+      The records, the place behind them or END, and the damage that ended them.
+    """
+    records: list[bytes] = []
+    size = 0
+    try:
+        with storage.open_read(path) as file:
+            file.seek(offset)
+            for record in shards.read_records(file, path, number):
+                records.append(record)
+                size += len(record)
+                if len(records) == _RECORDS or size >= _BYTES:
+                    return records, file.tell(), None
+    except DamagedError as error:
+        return records, END, error
+    except RunError as error:
+        return records, END, DamagedError(path, number + len(records), str(error))
+    is_empty = number == 0 and not records
+    return records, END, DamagedError(path, 0, "the file is empty: it holds no example") if is_empty else None
+
+
+def sound_block(
+    check: RecordCheck, path: str, offset: int, number: int
+) -> tuple[list[bytes], int, DamagedError | None]:
+    """As `read_block`, up to the first record that cannot be parsed."""
+    records, offset, damage = read_block(path, offset, number)
+    bad = check.first_bad(records)
+    if bad is None:
+        return records, offset, damage
+    return records[: bad[0]], END, DamagedError(path, number + bad[0], bad[1])
+
+
+def find_damage(check: RecordCheck, paths: Sequence[str]) -> DamagedError | None:
+    """The first damage in the files; reads them until it is found, and closes `check`."""
+    try:
+        return next((damage for path in paths if (damage := _damage_in(check, path)) is not None), None)
+    finally:
+        check.close()
+
+
+def _damage_in(check: RecordCheck, path: str) -> DamagedError | None:
+    offset = number = 0
+    while offset != END:
+        records, offset, damage = sound_block(check, path, offset, number)
+        if damage is not None:
+            return damage
+        number += len(records)
+    return None
+
+
+def readable(message: str) -> str:
+    """What the runtime says, without its frame and without bytes that no terminal shows."""
+    lines = [line.strip() for line in message.splitlines()]
+    line = next((line for line in lines if line and not line.startswith(_AROUND)), "no message")
+    missing = _MISSING.match(line)
+    if missing:
+        return (
+            f"video {missing[1]} has no feature list {missing[2]}; check --feature_names, and that the "
+            "records are frame-level ones"
+        )
+    if _NO_PROTO.match(line):
+        return f"{shards.NO_PROTO}, or cut; `yt8m verify` says more"
+    found = _ASSERTION.match(line)
+    text = found[1] if found else line
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+
+
+_AROUND = ("Graph execution error", "Detected at node", "File ", "Node: ", "[[")
+
+
+class TooManyBadError(RunError):
+    """More bad records than were allowed; names the last of them."""
+
+
+class Tolerance:
+    """Reads shards up to their first bad record.
+
+    Args:
+      check: tells which records are bad.
+      limit: bad records that are borne.
+
+    Attributes:
+      skipped: the shards that are not read to their end, by path, and why.
+      failure: what was raised when there were too many.
+      find: gives the local copy of a shard; by default the shard itself.
+    """
+
+    def __init__(self, check: RecordCheck, limit: int) -> None:
+        self._check, self._limit, self._lock = check, limit, threading.Lock()
+        self.skipped: dict[str, DamagedError] = {}
+        self.failure: TooManyBadError | None = None
+        self.find: Callable[[str], str] = str
+
+    def records(self, files: tf.Tensor) -> tf.data.Dataset:
+        """The sound records of `files` (a path, or a vector of them), one file after the other."""
+        return tf.data.Dataset.from_tensor_slices(tf.reshape(files, [-1])).flat_map(self._records_of)
+
+    def _records_of(self, path: tf.Tensor) -> tf.data.Dataset:
+        def next_block(state: Any, _: Any) -> Any:
+            types = [tf.string, tf.int64, tf.int64]
+            records, offset, number = tf.numpy_function(self._block, [path, *state], types, stateful=False)
+            records.set_shape([None])
+            offset.set_shape([])
+            number.set_shape([])
+            return (offset, number), records
+
+        # The state is all that there is to it, so that a saved position in the data is one here too.
+        zero = tf.zeros([], tf.int64)
+        blocks = tf.data.Dataset.range(1 << 62).scan((zero, zero), next_block)
+        return blocks.take_while(lambda records: tf.size(records) > 0).unbatch()
+
+    def _block(self, path: bytes, offset: int, number: int) -> tuple[Any, Any, Any]:
+        """Sound records from `offset` on, where the next block begins, and the number of its first record."""
+        records: list[bytes] = []
+        if offset != END:
+            records, offset, damage = sound_block(self._check, self.find(path.decode()), int(offset), int(number))
+            if damage is not None:  # of a local copy, maybe
+                self._note(DamagedError(path.decode(), damage.record, damage.what))
+        return np.array(records, object), np.int64(offset), np.int64(number + len(records))
+
+    def _note(self, damage: DamagedError) -> None:
+        """Counts a bad record once, however often its shard is read.
+
+        This is a thread of the runtime, so that somebody else has to log it.
+        """
+        with self._lock:
+            if damage.path in self.skipped:
+                return
+            self.skipped[damage.path] = damage
+            count = len(self.skipped)
+            if count > self._limit:
+                self.failure = TooManyBadError(
+                    f"{damage} It is bad record {count}; --max_bad_records={self._limit} bears no more."
+                )
+                raise self.failure

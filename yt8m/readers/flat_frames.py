@@ -1,0 +1,259 @@
+"""The frames of a batch of records, flat until they are padded or picked.
+
+Rated segments of frame-level records: which there are, their frames, their labels.
+
+The rules beside the plain case:
+
+* A segment that straddles the end of its video keeps the frames that are there; one wholly past the end
+  has none. num_frames says how many, the rest is 0.
+* Where one (segment, class) pair is rated several times, the largest score counts: it does not depend on
+  the order of the ratings and leaves scores of 0 and 1 what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from yt8m.lazy import tf
+from yt8m.readers.base import ZeroedCount, gate, labels_in_range, only_finite, readable, require, say
+
+
+def holds_floats(name: str) -> bool:
+    """Whether the file holds floats under this name (MediaPipe's `RGB/feature/floats`), not bytes."""
+    return name.endswith("/floats")
+
+
+def list_features(names: Sequence[str]) -> dict[str, Any]:
+    """How the feature lists are parsed: ragged, so that one huge record does not widen all others."""
+    return {
+        name: tf.io.RaggedFeature(tf.float32 if holds_floats(name) else tf.string, row_splits_dtype=tf.int64)
+        for name in names
+    }
+
+
+@dataclass(frozen=True)
+class Frames:
+    """All frames of one feature, of all records in a row.
+
+    Attributes:
+      values: string [F] (raw bytes, decoded once it is known which are needed) or float32 [F, size].
+      row_splits: int64 [N + 1], where each record's frames begin and end.
+      size: values of a frame.
+    """
+
+    values: tf.Tensor
+    row_splits: tf.Tensor
+    size: int
+
+    def padded(self, lengths: tf.Tensor, longest: tf.Tensor) -> tf.Tensor:
+        """uint8 or float32 [N, longest, size]; later frames are left out, missing ones are 0.
+
+        Args:
+          lengths: int64 [N], a check on which the values must wait.
+          longest: int64 scalar.
+        """
+        values = self._decode(gate(self.values, [lengths]))
+        ragged = tf.RaggedTensor.from_row_splits(values, self.row_splits, validate=False)
+        return tf.ensure_shape(ragged.to_tensor(shape=tf.stack([-1, longest, self.size])), [None, None, self.size])
+
+    def gathered(self, at: tf.Tensor, valid: tf.Tensor, count: int) -> tf.Tensor:
+        """uint8 or float32 [R, count, size] of single frames; only those are decoded.
+
+        Args:
+          at: int64 [R, count], indices into `values`.
+          valid: bool [R, count], the first ones of each row; the rest is 0.
+          count: frames of a row.
+        """
+        values = self._decode(_picked(self.values, tf.boolean_mask(at, valid)))
+        shape = tf.stack([tf.shape(valid, out_type=tf.int64)[0], count, self.size])
+        lengths = tf.math.count_nonzero(valid, axis=1)
+        rows = tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
+        return tf.ensure_shape(rows.to_tensor(shape=shape), [None, count, self.size])
+
+    def _decode(self, values: tf.Tensor) -> tf.Tensor:
+        if values.dtype == tf.string:
+            values = tf.io.decode_raw(values, tf.uint8)
+        return tf.reshape(values, [-1, self.size])
+
+
+def flat_frames(
+    ragged: tf.RaggedTensor,
+    name: str,
+    size: int,
+    ids: tf.Tensor,
+    nan_policy: str = "refuse",
+    zeroed: ZeroedCount | None = None,
+) -> Frames:
+    """From a feature list [N, (frames), (values)] to its frames; each must hold `size` values.
+
+    A frame of another size fails and names the feature, the sizes, the frame and the video; floats that
+    are NaN, infinite or too large are treated as `only_finite` says.
+    """
+    steps = ragged.values
+
+    def checked(values: tf.Tensor, counts: tf.Tensor, expected: int, what: str) -> tf.Tensor:
+        def describe(at: tf.Tensor) -> tf.Tensor:
+            row = ragged.value_rowids()[at]
+            frame = at - ragged.row_splits[row]
+            return say(
+                *("video ", ids[row], f": feature {name}, frame ", frame, ", has ", counts[at]),
+                f" {what}, expected {expected}; check --feature_names and --feature_sizes",
+            )
+
+        return gate(values, [require(tf.equal(counts, expected), describe)])
+
+    if holds_floats(name):
+        values = checked(steps.values, steps.row_lengths(), size, "values")
+        flat, rows = tf.reshape(values, [-1, size]), ragged.value_rowids()
+        flat = only_finite(flat, name, lambda frame: ids[rows[frame]], nan_policy, zeroed)
+        return Frames(flat, ragged.row_splits, size)
+    values = checked(steps.values, steps.row_lengths(), 1, "strings of bytes")
+    values = checked(values, tf.strings.length(values), size, "bytes")
+    return Frames(values, ragged.row_splits, size)
+
+
+def equal_lengths(parts: Sequence[Frames], names: Sequence[str], ids: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
+    """int64 [N], the number of frames of each record, the same for every feature.
+
+    Unequal numbers fail, naming both features, both numbers and the video; so does a record that has none
+    of the features (an empty list is a video without frames and passes).
+    """
+    counts = [part.row_splits[1:] - part.row_splits[:-1] for part in parts]
+    checks = [_same(counts[0], other, names[0], name, ids) for other, name in zip(counts, names, strict=True)]
+    # An absent list and an empty one look the same when parsed ragged; the strict parser tells them apart.
+    empty = tf.equal(counts[0], 0)
+    checks.append(
+        tf.cond(
+            tf.reduce_any(empty),
+            lambda: _all_present(parts, names, tf.boolean_mask(serialized, empty), tf.boolean_mask(ids, empty)),
+            lambda: tf.constant(True),
+        )
+    )
+    return gate(counts[0], checks)
+
+
+def _same(first: tf.Tensor, other: tf.Tensor, first_name: str, name: str, ids: tf.Tensor) -> tf.Tensor:
+    return require(
+        tf.equal(first, other),
+        lambda row: say(
+            *("video ", ids[row], ": ", first[row], f" frames of {first_name} and ", other[row], f" of {name}"),
+            "; they must be as many (0: the feature is missing or empty)",
+        ),
+    )
+
+
+def _all_present(parts: Sequence[Frames], names: Sequence[str], serialized: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    strict = {
+        name: tf.io.FixedLenSequenceFeature([part.size], tf.float32)
+        if holds_floats(name)
+        else tf.io.FixedLenSequenceFeature([], tf.string)
+        for name, part in zip(names, parts, strict=True)
+    }
+    _, _, lengths = tf.io.parse_sequence_example(serialized, {}, strict, example_names=readable(ids))
+    # The parser itself complains; a result that nothing looks at would be optimised away with it.
+    seen = tf.concat(list(lengths.values()), axis=0)
+    return require(seen >= 0, lambda row: say("a feature list has ", seen[row], " frames"))
+
+
+def _picked(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
+    """values[indices], without copying a frame where that is all of them in their order."""
+    every = tf.range(tf.shape(values, out_type=tf.int64)[0])
+    is_all = tf.cond(
+        tf.equal(tf.size(indices), tf.size(every)),
+        lambda: tf.reduce_all(tf.equal(indices, every)),
+        lambda: tf.constant(False),
+    )
+    return tf.cond(is_all, lambda: values, lambda: tf.gather(values, indices))
+
+
+# Lists of equal length in the context of a record, one entry a rating.
+CONTEXT = {"segment_start_times": "int64", "segment_labels": "int64", "segment_scores": "float32"}
+
+# Later starts are garbage; below it (record, start) fits one int64.
+_LATEST = 1 << 31
+
+
+class Segments(NamedTuple):
+    """The R rated segments of N records.
+
+    Attributes:
+      rows: int64 [R], the record each belongs to.
+      starts: int64 [R], its first frame (seconds).
+      labels: float32 [R, C], scores in 0..1.
+      label_weights: float32 [R, C], 1 where the class was rated.
+    """
+
+    rows: tf.Tensor
+    starts: tf.Tensor
+    labels: tf.Tensor
+    label_weights: tf.Tensor
+
+
+def find(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_classes: int) -> Segments:
+    """The segments, one for each distinct start of a record, in the order of first appearance."""
+    times, classes, scores = (context[name] for name in CONTEXT)
+    checks = [_as_many(times, other, name, ids) for name, other in context.items()]
+    checks += [_from_zero(times, ids), _in_unit_range(scores, ids), labels_in_range(classes, ids, num_classes)]
+    starts, record = gate(times.values, checks), times.value_rowids()
+    # One number for (record, start): unique then keeps the order of first appearance.
+    stride = tf.reduce_max(tf.concat([starts, [0]], axis=0)) + 1
+    keys, segment = tf.unique(record * stride + starts, out_idx=tf.int64)
+    pairs = tf.stack([segment, gate(classes.values, checks)], axis=1)
+    none = tf.zeros(tf.stack([tf.size(keys, out_type=tf.int64), num_classes]))
+    return Segments(
+        rows=keys // stride,
+        starts=keys % stride,
+        labels=_wide(tf.tensor_scatter_nd_max(none, pairs, gate(scores.values, checks)), num_classes),
+        label_weights=_wide(tf.tensor_scatter_nd_update(none, pairs, tf.ones_like(scores.values)), num_classes),
+    )
+
+
+def frame_indices(found: Segments, lengths: tf.Tensor, segment_size: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Where the segments' frames lie among all frames of the batch, int64 [R, size]; bool, which are there.
+
+    Args:
+      found: the segments.
+      lengths: int64 [N], frames of each record.
+      segment_size: frames of a segment.
+    """
+    seconds = found.starts[:, tf.newaxis] + tf.range(segment_size, dtype=tf.int64)
+    first_frame = tf.cumsum(lengths, exclusive=True)
+    at = tf.gather(first_frame, found.rows)[:, tf.newaxis] + seconds
+    return at, seconds < tf.gather(lengths, found.rows)[:, tf.newaxis]
+
+
+def _wide(dense: tf.Tensor, num_classes: int) -> tf.Tensor:
+    return tf.ensure_shape(dense, [None, num_classes])
+
+
+def _as_many(times: tf.RaggedTensor, other: tf.RaggedTensor, name: str, ids: tf.Tensor) -> tf.Tensor:
+    first, second = times.row_lengths(), other.row_lengths()
+    return require(
+        tf.equal(first, second),
+        lambda row: say(
+            *("video ", ids[row], ": ", first[row], " segment_start_times and ", second[row]),
+            f" {name}; they must be as many",
+        ),
+    )
+
+
+def _from_zero(times: tf.RaggedTensor, ids: tf.Tensor) -> tf.Tensor:
+    return require(
+        tf.logical_and(times.values >= 0, times.values < _LATEST),
+        lambda at: say(
+            *("video ", tf.gather(ids, times.value_rowids()[at])),
+            *(": a segment starts at ", times.values[at], "; expected a second from 0"),
+        ),
+    )
+
+
+def _in_unit_range(scores: tf.RaggedTensor, ids: tf.Tensor) -> tf.Tensor:
+    return require(
+        tf.logical_and(scores.values >= 0, scores.values <= 1),
+        lambda at: say(
+            *("video ", tf.gather(ids, scores.value_rowids()[at])),
+            *(": a segment score is ", scores.values[at], "; expected 0 to 1"),
+        ),
+    )

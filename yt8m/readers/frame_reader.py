@@ -1,0 +1,172 @@
+"""Frame-level records: one vector a feature and second; and the rated segments inside them.
+
+All segments of frame-level records, rated or not: what segment inference ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from yt8m.lazy import tf
+from yt8m.readers import flat_frames
+from yt8m.readers.base import Reader, at_least_one, dense_labels, join_features, parse_ids, readable, resize_axis
+from yt8m.readers.flat_frames import Frames
+from yt8m.types import Batch
+
+
+class YT8MFrameFeatureReader(Reader):
+    """Reads tf.train.SequenceExample records.
+
+    Context: `id` or `video_id`, `labels` (may be missing). Feature lists: one for each of
+    `feature_names`, one entry a frame, either bytes (uint8 values) or, where the name ends in `/floats`
+    as MediaPipe writes it (`RGB/feature/floats`), floats.
+
+    With `segment_labels`, an example is one rated segment: `segment_size` frames from its start, labels
+    and label weights from the context lists `segment_start_times`, `segment_labels`, `segment_scores`.
+
+    Attributes:
+      max_frames: later frames of a video are left out (segments are taken wherever they lie).
+      segment_labels: whether segments are read in place of videos.
+      segment_size: frames of a segment.
+    """
+
+    def __init__(
+        self,
+        num_classes: int = 3862,
+        feature_sizes: Sequence[int] = (1024, 128),
+        feature_names: Sequence[str] = ("rgb", "audio"),
+        max_frames: int = 300,
+        segment_labels: bool = False,
+        segment_size: int = 5,
+        nan_policy: str = "refuse",
+    ) -> None:
+        super().__init__(num_classes, feature_sizes, feature_names, nan_policy)
+        self.max_frames = at_least_one("max_frames", max_frames)
+        self.segment_labels = segment_labels
+        self.segment_size = at_least_one("segment_size", segment_size)
+
+    @property
+    def keeps_few_frames(self) -> bool:
+        """Whether most of what is parsed is left out."""
+        return self.segment_labels
+
+    def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
+        """Parses a vector of records in bulk.
+
+        Args:
+          serialized: string [N].
+
+        Returns:
+          A `Batch` of B = N videos, or of all rated segments of the N videos (B may be 0). Features are
+          uint8 (float32 for floats) [B, T, size], 0 past num_frames, where T is the longest of the batch,
+          at least 1 and at most max_frames; for segments it is segment_size. Running it raises
+          InvalidArgumentError, with the video's id, on a feature that is missing or of another size or
+          type, on features with unequal numbers of frames, on labels outside of 0..C-1 and on
+          segment lists of unequal length.
+        """
+        ids = parse_ids(serialized)
+        context, lists, _ = tf.io.parse_sequence_example(
+            serialized,
+            self._context_features(),
+            flat_frames.list_features(self.feature_names),
+            example_names=readable(ids),
+        )
+        parts = [
+            flat_frames.flat_frames(lists[name], name, size, ids, self.nan_policy, self.zeroed)
+            for name, size in zip(self.feature_names, self.feature_sizes, strict=True)
+        ]
+        lengths = flat_frames.equal_lengths(parts, self.feature_names, ids, serialized)
+        if self.segment_labels:
+            return self._segments(context, parts, lengths, ids)
+        return self._videos(context, parts, lengths, ids)
+
+    def _context_features(self) -> dict[str, Any]:
+        names = {"labels": "int64", **(flat_frames.CONTEXT if self.segment_labels else {})}
+        return {
+            name: tf.io.RaggedFeature(tf.as_dtype(dtype), row_splits_dtype=tf.int64) for name, dtype in names.items()
+        }
+
+    def _videos(
+        self, context: Mapping[str, Any], parts: list[flat_frames.Frames], lengths: tf.Tensor, ids: tf.Tensor
+    ) -> Batch:
+        num_frames = tf.minimum(lengths, self.max_frames)
+        longest = tf.maximum(tf.reduce_max(tf.concat([num_frames, [1]], axis=0)), 1)
+        return Batch(
+            video_ids=ids,
+            features=tuple(part.padded(lengths, longest) for part in parts),
+            num_frames=tf.cast(num_frames, tf.int32),
+            labels=dense_labels(context["labels"], ids, self.num_classes),
+        )
+
+    def _segments(
+        self, context: Mapping[str, Any], parts: list[flat_frames.Frames], lengths: tf.Tensor, ids: tf.Tensor
+    ) -> Batch:
+        found = flat_frames.find({name: context[name] for name in flat_frames.CONTEXT}, ids, self.num_classes)
+        of_videos = dense_labels(context["labels"], ids, self.num_classes)
+        at, valid = flat_frames.frame_indices(found, lengths, self.segment_size)
+        return Batch(
+            video_ids=tf.gather(ids, found.rows),
+            features=tuple(part.gathered(at, valid, self.segment_size) for part in parts),
+            num_frames=tf.reduce_sum(tf.cast(valid, tf.int32), axis=1),
+            labels=found.labels,
+            label_weights=found.label_weights,
+            video_labels=tf.gather(of_videos, found.rows),
+        )
+
+    def video_matrix(self, batch: Batch) -> tf.Tensor:
+        """float32 [B, max_frames, D] ([B, segment_size, D] for segments): dequantised, 0 past num_frames."""
+        size = self.segment_size if self.segment_labels else self.max_frames
+        return resize_axis(join_features(batch), 1, size)
+
+
+class EverySegmentReader(YT8MFrameFeatureReader):
+    """Reads each video as its segments, from second 0 on, each `seconds` after the one before.
+
+    The last segment keeps the frames that are there, as published. `video_ids` of a batch are
+    `video:start`; the segments of a video follow one another. A video without frames has none.
+
+    Attributes:
+      seconds: from one start to the next.
+      context: frames before and behind a segment that the model sees too, as far as the video goes.
+    """
+
+    def __init__(
+        self,
+        num_classes: int = 3862,
+        feature_sizes: Sequence[int] = (1024, 128),
+        feature_names: Sequence[str] = ("rgb", "audio"),
+        max_frames: int = 300,
+        segment_size: int = 5,
+        context: int = 0,
+        nan_policy: str = "refuse",
+    ) -> None:
+        self.seconds, self.context = at_least_one("segment_size", segment_size), context
+        window = segment_size + 2 * context
+        super().__init__(num_classes, feature_sizes, feature_names, max_frames, True, window, nan_policy)
+
+    @property
+    def keeps_few_frames(self) -> bool:
+        """Every frame is in a segment."""
+        return False
+
+    def _context_features(self) -> dict[str, Any]:
+        return {}
+
+    def _segments(self, context: Mapping[str, Any], parts: list[Frames], lengths: tf.Tensor, ids: tf.Tensor) -> Batch:
+        usable = tf.minimum(lengths, self.max_frames)
+        counts = -(-usable // self.seconds)
+        rows = tf.repeat(tf.range(tf.size(ids, out_type=tf.int64)), counts)
+        place = tf.range(tf.size(rows, out_type=tf.int64)) - tf.gather(tf.cumsum(counts, exclusive=True), rows)
+        starts = place * self.seconds
+        first = tf.maximum(starts - self.context, 0)
+        end = tf.minimum(starts + self.seconds + self.context, tf.gather(usable, rows))
+        seconds = first[:, tf.newaxis] + tf.range(self.segment_size, dtype=tf.int64)
+        valid = seconds < end[:, tf.newaxis]
+        at = tf.gather(tf.cumsum(lengths, exclusive=True), rows)[:, tf.newaxis] + seconds
+        return Batch(
+            video_ids=tf.strings.join([tf.gather(ids, rows), tf.as_string(starts)], ":"),
+            features=tuple(part.gathered(at, valid, self.segment_size) for part in parts),
+            num_frames=tf.cast(end - first, tf.int32),
+            labels=tf.zeros([tf.size(rows), self.num_classes], tf.bool),
+        )

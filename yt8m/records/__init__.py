@@ -1,0 +1,1 @@
+"""Shards, manifests, vocabularies and prediction files, read and written without TensorFlow."""

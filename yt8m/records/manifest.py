@@ -1,0 +1,180 @@
+"""manifest.json: how many records and bytes each shard must have.
+
+    {"format": "yt8m manifest 1",
+     "shards": {"train0000.tfrecord": {"records": 1024, "bytes": 5318272, "crc32c": "1f2e3d4c"}, ...}}
+
+The shards' names are relative to the manifest's folder; crc32c is of the whole file, as buckets have it.
+
+How many records a shard holds, by its headers alone: a cut that TensorFlow reads as a clean end is found.
+
+Only the 12 bytes in front of each record are looked at. What is inside a record is for whoever reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, BinaryIO, NamedTuple
+
+from yt8m import storage
+from yt8m.errors import RunError, UsageError
+from yt8m.records import shards
+from yt8m.records.shards import DamagedError
+from yt8m.storage import json_text
+
+NAME, FORMAT = "manifest.json", "yt8m manifest 1"
+
+
+class Shard(NamedTuple):
+    """What a shard holds.
+
+    Attributes:
+      records: their number.
+      bytes: of the file.
+      crc32c: of the file, eight hexadecimal digits.
+    """
+
+    records: int
+    bytes: int
+    crc32c: str
+
+
+class Manifest(NamedTuple):
+    """The shards of one or several manifests, by their full paths.
+
+    Attributes:
+      sources: the files that it was read from.
+      shards: what each path must hold.
+    """
+
+    sources: tuple[str, ...]
+    shards: Mapping[str, Shard]
+
+    def expected(self, path: str) -> Shard | None:
+        """What the shard must hold; None where no manifest names it."""
+        return self.shards.get(_whole(path))
+
+
+def read(path: str) -> Manifest:
+    """The manifest in a file.
+
+    Raises:
+      RunError: it is no manifest.
+      NotFoundError: there is no such file.
+    """
+    folder = os.path.dirname(path)
+    try:
+        written = json_text.parse(storage.read_text(path))
+        if written["format"] != FORMAT:
+            raise ValueError(f"its format is {written['format']!r}")
+        shards = {
+            _whole(storage.join(folder, name) if folder else name): _shard(values)
+            for name, values in written["shards"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(
+            f"{path} is no {FORMAT!r} ({type(error).__name__}: {error}). "
+            "Write it anew with `yt8m verify FILES --manifest=...`, or move it away."
+        ) from error
+    return Manifest((path,), shards)
+
+
+def find(files: Sequence[str]) -> Manifest:
+    """The manifests that lie beside the files; without shards where there is none."""
+    folders = sorted({os.path.dirname(path) for path in files})
+    found = [storage.join(folder, NAME) if folder else NAME for folder in folders]
+    parts = [read(path) for path in found if storage.exists(path)]
+    shards = {name: shard for part in parts for name, shard in part.shards.items()}
+    return Manifest(tuple(source for part in parts for source in part.sources), shards)
+
+
+def write(path: str, shards: Mapping[str, Shard]) -> None:
+    """Writes what the shards (by path) hold.
+
+    Raises:
+      UsageError: a shard lies where no path from the manifest leads to (a bucket, say).
+    """
+    folder = os.path.dirname(_whole(path))
+    named: dict[str, Any] = {}
+    for shard_path, shard in shards.items():
+        if storage.is_remote(path) != storage.is_remote(shard_path):
+            raise UsageError(f"--manifest={path}: {shard_path} is elsewhere; write the manifest beside it.")
+        named[os.path.relpath(_whole(shard_path), folder)] = shard._asdict()
+    text = json.dumps({"format": FORMAT, "shards": named}, indent=1, ensure_ascii=False)
+    with storage.write_atomic(path, "w") as file:
+        file.write(text + "\n")
+
+
+def _shard(values: Mapping[str, Any]) -> Shard:
+    return Shard(int(values["records"]), int(values["bytes"]), str(values["crc32c"]))
+
+
+def _whole(path: str) -> str:
+    """One spelling for one file."""
+    return path if storage.is_remote(path) else os.path.abspath(path)
+
+
+_AROUND = 16  # bytes of a record beside its content: length, checksum of the length, checksum of the content
+_CHUNK, _HEADER = 1 << 18, 64
+_LARGE = 1 << 16  # past such a record only the header of the next one is read
+_THREADS = 8
+
+
+def count_records(path: str) -> int:
+    """The number of records of a shard; one in a bucket is fetched for it.
+
+    Raises:
+      DamagedError: it is empty, torn, or its lengths do not lead to its end.
+      RunError: it cannot be read.
+    """
+    with storage.open_read(path) as file:
+        count = _walk(file)
+    if count == 0:
+        raise DamagedError(path, 0, "the file is empty: it holds no example")
+    if count is None:
+        raise _damage(path)
+    return count
+
+
+def count_all(paths: Sequence[str]) -> list[int | Exception]:
+    """`count_records` of each path, side by side; what it raises stands in place of the count."""
+
+    def count(path: str) -> int | Exception:
+        try:
+            return count_records(path)
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return list(threads.map(count, paths))
+
+
+def _walk(file: BinaryIO) -> int | None:
+    """From header to header; None where that does not lead to the end of the file."""
+    descriptor, end = file.fileno(), os.fstat(file.fileno()).st_size
+    place = count = length = 0
+    while place < end:
+        chunk = os.pread(descriptor, _HEADER if length > _LARGE else _CHUNK, place)
+        within = 0
+        while within + 12 <= len(chunk):
+            (length,) = struct.unpack_from("<Q", chunk, within)
+            within += length + _AROUND
+            count += 1
+        if within == 0:
+            return None
+        place += within
+    return count if place == end else None
+
+
+def _damage(path: str) -> DamagedError:
+    """Where it is damaged, by reading it whole."""
+    number = -1
+    try:
+        for number, _payload in enumerate(shards.read_shard(path)):  # noqa: B007 - told below
+            pass
+    except DamagedError as error:
+        return error
+    return DamagedError(path, number + 1, "the file changed while it was read")

@@ -1,0 +1,333 @@
+"""Lines of the text files that challenges exchange, with what is wrong named by line number.
+
+Writes and reads prediction files (`VideoId,LabelConfidencePairs`): a video, its classes and scores a line.
+
+The format of the challenges of 2017 and 2018. An id stands in a line as `record_reader.id_text` writes it, in
+quotes if it holds a comma or quotes itself. An id is never empty, neither in records nor here.
+
+Segment submissions (`Class,Segments`): each line a class and its segments, best first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import IO, Any, NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from yt8m import storage
+from yt8m.errors import RunError
+from yt8m.records.shards import id_bytes, id_text
+
+_DIGITS = 18  # so that it fits an int64
+
+
+class TextLine(NamedTuple):
+    """One line of a file, to be quoted in complaints.
+
+    Attributes:
+      path: of the file.
+      number: from 1.
+      text: without the line end.
+    """
+
+    path: str
+    number: int
+    text: bytes
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raises `RunError` with the file, the line number and `what`."""
+        raise RunError(f"{self.path}, line {self.number}: {what}")
+
+
+def read_lines(path: str) -> Iterator[TextLine]:
+    """The lines of a file, one in memory at a time; empty ones are passed over.
+
+    Raises:
+      RunError: gzip, CRLF line ends, or a last line that does not end; with the line number.
+    """
+    with storage.open_read(path) as file:
+        for number, text in enumerate(file, 1):
+            line = checked(path, number, text)
+            if line.text:
+                yield line
+
+
+def checked(path: str, number: int, text: bytes) -> TextLine:
+    """A line as it was read, its end included; raises as `read`."""
+    line = TextLine(path, number, text.rstrip(b"\n"))
+    if number == 1 and text.startswith(b"\x1f\x8b"):
+        line.refuse("the file is compressed by gzip; unpack it first (gunzip).")
+    if line.text.endswith(b"\r"):
+        line.refuse("it ends in CRLF; convert the file to plain line ends (dos2unix).")
+    if not text.endswith(b"\n"):
+        line.refuse("the last line has no end: the file was cut short; write it again.")
+    return line
+
+
+def whole_number(text: bytes) -> int:
+    """The whole number, or -1 where `text` is none, or has more digits than any number that is meant."""
+    return int(text) if text.isdigit() and len(text) <= _DIGITS else -1
+
+
+def shown(text: bytes) -> str:
+    """The beginning of `text`, as it may be quoted."""
+    start = text[:40].decode("utf-8", "backslashreplace")
+    return repr(start + ("..." if len(text) > 40 else ""))
+
+
+HEADER_LINE = "VideoId,LabelConfidencePairs\n"
+PREDICTIONS_HEADER = HEADER_LINE.rstrip().encode()
+_QUOTED = re.compile(rb'"(?:[^"]|"")*"')
+
+
+class PredictionWriter:
+    """Writes rows in the order they come; a consumer of inference reports.
+
+    Args:
+      file: text, opened for writing.
+      top_k: pairs a row; at most as many as there are columns.
+    """
+
+    def __init__(self, file: IO[Any], top_k: int) -> None:
+        self._file, self._top_k = file, top_k
+        self.count = 0
+        self._file.write(HEADER_LINE)
+
+    def __call__(self, reports: Mapping[str, np.ndarray]) -> None:
+        """Adds one step: `video_ids` [B], `classes` and `scores` [B, k], best first.
+
+        Raises:
+          RunError: a score is NaN, or an id is empty.
+        """
+        classes, scores = (reports[name][:, : self._top_k] for name in ("classes", "scores"))
+        if np.isnan(scores).any():
+            raise RunError("the model's predictions hold NaN: its training diverged; nothing was written.")
+        # One format for a whole row: half the time of one for each pair.
+        form = " ".join(["%i %g"] * classes.shape[1])
+        numbers: list[float] = [0] * (2 * classes.shape[1])
+        for video_id, row_classes, row_scores in zip(
+            reports["video_ids"].tolist(), classes.tolist(), scores.tolist(), strict=True
+        ):
+            numbers[::2], numbers[1::2] = row_classes, row_scores
+            self._file.write(f"{_field(id_text(video_id))},{form % tuple(numbers)}\n")
+        self.count += len(classes)
+
+
+def written(video_id: str, pairs: Iterable[tuple[float, float]]) -> str:
+    """One line, its end included.
+
+    Args:
+      video_id: the text of the id, as `id_text` or `Row` gives it.
+      pairs: (class, score), best first.
+
+    Raises:
+      RunError: the id is empty.
+    """
+    return f"{_field(video_id)},{' '.join(['%i %g' % pair for pair in pairs])}\n"  # noqa: UP031
+
+
+def _field(text: str) -> str:
+    """The text of an id as a field of CSV."""
+    if not text:
+        raise RunError("a video has an empty id, so no line can be written for it. Give it an id.")
+    if '"' not in text and "," not in text:
+        return text
+    return '"{}"'.format(text.replace('"', '""'))
+
+
+class PredictionRow(NamedTuple):
+    """One video.
+
+    Attributes:
+      where: file and line, for complaints.
+      video_id: the text of the id, as `id_text` gives it.
+      classes: int32 [k], in the order of the file, each once.
+      scores: float32 [k].
+    """
+
+    where: str
+    video_id: str
+    classes: npt.NDArray[np.int32]
+    scores: npt.NDArray[np.float32]
+
+
+def read_predictions(path: str, num_classes: int) -> Iterator[PredictionRow]:
+    """The rows of a prediction file, with or without its header, one in memory at a time.
+
+    Raises:
+      RunError: names the line: a video given twice, an empty id, an unknown or repeated class, a word that
+        is no number, CRLF, gzip, a last line that was cut short; or the file has no video.
+    """
+    seen: set[str] = set()
+    for line in read_lines(path):
+        if line.number == 1 and line.text == PREDICTIONS_HEADER:
+            continue
+        if line.number == 1 and line.text.startswith(b"Class,"):
+            line.refuse(f"a file of ranked segments; expected predictions for videos ({PREDICTIONS_HEADER.decode()}).")
+        row = parse_prediction(line, num_classes)
+        if row.video_id in seen:
+            line.refuse(f"video {row.video_id!r} stands in an earlier line already; give each video one line.")
+        seen.add(row.video_id)
+        yield row
+    if not seen:
+        raise RunError(f"{path} holds no prediction; expected lines `video,class score class score ...`.")
+
+
+def parse_prediction(line: TextLine, num_classes: int) -> PredictionRow:
+    """One row; raises as `read`."""
+    video_id, pairs = fields(line)
+    return PredictionRow(f"{line.path}, line {line.number}", video_id, *_pairs(line, pairs, num_classes))
+
+
+def fields(line: TextLine) -> tuple[str, bytes]:
+    """The text of the id and the pairs; raises as `read`.
+
+    An id that another program wrote with raw control characters or bytes that are no UTF-8 gets the same
+    text as one that was written here.
+    """
+    field, comma, pairs = line.text.rpartition(b",")
+    if not comma:
+        line.refuse(f"{shown(line.text)}: expected `video,class score class score ...`.")
+    if field.startswith(b'"'):
+        if not _QUOTED.fullmatch(field):
+            line.refuse(f"{shown(field)}: the id's quotes do not match; write each quote in it twice.")
+        field = field[1:-1].replace(b'""', b'"')
+    if not field:
+        line.refuse(f"{shown(line.text)}: the id is empty; give each video an id.")
+    return id_text(id_bytes(field)), pairs
+
+
+def _pairs(line: TextLine, pairs: bytes, num_classes: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    words = pairs.split()
+    try:
+        classes = np.array(words[::2], np.bytes_).astype(np.int64)
+        scores = np.array(words[1::2], np.bytes_).astype(np.float32)
+    except (ValueError, OverflowError):
+        line.refuse(f"{shown(pairs)}: expected whole class numbers and scores by turns.")
+    if len(classes) != len(scores) or not np.isfinite(scores).all():
+        line.refuse(f"{len(words)} words, or a score that is no number; expected a finite score for each class.")
+    if len(classes) and not 0 <= classes.min() <= classes.max() < num_classes:
+        line.refuse(f"classes {classes.min()} to {classes.max()}; expected 0 to {num_classes - 1} (--num_classes).")
+    if len(np.unique(classes)) < len(classes):
+        line.refuse("a class is repeated; give each class once a video.")
+    return classes.astype(np.int32), scores
+
+
+SEGMENTS_HEADER = b"Class,Segments"
+
+_FORBIDDEN = (b",", b"\t", b"\r", b'"')  # none of them stands in a segment's name
+_SEPARATOR = re.compile(r'[ ,"]')
+_BLANK, _COLON, _ZERO = b" "[0], b":"[0], b"0"[0]
+_CLASS_DIGITS = 6  # of a start: more than eleven days
+_GRID = 5  # seconds between two starts
+
+
+class ClassLine(NamedTuple):
+    """One line of a submission.
+
+    Attributes:
+      number: of the class.
+      ranks: {`video:start`: its place in the line, from 0}, in the order of the line.
+    """
+
+    number: int
+    ranks: dict[bytes, int]
+
+
+def video_name(video_id: bytes) -> bytes:
+    """The part of a segment's name before `:start`: the id's text, with ` `, `,` and `"` as `\\xHH`."""
+    return _SEPARATOR.sub(lambda found: f"\\x{ord(found[0]):02x}", id_text(video_id)).encode()
+
+
+def read_segments(path: str, classes: Collection[int], any_start: bool = False) -> Iterator[ClassLine]:
+    """The lines of a submission, with or without its header, one in memory at a time.
+
+    Args:
+      path: of the file.
+      classes: those that may stand there.
+      any_start: starts need not be multiples of 5 seconds.
+
+    Raises:
+      RunError: names the line: an unknown or repeated class, a repeated segment, a bad start, a line
+        that is no such line, CRLF, gzip, a last line that was cut short; or the file has no class.
+    """
+    seen: dict[int, int] = {}
+    for line in read_lines(path):
+        name, comma, segments = line.text.partition(b",")
+        if line.number == 1 and name.strip() == b"Class":
+            continue
+        if line.number == 1 and name == b"VideoId":
+            line.refuse(f"a file of predictions for videos; expected ranked segments ({SEGMENTS_HEADER.decode()}).")
+        number = _class_of(line, name, classes)
+        if not comma:
+            line.refuse("there is no comma; expected `class,video:start video:start ...`.")
+        if seen.setdefault(number, line.number) != line.number:
+            line.refuse(f"class {number} stands in line {seen[number]} already; give each class one line.")
+        yield ClassLine(number, _ranks(line, segments, any_start))
+    if not seen:
+        raise RunError(f"{path} lists no class; expected lines `class,video:start video:start ...`.")
+
+
+def _class_of(line: TextLine, name: bytes, classes: Collection[int]) -> int:
+    number = whole_number(name)
+    if number not in classes:
+        line.refuse(
+            f"{shown(name)} is none of the {len(classes)} classes that segments are rated for; "
+            "give class numbers, or the file of yours by --segment_label_ids_file."
+        )
+    return number
+
+
+def _ranks(line: TextLine, text: bytes, any_start: bool) -> dict[bytes, int]:
+    """The segments of a line by name; all of them checked."""
+    text = text.strip(b" ")
+    segments = text.split(b" ") if text else []
+    bad = _first_bad(text, segments, any_start) if text else -1
+    if bad >= 0:
+        _refuse_segment(line, segments[bad])
+    ranks = dict(zip(segments, range(len(segments)), strict=True))
+    if len(ranks) < len(segments):
+        twice = next(name for place, name in enumerate(segments) if ranks[name] != place)
+        line.refuse(f"the segment {shown(twice)} is repeated; give each segment once a class.")
+    return ranks
+
+
+def _refuse_segment(line: TextLine, segment: bytes) -> None:
+    what = f"{shown(segment)} is no segment" if segment else "two blanks in a row"
+    line.refuse(
+        f"{what}; expected video:start with a start of 0, {_GRID}, {2 * _GRID}, ... seconds, and one blank "
+        "from one to the next."
+    )
+
+
+def _first_bad(text: bytes, segments: list[bytes], any_start: bool) -> int:
+    """Place of the first word that is no `video:start`, or -1; at once for the whole line.
+
+    A Python loop over the words would take ten times as long, and a submission has 100 million.
+    """
+    if any(one in text for one in _FORBIDDEN):
+        return next(at for at, name in enumerate(segments) if any(one in name for one in _FORBIDDEN))
+    letters = np.frombuffer(text, np.uint8)
+    ends = np.append(np.flatnonzero(letters == _BLANK), len(letters))
+    starts = np.append(0, ends[:-1] + 1)
+    colons = np.append(-1, np.flatnonzero(letters == _COLON))
+    colon = colons[np.searchsorted(colons, ends) - 1]  # the last one before the end of the word
+    length = ends - colon - 1
+    good = (colon > starts) & (length >= 1) & (length <= _CLASS_DIGITS)
+    good[good] &= _are_starts(letters, colon[good] + 1, length[good], any_start)
+    return -1 if good.all() else int(np.argmin(good))
+
+
+def _are_starts(
+    letters: npt.NDArray[np.uint8], first: npt.NDArray[np.int64], length: npt.NDArray[np.int64], any_start: bool
+) -> npt.NDArray[np.bool_]:
+    """Which of the numbers, by first digit and length, are written as a start is."""
+    good = (letters[first] != _ZERO) | (length == 1)
+    for place in range(int(length.max(initial=0))):
+        here = letters[first[place < length] + place] - _ZERO  # wraps around below "0"
+        good[place < length] &= here <= 9
+    last = letters[first + length - 1]
+    return good if any_start else np.asarray(good & ((last - _ZERO) % _GRID == 0))

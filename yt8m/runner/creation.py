@@ -1,0 +1,301 @@
+"""A graph from its checkpoint's meta-graph, or built by code and filled from the checkpoint.
+
+How the variables of a new session get their values.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from absl import logging
+
+from yt8m import deploy, graph, storage
+from yt8m.config.programs import OptimizerConfig
+from yt8m.errors import RunError, UsageError
+from yt8m.graph import EvalOps, Inputter, Modeler, Restorer, TrainOps, WarmStart, warm_start
+from yt8m.lazy import tf
+from yt8m.numerics import devices
+from yt8m.runner import checkpoints
+from yt8m.runner.run_config import CALLS_PYTHON, RunnerConfig
+from yt8m.storage import copies
+
+
+@dataclass(frozen=True)
+class CreatedGraph:
+    """A graph that a session can be opened on.
+
+    Attributes:
+      ops: its handles.
+      saver: of its variables; None in evaluation and inference, which save nothing.
+      checkpoint: what to restore; None for a fresh start.
+      restorer: reads a checkpoint into a graph built by code; None where `saver` does that.
+      reason: why the graph was built by code although there is a checkpoint.
+    """
+
+    ops: TrainOps | EvalOps
+    saver: tf.train.Saver | None
+    checkpoint: str | None
+    restorer: graph.Restorer | None
+    reason: str = ""
+
+
+def full_signature(config: RunnerConfig) -> dict[str, Any]:
+    """All that shapes the graph, as it reads back from JSON."""
+    given = {
+        "batch_size": config.batch_size_per_gpu,
+        "towers": config.towers,
+        "split_batch": config.split_batch,
+        "seed": config.seed,
+        **{f"optimizer.{key}": value for key, value in dataclasses.asdict(config.optimizer).items()},
+        **config.input_signature,
+        **config.signature,
+        **({"prefetch_to_device": True} if config.prefetch_to_device else {}),
+        **({"sync_batch_norm": True} if config.sync_batch_norm else {}),
+        **_cluster_signature(config),
+        **_device_signature(config),
+    }
+    return json.loads(json.dumps(given, default=str))
+
+
+def _cluster_signature(config: RunnerConfig) -> dict[str, Any]:
+    """A graph over parameter servers serves no single machine, nor another cluster."""
+    if config.cluster is None or not config.cluster.is_distributed:
+        return {}
+    shape = [len(config.cluster.replicas), len(config.cluster.servers), config.sync_replicas]
+    return {"replicas, parameter servers, sync_replicas": shape}
+
+
+def _device_signature(config: RunnerConfig) -> dict[str, Any]:
+    """A graph for GPUs may hold operations that no CPU has, and one for the CPU leaves a GPU idle."""
+    on_cpu = deploy.local(config.towers, deploy.count_gpus())[0].clone_on_cpu
+    return {} if on_cpu else {"devices": "GPU"}
+
+
+def input_shape(config: RunnerConfig) -> dict[str, Any]:
+    """What decides, beside the files, which examples come in which order."""
+    return {
+        "batch_size": (config.batch_size_per_gpu or 0) * (config.towers if config.split_batch else 1),
+        "seed": config.seed,
+        **config.input_signature,
+    }
+
+
+def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.DeploymentConfig:
+    """Towers on GPUs where there are enough of them, else on the CPU, which is said in the log.
+
+    The log also says if the CPU makes training slower by the precision that was asked for.
+
+    Raises:
+      UsageError: the local runner was asked for several towers.
+    """
+    if config.name == "local_runner" and config.towers > 1:
+        raise UsageError(
+            f"local_runner drives one tower, but gpu_count is {config.towers}: "
+            "use parameter_server_runner, which keeps the variables on the CPU"
+        )
+    deployment, note = deploy.local(config.towers, deploy.count_gpus())
+    if note and not quiet:
+        logging.info(note)
+    slow = devices.note(config.precision) if deployment.clone_on_cpu else ""
+    if slow and not quiet:
+        logging.warning(slow)
+    cluster = config.cluster
+    if cluster is not None and cluster.is_distributed:
+        return dataclasses.replace(
+            deployment,
+            variables_on_clone=False,
+            replica_id=cluster.replica,
+            num_replicas=len(cluster.replicas),
+            num_ps_tasks=len(cluster.servers),
+        )
+    if config.name == "parameter_server_runner":
+        deployment = dataclasses.replace(deployment, variables_on_clone=False)
+    return deployment
+
+
+def replicate(
+    config: RunnerConfig,
+    inputter: Inputter,
+    modeler: Modeler,
+    deployment: deploy.DeploymentConfig,
+    synchrony: graph.Synchrony | None = None,
+) -> TrainOps | EvalOps:
+    """Builds the mode's graph with code: the batch cut over the towers, what they give reduced."""
+    tf.set_random_seed(config.seed)
+    if config.mode != "train":
+        return graph.build_eval(inputter, modeler, deployment, config.mode, seed=config.seed)
+    return graph.build(
+        inputter,
+        modeler,
+        deployment,
+        config.optimizer,
+        seed=config.seed,
+        split=config.split_batch,
+        signature=full_signature(config),
+        synchrony=synchrony,
+        precision=config.precision,
+        prefetch_to_device=config.prefetch_to_device,
+        sync_batch_norm=config.sync_batch_norm,
+    )
+
+
+def create(
+    config: RunnerConfig, inputter: Inputter, modeler: Modeler, deployment: deploy.DeploymentConfig
+) -> CreatedGraph:
+    """The graph of `config.mode` in the current, empty graph, and the checkpoint that goes with it.
+
+    Training goes on from the newest readable checkpoint: in its own meta-graph where that has the same
+    signature, else in a graph rebuilt from code, and the log says why.
+
+    Raises:
+      RunError: no checkpoint for evaluation or inference; checkpoints of which none can be read.
+    """
+    if config.mode != "train":
+        chosen = choose(config)
+        ops = replicate(config, inputter, modeler, deployment)
+        return CreatedGraph(ops, None, chosen, graph.Restorer(_decay_in(chosen, config.optimizer)))
+    checkpoint = checkpoints.newest_readable(config.model_dir)
+    reason = ""
+    if checkpoint is not None:
+        reason = _why_rebuild(checkpoint, config)
+        if not reason:
+            return _from_meta_graph(checkpoint, config.graph_is_own)
+        logging.info("the graph is rebuilt and filled from %s: %s", checkpoint, reason)
+    ops = replicate(config, inputter, modeler, deployment)
+    restorer = graph.Restorer() if checkpoint is not None else None
+    return CreatedGraph(ops, tf.train.Saver(max_to_keep=None), checkpoint, restorer, reason)
+
+
+def choose(config: RunnerConfig) -> str:
+    """The checkpoint for evaluation or inference.
+
+    Raises:
+      RunError: there is none.
+    """
+    if config.checkpoint:
+        return config.checkpoint
+    # The pointer first: what is newer than that may be a checkpoint that is being written just now.
+    checkpoint = checkpoints.pointed_to(config.model_dir) or checkpoints.newest_readable(config.model_dir)
+    if checkpoint is None:
+        raise RunError(f"no checkpoint in {config.model_dir}: train there first, or name another folder")
+    return checkpoint
+
+
+def _why_rebuild(checkpoint: str, config: RunnerConfig) -> str:
+    """Why the meta-graph of `checkpoint` does not serve this run; empty where it does."""
+    if not config.signature:
+        return "the run does not say what shapes its graph"
+    if config.input_signature.get(CALLS_PYTHON):
+        return "the input calls Python, which no meta-graph holds"
+    signature = full_signature(config)
+    meta = f"{checkpoint}.meta"
+    if not storage.exists(meta):
+        return "it has no .meta"
+    try:
+        stored = graph.signature_of(meta)
+    except (RunError, ValueError, _decode_error()) as error:
+        return f"its .meta cannot be read ({error})"
+    if stored is None:
+        return "its .meta was not written by this project"
+    return "; ".join(
+        f"{key} was {stored.get(key)!r} and is {signature.get(key)!r}"
+        for key in sorted({*stored, *signature})
+        if stored.get(key) != signature.get(key)
+    )
+
+
+def _decode_error() -> type[Exception]:
+    from google.protobuf.message import DecodeError
+
+    return DecodeError
+
+
+def _from_meta_graph(checkpoint: str, is_own: bool) -> CreatedGraph:
+    logging.info("going on from %s in its own graph", checkpoint)
+    meta = f"{checkpoint}.meta"
+    ops = graph.restore_train(meta, is_own=is_own)
+    # The saver that the file describes: another one would add its ops at each resume.
+    saver_def = tf.MetaGraphDef.FromString(storage.read_bytes(meta)).saver_def
+    saver_def.max_to_keep = 0
+    return CreatedGraph(ops, tf.train.Saver(saver_def=saver_def), checkpoint, None)
+
+
+def _decay_in(checkpoint: str, optimizer: OptimizerConfig) -> float:
+    """The decay of the averages to read; 0 where the checkpoint has none."""
+    if optimizer.moving_average_decay <= 0:
+        return 0.0
+    try:
+        names = tf.train.load_checkpoint(copies.copy_of(checkpoint)).get_variable_to_shape_map()
+    except (tf.errors.OpError, ValueError, storage.NotFoundError):
+        return optimizer.moving_average_decay
+    return optimizer.moving_average_decay if any("ExponentialMovingAverage" in n for n in names) else 0.0
+
+
+def initializers(created: CreatedGraph) -> list[tf.Operation]:
+    """What has to run before the restore; only what is needed, for each op stays in the saved graph."""
+    ops = [] if created.checkpoint else [tf.global_variables_initializer()]
+    if tf.local_variables():
+        ops.append(tf.local_variables_initializer())
+    if tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS):
+        ops.append(tf.tables_initializer())
+    return ops
+
+
+def start_session(
+    session: tf.Session, created: CreatedGraph, first: Sequence[tf.Operation], config: RunnerConfig
+) -> None:
+    """Runs `first`, then restores the checkpoint if there is one; else takes the weights to begin with.
+
+    Raises:
+      RunError: the checkpoint is another model's.
+    """
+    session.run(list(first))
+    if created.checkpoint is None:
+        if config.init_checkpoint:
+            _warm_start(session, created, config.init_checkpoint)
+        return
+    if created.restorer is not None:
+        try:
+            _restore(session, created.restorer, created.checkpoint, config)
+        except RunError as error:
+            changed = f" What has changed: {created.reason}." if created.reason else ""
+            raise RunError(f"{error}{changed}") from error
+    elif created.saver is not None:
+        created.saver.restore(session, copies.copy_of(created.checkpoint))
+
+
+def _warm_start(session: tf.Session, created: CreatedGraph, checkpoint: str) -> None:
+    """Begins with another run's weights and lists what was not found there."""
+    folder = checkpoint.rpartition("/")[0] or "."
+
+    def read(path: str) -> WarmStart:
+        done = warm_start(session, path, getattr(created.ops, "averages", ()))
+        logging.info("%d of the model's variables are those of %s", len(done.found), path)
+        return done
+
+    done = checkpoints.with_newer(
+        checkpoint, lambda: checkpoints.newest_readable(folder) or checkpoint, lambda path: [path], read
+    )
+    if done.missing:
+        logging.warning("not found there, and so at fresh values: %s", ", ".join(done.missing))
+    if done.other_shapes:
+        logging.warning("of another shape there, and so at fresh values: %s", "; ".join(done.other_shapes))
+
+
+def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: RunnerConfig) -> None:
+    """Restores; where a training run has just deleted the checkpoint, the next one."""
+    while True:
+        try:
+            restorer.restore(session, checkpoint)
+            return
+        except (tf.errors.OpError, ValueError, RuntimeError, storage.NotFoundError) as error:
+            if not checkpoints.is_gone(checkpoint) or config.mode == "train":
+                raise
+            if config.checkpoint:
+                raise storage.NotFoundError(f"{checkpoint} was deleted while it was read") from error
+        logging.warning("%s was deleted meanwhile: taking the next", checkpoint)
+        checkpoint = choose(config)

@@ -1,0 +1,190 @@
+"""metrics.jsonl: one JSON object a line, each written whole.
+
+Event files, written without a thread and so with their errors known.
+
+Summaries for two of TensorBoard's plugins: hyper-parameters and precision-recall curves.
+
+TensorFlow no longer brings TensorBoard along, and a run does without it: what its plugins look for, two
+small messages in the metadata of a summary (tensorboard/plugins/hparams/plugin_data.proto and
+pr_curve/plugin_data.proto), is written by hand.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from absl import logging
+from google.protobuf import struct_pb2
+
+from yt8m import storage
+from yt8m.errors import RunError
+from yt8m.lazy import tf
+from yt8m.records.shards import field, varint
+from yt8m.runner.lines import StepValues
+from yt8m.storage.sending import GrowingFile
+
+
+class QuietlyFailing:
+    """Calls that may fail without ending the run: the first failure is logged, then they are left out.
+
+    Nobody wants to lose a training run because there was no room for its curves.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what, self._failed = what, False
+
+    def __call__(self, call: Callable[[], Any], errors: tuple[type[Exception], ...]) -> None:
+        """Runs `call`, unless an earlier one failed."""
+        if self._failed:
+            return
+        try:
+            call()
+        except errors as error:
+            self._failed = True
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            logging.error("%s cannot be written any more, the run goes on without: %s", self._what, reason)
+
+
+class MetricsFile:
+    """Appends the values of each line as `{"step": ..., "loss": ..., ...}`."""
+
+    def __init__(self, path: str) -> None:
+        self._file, self._quietly = GrowingFile(path, go_on=True), QuietlyFailing(path)
+
+    def add(self, values: StepValues) -> None:
+        """One line; a figure that is not finite is written as null, which JSON has."""
+        line = json.dumps({key: _finite(value) for key, value in _as_dict(values).items()})
+        self._quietly(lambda: storage.append_line(self._file.local, line), (RunError,))
+
+
+def _as_dict(values: StepValues) -> dict[str, Any]:
+    named = {
+        "step": values.step,
+        "loss": values.loss,
+        "examples_per_second": values.examples_per_second,
+        "examples": values.examples,
+    }
+    return {key: value for key, value in named.items() if value is not None} | values.figures
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+_numbers = itertools.count()
+
+
+class EventFile:
+    """An event file that TensorBoard reads; one that cannot be written is said once, and left.
+
+    TensorFlow's own writer works in a thread and drops what a full disk refuses without a word. The
+    format is a TFRecord file of Event protos, the first of which names the version.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._writer: Any = None
+        self._file: GrowingFile | None = None
+        self._quietly = QuietlyFailing(f"the event file in {folder}")
+
+    def add(self, summary: Any, step: int) -> None:
+        """Writes a Summary proto of `step`, and brings it to the file."""
+        if summary.value:
+            self._add(lambda: tf.Event(wall_time=time.time(), step=step, summary=summary))
+
+    def add_graph(self, graph_def: Any) -> None:
+        """Writes the graph."""
+        self._add(lambda: tf.Event(wall_time=time.time(), graph_def=graph_def.SerializeToString()))
+
+    def close(self) -> None:
+        """Closes the file; nothing more is to be added."""
+        if self._writer is not None:
+            self._try(self._writer.close)
+            self._writer = None
+        if self._file is not None:
+            self._try(self._file.close)
+            self._file = None
+
+    def _add(self, make: Callable[[], Any]) -> None:
+        self._try(lambda: self._write(make()))
+
+    def _write(self, event: Any) -> None:
+        if self._writer is None:
+            self._open()
+        self._writer.write(event.SerializeToString())
+        self._writer.flush()
+
+    def _open(self) -> None:
+        storage.makedirs(self._folder)
+        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}"
+        self._file = GrowingFile(storage.join(self._folder, name))
+        self._writer = tf.io.TFRecordWriter(self._file.local)
+        self._writer.write(tf.Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
+
+    def _try(self, call: Callable[[], Any]) -> None:
+        self._quietly(call, (tf.errors.OpError, OSError, RunError))
+
+
+NUM_THRESHOLDS = 201  # of a curve, as TensorBoard's own
+_SUCCESS, _FAILURE = 1, 2  # of hparams' Status
+_NULL = np.zeros(0, np.float32)
+
+
+def session_start(hyper_parameters: Mapping[str, bool | float | str]) -> Any:
+    """The summary that begins a run in the table of hyper-parameters."""
+    entries = [
+        field(1, field(1, name.encode()) + field(2, _value(value).SerializeToString()))
+        for name, value in hyper_parameters.items()
+    ]
+    return _hparams("session_start_info", field(3, b"".join(entries) + _seconds(5)))
+
+
+def session_end(is_well: bool) -> Any:
+    """The summary that ends it."""
+    status = bytes([1 << 3, _SUCCESS if is_well else _FAILURE])
+    return _hparams("session_end_info", field(4, status + _seconds(2)))
+
+
+def precision_recall(tag: str, counts: np.ndarray) -> Any:
+    """The summary of a curve.
+
+    Args:
+      tag: its name.
+      counts: [4, thresholds from 0 to 1]: true and false positives, true and false negatives.
+    """
+    true, false, _, missed = counts
+    precision = true / np.maximum(true + false, 1e-7)
+    recall = true / np.maximum(true + missed, 1e-7)
+    data = np.stack([*counts, precision, recall]).astype(np.float32)
+    return _summary(tag, "pr_curves", bytes([2 << 3]) + varint(counts.shape[1]), data)
+
+
+def _hparams(name: str, content: bytes) -> Any:
+    return _summary(f"_hparams_/{name}", "hparams", content, _NULL)
+
+
+def _summary(tag: str, plugin: str, content: bytes, data: np.ndarray) -> Any:
+    metadata = tf.SummaryMetadata(plugin_data=tf.SummaryMetadata.PluginData(plugin_name=plugin, content=content))
+    return tf.Summary(value=[tf.Summary.Value(tag=tag, metadata=metadata, tensor=tf.make_tensor_proto(data))])
+
+
+def _value(value: bool | float | str) -> struct_pb2.Value:
+    if isinstance(value, bool):
+        return struct_pb2.Value(bool_value=value)
+    if isinstance(value, str):
+        return struct_pb2.Value(string_value=value)
+    return struct_pb2.Value(number_value=value)
+
+
+def _seconds(number: int) -> bytes:
+    """Now, as a field of a double (wire type 1)."""
+    return bytes([number << 3 | 1]) + struct.pack("<d", time.time())

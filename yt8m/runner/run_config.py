@@ -1,0 +1,231 @@
+"""What a run was asked for, and how it ended.
+
+What callbacks get to know and to share.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from yt8m.config.programs import NO_POSITION, CheckpointConfig, OptimizerConfig
+from yt8m.deploy.cluster import ClusterConfig
+from yt8m.errors import UsageError
+from yt8m.graph import Modeler
+from yt8m.runner.lines import StepLine, StepValues
+
+MODES = ("train", "eval", "infer")
+
+# In an input signature: part of the input is Python, so that the graph of a checkpoint is of no use.
+CALLS_PYTHON = "calls Python"
+
+
+@dataclass(frozen=True)
+class RunnerConfig:
+    """One run of one mode.
+
+    Attributes:
+      mode: train, eval or infer.
+      model_dir: where checkpoints, event files and metrics.jsonl are, or will be.
+      name: local_runner (one tower, its variables beside it) or parameter_server_runner (several towers,
+        the variables on the CPU); empty: by the number of towers.
+      batch_size_per_gpu: examples per tower and step, as the inputter makes them; None: as it says.
+      gpu_count: towers. Inference always takes one.
+      summary_names: patterns (`*` as in a shell) of the summaries that are written; empty for all.
+      log_every_n_iter: a line in the log and in metrics.jsonl every so many steps.
+      save_summary_steps: the graph's summaries every so many steps; 0 for never.
+      max_steps: training stops when the global step is there; None for no limit.
+      seed: of everything random in the graph.
+      optimizer, checkpoints: training only, except for `optimizer.moving_average_decay`: evaluation reads
+        the averages of the weights where it is not 0.
+      exact_resume: the position in the data is saved beside each checkpoint.
+      prefetch_to_device: each step of a training copies the next one's batch to the towers' devices while it
+        computes. Not with exact_resume: the position in the data would be that of a batch too far.
+      sync_batch_norm: batch norm in training takes its statistics over all towers of this process.
+      split_batch: one batch a step, cut over the towers; False: one batch dequeued for each tower.
+      signature: what else shapes the graph (model, features, epochs, ...), as JSON has it. A checkpoint
+        with another signature, or a run that gives none, gets its graph rebuilt from code.
+      input_signature: what else shapes the stream of examples (epochs, shuffling, ...); a saved position
+        of another stream is not taken.
+      checkpoint: for evaluation and inference, which one; empty for the newest in `model_dir`.
+      graph_is_own: the run in `model_dir` is known as this user's, so that no warning is needed where its
+        meta-graph, a program, is executed.
+      init_checkpoint: for a training that starts afresh, the checkpoint whose weights it begins with, by name
+        (optimizer slots and the step stay fresh); empty for none.
+      cluster: for a training by several processes, who they are and which this one is.
+      sync_replicas: the replicas of a cluster take each step together; else each steps by itself.
+      precision: what the towers of a training compute products in, float32, bfloat16 or float16.
+      xla: ops that can be are compiled together.
+      stall_timeout: seconds that a process of a cluster waits for others in vain before it fails.
+      stop_grace_seconds: after SIGTERM or ctrl-C, how long a step may take to end by itself.
+      format_line: makes the line of the log; None for the published one of the mode.
+      progress: a bar on the error stream, a terminal, in place of the lines.
+    """
+
+    mode: str = "train"
+    model_dir: str = ""
+    name: str = ""
+    batch_size_per_gpu: int | None = None
+    gpu_count: int = 1
+    summary_names: tuple[str, ...] = ()
+    log_every_n_iter: int = 10
+    save_summary_steps: int = 100
+    max_steps: int | None = None
+    seed: int = 0
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
+    exact_resume: bool = False
+    prefetch_to_device: bool = False
+    sync_batch_norm: bool = False
+    split_batch: bool = True
+    signature: Mapping[str, Any] = field(default_factory=dict)
+    input_signature: Mapping[str, Any] = field(default_factory=dict)
+    checkpoint: str = ""
+    graph_is_own: bool = False
+    init_checkpoint: str = ""
+    precision: str = "float32"
+    xla: bool = False
+    log_device_placement: bool = False
+    cluster: ClusterConfig | None = None
+    sync_replicas: bool = False
+    stall_timeout: float = 600.0
+    stop_grace_seconds: float = 20.0
+    format_line: Callable[[StepValues], str] | None = None
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise UsageError(f"mode must be one of {', '.join(MODES)}; it is {self.mode!r}")
+        for name in ("gpu_count", "log_every_n_iter"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 1; it is {getattr(self, name)}")
+        if not self.model_dir and not (self.mode != "train" and self.checkpoint):
+            raise UsageError("model_dir must name a folder; it is empty")
+        if self.prefetch_to_device and self.exact_resume:
+            raise UsageError(NO_POSITION)
+        if self.is_distributed:
+            self._check_cluster()
+
+    def _check_cluster(self) -> None:
+        """Refuses what a cluster cannot keep."""
+        assert self.cluster is not None
+        self.cluster.need_servers()
+        if self.mode != "train":
+            raise UsageError(f"a cluster of parameter servers trains; the mode is {self.mode}")
+        if self.exact_resume:
+            raise UsageError(
+                "exact_resume is for one machine: the replicas of a cluster are nowhere at once; leave it out"
+            )
+        # A step that a lost server broke off could still put its batch where the next one puts its own, and
+        # nothing ends that wait.
+        if self.prefetch_to_device:
+            raise UsageError(
+                "prefetch_to_device is for one machine: a replica of a cluster may have to begin its data "
+                "again in the middle of a step; leave it out"
+            )
+        if self.optimizer.accumulate_steps > 1:
+            raise UsageError(
+                f"accumulate_steps is {self.optimizer.accumulate_steps}, but the replicas of a cluster would "
+                "add to the same sums; leave it out, or use more workers with sync_replicas."
+            )
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether several processes train together."""
+        return self.cluster is not None and self.cluster.is_distributed
+
+    @property
+    def towers(self) -> int:
+        """How many towers this mode drives."""
+        return 1 if self.mode == "infer" else self.gpu_count
+
+
+@dataclass(frozen=True)
+class CallbackConfig:
+    """Which callbacks, by name or as `package.module:Class`.
+
+    Attributes:
+      names: empty for the mode's own list; callbacks of a user's own alone are added to that list.
+      options: keyword arguments for the constructors, by the callback's name; a callback that is named
+        here only is added after the others.
+    """
+
+    names: tuple[str, ...] = ()
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+class Status(StrEnum):
+    """How a run ended."""
+
+    FINISHED = "finished"
+    OUT_OF_DATA = "out_of_data"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a run.
+
+    Attributes:
+      status: finished (a callback asked for the end, such as max_steps), out_of_data, stopped (by a
+        signal) or failed.
+      global_step: of the last completed training step; of the checkpoint in evaluation and inference.
+      message: one sentence for a person.
+      signal: the signal that stopped the run.
+      results: what callbacks left (the figures of an evaluation).
+      error: what made the run fail.
+    """
+
+    status: Status
+    global_step: int
+    message: str
+    signal: int | None = None
+    results: Mapping[str, Any] = field(default_factory=dict)
+    error: Exception | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0 for a good end, 143 after SIGTERM, 130 after ctrl-C, else the error's own or 1."""
+        if self.status is Status.STOPPED:
+            return 128 + (self.signal or signal.SIGTERM)
+        if self.status is Status.FAILED:
+            return int(getattr(self.error, "exit_code", 1))
+        return 0
+
+
+@dataclass
+class Context:
+    """Handed to each callback when it is made; the engine keeps `step` up to date.
+
+    Attributes:
+      config: the run's.
+      ops: the graph's handles: TrainOps in training, else EvalOps.
+      modeler: for its evaluator.
+      line: the line of the step, shared.
+      saver: the RunSaver that saves checkpoints; None in evaluation and inference.
+      is_resumed: whether the variables came from a checkpoint.
+      step: last completed step: the global step in training, else the number of batches.
+      global_step: of the training, or of the checkpoint.
+      has_read_all: whether the data came to their end; known when the callbacks' `end` is called.
+      results: what a callback leaves for the Outcome.
+    """
+
+    config: RunnerConfig
+    ops: Any
+    modeler: Modeler
+    line: StepLine
+    saver: Any = None
+    is_resumed: bool = False
+    step: int = 0
+    global_step: int = 0
+    has_read_all: bool = False
+    results: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def line_due(self) -> bool:
+        """Whether the step about to run gets a line."""
+        return self.line.due(self.step + 1)

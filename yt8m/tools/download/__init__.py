@@ -1,7 +1,0 @@
-"""`yt8m download`: the published shards from data.yt8m.org, each checked by its md5."""
-
-from __future__ import annotations
-
-from yt8m.tools.download.command import main
-
-__all__ = ["main"]

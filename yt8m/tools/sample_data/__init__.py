@@ -1,9 +1,0 @@
-"""Small generated data in the exact formats of YouTube-8M, to try and test everything on."""
-
-from __future__ import annotations
-
-from yt8m.tools.sample_data.command import main
-from yt8m.tools.sample_data.config import SampleConfig
-from yt8m.tools.sample_data.output import default_sample_data, generate
-
-__all__ = ["SampleConfig", "default_sample_data", "generate", "main"]

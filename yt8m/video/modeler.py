@@ -1,0 +1,215 @@
+"""The video workload's modeler: a registered model and a label loss, from a `Batch` to a `ModelOutput`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from yt8m import losses
+from yt8m.errors import RunError
+from yt8m.eval_util.top_k import top_k as best_classes
+from yt8m.eval_util.videos import VideoSample
+from yt8m.graph.protocols import Modeler, PredictOps, Report
+from yt8m.lazy import tf
+from yt8m.models import frames
+from yt8m.numerics.devices import is_on_gpu
+from yt8m.readers import join_features
+from yt8m.types import Batch, ModelOutput
+from yt8m.video.evaluator import VideoEvaluator
+from yt8m.video.scores import RatedPairScores, columns_on_host, narrowed, scored_columns
+from yt8m.video.transforms import is_meant_for, mean_of_unit_frames, takes_mean, transform, transformed
+
+_RATED = "rated_pairs"  # among the extras of an output
+SCOPE = "tower"  # the published code's variable scope; its checkpoints restore by these names
+
+
+class VideoModeler(Modeler):
+    """A model and its label loss on video- or frame-level batches.
+
+    Args:
+      model: an instance with `create_model` (a registered model, or one's own that returns a dict).
+      label_loss: an instance with `calculate_loss`; None where nothing is trained or evaluated.
+      num_classes: C.
+      top_k: columns kept of each video's scores for metrics and predictions (at most C).
+      feature_sizes: width of each feature, in the order of the batch.
+
+    Attributes:
+      listed_classes: where set, inference reports the scores of these classes, all of them, as
+        `class_scores` in place of the top columns.
+      keeps_videos: evaluation also reports ids and labels, and its evaluator keeps a sample of the videos.
+    """
+
+    def __init__(
+        self, model: Any, label_loss: Any, num_classes: int, top_k: int = 20, feature_sizes: tuple[int, ...] = ()
+    ) -> None:
+        self.model = model
+        self.label_loss = label_loss
+        self.num_classes = num_classes
+        self.top_k = min(top_k, num_classes)
+        self.feature_sizes = feature_sizes
+        self.listed_classes: tuple[int, ...] = ()
+        self.keeps_videos = False
+
+    def build(self, batch: Batch, is_training: bool) -> ModelOutput:
+        """The model on the dequantised, joined and transformed features, and its label loss."""
+        name = self._transform_name()
+        if name == "l2_normalize" and takes_mean(self.model) and is_meant_for(batch):
+            mean, one = mean_of_unit_frames(batch), tf.ones_like(batch.num_frames)
+            return self._with_label_loss(self._model(mean, one, batch.labels, is_training), batch, is_training)
+        ready = transformed(name, batch, self.feature_sizes)
+        with frames.made_from(ready, batch.features[0], lambda numbers: self._chosen(batch, numbers)):
+            output = self._model(ready, batch.num_frames, batch.labels, is_training)
+        return self._with_label_loss(output, batch, is_training)
+
+    def _chosen(self, batch: Batch, numbers: tf.Tensor) -> tf.Tensor:
+        """The transformed frames [B, S, D] with these numbers, [B, S]; zeros for those that are padding."""
+        chosen = batch._replace(
+            features=tuple(tf.gather(feature, numbers, batch_dims=1) for feature in batch.features),
+            num_frames=tf.fill(tf.shape(batch.num_frames), tf.shape(numbers)[1]),
+        )
+        made = transformed(self._transform_name(), chosen, self.feature_sizes)
+        return tf.where_v2((numbers < batch.num_frames[:, tf.newaxis])[:, :, tf.newaxis], made, 0.0)
+
+    def predict(self, batch: Batch) -> PredictOps:
+        """Predictions with the float feed points that the published graphs have."""
+        ops = self.predict_raw(join_features(batch), batch.num_frames)
+        return replace(ops, labels=batch.labels, video_ids=batch.video_ids, label_weights=batch.label_weights)
+
+    def predict_raw(self, raw: tf.Tensor, num_frames: tf.Tensor) -> PredictOps:
+        """Predictions of dequantised features `raw`, float32 [B, D] or [B, T, D], zero past `num_frames`."""
+        raw = tf.identity(raw, name="input_batch_raw")
+        counts = tf.identity(num_frames, name="num_frames")
+        ready = transform(self._transform_name(), raw, self.feature_sizes)
+        ready = tf.identity(ready, name="input_batch")
+        output = self._model(ready, counts, None, is_training=False)
+        return PredictOps(
+            predictions=tf.identity(output.predictions, name="predictions"),
+            input_batch_raw=raw,
+            input_batch=ready,
+            num_frames=counts,
+        )
+
+    def reports(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
+        """The top columns of the scores and their labels; in inference the ids instead of labels.
+
+        On a CPU all scores and labels, of which `completed` takes the columns. Evaluation on rated pairs gets
+        those, and the rest only where videos are kept.
+        """
+        if mode == "infer":
+            return self._predicted(batch, output)
+        if mode == "train" or batch.label_weights is None:
+            return self._scored(batch, output, mode)
+        rated = self._rated(output, batch).reports()
+        return rated | self._scored(batch, output, mode) if self.keeps_videos else rated
+
+    def _predicted(self, batch: Batch, output: ModelOutput) -> dict[str, Report]:
+        if self.listed_classes:
+            listed = narrowed(output.predictions, tf.constant(self.listed_classes))
+            return {"video_ids": Report(batch.video_ids), "class_scores": Report(listed)}
+        if not is_on_gpu(output.predictions):
+            return {"video_ids": Report(batch.video_ids), "all_scores": Report(output.predictions)}
+        values, classes = tf.nn.top_k(output.predictions, self.top_k)
+        return {"video_ids": Report(batch.video_ids), "scores": Report(values), "classes": Report(classes)}
+
+    def _scored(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
+        scores = tf.stop_gradient(output.predictions)
+        positives = batch.labels > 0 if batch.labels.dtype != tf.bool else batch.labels
+        if batch.label_weights is not None:
+            # Pairs that nobody rated are neither right nor wrong: they are not ranked at all.
+            rated = batch.label_weights > 0
+            scores = tf.where_v2(rated, scores, tf.fill([], float("-inf")))
+            positives &= rated
+        if not is_on_gpu(scores):
+            reports = {"all_scores": Report(scores), "positives": Report(positives)}
+        else:
+            reports = scored_columns(scores, tf.cast(positives, tf.float32), self.top_k)
+        if mode == "eval" and self.keeps_videos:
+            reports |= {"video_ids": Report(batch.video_ids), "labels": Report(positives)}
+        return reports
+
+    def completed(self, reports: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """The best columns in place of all scores: NumPy takes a third of the time of TensorFlow's own op.
+
+        Raises:
+          RunError: a score is NaN.
+        """
+        if "all_scores" not in reports:
+            return reports
+        try:
+            return self._columns(reports)
+        except ValueError as error:
+            raise RunError(f"{error}. Its weights are no use: take an earlier checkpoint.") from error
+
+    def _columns(self, reports: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        rest = {name: value for name, value in reports.items() if name not in ("all_scores", "positives")}
+        if "positives" in reports:
+            return rest | columns_on_host(reports["all_scores"], reports["positives"], self.top_k)
+        return rest | best_classes(reports["all_scores"], self.top_k)._asdict()
+
+    def evaluator(self) -> VideoEvaluator:
+        """Hit@1, PERR, GAP and mAP from the reports."""
+        return VideoEvaluator(self.num_classes, self.top_k, VideoSample() if self.keeps_videos else None)
+
+    def _with_label_loss(self, output: ModelOutput, batch: Batch, is_training: bool) -> ModelOutput:
+        if self.label_loss is None or output.loss is not None:
+            return output
+        weights = batch.label_weights
+        if hasattr(self.label_loss, "weights_of"):
+            weights = self.label_loss.weights_of(weights, batch.video_labels)
+        if is_training:
+            return _with_loss(output, self.label_loss, batch.labels, weights)
+        # In the probability form, as published, so that evaluation figures compare.
+        if batch.label_weights is not None and losses.is_of_pairs(self.label_loss):
+            rated = self._rated(output, batch)
+            return replace(output, loss=rated.loss(self.label_loss), extras={**output.extras, _RATED: rated})
+        loss = losses.loss_of_predictions(self.label_loss, output.predictions, batch.labels, weights)
+        return replace(output, loss=loss)
+
+    def _rated(self, output: ModelOutput, batch: Batch) -> RatedPairScores:
+        """The rated pairs of a batch, once an output."""
+        made: RatedPairScores | None = output.extras.get(_RATED)
+        return made or RatedPairScores.of(output.predictions, batch)
+
+    def _transform_name(self) -> str:
+        return getattr(self.model, "input_transform", "l2_normalize")
+
+    def _model(self, ready: tf.Tensor, frames: tf.Tensor, labels: Any, is_training: bool) -> ModelOutput:
+        with tf.variable_scope(SCOPE, auxiliary_name_scope=False):
+            given = self.model.create_model(
+                ready,
+                num_frames=frames,
+                vocab_size=self.num_classes,
+                labels=None if labels is None else tf.cast(labels, tf.float32),
+                is_training=is_training,
+            )
+        return ModelOutput.of(given)
+
+
+def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) -> ModelOutput:
+    """The label loss of the output and of its side outputs, from logits where they exist."""
+    loss, roots = _head_loss(label_loss, output.predictions, output.logits, labels, weights)
+    for side in output.side_outputs:
+        # Label weights say which labels are known; the output of another head is known for every class.
+        target, of_target = (labels, weights) if side.target is None else (side.target, None)
+        side_loss = losses.create(side.loss) if side.loss else label_loss
+        value, side_roots = _head_loss(side_loss, tf.sigmoid(side.logits), side.logits, target, of_target)
+        loss += side.weight * value
+        roots += tuple((tensor, side.weight * gradient) for tensor, gradient in side_roots)
+    closed = all(side.target is None for side in output.side_outputs) and roots
+    complete = closed and len(roots) == 1 + len(output.side_outputs)
+    return replace(output, loss=loss, loss_gradients=roots if complete else ())
+
+
+def _head_loss(
+    label_loss: Any, predictions: Any, logits: Any, labels: Any, weights: Any
+) -> tuple[tf.Tensor, tuple[tuple[tf.Tensor, tf.Tensor], ...]]:
+    """(loss, its closed-form gradient on the logits where there is one)."""
+    if logits is None or not hasattr(label_loss, "calculate_loss_from_logits"):
+        return losses.loss_of_predictions(label_loss, predictions, labels, weights), ()
+    loss = losses.loss_of_logits(label_loss, logits, labels, weights)
+    if not hasattr(label_loss, "gradient_from_logits"):
+        return loss, ()
+    return loss, ((logits, losses.gradient_of_logits(label_loss, logits, labels, weights)),)

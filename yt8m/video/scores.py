@@ -1,0 +1,200 @@
+"""Predictions for some of the classes, without computing the rest where the model's end allows it.
+
+The rated pairs of segments: a few of all (example, class) pairs, and all that an evaluation is about.
+
+What metrics need of dense scores: the best columns with their labels, and what no column shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from yt8m import losses
+from yt8m.eval_util.metrics import perr_of_rows
+from yt8m.eval_util.top_k import take_columns
+from yt8m.graph.protocols import Reduction, Report
+from yt8m.lazy import tf
+from yt8m.types import Batch
+
+# Pairs an example up to which they are computed one by one; each takes two copies of an input.
+_FEW_PAIRS = 8
+
+
+def narrowed(predictions: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
+    """Columns `classes` of `predictions`.
+
+    Where these are sigmoid(x W + b), the columns of W and b are picked in place of those of the product:
+    with 1000 of 3862 classes, a quarter of the work of a logistic layer. The whole product is then fetched
+    by nobody and never runs. The first step of a session picks the columns, and the later ones use those:
+    this is for weights that no longer change.
+
+    Args:
+      predictions: float32 [B, C].
+      classes: int [S].
+
+    Returns:
+      float32 [B, S].
+    """
+    layer = _logistic_layer(predictions)
+    if layer is None:
+        return tf.gather(predictions, classes, axis=1)
+    inputs, weights, biases = layer
+    # Single columns of a wide matrix are scattered over all of it: picking them costs as much as the product.
+    shape = [weights.shape[0], classes.shape[0]]
+    picked = _held("picked_weights", shape, lambda: tf.gather(weights, classes, axis=1))
+    return tf.sigmoid(tf.matmul(inputs, picked) + tf.gather(biases, classes))
+
+
+def paired(predictions: tf.Tensor, pairs: tf.Tensor) -> tf.Tensor:
+    """predictions[b, c] of `pairs` (b, c).
+
+    Where these are sigmoid(x W + b) and the pairs are few, each is a product of two vectors, and that of the
+    matrices never runs. As in `narrowed`, this is for weights that no longer change.
+
+    Args:
+      predictions: float32 [B, C].
+      pairs: int64 [P, 2].
+
+    Returns:
+      float32 [P].
+    """
+    layer = _logistic_layer(predictions)
+    if layer is None:
+        return tf.gather_nd(predictions, pairs)
+    inputs, weights, biases = layer
+    rows, classes = tf.unstack(pairs, axis=1)
+    # A class's weights side by side, where W has them scattered.
+    by_class = _held("turned_weights", weights.shape[::-1], lambda: tf.transpose(weights))
+    products = tf.cond(
+        tf.size(rows) <= _FEW_PAIRS * tf.shape(inputs)[0],
+        lambda: tf.reduce_sum(tf.gather(inputs, rows) * tf.gather(by_class, classes), axis=1),
+        lambda: tf.gather_nd(tf.matmul(inputs, weights), pairs),
+    )
+    return tf.sigmoid(products + tf.gather(biases, classes))
+
+
+def _held(name: str, shape: Any, make: Callable[[], tf.Tensor]) -> tf.Tensor:
+    """What `make` gives in the first step of a session, in a local variable from then on."""
+    held = _local(tf.zeros(shape), name)
+    is_held = _local(tf.constant(False), f"is_{name}_held")
+
+    def first() -> tf.Tensor:
+        made = make()
+        with tf.control_dependencies([held.assign(made).op, is_held.assign(True).op]):
+            return tf.identity(made)
+
+    return tf.cond(is_held.read_value(), held.read_value, first)
+
+
+def _local(value: tf.Tensor, name: str) -> tf.Variable:
+    keys = [tf.GraphKeys.LOCAL_VARIABLES]
+    return tf.Variable(value, trainable=False, collections=keys, name=name, use_resource=True)
+
+
+def _logistic_layer(predictions: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor] | None:
+    """(x, W, b) where `predictions` is sigmoid(x W + b); None where it is not."""
+    last = _producer(predictions)
+    added = _producer(last.inputs[0]) if last.type == "Sigmoid" else None
+    if added is None or added.type not in ("BiasAdd", "AddV2", "Add") or added.inputs[1].shape.rank != 1:
+        return None
+    product = _producer(added.inputs[0])
+    if product.type != "MatMul" or product.get_attr("transpose_b"):
+        return None
+    # Products of few rows take x turned, twice; see yt8m.precision.
+    x = tf.transpose(product.inputs[0]) if product.get_attr("transpose_a") else product.inputs[0]
+    return x, product.inputs[1], added.inputs[1]
+
+
+def _producer(tensor: tf.Tensor) -> tf.Operation:
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    return tensor.op
+
+
+class RatedPairScores(NamedTuple):
+    """The P pairs of label weight above 0, by example and class.
+
+    Attributes:
+      places: int64 [P, 2], example and class.
+      predictions, labels, weights: float32 [P].
+      num_examples: int64 scalar.
+    """
+
+    places: tf.Tensor
+    predictions: tf.Tensor
+    labels: tf.Tensor
+    weights: tf.Tensor
+    num_examples: tf.Tensor
+
+    @classmethod
+    def of(cls, predictions: tf.Tensor, batch: Batch) -> RatedPairScores:
+        """Those of a batch with label weights; no other prediction is computed where that can be."""
+        weights = tf.convert_to_tensor(batch.label_weights)
+        places = tf.where(weights > 0)
+        return cls(
+            places,
+            paired(predictions, places),
+            tf.gather_nd(tf.cast(batch.labels, tf.float32), places),
+            tf.gather_nd(weights, places),
+            tf.shape(weights, out_type=tf.int64)[0],
+        )
+
+    def loss(self, label_loss: Any) -> tf.Tensor:
+        """`label_loss` of these pairs: the loss of the batch, since the others weigh 0."""
+        return losses.loss_of_pairs(label_loss, self.predictions, self.labels, self.weights, self.num_examples)
+
+    def reports(self) -> dict[str, Report]:
+        """The fields of `eval_util.rated_columns.Pairs`, with `pair_` before their names."""
+        examples, classes = tf.unstack(self.places, axis=1)
+        return {
+            "pair_counts": Report(tf.math.bincount(examples, minlength=self.num_examples, dtype=tf.int64)),
+            "pair_classes": Report(classes, Reduction.LIST),
+            "pair_scores": Report(self.predictions, Reduction.LIST),
+            "pair_hits": Report(self.labels > 0, Reduction.LIST),
+        }
+
+
+def scored_columns(scores: tf.Tensor, labels: tf.Tensor, top_k: int) -> dict[str, Report]:
+    """The reports that `EvaluationMetrics.accumulate_top_k` takes.
+
+    Args:
+      scores: float32 [B, C].
+      labels: float32 [B, C], 0 or 1.
+      top_k: columns kept, at most C.
+    """
+    num_labels = tf.reduce_sum(labels, axis=1)
+    # Selecting is the dearest part: columns to keep and columns for PERR are taken in one go.
+    deepest = tf.maximum(tf.cast(tf.reduce_max(num_labels), tf.int32), top_k)
+    top = tf.nn.top_k(scores, deepest)
+    hits = tf.gather(labels, top.indices, batch_dims=1)
+    return {
+        "scores": Report(top.values[:, :top_k]),
+        "classes": Report(top.indices[:, :top_k]),
+        "hits": Report(hits[:, :top_k]),
+        "num_labels": Report(num_labels),
+        "label_counts": Report(tf.reduce_sum(labels, axis=0), Reduction.SUM),
+        "perr": Report(_equal_recall_precision(top.values, hits, num_labels)),
+    }
+
+
+def _equal_recall_precision(values: tf.Tensor, hits: tf.Tensor, num_labels: tf.Tensor) -> tf.Tensor:
+    """float32 [B]: precision among as many predictions as the row has labels; 0 where it has none.
+
+    Exact for any number of labels; scores of 0 or less are no predictions.
+    """
+    within = tf.sequence_mask(tf.cast(num_labels, tf.int32), tf.shape(hits)[1], tf.float32)
+    found = tf.reduce_sum(hits * within * tf.cast(values > 0, tf.float32), axis=1)
+    return tf.div_no_nan(found, num_labels)
+
+
+def columns_on_host(scores: Any, positives: Any, top_k: int) -> dict[str, Any]:
+    """The values of `scored_columns`' reports by NumPy, on a CPU a third of the work.
+
+    Args:
+      scores: float32 [B, C].
+      positives: bool [B, C].
+      top_k: columns kept, at most C.
+    """
+    taken = take_columns(scores, positives, top_k)
+    return {**taken._asdict(), "perr": perr_of_rows(scores, positives, taken)}

@@ -1,0 +1,246 @@
+"""Teachers: probabilities of every class for a batch, from a file of predictions or from another model.
+
+The loss of a model that learns from labels and from a teacher.
+
+The video workload's modeler in training: changes the features, and learns from a teacher.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+from yt8m import losses
+from yt8m.config.parts import AugmentConfig
+from yt8m.errors import UsageError
+from yt8m.graph import collections
+from yt8m.graph.restore import warn_of_program
+from yt8m.lazy import tf
+from yt8m.readers import join_features
+from yt8m.readers.base import gate, require, say
+from yt8m.storage import copies
+from yt8m.types import Batch, ModelOutput
+from yt8m.video.meta_modeler import fitted, keep_collections, kinds, read_meta_graph
+from yt8m.video.modeler import VideoModeler
+from yt8m.video.transforms import augment
+
+_MISSING = "?"  # no list of class numbers and scores
+
+
+class Teacher(Protocol):
+    """What training asks of a teacher."""
+
+    def probabilities(self, batch: Batch) -> tf.Tensor:
+        """float32 [B, C] for a batch as it was read; called once a tower."""
+
+    def restore(self, session: tf.Session) -> None:
+        """Reads what the graph needs of the teacher; the graph may have come from a file."""
+
+
+class PredictionTeacher:
+    """Probabilities from a prediction file; a class that a video's line does not list has 0.
+
+    The file becomes a hash table from id to line when the session opens, about as large in memory as the
+    file; lines are parsed as their videos come.
+
+    Args:
+      path: `VideoId,LabelConfidencePairs`, local; its lines are taken to be well-formed.
+      num_classes: C.
+    """
+
+    def __init__(self, path: str, num_classes: int) -> None:
+        self._path, self._num_classes = path, num_classes
+        self._table: Any = None
+        self._graph: Any = None
+
+    def probabilities(self, batch: Batch) -> tf.Tensor:
+        """float32 [B, C]; a video that the file lacks fails with InvalidArgumentError, which names it."""
+        with tf.device("/cpu:0"):
+            lines = self._lookup(batch.video_ids)
+            words = tf.strings.split(lines, result_type="RaggedTensor")
+            classes = tf.strings.to_number(words.values[0::2], tf.int64)
+            scores = tf.strings.to_number(words.values[1::2], tf.float32)
+            at = tf.stack([words.value_rowids()[0::2], classes], axis=1)
+            shape = tf.stack([tf.shape(lines, out_type=tf.int64)[0], self._num_classes])
+            return tf.ensure_shape(tf.scatter_nd(at, scores, shape), [None, self._num_classes])
+
+    def restore(self, session: tf.Session) -> None:
+        """Nothing: the table fills itself."""
+
+    def _lookup(self, ids: tf.Tensor) -> tf.Tensor:
+        lines = self._table_of_this_graph().lookup(ids)
+        there = tf.not_equal(lines, _MISSING)
+
+        def describe(at: tf.Tensor) -> tf.Tensor:
+            missing = tf.reduce_sum(tf.cast(~there, tf.int32))
+            return say(
+                f"{self._path} has no prediction for video ",
+                *(ids[at], " (", missing, " such in this batch); predict for all of the training data"),
+            )
+
+        return gate(lines, [require(there, describe)])
+
+    def _table_of_this_graph(self) -> Any:
+        """One table for all towers."""
+        if self._graph is not tf.get_default_graph():
+            self._graph = tf.get_default_graph()
+            with tf.init_scope():
+                lines = tf.lookup.TextFileInitializer(self._path, tf.string, 0, tf.string, 1, delimiter=",")
+                self._table = tf.lookup.StaticHashTable(lines, _MISSING)
+        return self._table
+
+
+class ModelTeacher:
+    """Another model as a file (an inference model): its graph behind our batches, its weights frozen.
+
+    The weights are no variables of the run: no checkpoint holds them and no optimizer sees them. A
+    meta-graph is a program: use only those whose origin you trust.
+
+    Args:
+      prefix: of the inference model's files, without `.meta`.
+      num_classes: C of the run that learns.
+      width: of its features, all of them side by side.
+      has_frames: whether it learns from frames.
+      is_own: the teacher is known as this user's own: no warning that it is a program.
+
+    Raises:
+      UsageError: the teacher has other classes or features.
+    """
+
+    def __init__(self, prefix: str, num_classes: int, width: int, has_frames: bool, *, is_own: bool = False) -> None:
+        if not is_own:
+            warn_of_program(f"{prefix}.meta")
+        self._prefix = prefix
+        self._meta_graph = _with_names_of_its_own(read_meta_graph(f"{prefix}.meta"))
+        self._names = collections.predict_names_in(self._meta_graph)
+        self._kinds = kinds(self._meta_graph)
+        self._check(num_classes, width, has_frames)
+        self._graph: Any = None
+        self._towers = 0
+
+    def probabilities(self, batch: Batch) -> tf.Tensor:
+        """float32 [B, C], the teacher's evaluation-mode predictions."""
+        kept = {key: list(tf.get_collection(key)) for key in tf.get_default_graph().get_all_collection_keys()}
+        raw = fitted(join_features(batch), self._kinds["input_batch_raw"].shape)
+        inputs = {self._names["input_batch_raw"]: raw}
+        if "num_frames" in self._names:
+            # TF 1.15's video-level graphs have it as float32.
+            frames = tf.cast(batch.num_frames, self._kinds["num_frames"].dtype)
+            inputs[self._names["num_frames"]] = frames
+        predictions, saver = self._import(inputs)
+        keep_collections(kept)
+        if self._towers == 1:
+            collections.publish_teacher_saver(saver.as_saver_def())
+        return tf.stop_gradient(predictions)
+
+    def restore(self, session: tf.Session) -> None:
+        """Reads the weights through the ops that the first tower's import left in the graph."""
+        with session.graph.as_default():
+            saver = tf.train.Saver(saver_def=collections.teacher_saver())
+        saver.restore(session, copies.copy_of(self._prefix))
+
+    def _import(self, inputs: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.train.Saver]:
+        """One more copy of the graph; all copies share the variables of the first."""
+        if self._graph is not tf.get_default_graph():
+            self._graph, self._towers = tf.get_default_graph(), 0
+        scope = "teacher" if not self._towers else f"teacher_of_tower_{self._towers}"
+        shared = _variables(self._meta_graph, "teacher") if self._towers else {}
+        with tf.name_scope(None):
+            saver = tf.train.import_meta_graph(
+                self._meta_graph, clear_devices=True, import_scope=scope, input_map=inputs | shared
+            )
+        self._towers += 1
+        return self._graph.get_tensor_by_name(f"{scope}/{self._names['predictions']}"), saver
+
+    def _check(self, num_classes: int, width: int, has_frames: bool) -> None:
+        raw, classes = self._kinds["input_batch_raw"].shape, self._kinds["predictions"].shape[-1]
+        found = f"{classes} classes and {raw[-1]} features a {'frame' if raw.rank == 3 else 'video'}"
+        wanted = f"{num_classes} classes and {width} features a {'frame' if has_frames else 'video'}"
+        if found != wanted:
+            raise UsageError(
+                f"--teacher: {self._prefix} is a model of {found}, but this run has {wanted}; "
+                "train on the teacher's classes and features, or predict with it and use --distill_from."
+            )
+
+
+def _with_names_of_its_own(meta_graph: Any) -> Any:
+    """The same graph with its resources under other names.
+
+    A scope renames ops only: two variables of one shared name are one in a session, and the run that learns
+    has the teacher's names wherever both are of the same model.
+    """
+    for node in meta_graph.graph_def.node:
+        if "shared_name" in node.attr and node.attr["shared_name"].s:
+            node.attr["shared_name"].s = b"teacher/" + node.attr["shared_name"].s
+    return meta_graph
+
+
+def _variables(meta_graph: Any, scope: str) -> dict[str, tf.Tensor]:
+    """{name of a variable in the file: the one that an import under `scope` made}, of either generation."""
+    graph = tf.get_default_graph()
+    return {
+        f"{node.name}:0": graph.get_tensor_by_name(f"{scope}/{node.name}:0")
+        for node in meta_graph.graph_def.node
+        if node.op in ("VarHandleOp", "VariableV2", "Variable")
+    }
+
+
+def distilled(output: ModelOutput, target: tf.Tensor, weight: float) -> ModelOutput:
+    """`output` with the loss (1 - weight) * its own + weight * CE(teacher).
+
+    CE is the cross-entropy with the teacher's probabilities in place of labels (Hinton, Vinyals & Dean 2015,
+    section 2, at temperature 1, each class a decision of its own), and its gradient on the logits is
+    (sigmoid(z) - target) / rows. Label weights do not touch it: a teacher speaks of every class.
+
+    Args:
+      output: with its loss.
+      target: float32 [B, C] probabilities, not differentiated.
+      weight: 0..1, the teacher's share.
+    """
+    target = tf.stop_gradient(target)
+    cross_entropy = losses.create("CrossEntropyLoss")
+    if output.logits is None:
+        taught = losses.loss_of_predictions(cross_entropy, output.predictions, target)
+    else:
+        taught = losses.loss_of_logits(cross_entropy, output.logits, target)
+    own: Any = output.loss
+    loss = (1.0 - weight) * own + weight * taught
+    if output.logits is None or not output.loss_gradients:
+        return replace(output, loss=loss, loss_gradients=())
+    slopes = [(tensor, (1.0 - weight) * slope) for tensor, slope in output.loss_gradients]
+    slopes.append((output.logits, weight * losses.gradient_of_logits(cross_entropy, output.logits, target)))
+    return replace(output, loss=loss, loss_gradients=tuple(slopes))
+
+
+class TrainingModeler(VideoModeler):
+    """`VideoModeler`, with augmentation and distillation on the towers that train.
+
+    Evaluation, predictions and exports are those of `VideoModeler`. The teacher sees the features as they
+    were read.
+
+    Args:
+      *arguments: of `VideoModeler`.
+      augmentation: what is done to the features.
+      teacher: gives the soft targets; None for none.
+      distill_weight: the teacher's share in the loss.
+    """
+
+    def __init__(
+        self, *arguments: Any, augmentation: AugmentConfig, teacher: Teacher | None, distill_weight: float
+    ) -> None:
+        super().__init__(*arguments)
+        self._augmentation, self._teacher, self._weight = augmentation, teacher, distill_weight
+
+    def build(self, batch: Batch, is_training: bool) -> ModelOutput:
+        """As `VideoModeler.build`; in training the loss is that of `distilled`."""
+        if not is_training:
+            return super().build(batch, is_training)
+        output = super().build(augment(batch, self._augmentation), is_training)
+        if self._teacher is None:
+            return output
+        return distilled(output, self._teacher.probabilities(batch), self._weight)
+
+    def restore(self, session: tf.Session) -> None:
+        """Reads the teacher's weights."""
+        if self._teacher is not None:
+            self._teacher.restore(session)

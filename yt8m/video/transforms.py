@@ -1,0 +1,226 @@
+"""The input transforms that a model declares by name.
+
+The mean of unit frames, from their bytes and a block at a time, for models that see nothing else.
+
+Random changes of the features in training, the same ones in a resumed run.
+"""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from yt8m.config.parts import AugmentConfig
+from yt8m.errors import UsageError, suggestion
+from yt8m.lazy import tf
+from yt8m.models import frames
+from yt8m.numerics import random_keys
+from yt8m.numerics.devices import is_on_gpu
+from yt8m.readers import join_features
+from yt8m.types import Batch
+
+_EIGENVALUES = pathlib.Path(__file__).parent.parent / "data" / "pca_eigenvals.npy"
+_VISUAL = 1024  # the width of the rgb features, whose PCA was whitened
+
+# Dequantised, a byte q is (q + _BYTE_OFFSET) * _BYTE_STEP.
+_BYTE_STEP = 4.0 / 255.0
+_BYTE_OFFSET = (4.0 / 512.0 - 2.0) / _BYTE_STEP
+_LEAST_NORM = 1e-6  # as in tf.nn.l2_normalize
+LEAST_BYTES_NORM = _LEAST_NORM / _BYTE_STEP  # of `shifted` bytes
+
+
+def transform(name: str, raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Tensor:
+    """`raw` [..., D] as the model wants it.
+
+    l2_normalize: unit length over the last axis. raw: as it is. reverse_whitening: rgb as
+    (x - 4/512) (sqrt(e_j) + 1e-4), e the PCA's eigenvalues (NeXtVLAD, Lin et al. 2018, its code), other
+    features as they are.
+
+    Raises:
+      UsageError: no such transform, or there are no 1024-wide features to reverse.
+    """
+    if name not in _TRANSFORMS:
+        raise UsageError(
+            f"unknown input transform {name!r}{suggestion(name, _TRANSFORMS)}. Known: {', '.join(_TRANSFORMS)}."
+        )
+    return _TRANSFORMS[name](raw, feature_sizes)
+
+
+def transformed(name: str, batch: Batch, feature_sizes: tuple[int, ...]) -> tf.Tensor:
+    """The joined features of `batch` as the model wants them: `transform` of `join_features`, to rounding."""
+    if name == "l2_normalize" and batch.features[0].shape.rank == 3:
+        return _unit_frames(batch)
+    return transform(name, join_features(batch), feature_sizes)
+
+
+def shifted(codes: tf.Tensor) -> tf.Tensor:
+    """float32, what bytes stand for but for the width of a step, on which no unit vector depends."""
+    return tf.cast(codes, tf.float32) + _BYTE_OFFSET
+
+
+def _unit_frames(batch: Batch) -> tf.Tensor:
+    """float32 [B, T, D]: each frame divided by its length, 0 past num_frames.
+
+    A batch of frames is 170 MB of floats, and each pass over them costs as much as a small product. A unit
+    vector does not depend on its scale, so bytes are shifted but not scaled; the mask goes into the factor.
+    """
+    if all(feature.dtype == tf.uint8 for feature in batch.features):
+        frames, least = shifted(tf.concat(batch.features, -1)), LEAST_BYTES_NORM
+    else:
+        frames, least = join_features(batch), _LEAST_NORM
+    norms = tf.raw_ops.EuclideanNorm(input=frames, axis=[-1], keep_dims=True)
+    valid = tf.sequence_mask(batch.num_frames, tf.shape(frames)[1], tf.float32)
+    return frames * (valid[:, :, tf.newaxis] / tf.maximum(norms, least))
+
+
+def _l2_normalize(raw: tf.Tensor, _: tuple[int, ...]) -> tf.Tensor:
+    return tf.nn.l2_normalize(raw, -1)
+
+
+def _raw(raw: tf.Tensor, _: tuple[int, ...]) -> tf.Tensor:
+    return raw
+
+
+def _reverse_whitening(raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Tensor:
+    sizes = feature_sizes or (int(raw.shape[-1]),)
+    if _VISUAL not in sizes:
+        raise UsageError(
+            f"reverse_whitening needs the {_VISUAL} rgb features of YouTube-8M; the feature sizes are {sizes}"
+        )
+    at = sum(sizes[: sizes.index(_VISUAL)])
+    scale, shift = np.ones(sum(sizes), np.float32), np.zeros(sum(sizes), np.float32)
+    scale[at : at + _VISUAL] = np.sqrt(_eigenvalues()) + 1e-4
+    shift[at : at + _VISUAL] = 4.0 / 512  # half a quantisation step, which dequantising adds
+    # Padding must stay exactly 0, so the shift is taken only where a frame holds something.
+    there = tf.cast(tf.reduce_any(tf.not_equal(raw, 0), axis=-1, keepdims=True), raw.dtype)
+    return (raw - shift * there) * scale
+
+
+@functools.cache
+def _eigenvalues() -> np.ndarray:
+    return np.load(_EIGENVALUES)[:_VISUAL].reshape(-1).astype(np.float32)
+
+
+_TRANSFORMS = {"l2_normalize": _l2_normalize, "raw": _raw, "reverse_whitening": _reverse_whitening}
+
+
+# Values of the videos that are handled together: as floats they stay in the caches from the first pass over
+# them to the last. Those of a whole batch (170 MB) are read from memory and written to it by each pass.
+_BLOCK = 800_000
+_BLOCKS_AT_ONCE = 4
+
+
+def takes_mean(model: Any) -> bool:
+    """Whether `model` says so (see `BaseModel.takes_mean`) where it says what it does with its frames.
+
+    A class that inherits the word, but does something else with frames, has not given it.
+    """
+    for cls in type(model).__mro__:
+        if vars(cls).keys() & {"forward", "create_model"}:
+            return bool(vars(cls).get("takes_mean", False))
+    return False
+
+
+def is_meant_for(batch: Batch) -> bool:
+    """Whether the frames are bytes and on a CPU: many small ops would keep a GPU waiting."""
+    if any(feature.dtype != tf.uint8 or feature.shape.rank != 3 for feature in batch.features):
+        return False
+    return not is_on_gpu(tf.identity(batch.num_frames))
+
+
+def mean_of_unit_frames(batch: Batch) -> tf.Tensor:
+    """float32 [B, 1, D]: the mean of a video's frames, divided by their lengths; zeros where there is none.
+
+    Args:
+      batch: its features are uint8 [B, T, size].
+    """
+    width = sum(int(feature.shape[-1]) for feature in batch.features)
+    videos, longest = tf.unstack(tf.shape(batch.features[0])[:2])
+    counts = frames.count(batch.features[0], batch.num_frames)
+    size = tf.maximum(_BLOCK // (width * tf.maximum(longest, 1)), 1)
+    means = tf.TensorArray(tf.float32, (videos + size - 1) // size, infer_shape=False, element_shape=[None, width])
+
+    def one_block(number: tf.Tensor, means: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+        rows = slice(number * size, (number + 1) * size)
+        mean = _mean([feature[rows] for feature in batch.features], counts[rows])
+        return number + 1, means.write(number, mean)
+
+    _, means = tf.while_loop(
+        lambda number, _: number < means.size(),
+        one_block,
+        (0, means),
+        parallel_iterations=_BLOCKS_AT_ONCE,
+        back_prop=False,
+    )
+    return means.concat()[:, tf.newaxis]
+
+
+def _mean(features: Sequence[tf.Tensor], counts: tf.Tensor) -> tf.Tensor:
+    """float32 [B, D] of uint8 [B, T, size]."""
+    longest = tf.reduce_max(counts)
+    values = shifted(tf.concat([feature[:, :longest] for feature in features], -1))
+    norms = tf.raw_ops.EuclideanNorm(input=values, axis=[-1])
+    return frames.mean(values, counts, tf.maximum(norms, LEAST_BYTES_NORM))
+
+
+def augment(batch: Batch, config: AugmentConfig) -> Batch:
+    """`batch` with its features dequantised, joined into one float32 tensor and changed at random.
+
+    First a crop in time, then frames are left out of it, then noise is added. Frames that stay move
+    together in their order, and `num_frames` counts them: at least one of every video that had any. What is
+    off draws no random number. Nothing at all is touched where all is off.
+    """
+    if not config.is_on:
+        return batch
+    features, num_frames = join_features(batch), batch.num_frames
+    if config.needs_frames:
+        features, num_frames = _gathered(features, _kept(num_frames, tf.shape(features)[1], config))
+    if config.augment_noise:
+        noise = tf.random.stateless_normal(tf.shape(features), random_keys.next_seed())
+        features = _masked(features + config.augment_noise * noise, num_frames)
+    return batch._replace(features=(features,), num_frames=num_frames)
+
+
+def _kept(num_frames: tf.Tensor, frames: tf.Tensor, config: AugmentConfig) -> tf.Tensor:
+    """bool [B, T]: the frames that stay."""
+    kept = tf.sequence_mask(num_frames, frames)
+    if config.augment_crop < 1:
+        kept = _crop(num_frames, frames, config.augment_crop)
+    if config.augment_frame_dropout:
+        luck = tf.random.stateless_uniform(tf.shape(kept), random_keys.next_seed())
+        luck = tf.where_v2(kept, luck, -1.0)
+        best = tf.reduce_max(luck, axis=1, keepdims=True)
+        # The luckiest frame stays in any case: a video never loses all of its frames.
+        kept &= (luck >= config.augment_frame_dropout) | tf.equal(luck, best)
+    return kept
+
+
+def _crop(num_frames: tf.Tensor, frames: tf.Tensor, least: float) -> tf.Tensor:
+    """bool [B, T]: one stretch of each video, its length uniform between `least` of it and all of it."""
+    rows = tf.shape(num_frames)
+    part = tf.random.stateless_uniform(rows, random_keys.next_seed(), least, 1.0)
+    there = tf.cast(num_frames, tf.float32)
+    length = tf.minimum(tf.cast(tf.math.ceil(part * there), tf.int32), num_frames)
+    free = tf.cast(num_frames - length + 1, tf.float32)
+    start = tf.cast(tf.random.stateless_uniform(rows, random_keys.next_seed()) * free, tf.int32)
+    start = tf.minimum(start, num_frames - length)[:, tf.newaxis]  # a product may round up to `free`
+    place = tf.range(frames)[tf.newaxis, :]
+    return (place >= start) & (place < start + length[:, tf.newaxis])
+
+
+def _gathered(features: tf.Tensor, kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The kept frames side by side, zeros behind them, and how many they are."""
+    order = tf.argsort(tf.cast(~kept, tf.int32), axis=1, stable=True)
+    num_frames = tf.reduce_sum(tf.cast(kept, tf.int32), axis=1)
+    return _masked(tf.gather(features, order, batch_dims=1), num_frames), num_frames
+
+
+def _masked(features: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
+    if features.shape.rank == 2:
+        return features
+    mask = tf.sequence_mask(num_frames, tf.shape(features)[1])
+    return tf.where_v2(mask[:, :, tf.newaxis], features, 0.0)
