@@ -10,6 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 RUNNABLE := $(VENV)/.runnable
+DOCUMENTED := $(VENV)/.documented
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 RECIPES_ARGS ?=
@@ -21,7 +22,7 @@ FUZZ_ARGS ?=
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 11, 4) <= sys.version_info[:3] < (3, 14))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test test-all soak lint fuzz format bench bench-growth bench-gpu recipes pictures clean
+.PHONY: help venv demo test test-all soak lint fuzz format bench bench-growth bench-gpu recipes docs pictures clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
@@ -35,7 +36,8 @@ help:
 	@echo 'make bench   speeds, as ratios to bare matmuls timed in the same run; BENCH_ARGS=--rows=... for some'
 	@echo 'make bench-growth  cost an example for 1 to 8 times the videos, classes, frames and towers, in growth.png'
 	@echo 'make bench-gpu  training on a GPU, in examples a second and as a share of the peak of its chip'
-	@echo 'make recipes every model trained small on sample data, its figure checked against its recipe and docs/models.md'
+	@echo 'make recipes every model trained small on sample data, its figure checked against its recipe and docs/users/models.md'
+	@echo 'make docs    the pages and an API reference as a site, in build/site; broken links are errors'
 	@echo 'make pictures the pictures of the README, from its own commands; needs chromium'
 	@echo 'make clean   remove what the other targets made, except $(VENV)'
 
@@ -55,6 +57,10 @@ $(RUNNABLE): pyproject.toml constraints.txt | $(BIN)/python
 
 $(INSTALLED): $(RUNNABLE)
 	$(PIP_INSTALL) -e '.[test,reports,serve]'
+	@touch $@
+
+$(DOCUMENTED): $(INSTALLED)
+	$(PIP_INSTALL) -e '.[docs]'
 	@touch $@
 
 demo: $(RUNNABLE)
@@ -78,7 +84,7 @@ lint: $(INSTALLED)
 test: lint
 	$(BIN)/pytest -n 2 -m 'not heavy' $(PYTEST_ARGS)
 
-test-all: lint
+test-all: lint $(DOCUMENTED)
 	$(BIN)/pytest -n 2 $(PYTEST_ARGS)
 
 soak: $(INSTALLED)
@@ -102,6 +108,9 @@ bench-gpu: $(INSTALLED)
 
 recipes: $(INSTALLED)
 	$(BIN)/python -m recipes $(RECIPES_ARGS)
+
+docs: $(DOCUMENTED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 pictures: $(INSTALLED)
 	$(BIN)/python docs/pictures

@@ -10,7 +10,7 @@ from yt8m import models
 FOLDER = pathlib.Path(__file__).resolve().parent
 SMALL = FOLDER / "small"
 DATA = FOLDER / "sample_data.flags"
-DOCS = FOLDER.parent / "docs" / "models.md"
+DOCS = FOLDER.parent / "docs" / "users" / "models.md"
 
 _STATED = re.compile(r"(?<=\bGAP )\d\.\d{3}(?= on the sample data)")
 

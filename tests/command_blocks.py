@@ -22,7 +22,7 @@ from yt8m.config import flags
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/cifar10/README.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 COMMANDS = ("sh", "console")
 LANGUAGES = (*COMMANDS, "python", "text", "json", "yaml")

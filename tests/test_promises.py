@@ -1,4 +1,4 @@
-"""Every promise of docs/promises.md is kept by a test that bears its mark."""
+"""Every promise of docs/developers/promises.md is kept by a test that bears its mark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/promises.md"
+PAGE = ROOT / "docs/developers/promises.md"
 IDS = re.compile(r"\b([ICOPNFX]\d{1,2})\b")
 HEAVY = "heavy"
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")

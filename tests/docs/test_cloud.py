@@ -1,4 +1,4 @@
-"""docs/cloud.md and the Dockerfile: commands are read by our own parsers, copied files are there."""
+"""docs/users/cloud.md and the Dockerfile: commands are read by our own parsers, copied files are there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from yt8m import cli
 from yt8m.config import flags
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs/cloud.md").read_text()
+PAGE = (ROOT / "docs/users/cloud.md").read_text()
 
 
 def blocks(kind: str) -> list[str]:

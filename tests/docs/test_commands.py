@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import re
 import subprocess
 import sys
 
@@ -59,23 +58,6 @@ def test_a_wrong_command_is_noticed(text: str, part: str) -> None:
     (words,) = command_blocks.commands(text)
     with pytest.raises(AssertionError, match=part):
         command_blocks.check(words)
-
-
-def test_links_lead_somewhere() -> None:
-    missing = [
-        (page.name, link)
-        for page in command_blocks.PAGES
-        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text())
-        if not (page.parent / link).exists()
-    ]
-    assert missing == []
-
-
-def test_the_readme_names_every_page_and_the_pages_that_there_must_be() -> None:
-    linked = set(re.findall(r"\]\(docs/(\w+)\.md\)", (ROOT / "README.md").read_text()))
-    there = {page.stem for page in (ROOT / "docs").glob("*.md")}
-    assert linked == there
-    assert {"architecture", "models", "formats", "promises", "cloud", "extending", "own_workload"} <= there
 
 
 def test_every_command_is_told_somewhere() -> None:

@@ -15,7 +15,7 @@ from yt8m import eval as evaluation
 from yt8m import train
 from yt8m.commands.sample_data.output import SampleConfig, generate
 
-FILES = command_blocks.files_of(ROOT / "docs/extending.md")
+FILES = command_blocks.files_of(ROOT / "docs/users/extending.md")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from yt8m import losses, models
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "models.md"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "users" / "models.md"
 
 
 @pytest.mark.parametrize("name", [*models.names(), *losses.names()])

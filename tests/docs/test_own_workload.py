@@ -9,7 +9,7 @@ import pytest
 
 from yt8m.lazy import tf
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "own_workload.md"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "users" / "own_workload.md"
 
 
 def blocks():

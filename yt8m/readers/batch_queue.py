@@ -373,8 +373,9 @@ class BatchQueue:
         The shards of a run are numbered from 0 in the order in which they are begun, epoch by epoch.
 
         Args:
-          files, batch_size: as those of `dataset`.
-          begun: int64 scalar, so many shards of that sequence are left out.
+          files: string [F], as in `dataset`.
+          batch_size: examples in a batch.
+          begun: int64 scalar, how many shards to skip at the start of that sequence.
         """
         self._stage()
         parse = self._cache.batch if self._cache else self.reader.prepare_serialized_examples

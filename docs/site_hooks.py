@@ -1,0 +1,61 @@
+"""What the site needs beside the pages of docs/: pages that live elsewhere, and links that lead out of docs/.
+
+A link is written so that it works where the page is read in the repository. On the site, a link to a page
+that lives elsewhere leads to its copy, and a link to any other file of the repository becomes plain text.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import posixpath
+import re
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+# Pages outside of docs/: their path in the repository, and on the site.
+ELSEWHERE = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "developers/contributing.md",
+    "CHANGELOG.md": "developers/changelog.md",
+    "examples/cifar10/README.md": "users/cifar10.md",
+}
+_SOURCES = {site: source for source, site in ELSEWHERE.items()}
+_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages that live elsewhere."""
+    for source, site in ELSEWHERE.items():
+        files.append(File.generated(config, site, content=(ROOT / source).read_text()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Turns the links of a page into links of the site."""
+    site = page.file.src_uri
+    return rewrite(markdown, _SOURCES.get(site, f"docs/{site}"), site)
+
+
+def rewrite(markdown: str, source: str, site: str) -> str:
+    """The text with its links rewritten.
+
+    Args:
+      markdown: the text of a page.
+      source: the page's path in the repository.
+      site: its path on the site.
+    """
+
+    def replaced(link: re.Match[str]) -> str:
+        image, text, target, anchor = link.groups()
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+        to = ELSEWHERE.get(path) or (path.removeprefix("docs/") if path.startswith("docs/") else "")
+        if not to:
+            return text
+        relative = posixpath.relpath(to, posixpath.dirname(site) or ".")
+        return f"{image}[{text}]({relative}{anchor or ''})"
+
+    return _LINK.sub(replaced, markdown)
