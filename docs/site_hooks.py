@@ -24,6 +24,8 @@ ELSEWHERE = {
     "examples/cifar10/README.md": "users/cifar10.md",
 }
 _SOURCES = {site: source for source, site in ELSEWHERE.items()}
+_INLINE_CODE = re.compile(r"<code>(?=[^<>\n]{1,40}</code>)")
+_TESTS = re.compile(r"<td>(<code[^>]*>tests/.*?)</td>")
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 
 
@@ -38,6 +40,17 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Turns the links of a page into links of the site."""
     site = page.file.src_uri
     return rewrite(markdown, _SOURCES.get(site, f"docs/{site}"), site)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Marks short inline code, which the style sheet keeps on one line, and folds long lists of tests."""
+    marked = _INLINE_CODE.sub('<code class="short">', html)
+    return _TESTS.sub(lambda cell: f"<td>{_folded(cell.group(1))}</td>", marked)
+
+
+def _folded(tests: str) -> str:
+    count = tests.count("<code")
+    return f"<details><summary>{count} test{'s' * (count > 1)}</summary>{tests}</details>"
 
 
 def rewrite(markdown: str, source: str, site: str) -> str:
