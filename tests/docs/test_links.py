@@ -128,3 +128,12 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_the_network(
     assert {page.name: found for page in pages if (found := from_the_network(page.read_text()))} == {}
     styles = "".join(path.read_text() for path in tmp_path.rglob("*.css"))
     assert re.findall(r"url\(\"?'?https?:|@import", styles) == []
+
+
+def test_the_files_that_the_page_on_architecture_names_exist() -> None:
+    text = text_of(ROOT / "docs/developers/architecture.md")
+    named = [*re.findall(r"`([\w/]+\.py)`", text), *re.findall(r"`([\w/]+/)`", text)]
+    folders = (ROOT / "yt8m", ROOT)
+    assert [path for path in named if not any((folder / path).exists() for folder in folders)] == []
+    packages = sorted(path.parent.name for path in (ROOT / "yt8m").glob("*/__init__.py"))
+    assert [name for name in packages if f"`{name}/" not in text] == []
