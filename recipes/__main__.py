@@ -37,9 +37,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m recipes", description=__doc__)
     parser.add_argument("--models", default="*", help="names of models, with * as in a shell")
-    parser.add_argument(
-        "--write", action="store_true", help="state the figures in recipes and docs/users/models.md"
-    )
+    parser.add_argument("--write", action="store_true", help="state the figures in recipes and docs/users/models.md")
     return parser.parse_args()
 
 

@@ -58,9 +58,7 @@ def test_links_lead_to_a_file_and_a_heading(page: pathlib.Path) -> None:
 
 def test_a_wrong_link_is_noticed(tmp_path: pathlib.Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(
-        "# One `title`\n[a](#one-title) [b](#two) [c](none.md) [d](page.md#one-title) [e](page.md#x)\n"
-    )
+    page.write_text("# One `title`\n[a](#one-title) [b](#two) [c](none.md) [d](page.md#one-title) [e](page.md#x)\n")
     assert wrong_links(page) == ["#two", "none.md", "page.md#x"]
 
 
@@ -113,9 +111,7 @@ def test_what_comes_from_the_network_is_noticed() -> None:
 
 @pytest.mark.long
 @pytest.mark.heavy
-def test_the_site_is_built_without_a_warning_and_loads_nothing_from_the_network(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_the_site_is_built_without_a_warning_and_loads_nothing_from_the_network(tmp_path: pathlib.Path) -> None:
     """`make test-all` installs the extra `docs`; if it is missing, this fails."""
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}

@@ -92,7 +92,6 @@ def tower_gradients(towers: Towers, optimizer: tf.train.Optimizer, config: Optim
 
 def _first_bad(of_towers: Sequence[Sequence[tuple[Any, Any]]], norms: tf.Tensor) -> tf.Tensor:
     """Looks at the towers one by one only where a norm of all together is not finite."""
-
     none = tf.constant(-1, tf.int64)
 
     def look() -> tf.Tensor:

@@ -180,8 +180,9 @@ class RunSaver:
         logging.info("saved %s", checkpoints.path_of(self._model_dir, step))
 
     def _send(self, folder: str, step: int) -> None:
-        """Sends what was made for a bucket: the index, by which a checkpoint is known, behind what it cannot
-        be read without, and the meta-graph, which can be built anew, behind the index.
+        """Uploads a checkpoint to a bucket, in this order: data, index, meta-graph.
+
+        A checkpoint counts as present once its index is there; the meta-graph can be rebuilt.
         """
         order = sorted(checkpoints.files_of(folder)[step], key=_sending_order)
         files = [os.path.join(folder, name) for name in order]
