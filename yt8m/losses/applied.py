@@ -67,7 +67,9 @@ def loss_of_pairs(
 
     Args:
       loss: one that `is_of_pairs`.
-      predictions, labels, weights: float32 [P], of the weighted pairs.
-      rows: int scalar, the examples that they are of.
+      predictions: float32 [P], the scores of the weighted pairs.
+      labels: float32 [P], their labels.
+      weights: float32 [P], their weights.
+      rows: int scalar, how many examples they come from.
     """
     return tf.reduce_sum(loss.terms(predictions, labels) * weights) / tf.cast(rows, tf.float32)
