@@ -111,7 +111,7 @@ class Shared(Others):
     def collect(self) -> list[bytes]:
         part = self.folder / "out.csv.part-00001-of-00002"
         part.write_text("h\n2\n")
-        found = {"path": None} if len(self.orders) == 1 else {"path": str(part), "size": 4}
+        found = {"path": None} if len(self.orders) == 1 else {"data": "same", "path": str(part), "size": 4}
         save(self.folder, len(self.orders) + 1)
         return [json.dumps(found).encode()]
 
@@ -138,6 +138,7 @@ def test_a_checkpoint_that_is_gone_for_one_process_is_left_by_all(
     monkeypatch.setattr(team, "cluster_here", lambda: cluster)
     monkeypatch.setattr(team, "Team", Shared)
     monkeypatch.setattr(checkpoints, "problem_of", lambda _: "")
+    monkeypatch.setattr(team, "digest", lambda *_: "same")
     paths = [str(tmp_path / f"model.ckpt-{step}") for step in (1, 2)]
     for name, value in {"folder": tmp_path, "orders": [] if role == "chief" else paths.copy(), "replies": []}.items():
         monkeypatch.setattr(Shared, name, value, raising=False)
@@ -162,4 +163,4 @@ def test_a_checkpoint_that_is_gone_for_one_process_is_left_by_all(
         assert output.read_text() == "h\n1\n2\n"
     else:
         part = str(tmp_path / "out.csv.part-00001-of-00002")
-        assert list(map(json.loads, Shared.replies)) == [{"path": None}, {"path": part, "size": 4}]
+        assert list(map(json.loads, Shared.replies)) == [{"path": None}, {"data": "same", "path": part, "size": 4}]
