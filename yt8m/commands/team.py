@@ -30,8 +30,9 @@ from yt8m.deploy.cluster import EVALUATOR, PS, ClusterConfig, from_environment
 from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
-from yt8m.runner.cluster import servers
-from yt8m.runner.cluster.watchdog import Watchdog, answers, unreachable
+from yt8m.runner.cluster import exchange, servers
+from yt8m.runner.cluster.exchange import answers
+from yt8m.runner.cluster.watchdog import Watchdog, unreachable
 from yt8m.storage import json_text
 
 OTHER_DATA = (
@@ -42,7 +43,7 @@ POLL_SECONDS = 0.5
 LAST_ORDER_SECONDS = 20.0
 CLOSE_SECONDS = 5.0
 _HELLO, _FAILED, _END = b"hello", b"failed", ""
-_CHIEF = f"/job:{servers.WORKER_JOB}/task:0"
+_CHIEF = f"/job:{exchange.WORKER_JOB}/task:0"
 
 
 def cluster_here() -> ClusterConfig | None:
@@ -82,7 +83,7 @@ class Team:
         self._graph = tf.Graph()
         with self._graph.as_default():
             self._build()
-        own = f"/job:{servers.WORKER_JOB}/task:{self.cluster.replica}"
+        own = f"/job:{exchange.WORKER_JOB}/task:{self.cluster.replica}"
         config = tf.ConfigProto(device_filters=[_CHIEF, own])
         with self._watched():
             self._session = tf.Session(runtime.target, self._graph, config)
