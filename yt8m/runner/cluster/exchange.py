@@ -1,6 +1,6 @@
 """What the processes of a cluster tell one another, and by which way.
 
-    chief, workers  --- table on server 0 -------->  chief, workers      whose run the variables are, who has no data left
+    chief, workers  --- table on server 0 -------->  chief, workers      whose run the variables are, who has no data
     chief, workers  --- table on every server ---->  that server         who needs the server no longer
     chief           --- cluster.json ------------->  workers, evaluator  the name of the run, the step at which it ended
     everybody       --- a connection to its port ->  everybody           that the process lives
