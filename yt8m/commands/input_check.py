@@ -31,6 +31,11 @@ def default_to_sample_data(data: DataConfig, split: str) -> DataConfig:
     """`data` reading one split of the sample data, which are made at the first call."""
     from yt8m.commands import sample_data  # brings rich, for a bar that most runs never draw
 
+    if data.reader:
+        raise UsageError(
+            f"no data were named, and the sample data are laid out as YouTube-8M's, not as --reader={data.reader} "
+            "reads them: name the files to read."
+        )
     level = level_of(data)
     folder = sample_data.default_sample_data(level)
     logging.info("no data were named: this is SAMPLE DATA made by yt8m, in %s", folder)

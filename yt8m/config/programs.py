@@ -50,6 +50,11 @@ def check_cache(data: Any) -> None:
             f"{given} keeps videos, and --frame_features reads frames, which are bytes before and "
             "after parsing: nothing would be saved. Leave out one of the two."
         )
+    if data.reader:
+        raise UsageError(
+            f"{given} cannot tell when the code of --reader={data.reader} changes, and would keep what the old "
+            "code parsed. Leave out one of the two."
+        )
     for path, what in ((data.cache, "a local folder"), (data.data_pattern, "local shards")):
         if "gs://" in path:
             raise UsageError(f"{given} needs {what}, and {path} is in a bucket; copy it here, or leave it out.")
@@ -105,6 +110,7 @@ class DataConfig(_Checked):
     manifest: str = option("", MANIFEST_HELP)
     max_bad_records: int = option(0, BAD_HELP, minimum=0)
     nan_policy: str = option("refuse", NAN_HELP, choices=NAN_POLICIES)
+    reader: str = option("", "reader of your own for records of another layout, as package.module:Class [YouTube-8M's]")
 
     def __post_init__(self) -> None:
         super().__post_init__()

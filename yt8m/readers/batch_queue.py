@@ -1,6 +1,4 @@
-"""The reader that a configuration asks for.
-
-From file patterns to files.
+"""From file patterns to files.
 
 How many threads the input takes, and the guard at its start.
 
@@ -21,10 +19,9 @@ from yt8m import storage
 from yt8m.config.programs import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
-from yt8m.readers.base import Reader, ZeroedCount, at_least_one
+from yt8m.readers.base import ZeroedCount, at_least_one
 from yt8m.readers.cache import ShardCache
 from yt8m.readers.damage import RecordCheck, Tolerance, find_damage
-from yt8m.readers.frame_reader import YT8MFrameFeatureReader
 from yt8m.readers.pipeline import (
     ReadCounts,
     StagedFiles,
@@ -37,17 +34,8 @@ from yt8m.readers.pipeline import (
     unconverted,
     with_numbers,
 )
-from yt8m.readers.video_reader import YT8MAggregatedFeatureReader
+from yt8m.readers.selection import reader_for
 from yt8m.types import Batch
-
-
-def reader_for(data: DataConfig) -> Reader:
-    """The reader for videos, or for frames and the segments in them."""
-    common = (data.num_classes, data.feature_sizes, data.feature_names)
-    if not data.frame_features:
-        return YT8MAggregatedFeatureReader(*common, nan_policy=data.nan_policy)
-    segments = (data.max_frames, data.segment_labels, data.segment_size)
-    return YT8MFrameFeatureReader(*common, *segments, nan_policy=data.nan_policy)
 
 
 def matching(pattern: str, list_files: Callable[[str], list[str]]) -> list[str]:
