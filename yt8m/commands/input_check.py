@@ -153,7 +153,7 @@ def check_input(inputter: Inputter, data: DataConfig, is_training: bool = False)
     """
     assert isinstance(inputter, readers.BatchQueue)
     files = inputter.keep_files()
-    inputter.threads.tell(data.num_readers)
+    inputter.threads.log(data.num_readers)
     stamps = {} if is_training else storage.stamps(files)  # before the walk: what changes during it is seen later
     counts = _counts([path for path in files if not storage.is_remote(path)], data.max_bad_records > 0)
     known = _manifest(files, data)
