@@ -12,7 +12,7 @@ import pytest
 from command_blocks import ROOT
 
 from yt8m import eval as evaluation
-from yt8m import train
+from yt8m import inference, train
 from yt8m.commands.sample_data.output import SampleConfig, generate
 
 FILES = command_blocks.files_of(ROOT / "docs/users/extending.md")
@@ -40,12 +40,20 @@ def test_model_loss_and_callback_train_together(folder: pathlib.Path) -> None:
     assert evaluation.main(["--train_dir=run", "--run_once", "--eval_data_pattern=data/frame/validate/*"]) == 0
 
 
-def test_the_reader_reads_and_its_run_learns(folder: pathlib.Path) -> None:
+def test_the_reader_reads_and_its_run_learns_and_is_evaluated(folder: pathlib.Path) -> None:
     module = importlib.import_module("my_reader")
     assert module.__file__ == str(folder / "my_reader.py")
     module.write("half.tfrecord")
-    outcome = module.train()
-    assert (outcome.exit_code, outcome.global_step) == (0, 64 * 40 // 16)
-    lines = (folder / "runs/half/metrics.jsonl").read_text().splitlines()
-    assert json.loads(lines[-1])["GAP"] > 0.9
+    words = ["--reader=my_reader:HalfPrecisionReader", "--num_classes=2", "--feature_names=half", "--feature_sizes=8"]
+    words += ["--batch_size=16", "--num_epochs=40", "--train_data_pattern=half.tfrecord", "--train_dir=run"]
+    assert train.main(words) == 0
+    last = json.loads((folder / "run/metrics.jsonl").read_text().splitlines()[-1])
+    assert last["step"] == 64 * 40 // 16
+    assert last["GAP"] > 0.9
+    assert evaluation.main(["--train_dir=run", "--run_once", "--eval_data_pattern=half.tfrecord"]) == 0
+    assert json.loads((folder / "run/eval/report.json").read_text())["gap"] > 0.9
+    assert inference.main(["--train_dir=run", "--input_data_pattern=half.tfrecord"]) == 0
+    lines = (folder / "run/predictions.csv").read_text().splitlines()
+    assert len(lines) == 1 + 64
+    assert lines[1].startswith("v0,")
     del sys.modules["my_reader"]

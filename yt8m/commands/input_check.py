@@ -29,6 +29,11 @@ def default_to_sample_data(data: DataConfig, split: str) -> DataConfig:
     """`data` with one split of the sample data, which are made at the first call."""
     from yt8m.commands import sample_data  # imports rich, for a progress bar that most runs never show
 
+    if data.reader:
+        raise UsageError(
+            f"no data were named, and the sample data are laid out as YouTube-8M's, not as --reader={data.reader} "
+            "reads them: name the files to read."
+        )
     level = level_of(data)
     folder = sample_data.default_sample_data(level)
     logging.info("no data were named: this is SAMPLE DATA made by yt8m, in %s", folder)
@@ -145,10 +150,8 @@ def check_input(inputter: Inputter, data: DataConfig, is_training: bool = False)
     """
     assert isinstance(inputter, readers.BatchQueue)
     files = inputter.keep_files()
-    inputter.threads.tell(data.num_readers)
-    stamps = (
-        {} if is_training else storage.stamps(files)
-    )  # before the walk, so that a change during the walk is seen later
+    inputter.threads.log(data.num_readers)
+    stamps = {} if is_training else storage.stamps(files)  # before the walk: what changes during it is seen later
     counts = _counts([path for path in files if not storage.is_remote(path)], data.max_bad_records > 0)
     known = _manifest(files, data)
     if not known.shards:

@@ -28,7 +28,7 @@ from yt8m.errors import UsageError
 from yt8m.options import option
 
 MANIFEST_HELP = "file of how many records each shard holds (yt8m verify); manifest.json beside the shards"
-BAD_HELP = "bad records that are borne; the rest of the shard of each is skipped, and told at the end"
+BAD_HELP = "bad records that are tolerated; the rest of the shard of each is skipped, and told at the end"
 NAN_HELP = "features that are NaN, infinite or beyond 1e16: an error, or set to 0 and counted"
 NAN_POLICIES = ("refuse", "zero")
 
@@ -49,6 +49,11 @@ def check_cache(data: Any) -> None:
         raise UsageError(
             f"{given} keeps videos, and --frame_features reads frames, which are bytes before and "
             "after parsing: nothing would be saved. Leave out one of the two."
+        )
+    if data.reader:
+        raise UsageError(
+            f"{given} cannot tell when the code of --reader={data.reader} changes, and would keep what the old "
+            "code parsed. Leave out one of the two."
         )
     for path, what in ((data.cache, "a local folder"), (data.data_pattern, "local shards")):
         if "gs://" in path:
@@ -105,6 +110,7 @@ class DataConfig(_Checked):
     manifest: str = option("", MANIFEST_HELP)
     max_bad_records: int = option(0, BAD_HELP, minimum=0)
     nan_policy: str = option("refuse", NAN_HELP, choices=NAN_POLICIES)
+    reader: str = option("", "reader of your own for records of another layout, as package.module:Class [YouTube-8M's]")
 
     def __post_init__(self) -> None:
         super().__post_init__()
