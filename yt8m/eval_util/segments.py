@@ -1,8 +1,7 @@
-"""MAP@n of ranked segments, the measure of the 2019 challenge: each class ranks segments of all videos.
+"""Figures of rated segments, of which only some (segment, class) pairs were rated.
 
-Columns of examples of which a few pairs were rated, from those pairs alone.
-
-MAP@n over rated (segment, class) pairs, fed batch by batch: the challenge's figure in an evaluation.
+`mean_average_precision_at_n` is MAP@n of a submission, the measure of the 2019 challenge: each class ranks segments of
+all videos. `RatedPairs` is the same figure in an evaluation, fed batch by batch.
 """
 
 from __future__ import annotations
@@ -25,13 +24,14 @@ from yt8m.eval_util.arrays import (
     refuse_nan,
     score_matrix,
 )
-from yt8m.eval_util.average_precision import average_precisions
-from yt8m.eval_util.metrics import class_average_precisions, perr_of_rows
-from yt8m.eval_util.top_k import Columns, take_columns
+from yt8m.eval_util.average_precision import average_precisions, class_average_precisions
+from yt8m.eval_util.top_k import Columns, perr_of_rows, take_columns
+
+MOST_SEGMENTS = 100_000  # that a class of a submission may list
 
 
 class SegmentFigures(NamedTuple):
-    """mAP over the classes that have a positive rating (nan where none has), and the AP of each.
+    """mAP over the classes that have a positive rating (nan if none has), and the AP of each.
 
     Attributes:
       map: mean of `aps`.
@@ -42,6 +42,11 @@ class SegmentFigures(NamedTuple):
     map: float
     aps: Floats64
     aps_class: Ints64
+
+    @classmethod
+    def of(cls, aps: Floats64, classes: Ints64) -> SegmentFigures:
+        """The figures of `classes`, whose AP are `aps`."""
+        return cls(float(aps.mean()) if len(aps) else float("nan"), aps, classes)
 
 
 class _Ratings(NamedTuple):
@@ -58,7 +63,7 @@ def mean_average_precision_at_n(
     rated_classes: npt.ArrayLike,
     rated_segments: npt.ArrayLike,
     rated_scores: npt.ArrayLike,
-    top_n: int | None = 100_000,
+    top_n: int | None = MOST_SEGMENTS,
 ) -> SegmentFigures:
     """AP of each class over its rated segments; segments not rated for the class are skipped.
 
@@ -86,7 +91,7 @@ def mean_average_precision_at_n(
     judged = np.isin(classes, present)
     lists = np.searchsorted(present, classes[judged])
     aps = average_precisions(lists, np.arange(len(lists)), hits[judged], total)
-    return SegmentFigures(float(aps.mean()) if len(aps) else float("nan"), aps, present)
+    return SegmentFigures.of(aps, present)
 
 
 def _pairs(classes: npt.ArrayLike, segments: npt.ArrayLike, name: str) -> tuple[Ints64, npt.NDArray[np.str_]]:
@@ -109,7 +114,7 @@ def _ratings(classes: npt.ArrayLike, segments: npt.ArrayLike, scores: npt.ArrayL
 def _ranked_ratings(
     classes: Ints64, segments: npt.NDArray[np.str_], ratings: _Ratings, top_n: int | None
 ) -> tuple[Bools, Ints64]:
-    """What was submitted and is rated, by class and then from the best: positive or not, and class."""
+    """The submitted pairs that are rated, by class and then from the best: positive or not, and the class."""
     order = np.argsort(classes, kind="stable")
     classes, segments = classes[order], segments[order]
     if top_n is not None:
@@ -123,7 +128,7 @@ def _ranked_ratings(
 
 
 def _found(table: npt.NDArray[np.generic], wanted: npt.NDArray[np.generic]) -> tuple[Bools, Ints64]:
-    """Which of `wanted` are in the sorted `table`, and where those that are stand in it."""
+    """Which of `wanted` are in the sorted `table`, and the places of those that are."""
     if not len(table):
         return np.zeros(len(wanted), np.bool_), np.zeros(0, np.int64)
     place = np.minimum(np.searchsorted(table, wanted), len(table) - 1)
@@ -148,7 +153,7 @@ class Pairs(NamedTuple):
 
 
 def columns_of_pairs(pairs: Pairs, k: int, num_class: int) -> tuple[Columns, Floats64]:
-    """The `k` best columns, at most num_class, and PERR [B]: as of dense scores that are -inf elsewhere.
+    """The `k` best columns, at most num_class, and PERR [B]: as from dense scores with -inf for pairs not rated.
 
     Raises:
       ValueError: a score is NaN.
@@ -159,16 +164,13 @@ def columns_of_pairs(pairs: Pairs, k: int, num_class: int) -> tuple[Columns, Flo
     scores, hits = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.bool_)
     classes = np.zeros(shape, np.int32)
     scores[rows, places], hits[rows, places], classes[rows, places] = pairs.scores, pairs.hits, pairs.classes
-    # A place stands for a class; both ascend, so that ties come out alike.
+    # A place stands for a class. Both ascend, so ties are broken in the same way.
     by_place = take_columns(scores, hits, k)
     columns = by_place._replace(
         classes=np.take_along_axis(classes, by_place.classes, axis=1),
         label_counts=np.bincount(pairs.classes[pairs.hits], minlength=num_class),
     )
     return columns, perr_of_rows(scores, hits, by_place)
-
-
-MOST = 100_000  # segments that a class of a submission may list
 
 
 class RatedPairs:
@@ -193,7 +195,7 @@ class RatedPairs:
 
         Args:
           scores: float [B, C]; -inf where the pair was not rated.
-          hits: [B, C], above 0 for positives, of which unrated ones do not count.
+          hits: [B, C], above 0 for positives, of which those that were not rated do not count.
 
         Raises:
           ValueError: shapes differ from [B, num_class], or a score is NaN.
@@ -232,11 +234,11 @@ class RatedPairs:
         self._entries.extend(other._entries)
         self._positives = self._positives + other._positives
 
-    def get(self, n: int = MOST) -> SegmentFigures:
+    def get(self, n: int = MOST_SEGMENTS) -> SegmentFigures:
         """MAP@n: each class ranks its rated segments; the mean over classes with a positive (nan for none).
 
-        As in `segments.mean_average_precision_at_n`, but ties are the mean over all their orders.
+        As `mean_average_precision_at_n`, except that tied scores give the mean over all their orders.
         """
         present = np.flatnonzero(self._positives)
         aps = class_average_precisions(self._entries.all(), self._positives, n)[present]
-        return SegmentFigures(float(aps.mean()) if len(aps) else float("nan"), aps, present)
+        return SegmentFigures.of(aps, present)

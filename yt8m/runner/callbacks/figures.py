@@ -1,20 +1,6 @@
-"""Work on the host that is done while the next step runs.
+"""Callbacks that count and measure: loss, speed and metrics in training, evaluation and inference.
 
-The loss in the line.
-
-Examples a second in the line.
-
-The workload's figures of the batch in the line.
-
-The count of examples in evaluation.
-
-The figures of an evaluation.
-
-Examples a second of an evaluation, in the line.
-
-The count of examples and the time in inference.
-
-Predictions on their way out.
+What takes time on the host is done by `OneStepBehind`, in a thread, while the next step runs.
 """
 
 from __future__ import annotations
@@ -33,13 +19,13 @@ from yt8m.runner.run_config import Context
 
 
 class OneStepBehind:
-    """Calls a function in a thread of its own, one call after the other, and one step behind at most.
+    """Calls a function in a thread of its own, one call after the other, at most one step later.
 
-    NumPy lets go of Python's lock while it computes, and so does a step: what one of them leaves of the cores
-    is the other's.
+    NumPy releases Python's lock while it computes, and so does TensorFlow during a step. So both use the cores at the
+    same time.
 
     Args:
-      work: what is called.
+      work: the function.
     """
 
     def __init__(self, work: Callable[..., Any]) -> None:
@@ -48,38 +34,40 @@ class OneStepBehind:
         self._last: Future[Any] | None = None
 
     def put(self, *given: Any) -> None:
-        """Begins a call with what is given, once the one before has ended; raises what that has raised."""
+        """Starts a call as soon as the previous one has ended; raises what the previous one raised."""
         self.wait()
         self._last = self._executor.submit(self._work, *given)
 
     def wait(self) -> Any:
-        """What the last call returned, None where there was none; raises what it has raised."""
+        """Waits for the last call and returns its result, None if there was no call; raises what it raised."""
         return None if self._last is None else self._last.result()
 
     def close(self) -> None:
-        """Ends the thread, once the call in hand has ended; what that raises is lost."""
+        """Ends the thread after the current call; an error of that call is lost."""
         self._executor.shutdown()
 
 
 class TrainLoss(Callback):
-    """Fetches the label loss on the steps that get a line, and on no others: it is not free."""
+    """Fetches the label loss on the steps that get a line. It takes time, so on no other steps."""
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
         """Asks for the loss when a line is due."""
         return tf.train.SessionRunArgs(self.context.ops.label_loss) if self.context.line_due else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Puts it into the line; raises `RunError` where it is not finite."""
+        """Puts the loss into the line; raises `RunError` if it is not finite."""
         if run_values.results is None:
             return
         loss = float(run_values.results)
         if not np.isfinite(loss):
-            raise RunError(f"step {self.context.step}: the loss is {loss}. The last checkpoint is from before.")
+            raise RunError(
+                f"step {self.context.step}: the loss is {loss}. The last checkpoint was saved before this step."
+            )
         self.context.line.values.loss = loss
 
 
 class TrainSpeed(Callback):
-    """Examples of all towers since the line before, by the time they took."""
+    """Examples per second of all towers since the previous line."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -90,12 +78,12 @@ class TrainSpeed(Callback):
         self._examples, self._since = 0, time.monotonic()
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Asks for the number of examples; the last batch of all is a small one."""
+        """Asks for the number of examples, since the last batch may be smaller."""
         self._is_due = self.context.line_due
         return tf.train.SessionRunArgs(self.context.ops.examples)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts; on the steps that get a line, gives the speed."""
+        """Counts; puts the speed into the line if one is due."""
         self._examples += int(run_values.results)
         if self._is_due:
             now = time.monotonic()
@@ -104,7 +92,7 @@ class TrainSpeed(Callback):
 
 
 class TrainAccuracy(Callback):
-    """Hands the reports of the steps that get a line to the modeler's evaluator (Hit@1, PERR, GAP)."""
+    """Puts the modeler's metrics of the current batch into the line."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -117,7 +105,7 @@ class TrainAccuracy(Callback):
         return tf.train.SessionRunArgs(dict(self.context.ops.reports))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Puts the figures of this batch alone into the line."""
+        """Has the evaluator compute the metrics of this batch alone."""
         if run_values.results is not None:
             reports = self.context.modeler.completed(run_values.results)
             self.context.line.values.figures.update(self._evaluator.accumulate(reports, None))
@@ -129,7 +117,7 @@ class EvalBasic(Callback):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._examples, self._told = 0, 0
+        self._examples, self._reported = 0, 0
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
         """Asks for the number of examples."""
@@ -140,22 +128,22 @@ class EvalBasic(Callback):
         """Counts."""
         self._examples += int(run_values.results)
         if self._is_due:
-            self._tell()
+            self._report()
 
     def end(self, session: tf.Session) -> None:
-        """The whole count, in a last line unless it has had one."""
+        """Puts the final count into the results, and into a last line unless it was there."""
         self.context.results["examples"] = self._examples
-        if self._told != self._examples:
-            self._tell()
+        if self._reported != self._examples:
+            self._report()
 
-    def _tell(self) -> None:
-        self.context.line.values.examples = self._told = self._examples
+    def _report(self) -> None:
+        self.context.line.values.examples = self._reported = self._examples
 
 
 class EvalMetrics(Callback):
-    """Accumulates every step's reports and loss; the batch's figures go into the line.
+    """Accumulates the reports and the loss of every step; the metrics of single batches go into the line.
 
-    The figures of all steps are left in the results under `figures`, as the evaluator gives them, and the
+    At the end the results hold the figures of all steps under `figures`, as the evaluator gives them, and the
     evaluator itself under `evaluator`.
     """
 
@@ -165,7 +153,7 @@ class EvalMetrics(Callback):
         self._behind = OneStepBehind(self._accumulate)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Asks for the reports, and the loss where there is one."""
+        """Asks for the reports, and for the loss if there is one."""
         self._is_due = self.context.line_due
         ops = self.context.ops
         fetches: dict[str, Any] = {"reports": dict(ops.reports)}
@@ -174,7 +162,7 @@ class EvalMetrics(Callback):
         return tf.train.SessionRunArgs(fetches)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Has them accumulated while the next step runs; a line waits for its figures."""
+        """Accumulates them while the next step runs; if a line is due, waits for its metrics."""
         got = run_values.results
         loss = float(got["loss"]) if "loss" in got else None
         self._behind.put(got["reports"], loss)
@@ -183,7 +171,7 @@ class EvalMetrics(Callback):
             self.context.line.values.loss = loss
 
     def end(self, session: tf.Session) -> None:
-        """Leaves the figures of all steps."""
+        """Puts the figures of all steps into the results."""
         self._behind.wait()
         self.context.results["figures"] = self._evaluator.get()
         self.context.results["evaluator"] = self._evaluator
@@ -197,7 +185,7 @@ class EvalMetrics(Callback):
 
 
 class EvalSpeed(TrainSpeed):
-    """As in training: examples since the line before, by the time they took."""
+    """Examples per second since the previous line, as in training."""
 
 
 class InferBasic(EvalBasic):
@@ -212,12 +200,12 @@ class InferBasic(EvalBasic):
         self._start = time.monotonic()
 
     def end(self, session: tf.Session) -> None:
-        """The whole count and time."""
+        """Puts the final count and time into the results."""
         super().end(session)
         self.context.results["elapsed_seconds"] = time.monotonic() - self._start
 
-    def _tell(self) -> None:
-        super()._tell()
+    def _report(self) -> None:
+        super()._report()
         self.context.line.values.elapsed_seconds = time.monotonic() - self._start
 
 
@@ -225,8 +213,8 @@ class InferWriter(Callback):
     """Hands each step's reports to `consumer`, in the order of the data.
 
     Args:
-      consumer: takes the reports by name, as the modeler offers them for inference (or evaluation). It is
-        called in one thread, which is not that of the steps.
+      consumer: gets the reports by name, as the modeler offers them for inference (or evaluation). It is called in
+        one thread, which is not the thread of the steps.
     """
 
     def __init__(self, context: Context, consumer: Callable[[Mapping[str, np.ndarray]], None]) -> None:
@@ -239,11 +227,11 @@ class InferWriter(Callback):
         return tf.train.SessionRunArgs(dict(self.context.ops.reports))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Has them handed on while the next step runs."""
+        """Hands them to the consumer while the next step runs."""
         self._behind.put(run_values.results)
 
     def end(self, session: tf.Session) -> None:
-        """Waits until the last are handed on."""
+        """Waits until the consumer has the last reports."""
         self._behind.wait()
 
     def close(self) -> None:
