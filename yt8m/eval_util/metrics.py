@@ -105,6 +105,8 @@ class Metric(abc.ABC):
       digits: decimals in the evaluation's log line; tables have four.
       percent: whether values are shown as percentages.
       of_batches: whether the lines in the log show the value of single batches.
+      published_name: the name in the evaluation's log line and in TensorBoard's tags, if it is not `name`.
+      prefix: what is put before it, and in lower case before the key in `EvaluationMetrics.get()`.
     """
 
     name: ClassVar[str]
@@ -113,6 +115,8 @@ class Metric(abc.ABC):
     digits: ClassVar[int] = 3
     percent: ClassVar[bool] = False
     of_batches: ClassVar[bool] = True
+    published_name: ClassVar[str] = ""
+    prefix: ClassVar[str] = ""
 
     @classmethod
     def create(cls, batch: ScoredBatch) -> Self:  # noqa: ARG003
@@ -133,12 +137,12 @@ class Metric(abc.ABC):
     @classmethod
     def figure_key(cls) -> str:
         """The key in `EvaluationMetrics.get()`."""
-        return cls.key
+        return f"{cls.prefix.lower()}{cls.key}"
 
     @classmethod
     def log_name(cls) -> str:
         """The name in the evaluation's log line and in TensorBoard's tags."""
-        return cls.name
+        return cls.prefix + (cls.published_name or cls.name)
 
     @classmethod
     def described(cls) -> Description:
@@ -149,6 +153,7 @@ class Metric(abc.ABC):
 class MeanMetric(Metric):
     """A metric that is the mean of one number per example; `of_examples` gives the numbers."""
 
+    prefix = "Avg_"
     of_nothing: ClassVar[float] = 0.0  # the value before any example
 
     def __init__(self, total: float = 0.0, count: int = 0) -> None:
@@ -175,16 +180,6 @@ class MeanMetric(Metric):
     def compute(self, ranked: RankedEntries) -> float:
         """The mean."""
         return self.total / self.count if self.count else self.of_nothing
-
-    @classmethod
-    def figure_key(cls) -> str:
-        """With `avg_` before it, as published."""
-        return f"avg_{cls.key}"
-
-    @classmethod
-    def log_name(cls) -> str:
-        """With `Avg_` before it, as published."""
-        return f"Avg_{cls.name}"
 
 
 # In the order in which the published log line has them.
@@ -226,17 +221,12 @@ class Perr(MeanMetric):
 class MeanAveragePrecision(Metric):
     """Mean over the classes that have a label of the AP of each; nan if no class has one."""
 
-    name, key = "mAP", "map"
+    name, key, published_name = "mAP", "map", "MAP"
     of_batches = False
 
     def compute(self, ranked: RankedEntries) -> float:
         """The mean of `ranked.aps`."""
         return float(ranked.aps.mean()) if len(ranked.aps) else float("nan")
-
-    @classmethod
-    def log_name(cls) -> str:
-        """In capitals, as published."""
-        return "MAP"
 
 
 @metrics.register
@@ -258,6 +248,7 @@ class RatedMap(Metric):
     """MAP@n over rated (segment, class) pairs, the measure of the 2019 challenge."""
 
     name, key = f"MAP@{MOST_SEGMENTS} of rated pairs", "map_at_n"
+    published_name = f"MAP@{MOST_SEGMENTS}"
     of_batches = False
 
     def __init__(self, pairs: RatedPairs | None = None) -> None:
@@ -282,17 +273,12 @@ class RatedMap(Metric):
         """None if no pair was rated."""
         return None if self._pairs is None else self._pairs.get().map
 
-    @classmethod
-    def log_name(cls) -> str:
-        """The short name."""
-        return f"MAP@{MOST_SEGMENTS}"
-
 
 @metrics.register
 class Loss(MeanMetric):
     """The mean loss; nan if no batch had one."""
 
-    name, key = "loss", "loss"
+    name, key, published_name = "loss", "loss", "Loss"
     higher_is_better = False
     digits = 6
     of_nothing = float("nan")
@@ -303,11 +289,6 @@ class Loss(MeanMetric):
         if batch.loss is None:
             return None
         return np.broadcast_to(np.asarray(batch.loss, np.float64), batch.perr.shape)
-
-    @classmethod
-    def log_name(cls) -> str:
-        """As published."""
-        return "Avg_Loss"
 
 
 def load(names: Sequence[str] = (), reserved: Collection[str] = ()) -> tuple[type[Metric], ...]:
