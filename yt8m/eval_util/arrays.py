@@ -32,7 +32,7 @@ def score_matrix(scores: npt.ArrayLike, name: str = "predictions") -> Floats32:
 
 
 def positive_mask(actuals: npt.ArrayLike, shape: tuple[int, ...], name: str = "actuals") -> Bools:
-    """True where `actuals` is above 0: every such label is a positive.
+    """True if `actuals` is above 0: every such label is a positive.
 
     Raises:
       ValueError: the shape is not `shape`.
@@ -49,8 +49,10 @@ def refuse_nan(scores: npt.NDArray[np.floating[Any]]) -> None:
         raise ValueError("predictions hold NaN, which has no rank: the model has diverged")
 
 
-def positive_int(value: object, name: str) -> None:
-    """Raises ValueError unless `value` is an integer above 0."""
+def positive_int(value: object, name: str, or_none: bool = False) -> None:
+    """Raises ValueError unless `value` is an integer above 0, or None if that is allowed."""
+    if value is None and or_none:
+        return
     if not isinstance(value, (int, np.integer)) or value <= 0:
         raise ValueError(f"{name} must be a positive integer; it is {value!r}")
 

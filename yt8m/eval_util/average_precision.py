@@ -132,8 +132,7 @@ class ScoredLists:
     """
 
     def __init__(self, num_lists: int, top_n: int | None = None) -> None:
-        if top_n is not None:
-            positive_int(top_n, "top_n")
+        positive_int(top_n, "top_n", or_none=True)
         self.top_n = top_n
         self._num_lists = num_lists
         self.clear()
@@ -267,8 +266,7 @@ class AveragePrecisionCalculator:
         Raises:
           ValueError: shapes differ, a score is NaN, or n is not positive.
         """
-        if n is not None:
-            positive_int(n, "n")
+        positive_int(n, "n", or_none=True)
         calculator = AveragePrecisionCalculator(n)
         calculator.accumulate(predictions, actuals, total_num_positives)
         return calculator.peek_ap_at_n()
@@ -311,7 +309,7 @@ class MeanAveragePrecisionCalculator:
 
         Args:
           predictions: C lists of scores.
-          actuals: C lists, each as long as its scores; positive where above 0.
+          actuals: C lists, each as long as its scores; positive if above 0.
           num_positives: [C], positives of this part if some are not among the items; None to count them.
 
         Raises:

@@ -47,8 +47,7 @@ class EvaluationMetrics:
         """
         positive_int(num_class, "num_class")
         positive_int(top_k, "top_k")
-        if top_n is not None:
-            positive_int(top_n, "top_n")
+        positive_int(top_n, "top_n", or_none=True)
         self.num_class, self.top_k, self.top_n = int(num_class), min(int(top_k), int(num_class)), top_n
         self.metric_classes = tuple(metrics.load() if metric_classes is None else metric_classes)
         self.clear()
@@ -71,7 +70,7 @@ class EvaluationMetrics:
 
         Args:
           predictions: float [B, C]; a class at -inf is not ranked at all.
-          labels: [B, C], positive where above 0.
+          labels: [B, C], positive if above 0.
           loss: mean loss of the batch, or [B]; None for none.
           label_weights: [B, C]; pairs not above 0 were not rated and are left out of every figure, as
             if the example did not have the class; an example without a rated pair is not counted.
@@ -105,7 +104,7 @@ class EvaluationMetrics:
           scores: float [B, k], best first, k at least min(top_k, C); -inf if a row has fewer classes
             to rank (pairs that were not rated).
           classes: int [B, k].
-          hits: [B, k], above 0 where the example has the class.
+          hits: [B, k], above 0 if the example has the class.
           num_labels: [B], labels of the example over all classes.
           label_counts: [C], labels of each class over the batch.
           perr: float [B], PERR of each example; None to compute it from the columns, which is exact and

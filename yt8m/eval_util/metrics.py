@@ -260,7 +260,7 @@ class RatedMap(Metric):
         if batch.pairs is None:
             return cls()
         pairs = RatedPairs(len(batch.columns.label_counts))
-        pairs.accumulate_pairs(batch.pairs.classes, batch.pairs.scores, batch.pairs.hits)
+        pairs.accumulate(batch.pairs.classes, batch.pairs.scores, batch.pairs.hits)
         return cls(pairs)
 
     def merge(self, other: Self) -> None:
@@ -340,7 +340,7 @@ def calculate_hit_at_one(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> 
 
     Args:
       predictions: float [B, C].
-      actuals: [B, C], positive where above 0.
+      actuals: [B, C], positive if above 0.
 
     Returns:
       0..1; 0 if there is no example.
@@ -362,7 +362,7 @@ def calculate_precision_at_equal_recall_rate(predictions: npt.ArrayLike, actuals
 
     Args:
       predictions: float [B, C]; scores of 0 or less never count.
-      actuals: [B, C], positive where above 0.
+      actuals: [B, C], positive if above 0.
 
     Returns:
       0..1; 0 if there is no example.
@@ -380,7 +380,7 @@ def calculate_gap(predictions: npt.ArrayLike, actuals: npt.ArrayLike, top_k: int
 
     Args:
       predictions: float [B, C].
-      actuals: [B, C], positive where above 0.
+      actuals: [B, C], positive if above 0.
       top_k: how many of each example's best classes enter the list; clipped to C.
 
     Returns:

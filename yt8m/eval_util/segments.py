@@ -22,7 +22,6 @@ from yt8m.eval_util.arrays import (
     positive_int,
     positive_mask,
     refuse_nan,
-    score_matrix,
 )
 from yt8m.eval_util.average_precision import average_precisions, class_average_precisions
 from yt8m.eval_util.top_k import Columns, perr_of_rows, take_columns
@@ -76,15 +75,14 @@ def mean_average_precision_at_n(
         classes in any order. A segment that a class names again is skipped.
       rated_classes: int [M].
       rated_segments: text or bytes [M].
-      rated_scores: [M], positive where above 0; a pair rated several times is positive if any is.
+      rated_scores: [M], positive if above 0; a pair rated several times is positive if any is.
       top_n: only so many submitted segments of each class are looked at, skipped ones among them;
         None for all.
 
     Raises:
       ValueError: lengths differ, or top_n is not positive.
     """
-    if top_n is not None:
-        positive_int(top_n, "top_n")
+    positive_int(top_n, "top_n", or_none=True)
     ratings = _ratings(rated_classes, rated_segments, rated_scores)
     hits, classes = _ranked_ratings(*_pairs(submitted_classes, submitted_segments, "submitted"), ratings, top_n)
     present, total = np.unique(ratings.codes[ratings.positive] // max(len(ratings.segments), 1), return_counts=True)
@@ -190,25 +188,7 @@ class RatedPairs:
         self._entries = Entries()
         self._positives: Ints64 = np.zeros(self.num_class, np.int64)
 
-    def accumulate(self, scores: npt.ArrayLike, hits: npt.ArrayLike) -> None:
-        """Adds a batch.
-
-        Args:
-          scores: float [B, C]; -inf where the pair was not rated.
-          hits: [B, C], above 0 for positives, of which those that were not rated do not count.
-
-        Raises:
-          ValueError: shapes differ from [B, num_class], or a score is NaN.
-        """
-        values = score_matrix(scores, "scores")
-        if values.shape[1] != self.num_class:
-            raise ValueError(f"scores must have {self.num_class} classes; they have {values.shape[1]}")
-        refuse_nan(values)
-        positive = positive_mask(hits, values.shape, "hits")
-        rows, classes = np.nonzero(values > -np.inf)
-        self.accumulate_pairs(classes, values[rows, classes], positive[rows, classes])
-
-    def accumulate_pairs(self, classes: Ints64, scores: Floats32, hits: Bools) -> None:
+    def accumulate(self, classes: Ints64, scores: Floats32, hits: Bools) -> None:
         """Adds rated pairs, whichever examples they are of.
 
         Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -59,11 +59,6 @@ class Videos:
         labels = self.labels[np.repeat(starts[rows], counts) + places_within(counts)]
         whole = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "labels"}
         return Videos(**whole, labels=labels)
-
-
-def joined(parts: Sequence[Videos]) -> Videos:
-    """All videos of one or more parts, in order."""
-    return Videos(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Videos)})
 
 
 MOST = 50_000  # videos kept; each takes about 250 bytes
@@ -127,7 +122,9 @@ class VideoSample:
 
     def _shrink(self) -> None:
         if self._parts:
-            everything = joined(self._parts)
+            everything = Videos(
+                **{f.name: np.concatenate([getattr(part, f.name) for part in self._parts]) for f in fields(Videos)}
+            )
             self._parts = [everything.take(np.argsort(everything.keys, kind="stable")[: self.most])]
 
 

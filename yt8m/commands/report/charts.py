@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.commands.report import measures
-from yt8m.commands.report.loading import Run
+from yt8m.commands.report.loading import Run, figure
 from yt8m.commands.report.measures import ClassFigure, VerticalFigure
 from yt8m.eval_util.arrays import Floats64
+from yt8m.eval_util.metrics import Loss
 
 WIDTH = 4.2  # inches, about a phone's width, so that text is not shrunk there
 _INK = "#20242c"
@@ -75,9 +76,9 @@ def _svg(draw: Callable[[Any], None], height: float) -> str:
     with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
         # A name in a script that the font lacks is drawn as boxes; the page has it as text.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        draw(figure.add_subplot())
-        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        drawing = Figure(figsize=(WIDTH, height), layout="constrained")
+        draw(drawing.add_subplot())
+        drawing.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = file.getvalue().replace(_INK, "var(--ink)")
     start = text.index(">", text.index("<svg")) + 1
     return text[:start] + _THEME + text[start:]
@@ -91,7 +92,7 @@ def training(runs: Sequence[Run]) -> list[Picture]:
 
 def _curve(name: str, runs: Sequence[Run]) -> Picture:
     title = _TITLES.get(name, name)
-    evaluated = {run.name: (run.samples.figures["global_step"], value) for run in runs if (value := _value(run, name))}
+    values = {run.name: _value(run, name) for run in runs}
 
     def draw(axes: Any) -> None:
         lines = []
@@ -101,13 +102,13 @@ def _curve(name: str, runs: Sequence[Run]) -> Picture:
             style = "o-" if len(curve.steps) == 1 else "-"  # a line through one point shows nothing
             smooth = _few(curve.steps, curve.smoothed())
             lines += axes.plot(*smooth, style, color=run.colour, linewidth=1.6, markersize=4)
-            if run.name in evaluated:
-                axes.plot(*evaluated[run.name], "D", color=run.colour, markersize=5)
+            if values[run.name] is not None:
+                axes.plot(figure(run, "global_step"), values[run.name], "D", color=run.colour, markersize=5)
         axes.set(xlabel="step", ylabel=short(title))
         legend(axes, lines, (run.name for run in runs))
 
     ends = "; ".join(f"{run.name}: {run.curves[name].smoothed()[-1]:.4g}" for run in runs)
-    told = " The diamond is the evaluation." if evaluated else ""
+    told = " The diamond is the evaluation." if any(value is not None for value in values.values()) else ""
     return picture(
         draw,
         f"{title} over the steps of the training, at its end {ends}",
@@ -116,9 +117,9 @@ def _curve(name: str, runs: Sequence[Run]) -> Picture:
 
 
 def _value(run: Run, name: str) -> float | None:
-    """The evaluation's value of the metric called `name`; None if it has none. Losses may differ in kind."""
-    keys = [one.key for one in run.samples.described() if one.name == name and one.higher_is_better]
-    return run.samples.figures.get(keys[0]) if keys else None
+    """The evaluation's value of the metric called `name`; None for the loss, whose form is another in training."""
+    keys = [one.key for one in run.samples.described() if one.name == name and one.key != Loss.key]
+    return figure(run, keys[0]) if keys else None
 
 
 def _few(steps: Floats64, values: Floats64, most: int = 500) -> tuple[Floats64, Floats64]:

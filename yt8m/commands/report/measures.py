@@ -103,9 +103,9 @@ def confusions(videos: Videos, num_classes: int, count: int) -> list[Confusion]:
 def _missed(videos: Videos, answer: Bools, num_classes: int) -> tuple[Ints64, Ints64]:
     """(video, class) of each label that the answer lacks, video after video."""
     rows, columns = np.nonzero(answer & videos.hits)
-    told = rows * num_classes + videos.classes[rows, columns]
+    answered = rows * num_classes + videos.classes[rows, columns]
     labels = videos.owners() * num_classes + videos.labels
-    return np.divmod(labels[~np.isin(labels, told)], num_classes)
+    return np.divmod(labels[~np.isin(labels, answered)], num_classes)
 
 
 BINS = 10

@@ -66,29 +66,48 @@ class TrainLoss(Callback):
         self.context.line.values.loss = loss
 
 
-class TrainSpeed(Callback):
-    """Examples per second of all towers since the previous line."""
+class _ExampleCounter(Callback):
+    """Counts examples from the moment at which the session is ready.
+
+    Attributes:
+      examples: so far.
+      since: the time at which counting began.
+      is_due: whether the current step gets a line.
+    """
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._examples, self._since = 0, time.monotonic()
+        self.examples, self.since, self.is_due = 0, time.monotonic(), False
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Starts the clock."""
-        self._examples, self._since = 0, time.monotonic()
+        """Starts to count."""
+        self.since = time.monotonic()
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
         """Asks for the number of examples, since the last batch may be smaller."""
-        self._is_due = self.context.line_due
+        self.is_due = self.context.line_due
         return tf.train.SessionRunArgs(self.context.ops.examples)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Counts."""
+        self.examples += int(run_values.results)
+
+
+class Speed(_ExampleCounter):
+    """Examples per second of all towers since the previous line, in training and evaluation."""
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """Starts to count, again if a cluster opens a new session."""
+        super().after_create_session(session, coord)
+        self.examples = 0
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
         """Counts; puts the speed into the line if one is due."""
-        self._examples += int(run_values.results)
-        if self._is_due:
+        super().after_run(run_context, run_values)
+        if self.is_due:
             now = time.monotonic()
-            self.context.line.values.examples_per_second = self._examples / max(now - self._since, 1e-9)
-            self._examples, self._since = 0, now
+            self.context.line.values.examples_per_second = self.examples / max(now - self.since, 1e-9)
+            self.examples, self.since = 0, now
 
 
 class TrainAccuracy(Callback):
@@ -112,35 +131,44 @@ class TrainAccuracy(Callback):
             self._evaluator.clear()
 
 
-class EvalBasic(Callback):
+class EvalBasic(_ExampleCounter):
     """Counts examples; `examples_processed: N` in the line and `examples` in the results."""
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self._examples, self._reported = 0, 0
-
-    def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Asks for the number of examples."""
-        self._is_due = self.context.line_due
-        return tf.train.SessionRunArgs(self.context.ops.examples)
-
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts."""
-        self._examples += int(run_values.results)
-        if self._is_due:
+        """Counts; puts the count into the line if one is due."""
+        super().after_run(run_context, run_values)
+        if self.is_due:
             self._report()
 
     def end(self, session: tf.Session) -> None:
         """Puts the final count into the results, and into a last line unless it was there."""
-        self.context.results["examples"] = self._examples
-        if self._reported != self._examples:
+        if self.context.results.setdefault("examples", 0) != self.examples:
             self._report()
 
     def _report(self) -> None:
-        self.context.line.values.examples = self._reported = self._examples
+        self.context.line.values.examples = self.context.results["examples"] = self.examples
 
 
-class EvalMetrics(Callback):
+class _InBackground(Callback):
+    """Hands the fetched values of each step to `work` in a thread, at most one step later."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.thread = OneStepBehind(self.work)
+
+    def work(self, *given: Any) -> Any:
+        """Called in the thread."""
+
+    def end(self, session: tf.Session) -> None:
+        """Waits for the last step."""
+        self.thread.wait()
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self.thread.close()
+
+
+class EvalMetrics(_InBackground):
     """Accumulates the reports and the loss of every step; the metrics of single batches go into the line.
 
     At the end the results hold the figures of all steps under `figures`, as the evaluator gives them, and the
@@ -149,67 +177,48 @@ class EvalMetrics(Callback):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._evaluator = context.modeler.evaluator()
-        self._behind = OneStepBehind(self._accumulate)
+        self._evaluator, self._is_due = context.modeler.evaluator(), False
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
         """Asks for the reports, and for the loss if there is one."""
         self._is_due = self.context.line_due
         ops = self.context.ops
-        fetches: dict[str, Any] = {"reports": dict(ops.reports)}
-        if ops.label_loss is not None:
-            fetches["loss"] = ops.label_loss
-        return tf.train.SessionRunArgs(fetches)
+        loss = {} if ops.label_loss is None else {"loss": ops.label_loss}
+        return tf.train.SessionRunArgs({"reports": dict(ops.reports), **loss})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Accumulates them while the next step runs; if a line is due, waits for its metrics."""
         got = run_values.results
         loss = float(got["loss"]) if "loss" in got else None
-        self._behind.put(got["reports"], loss)
+        self.thread.put(got["reports"], loss)
         if self._is_due:
-            self.context.line.values.figures.update(self._behind.wait())
+            self.context.line.values.figures.update(self.thread.wait())
             self.context.line.values.loss = loss
 
     def end(self, session: tf.Session) -> None:
         """Puts the figures of all steps into the results."""
-        self._behind.wait()
-        self.context.results["figures"] = self._evaluator.get()
-        self.context.results["evaluator"] = self._evaluator
+        super().end(session)
+        self.context.results |= {"figures": self._evaluator.get(), "evaluator": self._evaluator}
 
-    def close(self) -> None:
-        """Ends the thread."""
-        self._behind.close()
-
-    def _accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
+    def work(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
+        """Accumulates one step."""
         return self._evaluator.accumulate(self.context.modeler.completed(reports), loss)
-
-
-class EvalSpeed(TrainSpeed):
-    """Examples per second since the previous line, as in training."""
 
 
 class InferBasic(EvalBasic):
     """`num examples processed: N elapsed seconds: S` in the line, and both in the results."""
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self._start = time.monotonic()
-
-    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Starts the clock."""
-        self._start = time.monotonic()
-
     def end(self, session: tf.Session) -> None:
         """Puts the final count and time into the results."""
         super().end(session)
-        self.context.results["elapsed_seconds"] = time.monotonic() - self._start
+        self.context.results["elapsed_seconds"] = time.monotonic() - self.since
 
     def _report(self) -> None:
         super()._report()
-        self.context.line.values.elapsed_seconds = time.monotonic() - self._start
+        self.context.line.values.elapsed_seconds = time.monotonic() - self.since
 
 
-class InferWriter(Callback):
+class InferWriter(_InBackground):
     """Hands each step's reports to `consumer`, in the order of the data.
 
     Args:
@@ -220,7 +229,6 @@ class InferWriter(Callback):
     def __init__(self, context: Context, consumer: Callable[[Mapping[str, np.ndarray]], None]) -> None:
         super().__init__(context)
         self._consumer = consumer
-        self._behind = OneStepBehind(self._consume)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
         """Asks for the reports."""
@@ -228,15 +236,8 @@ class InferWriter(Callback):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Hands them to the consumer while the next step runs."""
-        self._behind.put(run_values.results)
+        self.thread.put(run_values.results)
 
-    def end(self, session: tf.Session) -> None:
-        """Waits until the consumer has the last reports."""
-        self._behind.wait()
-
-    def close(self) -> None:
-        """Ends the thread."""
-        self._behind.close()
-
-    def _consume(self, reports: Mapping[str, np.ndarray]) -> None:
+    def work(self, reports: Mapping[str, np.ndarray]) -> None:
+        """Hands on one step."""
         self._consumer(self.context.modeler.completed(reports))

@@ -71,8 +71,8 @@ class Progress(Callback):
         """Columns left for figures, since the step and the time are never cut."""
         task = self._bar.tasks[0]
         last = f" of {task.total:.0f}" if task.total is not None else ""
-        told = f"{task.description} step {task.total or task.completed:.0f}{last}"
-        return self._bar.console.width - len(told) - _TIME_AND_BAR
+        text = f"{task.description} step {task.total or task.completed:.0f}{last}"
+        return self._bar.console.width - len(text) - _TIME_AND_BAR
 
 
 def _steps_of(inputter: Any, towers: int) -> int | None:
@@ -104,11 +104,11 @@ def _figures(values: StepValues, room: int) -> str:
     parts = [] if values.examples is None else [f"{values.examples} examples"]
     if values.loss is not None:
         parts.append(f"loss {values.loss:.2f}")
-    told = {name: f"{name} {value:.3f}" for name, value in values.figures.items()}
-    parts += [told.pop("GAP")] if "GAP" in told else []  # it says most if there is little room
+    figures = {name: f"{name} {value:.3f}" for name, value in values.figures.items()}
+    parts += [figures.pop("GAP")] if "GAP" in figures else []  # it says most if there is little room
     rate = _rate(values)
     parts += [] if rate is None else [f"{rate:.0f} examples/s"]
-    parts += told.values()
+    parts += figures.values()
     while len("  ".join(parts)) > room and parts:
         parts.pop()
     return "  ".join(parts)

@@ -33,10 +33,10 @@ class TrainGuard(Callback):
         if np.isfinite(norms).all():
             return
         bad = int(np.flatnonzero(~np.isfinite(norms))[0])
-        where = f" on tower {tower}" if tower >= 0 else ""
+        on_tower = f" on tower {tower}" if tower >= 0 else ""
         raise RunError(
             f"step {self.context.step}: the gradient of {self.context.ops.gradient_variables[bad]} is not "
-            f"finite{where} (its norm is {norms[bad]}). The last checkpoint was saved before "
+            f"finite{on_tower} (its norm is {norms[bad]}). The last checkpoint was saved before "
             "this step; lower the learning rate, or look for NaN in the features."
         )
 
