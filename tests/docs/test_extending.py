@@ -27,7 +27,7 @@ def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
 
 
 def test_model_loss_and_callback_train_together(folder: pathlib.Path) -> None:
-    assert list(FILES) == ["my_models.py", "my_losses.py", "my_callbacks.py", "my_reader.py"]
+    assert list(FILES) == ["my_models.py", "my_losses.py", "my_callbacks.py", "my_metrics.py", "my_reader.py"]
     generate(SampleConfig("data", "frame", 12, 6, 0, num_classes=4, shards=1, min_frames=10, max_frames=12))
     words = ["--frame_features", "--num_classes=4", "--batch_size=6", "--max_steps=30", "--num_epochs=50"]
     words += ["--model=my_models:BestFramesModel", "--units=8", "--label_loss=my_losses:BrierLoss", "--scale=2"]
@@ -37,7 +37,9 @@ def test_model_loss_and_callback_train_together(folder: pathlib.Path) -> None:
     assert len(gaps) < 30
     # A line is given out behind its step, so one more step follows.
     assert max(gaps[:-2], default=0) <= 0.5 < gaps[-2]
-    assert evaluation.main(["--train_dir=run", "--run_once", "--eval_data_pattern=data/frame/validate/*"]) == 0
+    evaluated = ["--train_dir=run", "--run_once", "--eval_data_pattern=data/frame/validate/*"]
+    assert evaluation.main([*evaluated, "--metrics=my_metrics:HitAtFive"]) == 0
+    assert json.loads((folder / "run/eval/report.json").read_text())["hit_at_five"] == 1  # there are four classes
 
 
 def test_the_reader_reads_and_its_run_learns_and_is_evaluated(folder: pathlib.Path) -> None:

@@ -289,7 +289,7 @@ def _given(
     flags = known()
     model, loss = find_word("model", words), find_word("label_loss", words)
     registry.given_on_command_line((model, loss))  # a class of the user's own is loaded for its flags
-    own = {flag.name for flag in flags} - {"model", "label_loss", "callbacks", "reader"}
+    own = {flag.name for flag in flags} - {"model", "label_loss", "callbacks", "metrics", "reader"}
     flags += flag_parsing.hyper_parameters(flags, model, loss, of_losses=known is not flag_parsing.inference_flags)
     names = {"models": models.names(), "losses": losses.names(), "optimizers": OPTIMIZERS}
     given = _parsed(program, purpose, flags, words, names)

@@ -235,8 +235,8 @@ class LineHook(tf.train.SessionRunHook):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Once a line's step is complete."""
-        self._context.line.give_out(self._context.step, self._context.global_step)
+        self._context.line.emit(self._context.step, self._context.global_step)
 
     def end(self, session: tf.Session) -> None:
         """What a callback left at the end."""
-        self._context.line.give_out(self._context.step, self._context.global_step)
+        self._context.line.emit(self._context.step, self._context.global_step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from yt8m import losses
 from yt8m.errors import RunError
+from yt8m.eval_util.metrics import Metric
 from yt8m.eval_util.top_k import top_k as best_classes
 from yt8m.eval_util.videos import VideoSample
 from yt8m.graph.protocols import Modeler, PredictOps, Report
@@ -40,6 +41,7 @@ class VideoModeler(Modeler):
       listed_classes: if set, inference reports the scores of all these classes as
         `class_scores` instead of the top columns.
       keeps_videos: evaluation also reports ids and labels, and its evaluator keeps a sample of the videos.
+      metric_classes: what its evaluator computes; None for the built-in metrics.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class VideoModeler(Modeler):
         self.feature_sizes = feature_sizes
         self.listed_classes: tuple[int, ...] = ()
         self.keeps_videos = False
+        self.metric_classes: Sequence[type[Metric]] | None = None
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """The model on the dequantised, joined and transformed features, and its label loss."""
@@ -150,8 +153,9 @@ class VideoModeler(Modeler):
         return rest | best_classes(reports["all_scores"], self.top_k)._asdict()
 
     def evaluator(self) -> VideoEvaluator:
-        """Hit@1, PERR, GAP and mAP from the reports."""
-        return VideoEvaluator(self.num_classes, self.top_k, VideoSample() if self.keeps_videos else None)
+        """The figures of the reports."""
+        sample = VideoSample() if self.keeps_videos else None
+        return VideoEvaluator(self.num_classes, self.top_k, sample, self.metric_classes)
 
     def _with_label_loss(self, output: ModelOutput, batch: Batch, is_training: bool) -> ModelOutput:
         if self.label_loss is None or output.loss is not None:

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from yt8m import losses
-from yt8m.eval_util.metrics import perr_of_rows
-from yt8m.eval_util.top_k import take_columns
+from yt8m.eval_util.top_k import perr_of_rows, take_columns
 from yt8m.graph.protocols import Reduction, Report
 from yt8m.lazy import tf
 from yt8m.types import Batch

@@ -269,8 +269,9 @@ def _peers(cluster: ClusterConfig) -> dict[str, str]:
 
 def _without_the_chiefs(given: CallbackConfig) -> CallbackConfig:
     """The callbacks of a worker."""
-    from yt8m.runner.callbacks import names_for
+    from yt8m.runner.callbacks import DEFAULTS
 
-    names = tuple(name for name in names_for("train", given.names) if name not in _CHIEFS_OWN)
+    names = [name for name in given.names if name.removeprefix("-") not in _CHIEFS_OWN]
+    names += [f"-{name}" for name in _CHIEFS_OWN if name in DEFAULTS["train"]]
     options = {name: values for name, values in given.options.items() if name not in _CHIEFS_OWN}
-    return CallbackConfig(names, options)
+    return CallbackConfig(tuple(names), options)
