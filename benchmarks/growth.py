@@ -22,7 +22,7 @@ from benchmarks import many, runs
 from benchmarks.measure import Clock, Measured
 from yt8m import runner
 from yt8m.commands import workload
-from yt8m.config.programs import ModelConfig
+from yt8m.config.train_config import ModelConfig
 
 _WATCH = "benchmarks.stopwatch:Stopwatch"
 _STEPS, _BLOCKS = 10, 2

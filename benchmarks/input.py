@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from benchmarks import data, runs
 from benchmarks.measure import Clock, Measured, Sample
-from yt8m.config.programs import DataConfig
+from yt8m.config.train_config import DataConfig
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, reader_for
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from benchmarks import runs
 from yt8m import graph
-from yt8m.config.programs import DataConfig
+from yt8m.config.train_config import DataConfig
 from yt8m.graph.inputs import create_input, next_batches
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue

@@ -13,7 +13,7 @@ from benchmarks import data
 from benchmarks.measure import Measured, Sample
 from yt8m import runner
 from yt8m.commands import workload
-from yt8m.config.programs import DataConfig, ModelConfig, OptimizerConfig
+from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig
 from yt8m.readers import BatchQueue
 
 Floor = Callable[[], Sample] | None

@@ -12,7 +12,7 @@ from benchmarks.floors import Floor
 from benchmarks.measure import Measured
 from yt8m import readers, runner
 from yt8m.commands import workload
-from yt8m.config.programs import DataConfig, ModelConfig
+from yt8m.config.train_config import DataConfig, ModelConfig
 from yt8m.records.prediction_files import PredictionWriter
 
 _WATCH = "benchmarks.stopwatch:Stopwatch"

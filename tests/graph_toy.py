@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from yt8m import deploy, graph
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.graph import Modeler, Reduction, Report
 from yt8m.lazy import tf
 from yt8m.types import ModelOutput

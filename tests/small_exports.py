@@ -8,7 +8,7 @@ import numpy as np
 from reader_records import frame_record, video_record
 
 from yt8m.commands import workload
-from yt8m.config.programs import DataConfig, ModelConfig
+from yt8m.config.train_config import DataConfig, ModelConfig
 from yt8m.export.saved_model import export_saved_model
 from yt8m.lazy import tf
 

@@ -1,4 +1,4 @@
-"""The two ways in which a command ends badly, and how a wrong word is answered."""
+"""The two errors that end a command, and suggestions for misspelt words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 class UsageError(Exception):
-    """The user asked for something that cannot be: exit status 2, before anything is written.
+    """The user asked for something impossible: exit status 2, before anything is written.
 
     The text says what was found, what was expected, where, and what to do.
     """
@@ -23,13 +23,13 @@ class RunError(Exception):
 
 
 def first_line(error: Exception) -> str:
-    """The line that says what is wrong, without the frame that TensorFlow puts around it."""
+    """The line that says what is wrong, without what TensorFlow puts around it."""
     text = getattr(error, "message", None) or str(error)
     lines = (_FRAME.sub("", line.strip()).strip() for line in str(text).splitlines())
     return next((line for line in lines if line and not line.startswith(_AROUND)), "no message")
 
 
-# Where one error reached several devices: "2 root error(s) found.", and then "(0) DATA_LOSS: " before each.
+# If one error reached several devices: "2 root error(s) found.", and then "(0) DATA_LOSS: " before each.
 # "Error in user-defined function passed to ... transformation with iterator: Iterator::Root::...: "
 _FRAME = re.compile(
     r"^\d+ root error\(s\) found\.$|"
@@ -39,7 +39,7 @@ _AROUND = ("Graph execution error", "Detected at node", "File ", "Node: ", "[[{{
 
 
 def suggestion(word: str, choices: Iterable[str]) -> str:
-    """`; did you mean X?` where some choice is close to `word` or begins with it, else the empty string."""
+    """`; did you mean X?` if a choice is close to `word` or begins with it, else the empty string."""
     folded = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
     close = close or [choice for choice in folded if len(word) > 2 and choice.startswith(word.lower())]

@@ -1,7 +1,7 @@
 """TensorFlow, imported at the first use of one of its names.
 
 `import tensorflow` takes 1.5 s. Flag errors, `--help` and the tools that need no graph import the
-model classes (for their hyper-parameters) but never touch `tf`, and so never pay for it.
+model classes (for their hyper-parameters) but never touch `tf`, so they never pay for it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 def quiet_native_stderr() -> Iterator[None]:
     """Drops what the runtime's C++ code prints on file descriptor 2 (CPU features, missing CUDA).
 
-    At import and at the first look for devices it does so twice over, before its log level is read, and
-    hides the lines that matter.
+    At import and at the first search for devices it prints these twice, before it reads its log level, and
+    they hide the lines that matter.
     With TF_CPP_MIN_LOG_LEVEL=0 in the environment nothing is dropped.
     """
     if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0":
@@ -40,10 +40,10 @@ def quiet_native_stderr() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_keras() -> Iterator[None]:
-    """Keeps `import tensorflow` from importing Keras, which it does last and does without where that fails.
+    """Keeps `import tensorflow` from importing Keras, which it does last and can do without.
 
-    Keras takes with it what it finds of scikit-learn, SciPy and matplotlib: up to two fifths of the time of
-    the import. None in sys.modules ends an import; behind it `tf.keras` is imported at its first use.
+    Keras imports scikit-learn, SciPy and matplotlib if they are installed: up to two fifths of the time of
+    the import. None in sys.modules makes an import fail; afterwards `tf.keras` is imported at its first use.
     """
     name = "keras.src.optimizers"
     if name in sys.modules:
@@ -58,7 +58,7 @@ def _without_keras() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Keeps Python's collector from looking again and again through what an import makes, which all stays."""
+    """Turns the garbage collector off during an import: everything that an import creates stays."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -9,8 +9,8 @@ import dataclasses
 import inspect
 import types
 import typing
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
 
 from yt8m.config.registry import Registry
 from yt8m.errors import UsageError, suggestion
@@ -18,35 +18,82 @@ from yt8m.errors import UsageError, suggestion
 _LARGEST = 2**63 - 1  # a whole number that TensorFlow and NumPy can hold
 
 
+Shapes = Literal["variables", "graph", "input", "nothing"]
+
+
 class Option(NamedTuple):
-    """One declared option: its type (bool, int, float, str or a tuple of them), default and help."""
+    """One declared option.
+
+    Attributes:
+      type: bool, int, float, str or a tuple of them.
+      default: its default.
+      help: one line.
+      shapes: what it shapes, as `option` says.
+    """
 
     type: Any
     default: Any
     help: str
+    shapes: Shapes
+
+
+class Shaping(NamedTuple):
+    """What one option of a config shapes.
+
+    Attributes:
+      name: the path of its field, such as `data.batch_size`.
+      shapes: as declared.
+      value: what of the option's value matters.
+      default: what of its default matters.
+    """
+
+    name: str
+    shapes: Shapes
+    value: Any
+    default: Any
 
 
 def option(
     default: Any,
     help: str,
     *,
+    shapes: Shapes | None = None,
+    shaped_by: Callable[[Any], Any] | None = None,
     minimum: float | None = None,
     maximum: float | None = None,
     choices: tuple[str, ...] = (),
 ) -> Any:
-    """A dataclass field with its help and bounds (inclusive), checked by `check`.
+    """Declares a dataclass field with its help and its bounds (inclusive), which `check` enforces.
 
-    Whole numbers have 63 bits where nothing narrower is declared.
-    A mapping as default is copied, so that two instances never share one.
+    An integer has 63 bits unless narrower bounds are declared.
+    A mapping given as the default is copied, so that two instances never share one.
+
+    Args:
+      default: the field's default.
+      help: one line for `--help`.
+      shapes: what a changed value means for a run that is resumed. `variables`: another model, which is
+        refused. `graph`: the graph is rebuilt by code. `input`: so it is, and the pass over the data starts
+        anew. `nothing`: the saved graph serves. The options that a run saves must say it; a field of a model
+        or of a loss that does not say it counts as `variables`.
+      shaped_by: what of the value shapes it, if not all of it: `bool` if only on or off matters.
+      minimum, maximum: bounds.
+      choices: the only values, if not empty.
     """
-    metadata = {"help": help, "minimum": minimum, "maximum": maximum, "choices": choices}
+    metadata = {
+        "help": help,
+        "shapes": shapes,
+        "shaped_by": shaped_by,
+        "minimum": minimum,
+        "maximum": maximum,
+        "choices": choices,
+    }
     if isinstance(default, dict):
         return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
 def declared(cls: type) -> dict[str, Option]:
-    """The options of a dataclass in order; none for a class that is no dataclass.
+    """The options of a dataclass, its own before those of shared parts; none if it is not a dataclass.
 
     Mappings (the options of a part, such as a classifier) are left out: they have no flag of their own.
     """
@@ -54,10 +101,40 @@ def declared(cls: type) -> dict[str, Option]:
         return {}
     hints = typing.get_type_hints(cls)
     return {
-        field.name: Option(hints[field.name], field.default, field.metadata.get("help", ""))
-        for field in dataclasses.fields(cls)
+        field.name: Option(
+            hints[field.name],
+            field.default,
+            field.metadata.get("help", ""),
+            field.metadata.get("shapes") or "variables",
+        )
+        for field in sorted(dataclasses.fields(cls), key=lambda field: bool(field.kw_only))
         if field.default is not dataclasses.MISSING
     }
+
+
+def shaping(config: Any, prefix: str = "") -> Iterator[Shaping]:
+    """What each option of a config and of its sections shapes.
+
+    Raises:
+      TypeError: an option does not say it.
+    """
+    for field in dataclasses.fields(config):
+        value, name = getattr(config, field.name), prefix + field.name
+        if dataclasses.is_dataclass(value):
+            yield from shaping(value, f"{name}.")
+        elif "help" in field.metadata:
+            shapes, of = field.metadata["shapes"], field.metadata["shaped_by"] or (lambda value: value)
+            if shapes is None:
+                raise TypeError(f"{type(config).__name__}.{field.name} does not say what it shapes: option(shapes=...)")
+            yield Shaping(name, shapes, of(value), of(field.default))
+
+
+def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"data": {"batch_size": 8}} as {"data.batch_size": 8}."""
+    values: dict[str, Any] = {}
+    for name, value in nested.items():
+        values |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return values
 
 
 def check(instance: Any) -> None:
@@ -78,7 +155,7 @@ class Catalogue(Registry[Any]):
     """A registry of classes whose constructor arguments are declared options."""
 
     def hyper_parameters(self, cls: type) -> dict[str, Option]:
-        """{name: (type, default, help)} of one of its classes; empty where it declares none."""
+        """{name: (type, default, help)} of one of its classes; empty if it declares none."""
         return declared(cls)
 
     def create(self, name: str, hyper_parameters: Mapping[str, Any] | None = None) -> Any:
@@ -90,7 +167,7 @@ class Catalogue(Registry[Any]):
           UsageError: no such class or hyper-parameter, with a suggestion; or a value that cannot be.
         """
         cls, values = self.get(name), dict(hyper_parameters or {})
-        if hasattr(cls, "arrange"):  # some hyper-parameters are those of a part of it
+        if hasattr(cls, "arrange"):  # it passes some hyper-parameters on to a part, such as a classifier
             values = cls.arrange(values)
         known = _accepted(cls)
         if known is not None:
@@ -106,7 +183,7 @@ class Catalogue(Registry[Any]):
 
 
 def _accepted(cls: type) -> list[str] | None:
-    """Names that the constructor takes; None where it takes any."""
+    """The names that the constructor takes; None if it takes any."""
     if dataclasses.is_dataclass(cls):
         return [field.name for field in dataclasses.fields(cls) if field.init]
     parameters = inspect.signature(cls).parameters.values()

@@ -1,7 +1,4 @@
-"""The log: one format, each line once, on the error stream. Lines are written with `absl.logging`.
-
-The one way in which every program ends: an exit status, and one line where something was wrong.
-"""
+"""How every program logs and ends: lines on the error stream, an exit status, one line for an error."""
 
 from __future__ import annotations
 
@@ -24,9 +21,9 @@ FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 class _Handler(logging.StreamHandler):  # type: ignore[type-arg]
-    """Ours, told from the handlers of others; writes to what is the error stream at the time.
+    """This package's handler, a class of its own so that it can be found; writes to the current error stream.
 
-    While a progress bar is shown, that is the bar's own, which puts lines above itself.
+    While a progress bar is shown, that is the bar's stream, which prints lines above the bar.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -38,9 +35,8 @@ class _Handler(logging.StreamHandler):  # type: ignore[type-arg]
 def set_up_log() -> None:
     """Shows absl's lines from INFO on, and those of libraries from WARNING on.
 
-    One handler at the root is enough for all. TensorFlow gives its logger a second one where the root
-    had none yet, and each of its lines would appear twice. Calling this again changes nothing but
-    the stream, which is the error stream of the moment.
+    One handler at the root is enough. TensorFlow adds a second one to its logger if the root had none
+    yet, and each of its lines would appear twice. Calling this again only takes the present error stream.
     """
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _Handler)]:
@@ -56,7 +52,7 @@ def set_up_log() -> None:
 
 
 def _no_deprecation_notice(record: logging.LogRecord) -> bool:
-    """Graph mode is the ground we build on: that TensorFlow would rather have us leave it helps no user."""
+    """This package is built on graph mode: that TensorFlow deprecates it helps no user."""
     return "is deprecated and will be removed" not in str(record.msg)
 
 
@@ -67,7 +63,7 @@ _called = contextvars.ContextVar("called", default="")
 
 @contextlib.contextmanager
 def calling(name: str) -> Iterator[None]:
-    """Within it programs go by `name`, as the user called them, and not by their own."""
+    """Inside it programs use `name`, by which the user called them, instead of their own."""
     token = _called.set(name)
     try:
         yield
@@ -76,20 +72,20 @@ def calling(name: str) -> Iterator[None]:
 
 
 def called(usual: str) -> str:
-    """The name that the user called the program by; `usual` where it was started as itself."""
+    """The name by which the user called the program; `usual` if it was started by itself."""
     return _called.get() or usual
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM has come; whoever cleans up after Ctrl-C cleans up after this too."""
+    """SIGTERM arrived; code that cleans up after Ctrl-C cleans up after this too."""
 
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
     """Within it SIGTERM raises `Terminated`.
 
-    For programs that wait in Python alone: where the runtime blocks, no handler of Python's would run.
-    Outside of the main thread, which alone may set handlers, it does nothing.
+    For programs that wait in Python only: while TensorFlow's runtime blocks, no Python handler runs.
+    Outside the main thread, which alone may set handlers, it does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -106,17 +102,17 @@ def _terminate(_number: int, _frame: object) -> NoReturn:
 
 
 def run_main(program: str, run: Program, argv: Sequence[str] | None = None) -> int:
-    """Runs a program and turns what it raises into one line on stderr and an exit status.
+    """Runs a program and turns an exception into one line on stderr and an exit status.
 
     Args:
-      program: the name in front of the error line, unless `calling` gives another.
-      run: takes the words behind the program's name, returns the exit status.
-      argv: those words; by default of this process.
+      program: the name before the error line, unless `calling` gives another.
+      run: takes the words after the program's name, returns the exit status.
+      argv: these words; by default this process' own.
 
     Returns:
       What `run` returned; 2 for `UsageError`, 1 for `RunError` (with YT8M_DEBUG=1 their traceback is
-      printed too), 130 after Ctrl-C, 143 for `Terminated`. Other exceptions are faults of the program and
-      pass.
+      printed too), 130 after Ctrl-C, 143 for `Terminated`. Other exceptions are bugs and are
+      not caught.
     """
     program = called(program)
     _find_models_in_this_folder()
@@ -141,6 +137,6 @@ def run_main(program: str, run: Program, argv: Sequence[str] | None = None) -> i
 
 
 def _find_models_in_this_folder() -> None:
-    """Lets `--model=my_models:Mine` mean ./my_models.py, behind everything that is installed."""
+    """Lets `--model=my_models:Mine` mean ./my_models.py; installed modules come first."""
     if not getattr(sys.flags, "safe_path", False) and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())

@@ -1,4 +1,4 @@
-"""What travels between readers, models and the graph."""
+"""The types that readers, models and the graph exchange: a batch, and a model's output."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Batch(NamedTuple):
     Attributes:
       video_ids: string [B].
       features: one tensor a feature name, kept apart until the tower joins them:
-        uint8 [B, T, size] for frames (float32 where the file holds floats, already dequantised),
+        uint8 [B, T, size] for frames (float32 if the file holds floats, already dequantised),
         float32 [B, size] at video level.
       num_frames: int32 [B], the true number of frames (at most T); 1 at video level.
       labels: bool [B, C]; float32 [B, C] scores in 0..1 for rated segments.
-      label_weights: float32 [B, C], 1 where the pair was rated; None where every label counts.
-      video_labels: bool [B, C], the labels of the video that a rated segment is of; None where the
+      label_weights: float32 [B, C], 1 if the pair was rated; None if every label counts.
+      video_labels: bool [B, C], the labels of the video that a rated segment is part of; None if the
         examples are videos.
     """
 
@@ -53,17 +53,17 @@ class SideOutput(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelOutput:
-    """What a model gives back, and, with its loss, what a modeler gives back.
+    """What a model returns, and, with its loss, what a modeler returns.
 
     Attributes:
       predictions: float32 [B, C] probabilities.
-      logits: float32 [B, C] with predictions = sigmoid(logits), where the model has them.
+      logits: float32 [B, C] with predictions = sigmoid(logits), if the model has them.
       regularization_loss: scalar, before any penalty factor; None for none.
       update_ops: run once a training step (moving averages).
       side_outputs: further heads.
       loss: scalar, the mean over this share of the batch. A model of this project leaves it to the
         modeler; it is here for models that bring their own.
-      loss_gradients: pairs (tensor, d loss / d tensor) that stand for the gradient of `loss`, where
+      loss_gradients: pairs (tensor, d loss / d tensor) that stand for the gradient of `loss`, if
         a modeler knows it in closed form. Together they must carry all of it.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from yt8m import options
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.deploy import CHIEF, WORKER, ClusterConfig
 from yt8m.errors import UsageError
 from yt8m.options import option

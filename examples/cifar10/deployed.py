@@ -23,7 +23,7 @@ from examples.cifar10.network import network
 from examples.cifar10.train import last_step
 from yt8m import deploy, graph, program, runner
 from yt8m.config import flags
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.deploy import DeployedModel, DeploymentConfig
 from yt8m.errors import RunError
 from yt8m.lazy import tf

@@ -16,7 +16,7 @@ from fault_shards import CLASSES, LEVELS
 from yt8m import eval as evaluation
 from yt8m import inference, train
 from yt8m.commands.input_check import Walked, check_input
-from yt8m.config.programs import DataConfig
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.readers import BatchQueue
 

@@ -207,7 +207,7 @@ def test_resume_takes_changed_flags_and_refuses_another_model(
     said = capfd.readouterr().err
     assert "this start differs from the last one of the run: base_learning_rate: 0.01 -> 0.5" in said
     assert "the graph is rebuilt" in said
-    assert "optimizer.base_learning_rate was 0.01 and is 0.5" in said
+    assert "base_learning_rate was 0.01 and is 0.5" in said
     assert train.main(train_flags(tmp_path, "--model=MoeModel")) == 2
     assert "model: LogisticModel -> MoeModel" in capfd.readouterr().err
     assert train.main(train_flags(tmp_path, "--model=MoeModel", "--start_new_model", "--max_steps=2")) == 0

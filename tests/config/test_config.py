@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.config import run_dir
-from yt8m.config.programs import (
+from yt8m.config.programs import InferenceConfig
+from yt8m.config.train_config import (
     CheckpointConfig,
     DataConfig,
     DeviceConfig,
-    InferenceConfig,
     ModelConfig,
     OptimizerConfig,
     TrainConfig,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from yt8m.config.programs import DataConfig, TrainConfig
+from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import UsageError
 
 

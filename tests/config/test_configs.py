@@ -6,7 +6,8 @@ import pytest
 
 from yt8m.config import flags
 from yt8m.config.flags import OPTIMIZERS
-from yt8m.config.programs import EvalConfig, InferenceConfig, TrainConfig
+from yt8m.config.programs import EvalConfig, InferenceConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from yt8m import losses
 from yt8m.commands import workload
-from yt8m.config import flag_parsing, flags, run_dir
-from yt8m.config.programs import DataConfig, EvalConfig, InferenceConfig, ModelConfig, TrainConfig
+from yt8m.config import flag_parsing, flags, resume, run_dir
+from yt8m.config.programs import EvalConfig, InferenceConfig
+from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.export import model_card
 from yt8m.losses.basic import CrossEntropyLoss
@@ -45,7 +46,7 @@ def own(monkeypatch):
 
 def test_every_hyper_parameter_of_every_loss_is_a_flag_of_its_own():
     named = [name for loss in losses.names() for name in losses.hyper_parameters(losses.get(loss))]
-    for known in (flag_parsing.training_flags(), flag_parsing.evaluation_flags()):
+    for known in (flag_parsing.training_flags(), flag_parsing.program_flags(EvalConfig, "Evaluation")):
         names = [flag.name for flag in known + flag_parsing.hyper_parameters(known)]
         assert set(named) <= set(names)
         assert len(names) == len(set(names))
@@ -93,9 +94,8 @@ def test_a_users_own_loss_brings_its_flags_along(own):
 def test_another_value_takes_effect_on_a_resumed_run_in_a_graph_built_anew():
     saved = run_dir.SavedRun(flags.train_config(FOCAL), published=False)
     later = flags.train_config([FOCAL[0], "--focal_gamma=1"])
-    found = run_dir.differences(saved, later)
-    assert [str(change) for change in found.graph] == ["focal_gamma: 3.0 -> 1.0"]
-    assert not found.identity
+    changes = resume.changes(saved, later)
+    assert [(str(change), change.shapes) for change in changes] == [("focal_gamma: 3.0 -> 1.0", "graph")]
 
 
 def test_evaluation_may_set_them_for_a_run_that_did_not_save_them():

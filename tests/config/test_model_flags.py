@@ -10,7 +10,7 @@ import pytest
 
 from yt8m import models
 from yt8m.config import flag_parsing, flags
-from yt8m.config.programs import ModelConfig
+from yt8m.config.train_config import ModelConfig
 from yt8m.errors import UsageError
 from yt8m.options import option
 

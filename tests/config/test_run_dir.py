@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import os
 import shutil
@@ -12,7 +11,7 @@ from golden_data import golden
 
 from yt8m import storage
 from yt8m.config import run_dir
-from yt8m.config.programs import DataConfig, ModelConfig, OptimizerConfig, TrainConfig
+from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 
 NOW = datetime.datetime(2026, 3, 4, 5, 6, 7)
@@ -61,78 +60,6 @@ def test_a_damaged_config_is_named_and_not_passed_over(train_dir, damage):
         file.write(damage)
     with pytest.raises(RunError, match=r"first/config\.json .*damaged"):
         run_dir.read(train_dir)
-
-
-def test_nothing_changed_is_no_difference():
-    assert run_dir.differences(saved(MOE), MOE) == ((), (), ())
-
-
-def test_differences_are_told_apart():
-    new = dataclasses.replace(
-        MOE,
-        max_steps=10,
-        log_every_n_steps=3,
-        callbacks=("train_loss",),
-        data=DataConfig("other/*", batch_size=8, num_epochs=2, exact_resume=True),
-        optimizer=OptimizerConfig(base_learning_rate=0.5),
-        checkpoints=dataclasses.replace(MOE.checkpoints, keep_checkpoints=9),
-    )
-    found = run_dir.differences(saved(MOE), new)
-    assert found.identity == ()
-    assert {change.name for change in found.graph} == {
-        "data.batch_size",
-        "data.num_epochs",
-        "data.exact_resume",
-        "optimizer.base_learning_rate",
-    }
-    assert {change.name for change in found.beside} == {
-        "data.data_pattern",
-        "max_steps",
-        "log_every_n_steps",
-        "callbacks",
-        "checkpoints.keep_checkpoints",
-    }
-    run_dir.refuse_other_model("runs/first", found)
-
-
-@pytest.mark.parametrize(
-    ("new", "shown"),
-    [
-        (TrainConfig(model=ModelConfig("LogisticModel", {})), "model: MoeModel -> LogisticModel"),
-        (
-            TrainConfig(model=ModelConfig("MoeModel", {"moe_num_mixtures": 2, "l2_penalty": 1e-8})),
-            "moe_num_mixtures: 4 -> 2",
-        ),
-        (dataclasses.replace(MOE, data=DataConfig(num_classes=10)), "num_classes: 3862 -> 10"),
-        (
-            dataclasses.replace(MOE, data=DataConfig(feature_names=("mean_rgb",), feature_sizes=(1024,))),
-            "feature_names: mean_rgb,mean_audio -> mean_rgb; feature_sizes: 1024,128 -> 1024",
-        ),
-        (dataclasses.replace(MOE, data=DataConfig(frame_features=True)), "frame_features: False -> True"),
-    ],
-)
-def test_another_model_is_refused_with_the_difference_named(new, shown):
-    with pytest.raises(UsageError) as refusal:
-        run_dir.refuse_other_model("runs/first", run_dir.differences(saved(MOE), new))
-    assert f"({shown})" in str(refusal.value)
-    assert "runs/first" in str(refusal.value)
-    assert "--start_new_model" in str(refusal.value)
-
-
-def test_the_kernel_of_an_lstm_may_change_for_its_variables_do_not():
-    loop, kernel = (
-        TrainConfig(model=ModelConfig("LstmModel", {"lstm_cells": 8, "lstm_kernel": name}))
-        for name in ("loop", "cudnn")
-    )
-    found = run_dir.differences(saved(loop), kernel)
-    assert [str(change) for change in found.graph] == ["lstm_kernel: loop -> cudnn"]
-    assert found.identity == found.beside == ()
-
-
-def test_what_a_published_run_did_not_save_is_no_difference():
-    old = TrainConfig(model=ModelConfig("MoeModel", {}))
-    new = dataclasses.replace(MOE, data=DataConfig(num_classes=10))
-    assert run_dir.differences(saved(old, published=True), new).identity == ()
 
 
 def fill(train_dir, *names):

@@ -13,7 +13,7 @@ from reader_records import frame_record, video_record, write_shard
 
 from yt8m import deploy, graph, models
 from yt8m.commands import workload
-from yt8m.config.programs import DataConfig, ModelConfig, OptimizerConfig
+from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig
 from yt8m.export.saved_model import export_saved_model
 from yt8m.lazy import tf
 

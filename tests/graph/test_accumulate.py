@@ -11,7 +11,7 @@ import pytest
 from graph_toy import Linear, Rows, initial_weights, rows
 
 from yt8m import deploy, graph
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 

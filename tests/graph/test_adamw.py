@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import UsageError
 from yt8m.graph.optimizers import create_optimizer
 from yt8m.lazy import tf

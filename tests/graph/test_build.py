@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from graph_toy import CLASSES, FEATURES, Linear, Session, initial_weights, rows
 
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.lazy import tf
 from yt8m.types import ModelOutput
 

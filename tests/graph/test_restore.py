@@ -11,7 +11,7 @@ from golden_data import golden
 from graph_toy import Linear, Session, rows
 
 from yt8m import graph
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import RunError
 from yt8m.lazy import tf
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from yt8m import deploy, graph, losses, models
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.lazy import tf
 from yt8m.types import Batch
 from yt8m.video.modeler import VideoModeler

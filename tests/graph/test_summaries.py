@@ -9,7 +9,7 @@ import pytest
 from graph_toy import Linear, Rows, Session, initial_weights, rows
 
 from yt8m import deploy, graph
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.graph import Report
 from yt8m.graph.build import _thinned
 from yt8m.lazy import tf

@@ -13,7 +13,7 @@ from contract.model_cases import SIZES, C, T
 from contract.model_session import tiny
 
 from yt8m import deploy, graph, losses
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.lazy import tf
 from yt8m.numerics import across_towers
 from yt8m.types import Batch

@@ -13,7 +13,7 @@ import pytest
 from reader_records import video_record
 
 from yt8m import cli, train
-from yt8m.config.programs import DataConfig
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.readers import YT8MAggregatedFeatureReader, YT8MFrameFeatureReader, reader_for

@@ -9,7 +9,7 @@ import pathlib
 import pytest
 from reader_records import video_record, write_shard
 
-from yt8m.config.programs import DataConfig
+from yt8m.config.train_config import DataConfig
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, EverySegmentReader, batch_queue
 

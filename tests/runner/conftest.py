@@ -13,7 +13,7 @@ from tiny_workload import TinyInputter, TinyModeler, write_rows
 from zygote import Forked, Zygote
 
 from yt8m import runner
-from yt8m.config.programs import CheckpointConfig
+from yt8m.config.train_config import CheckpointConfig
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

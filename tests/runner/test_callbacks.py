@@ -209,7 +209,7 @@ def test_evaluation_takes_the_next_checkpoint_where_one_is_deleted_meanwhile(
 
 
 def test_averages_are_evaluated_where_they_were_kept(train: Callable, data: str) -> None:
-    from yt8m.config.programs import OptimizerConfig
+    from yt8m.config.train_config import OptimizerConfig
 
     averaged = OptimizerConfig(moving_average_decay=0.99, base_learning_rate=0.3)
     train(max_steps=20, optimizer=averaged)

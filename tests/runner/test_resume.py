@@ -11,7 +11,7 @@ import pytest
 from tiny_workload import TinyInputter, TinyModeler, write_rows
 
 from yt8m import deploy
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.runner import CallbackConfig, RunnerConfig, creation
 
 
@@ -56,7 +56,7 @@ def test_changed_flags_take_effect_and_are_named_in_one_line(train: Callable, li
     said = [line for line in lines() if "rebuilt" in line]
     assert len(said) == 1
     assert "batch_size was 8 and is 4" in said[0]
-    assert "optimizer.base_learning_rate was 0.01 and is 0.5" in said[0]
+    assert "base_learning_rate was 0.01 and is 0.5" in said[0]
     assert "epochs was None and is 3" in said[0]
 
 
@@ -78,7 +78,7 @@ def test_two_towers_are_on_gpus_where_there_are_two(
 ) -> None:
     monkeypatch.setattr(deploy, "count_gpus", lambda: gpus)
     config = RunnerConfig("train", "run", gpu_count=2)
-    assert creation.full_signature(config).get("devices") == expected
+    assert creation.graph_signature(config).get("devices") == expected
 
 
 def test_resuming_in_its_own_graph_adds_nothing_to_it(train: Callable, tmp_path: pathlib.Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yt8m import losses, models
-from yt8m.config.programs import AugmentConfig
+from yt8m.config.train_config import AugmentConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.numerics import random_keys

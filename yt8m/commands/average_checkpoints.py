@@ -16,7 +16,8 @@ from absl import logging
 from yt8m import program, storage
 from yt8m.commands import saved_run, workload
 from yt8m.config import flags, run_dir
-from yt8m.config.programs import AverageConfig, TrainConfig
+from yt8m.config.programs import AverageConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export.saved_model import replaced_folder
 from yt8m.graph.apply import names_in_checkpoint

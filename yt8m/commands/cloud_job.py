@@ -25,7 +25,7 @@ from typing import Any
 from yt8m import options, storage
 from yt8m.config import flag_parsing, flags
 from yt8m.config.flag_parsing import HelpAsked, find_word, parse, usage
-from yt8m.config.programs import TrainConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import option
 

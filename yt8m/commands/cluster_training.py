@@ -1,4 +1,4 @@
-"""Training under TF_CONFIG: what this process does is its role's."""
+"""Training under TF_CONFIG: chief, worker, parameter server or evaluator, as TF_CONFIG says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from absl import logging
 from yt8m import runner
 from yt8m.commands import evaluation, training, workload
 from yt8m.config import run_dir
-from yt8m.config.programs import EvalConfig, TrainConfig
+from yt8m.config.programs import EvalConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.deploy import cluster as clusters
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
@@ -58,7 +59,7 @@ def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
 
 
 def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
-    """A chief without workers trains as ever, but an evaluator sees that it lives and when it ends."""
+    """A chief without workers trains alone, but an evaluator sees that it is alive and when it ends."""
     if exchange.read_run_marker(config.train_dir) is not None:
         exchange.begin_run_marker(config.train_dir)  # it has not ended yet
     with exchange.answering_at(cluster.address):
@@ -70,7 +71,7 @@ def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
 
 
 def _evaluate(config: TrainConfig, cluster: ClusterConfig) -> int:
-    """The evaluator: each checkpoint as it comes, until training has ended or the chief is gone."""
+    """Evaluates each checkpoint as it is written, until training has ended or the chief is gone."""
     patience = config.distributed.stall_timeout
     following = _checkpoints(config.train_dir, patience, cluster.replicas[0])
     first = next(following)  # before that there is no run to read
@@ -99,7 +100,7 @@ def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:
       chief: its address, at which it listens as long as it trains.
 
     Raises:
-      RunError: the patience is at its end: training has failed, or was never started.
+      RunError: the chief did not answer for that long: training has failed, or was never started.
     """
     last, since = -1, time.monotonic()
     while True:
@@ -126,7 +127,7 @@ def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:
 
 
 def _newer(train_dir: str, last: int) -> str:
-    """The newest checkpoint of a run that says what it is, where it is newer than step `last`."""
+    """The newest checkpoint if it is newer than step `last` and the run's config is there; else empty."""
     # By name first: to see that a checkpoint is readable means to read all of it.
     if max(checkpoints.steps_in(train_dir), default=-1) <= last or run_dir.read(train_dir) is None:
         return ""

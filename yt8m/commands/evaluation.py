@@ -23,7 +23,8 @@ from yt8m.commands.input_check import check_input
 from yt8m.commands.report import eval_samples
 from yt8m.commands.saved_run import keep_best
 from yt8m.config import run_dir
-from yt8m.config.programs import DataConfig, EvalConfig, TrainConfig
+from yt8m.config.programs import EvalConfig
+from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
 from yt8m.eval_util.metrics import Gap, Metric
@@ -131,15 +132,7 @@ def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
 
 def _data(config: EvalConfig, run: TrainConfig) -> DataConfig:
     segments = config.segment_labels or run.data.segment_labels
-    data = saved_run.data_for(
-        run.data,
-        config.eval_data_pattern,
-        batch_size=config.batch_size,
-        num_readers=config.num_readers,
-        max_frames=config.max_frames,
-        segment_labels=segments,
-    )
-    data = saved_run.with_damage_policy(config, data)
+    data = saved_run.data_for(config, run.data, config.eval_data_pattern, segments)
     return data if config.eval_data_pattern else input_check.default_to_sample_data(data, "validate")
 
 

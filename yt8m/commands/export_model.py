@@ -15,7 +15,8 @@ from absl import logging
 from yt8m import program, readers, runner, storage
 from yt8m.commands import saved_run, workload
 from yt8m.config import flags, run_dir
-from yt8m.config.programs import DataConfig, ExportConfig, OptimizerConfig, TrainConfig
+from yt8m.config.programs import ExportConfig
+from yt8m.config.train_config import DataConfig, OptimizerConfig, TrainConfig
 from yt8m.errors import RunError
 from yt8m.export import model_card
 from yt8m.export.inference_model import NAME, write_inference_model
@@ -69,14 +70,7 @@ def _export(config: ExportConfig, train_dir: str, run: TrainConfig, checkpoint: 
 
 
 def _data(config: ExportConfig, run: TrainConfig) -> DataConfig:
-    return saved_run.data_for(
-        run.data,
-        config.eval_data_pattern,
-        batch_size=config.batch_size,
-        num_readers=config.num_readers,
-        max_frames=None,
-        segment_labels=run.data.segment_labels,
-    )
+    return saved_run.data_for(config, run.data, config.eval_data_pattern, run.data.segment_labels)
 
 
 def _write(folder: str, config: ExportConfig, run: TrainConfig, checkpoint: str, parts: workload.Workload) -> int:

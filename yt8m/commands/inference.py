@@ -16,7 +16,8 @@ from yt8m.commands import input_check, saved_run, segment_inference, workload
 from yt8m.commands.input_check import Walked, check_input
 from yt8m.commands.segment_ranking import SegmentRanking
 from yt8m.config import run_dir
-from yt8m.config.programs import DataConfig, InferenceConfig, TrainConfig
+from yt8m.config.programs import InferenceConfig
+from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export import archive, model_card
 from yt8m.export.inference_model import NAME, write_inference_model
@@ -157,15 +158,7 @@ def _find_meta_graph(folder: str) -> str:
 
 
 def _data(config: InferenceConfig, run: TrainConfig) -> DataConfig:
-    data = saved_run.data_for(
-        run.data,
-        config.input_data_pattern,
-        batch_size=config.batch_size,
-        num_readers=config.num_readers,
-        max_frames=config.max_frames,
-        segment_labels=config.segment_labels,
-    )
-    data = saved_run.with_damage_policy(config, data)
+    data = saved_run.data_for(config, run.data, config.input_data_pattern, config.segment_labels)
     is_read = config.output_file and not config.input_data_pattern
     return input_check.default_to_sample_data(data, "test") if is_read else data
 

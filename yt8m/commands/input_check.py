@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from absl import logging
 
 from yt8m import readers, storage
-from yt8m.config.programs import DataConfig
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.graph import Inputter
 from yt8m.records import manifest

@@ -1,9 +1,4 @@
-"""A copy of the best checkpoint by GAP, which no clean-up of the run's folder takes away.
-
-A checkpoint of a run by the word that a user chose it with.
-
-The run that evaluation and inference work on: found, read, and completed by flags.
-"""
+"""The run that a later program works on: its folder, config, data and checkpoints, the best one among them."""
 
 from __future__ import annotations
 
@@ -18,7 +13,8 @@ from absl import logging
 from yt8m import storage
 from yt8m.config import run_dir
 from yt8m.config.flags import with_hyper_parameters
-from yt8m.config.programs import DataConfig, EvalConfig, InferenceConfig, TrainConfig
+from yt8m.config.programs import EvalConfig, ExportConfig, InferenceConfig
+from yt8m.config.train_config import DamagePolicy, DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.runner import checkpoints
 from yt8m.storage import copies, json_text
@@ -27,7 +23,7 @@ FOLDER, NOTE = "best", "best.json"
 
 
 def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
-    """Copies `checkpoint` to `train_dir`/best where its GAP is above that of the copy there.
+    """Copies `checkpoint` to `train_dir`/best if its GAP is above that of the copy there.
 
     The note with step and GAP is written last, so a copy that was cut short is made again.
 
@@ -120,7 +116,7 @@ RUNS = "runs"
 
 
 def find_run(train_dir: str, flag: str = "train_dir") -> str:
-    """`train_dir`, which the user named by `flag`, or the newest run under runs/ where none is named.
+    """`train_dir`, which the user named by `flag`, or the newest run under runs/ if none is named.
 
     Raises:
       UsageError: there is no such run.
@@ -160,7 +156,7 @@ def load_run(
             f"{train_dir} holds neither {run_dir.CONFIG} nor {run_dir.MODEL_FLAGS}: it is not the folder of a run."
         )
     config = saved.config
-    if hyper_parameters:  # without them the model's code is not asked: a meta-graph may stand for it
+    if hyper_parameters:  # without them the model's code is not loaded: a meta-graph may replace it
         config = dataclasses.replace(config, model=with_hyper_parameters(config.model, hyper_parameters))
     if saved.published and num_classes is None:
         num_classes = _classes_in_meta_graph(train_dir)
@@ -170,9 +166,9 @@ def load_run(
 
 
 def data_for(
-    data: DataConfig, pattern: str, *, batch_size: int, num_readers: int, max_frames: int | None, segment_labels: bool
+    config: EvalConfig | InferenceConfig | ExportConfig, data: DataConfig, pattern: str, segment_labels: bool
 ) -> DataConfig:
-    """The data of a later program: the run's features and classes, other files and sizes.
+    """The data of a later program: the run's features and classes; the files, sizes and limits of `config`.
 
     Raises:
       UsageError: segments are asked of a model of whole videos' means.
@@ -183,20 +179,15 @@ def data_for(
             f"({','.join(data.feature_names)}), which hold no frames to cut segments from; "
             "name a run that was trained with --frame_features."
         )
+    taken = ["batch_size", "num_readers"]
+    if isinstance(config, DamagePolicy):
+        taken += [field.name for field in dataclasses.fields(DamagePolicy)]
     return dataclasses.replace(
         data,
         data_pattern=pattern,
-        batch_size=batch_size,
-        num_readers=num_readers,
-        max_frames=max_frames or data.max_frames,
         segment_labels=segment_labels,
-    )
-
-
-def with_damage_policy(config: EvalConfig | InferenceConfig, data: DataConfig) -> DataConfig:
-    """`data`, and what this program, not the training, does about damaged input."""
-    return dataclasses.replace(
-        data, manifest=config.manifest, max_bad_records=config.max_bad_records, nan_policy=config.nan_policy
+        max_frames=getattr(config, "max_frames", None) or data.max_frames,
+        **{name: getattr(config, name) for name in taken},
     )
 
 

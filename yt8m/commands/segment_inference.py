@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from yt8m import readers, storage
 from yt8m.commands.segment_ranking import SegmentRanking
-from yt8m.config.programs import DataConfig, InferenceConfig
+from yt8m.config.programs import InferenceConfig
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.records import prediction_files
 from yt8m.records.prediction_files import SEGMENTS_HEADER

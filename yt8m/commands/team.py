@@ -22,7 +22,8 @@ from yt8m import readers, runner, storage
 from yt8m.commands import evaluation, inference, segment_inference
 from yt8m.commands.input_check import digest
 from yt8m.commands.workload import Workload
-from yt8m.config.programs import EvalConfig, InferenceConfig, TrainConfig
+from yt8m.config.programs import EvalConfig, InferenceConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.deploy.cluster import EVALUATOR, PS, ClusterConfig, from_environment
 from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf

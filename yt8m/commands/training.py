@@ -1,9 +1,4 @@
-"""What TensorBoard's table of hyper-parameters shows of a run.
-
-What training calls to export a checkpoint as a SavedModel.
-
-One training run: its folder, its parts, the runner, and how it ended.
-"""
+"""One training run: its folder, its parts, the runner, and how it ended."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ import dataclasses
 import datetime
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
@@ -20,8 +15,8 @@ from yt8m import runner, storage
 from yt8m.commands import input_check, workload
 from yt8m.commands.input_check import check_input
 from yt8m.commands.workload import Workload
-from yt8m.config import run_dir
-from yt8m.config.programs import TrainConfig
+from yt8m.config import resume, run_dir
+from yt8m.config.train_config import TrainConfig
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export import model_card
@@ -29,42 +24,13 @@ from yt8m.export.saved_model import export_saved_model
 from yt8m.runner import checkpoints
 from yt8m.runner.callbacks import check as check_callbacks
 from yt8m.runner.callbacks import names_for
-from yt8m.runner.run_config import CALLS_PYTHON
 from yt8m.storage import copies
-
-# Sections of the config that say how a run learns, and what in them does not.
-_SECTIONS = ("model", "optimizer", "data", "devices", "distillation", "augmentation")
-_ASIDE = {
-    "data_pattern",
-    "num_readers",
-    "parse_threads",
-    "prefetch",
-    "log_device_placement",
-    "profile",
-    "xla",
-    "exact_resume",
-    "prefetch_to_device",
-    "teacher",
-    "distill_from",
-    "manifest",
-}
 
 
 def hyper_parameters_of(config: TrainConfig) -> dict[str, bool | float | str]:
-    """Names as on the command line; lists as there too, and what is not set as an empty text."""
-    told: dict[str, Any] = {"seed": config.seed, "max_steps": config.max_steps}
-    for section in _SECTIONS:
-        told |= dict(_pairs(dataclasses.asdict(getattr(config, section))))
-    return {name: _plain(value) for name, value in told.items() if name not in _ASIDE}
-
-
-def _pairs(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Names and values, those of inner mappings (a model's own) among them."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _pairs(value)
-        else:
-            yield name, value
+    """What TensorBoard's table shows of a run: the options that shape it, by name; lists as text."""
+    told = {one.name.rpartition(".")[2]: one.value for one in resume.shaping(config) if one.shapes != "nothing"}
+    return {name: _plain(value) for name, value in {**told, "max_steps": config.max_steps}.items()}
 
 
 def _plain(value: Any) -> bool | float | str:
@@ -76,13 +42,13 @@ def _plain(value: Any) -> bool | float | str:
 
 
 class Exporter:
-    """Writes `export/<step>` in the run's folder; a version number is what serving programs look for."""
+    """Writes `export/<step>` in the run's folder; serving programs look for such a version number."""
 
     def __init__(self, config: TrainConfig, parts: Workload) -> None:
         self._config, self._parts = config, parts
 
     def __call__(self, checkpoint: str, step: int) -> None:
-        """Exports `checkpoint`, of global step `step`; does nothing where that is there already."""
+        """Exports `checkpoint`, of global step `step`; does nothing if that exists already."""
         folder = self._folder(step)
         if storage.exists(storage.join(folder, "saved_model.pb")):
             return
@@ -97,7 +63,7 @@ class Exporter:
         logging.info("exported step %d to %s", step, folder)
 
     def publish(self, step: int) -> None:
-        """Copies the export of global step `step` to `export_dir`, where one is named."""
+        """Copies the export of global step `step` to `export_dir`, if one is named."""
         if self._config.export_dir:
             _copy(self._folder(step), self._config.export_dir)
             logging.info("the trained model is in %s", self._config.export_dir)
@@ -107,7 +73,7 @@ class Exporter:
 
 
 def _copy(source: str, target: str) -> None:
-    """A SavedModel file by file, `saved_model.pb` last: what looks for that finds a whole model."""
+    """Copies a SavedModel, `saved_model.pb` last: a program that looks for it finds a whole model."""
     for name in sorted(storage.listdir(source), key=lambda name: name == "saved_model.pb"):
         path = storage.join(source, name)
         if storage.is_dir(path):
@@ -122,7 +88,7 @@ def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> int:
 
     Args:
       config: the run's.
-      cluster: the processes that train together, where this is the chief of several.
+      cluster: the processes that train together, if this is the chief of several.
 
     Raises:
       UsageError: before anything is written: another model's run is in the folder, nothing to read.
@@ -153,7 +119,7 @@ def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> int:
 
 
 def _options(config: TrainConfig, exporter: Exporter) -> Mapping[str, Mapping[str, Any]]:
-    """What callbacks are made with; a callback that the run left out is not named, for that would add it."""
+    """The callbacks' arguments; a callback that the run left out is not named, since that would add it."""
     options: dict[str, Mapping[str, Any]] = {"train_export": {"exporter": exporter}}
     if "train_summary" in names_for("train", config.callbacks):
         told = hyper_parameters_of(config)
@@ -181,8 +147,10 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
         exact_resume=data.exact_resume,
         prefetch_to_device=data.prefetch_to_device,
         sync_batch_norm=config.devices.sync_batch_norm,
-        signature=_signature(config),
-        input_signature=_stream(config),
+        signature=resume.graph_signature(_with_local_teacher(config)),
+        signature_defaults=resume.graph_defaults(config),
+        input_signature=resume.input_signature(config),
+        input_calls_python=_input_calls_python(config),
         precision=config.devices.precision,
         xla=config.devices.xla,
         log_device_placement=config.devices.log_device_placement,
@@ -194,7 +162,7 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
 
 
 def _start(config: TrainConfig) -> str:
-    """The checkpoint to begin with; empty for none.
+    """The checkpoint whose weights the run begins with; empty for none.
 
     Raises:
       UsageError: there is no such folder.
@@ -212,7 +180,7 @@ def _start(config: TrainConfig) -> str:
 
 
 def complete(config: TrainConfig) -> TrainConfig:
-    """Fills in the data and the folder where none were named."""
+    """Fills in the data and the folder if none were named."""
     data = dataclasses.replace(config.data, seed=config.seed)
     if not data.data_pattern:
         data = input_check.default_to_sample_data(data, "train")
@@ -221,10 +189,10 @@ def complete(config: TrainConfig) -> TrainConfig:
 
 
 def _prepare_folder(config: TrainConfig) -> bool:
-    """Moves an old run aside where asked, refuses another model's, and writes what this start was given.
+    """Moves an old run aside if asked to, refuses another model's, and writes this start's config.
 
     Returns:
-      Whether the run that was there is known as this user's; asked before this start makes it so.
+      Whether the run that was there is known as this user's, before this start makes it so.
     """
     if config.checkpoints.start_new_model:
         moved = run_dir.start_new_model(config.train_dir)
@@ -232,66 +200,25 @@ def _prepare_folder(config: TrainConfig) -> bool:
             logging.info("--start_new_model: the former run is in %s", moved)
     saved = run_dir.read(config.train_dir)
     if saved is not None:
-        found = run_dir.differences(saved, config)
-        run_dir.refuse_other_model(config.train_dir, found)
-        changes = [str(change) for change in (*found.graph, *found.beside)]
+        changes = resume.changes(saved, config)
+        resume.refuse_other_model(config.train_dir, changes)
         if changes:
-            logging.info("this start differs from the last one of the run: %s", "; ".join(changes))
+            logging.info("this start differs from the last one of the run: %s", "; ".join(map(str, changes)))
     was_own = run_dir.is_own(config.train_dir)
     run_dir.write(config.train_dir, config, is_own=True)
     return was_own
 
 
-def _signature(config: TrainConfig) -> Mapping[str, Any]:
-    """What shapes the graph beside what the runner itself knows."""
-    data = config.data
-    return {
-        "model": config.model.model,
-        "hyper_parameters": dict(config.model.hyper_parameters),
-        "label_loss": config.model.label_loss,
-        "loss_hyper_parameters": dict(config.model.loss_hyper_parameters),
-        "precision": config.devices.precision,
-        "feature_names": data.feature_names,
-        "feature_sizes": data.feature_sizes,
-        "num_classes": data.num_classes,
-        "max_frames": data.max_frames,
-        "segment_labels": data.segment_labels,
-        "distillation": dataclasses.asdict(config.distillation),
-        "augmentation": dataclasses.asdict(config.augmentation),
-        **_copied(config),
-        **_reader(config),
-        **_threads(config),
-    }
-
-
-def _copied(config: TrainConfig) -> Mapping[str, Any]:
-    """The teacher's copy out of a bucket, whose name is in the graph."""
+def _with_local_teacher(config: TrainConfig) -> TrainConfig:
+    """Names the teacher's predictions as the graph does: a file in a bucket by its local copy."""
     teacher = config.distillation.distill_from
-    return {"distill_from, here": copies.file_copy(teacher)} if storage.is_remote(teacher) else {}
+    if not storage.is_remote(teacher):
+        return config
+    local = dataclasses.replace(config.distillation, distill_from=copies.file_copy(teacher))
+    return dataclasses.replace(config, distillation=local)
 
 
-def _reader(config: TrainConfig) -> Mapping[str, Any]:
-    """A reader of the user's own, whose ops parse the records."""
-    return {"reader": config.data.reader} if config.data.reader else {}
-
-
-def _threads(config: TrainConfig) -> Mapping[str, Any]:
-    """What was asked for; what is chosen by the cores may change from machine to machine."""
-    chosen = {"parse_threads": config.data.parse_threads, "prefetch": config.data.prefetch}
-    return {name: number for name, number in chosen.items() if number}
-
-
-def _stream(config: TrainConfig) -> Mapping[str, Any]:
-    """What shapes the order of the examples."""
+def _input_calls_python(config: TrainConfig) -> bool:
     data = config.data
     is_staged = "gs://" in data.data_pattern and config.storage.gs_reading == "staged"
-    calls_python = data.max_bad_records > 0 or data.nan_policy == "zero" or is_staged or bool(data.cache)
-    return {
-        "num_epochs": data.num_epochs,
-        "num_readers": data.num_readers,
-        "shuffle_buffer": data.shuffle_buffer,
-        **({CALLS_PYTHON: True} if calls_python else {}),
-        **({"cache": True} if data.cache else {}),  # what waits to be shuffled are then numbers
-        **_reader(config),
-        **_threads(config),
-    }
+    return data.max_bad_records > 0 or data.nan_policy == "zero" or is_staged or bool(data.cache)

@@ -1,7 +1,4 @@
-"""The teacher that a training run asks for, found and checked before anything is written.
-
-Videos as a workload of the engine: reader, inputter and modeler, made from a config.
-"""
+"""Videos as a workload of the engine: reader, inputter, modeler and teacher, made from a config."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from absl import logging
 from yt8m import losses, models, readers, storage
 from yt8m.commands.input_check import Walked
 from yt8m.config import run_dir
-from yt8m.config.programs import DataConfig, ModelConfig, TrainConfig
+from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.export.inference_model import NAME
 from yt8m.records import prediction_files
@@ -23,7 +20,7 @@ from yt8m.video.teachers import ModelTeacher, PredictionTeacher, Teacher, Traini
 
 
 def teacher_for(config: TrainConfig) -> Teacher | None:
-    """The teacher of a run; None where it has none.
+    """The teacher of a run, checked before anything is written; None if it has none.
 
     Raises:
       UsageError: there is no such file or model, or it is of other classes or features.
@@ -74,7 +71,7 @@ def _model(folder: str, data: DataConfig) -> ModelTeacher:
 
 
 class Workload(NamedTuple):
-    """What the runner drives, the reader that an export needs too, and what its shards held at the start."""
+    """Inputter and modeler for the runner, the reader for exports, and what the shards held at the start."""
 
     reader: readers.Reader
     inputter: readers.BatchQueue
@@ -100,7 +97,7 @@ def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> 
 
 
 def create_training(config: TrainConfig) -> Workload:
-    """The parts of a training run, its teacher and its augmentation among them.
+    """The parts of a training run, with its teacher and its augmentation.
 
     Raises:
       UsageError: something in the config cannot be.

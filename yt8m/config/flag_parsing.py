@@ -1,11 +1,8 @@
-"""Which flags each program has: derived from the fields of its config, of the models and of the losses.
+"""The flags of a program, its `--help`, and the parsing of its command line.
 
-The text of `--help`.
-
-Strict reading of a command line: absl's syntax, without the slips that absl lets through.
-
-absl takes the last of a repeated flag, reads `--frame_features False` as true with a word left over, and
-ignores left-over words. Here each of them is refused before anything starts.
+The flags are derived from the fields of the program's config, of the models and of the losses. The syntax is
+absl's, but strict: absl takes the last of a repeated flag, reads `--frame_features False` as true with a word
+left over, and ignores words that are left over. Here each of these is refused before anything starts.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from typing import Any, NamedTuple
 from absl import flags
 
 from yt8m import losses, models, options
-from yt8m.config import programs
+from yt8m.config import train_config
 from yt8m.errors import UsageError, suggestion
 
 
@@ -30,7 +27,7 @@ class Flag(NamedTuple):
     Attributes:
       name: without dashes.
       kind: bool, int, float, str, or tuple[str, ...] and tuple[int, ...] for lists with commas.
-      default: what holds where it is not given; None for a default that depends on others.
+      default: the value if it is not given; None if that depends on other flags.
       help: one line.
       group: the heading it stands under in `--help`.
     """
@@ -42,50 +39,57 @@ class Flag(NamedTuple):
     group: str
 
 
+# The headings of a config's sections in `--help`, by field.
+_HEADINGS = {
+    "data": "Data",
+    "model": "Model",
+    "optimizer": "Optimizer",
+    "devices": "Devices",
+    "checkpoints": "Checkpoints",
+    "distillation": "Distillation",
+    "augmentation": "Augmentation",
+    "distributed": "Cluster",
+    "storage": "Buckets",
+}
+
+
 def training_flags() -> list[Flag]:
     """The flags of train.py, without the models' own."""
-    return [
-        *flags_of(programs.TrainConfig, "Run"),
-        *map(_data_flag, flags_of(programs.DataConfig, "Data", leave_out=("segment_size", "seed"))),
-        *flags_of(programs.ModelConfig, "Model"),
-        *flags_of(programs.OptimizerConfig, "Optimizer"),
-        *flags_of(programs.DistillConfig, "Distillation"),
-        *flags_of(programs.AugmentConfig, "Augmentation"),
-        *flags_of(programs.DeviceConfig, "Devices"),
-        *flags_of(programs.CheckpointConfig, "Checkpoints"),
-        *flags_of(programs.DistributedConfig, "Cluster"),
-        *flags_of(programs.StorageConfig, "Buckets"),
-    ]
+    return program_flags(train_config.TrainConfig, "Run")
+
+
+def program_flags(cls: type, heading: str) -> list[Flag]:
+    """The flags of a program's config: its own under `heading`, then those of its sections."""
+    found = flags_of(cls, heading)
+    for name, section in sections_of(cls).items():
+        # The data take the seed of the run, and all segments have one size.
+        leave_out = ("segment_size", "seed") if name == "data" else ()
+        found += map(_data_flag, flags_of(section, _HEADINGS[name], leave_out))
+    return found
+
+
+def sections_of(cls: type) -> dict[str, Any]:
+    """{field: class} of the fields that are configs themselves."""
+    return {name: kind for name, kind in typing.get_type_hints(cls).items() if dataclasses.is_dataclass(kind)}
 
 
 def _data_flag(flag: Flag) -> Flag:
-    """Where the command line differs from the field: a name, and defaults that depend on other flags."""
-    if flag.name == "data_pattern":
-        return flag._replace(name="train_data_pattern", help=f"{flag.help} [sample data]")
-    if flag.name == "feature_names":
-        return flag._replace(default=None, help=f"{flag.help} [mean_rgb; rgb with --frame_features]")
-    if flag.name == "feature_sizes":
-        return flag._replace(default=None, help=f"{flag.help} [1024 for rgb, 128 for audio]")
-    return flag
-
-
-def evaluation_flags() -> list[Flag]:
-    """The flags of eval.py, without the models' own."""
-    return [*flags_of(programs.EvalConfig, "Evaluation"), *flags_of(programs.StorageConfig, "Buckets")]
-
-
-def inference_flags() -> list[Flag]:
-    """The flags of inference.py, without the models' own."""
-    return [*flags_of(programs.InferenceConfig, "Inference"), *flags_of(programs.StorageConfig, "Buckets")]
+    """Renames a flag, or documents a default that depends on other flags."""
+    changed: dict[str, dict[str, Any]] = {
+        "data_pattern": {"name": "train_data_pattern", "help": f"{flag.help} [sample data]"},
+        "feature_names": {"default": None, "help": f"{flag.help} [mean_rgb; rgb with --frame_features]"},
+        "feature_sizes": {"default": None, "help": f"{flag.help} [1024 for rgb, 128 for audio]"},
+    }
+    return flag._replace(**changed.get(flag.name, {}))
 
 
 def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, of_losses: bool = True) -> list[Flag]:
-    """The hyper-parameters of all models and losses as flags; one flag where several share a name.
+    """The hyper-parameters of all models and losses as flags; those that share a name share a flag.
 
     Args:
       taken: other flags, whose names are not given twice.
-      model, loss: those asked for. Their types win, and where one is a `package.module:Class` of the
-        user's own it brings its flags along.
+      model, loss: the chosen ones. Their types win, and a `package.module:Class` of the user's own adds its
+        flags.
       of_losses: False for a program that has no loss.
     """
     names, made = {flag.name for flag in taken}, []
@@ -109,7 +113,7 @@ def owners(catalogue: Any, chosen: str = "") -> dict[str, list[tuple[str, option
 
 
 def _loadable(catalogue: Any, chosen: str) -> Sequence[str]:
-    """The class where it can be found; what is wrong with its name is said once all flags are read."""
+    """The class if it can be found; a wrong name is refused later, once all flags are read."""
     try:
         return [chosen] if chosen and isinstance(catalogue.get(chosen), type) else []
     except UsageError:
@@ -180,7 +184,7 @@ HELP = frozenset({"help", "h", "?", "helpfull", "helpshort"})
 _EXPECTED = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
-class HelpAsked(Exception):  # noqa: N818 - the user asked for it, nothing went wrong
+class HelpAsked(Exception):  # noqa: N818 - the user asked for it, it is no error
     """`--help` is among the words."""
 
 
@@ -195,7 +199,7 @@ class _Given(NamedTuple):
 def parse(known: Sequence[Flag], words: Sequence[str], operands: list[str] | None = None) -> dict[str, Any]:
     """The values of the flags that were given, and of no others.
 
-    A flag stands once on the command line, where it wins over a `--flagfile`, and once in all flagfiles.
+    A flag may be given once on the command line and once in all flagfiles; the command line wins.
 
     Args:
       known: the flags of the program.
@@ -214,7 +218,7 @@ def parse(known: Sequence[Flag], words: Sequence[str], operands: list[str] | Non
 
 
 def find_word(name: str, words: Sequence[str]) -> str:
-    """The text given for one string flag, before the flags are known; empty where it is not given."""
+    """The text given for one string flag, before the flags are known; empty if it is not given."""
     try:
         typed, files = _split_flagfiles(words)
     except UsageError:

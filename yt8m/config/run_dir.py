@@ -1,9 +1,7 @@
-"""A run's config as text: config.json (everything, with versions) and the published model_flags.json.
+"""The folder of a run: its config as config.json and as the published model_flags.json; how it is locked and cleared.
 
-What a run writes into its folder, what a later start may change, and how a folder is cleared.
-
-A run's folder holds config.json, model_flags.json, model.ckpt-N.*, event files, metrics.jsonl, export/,
-eval/ and inference_model/.
+config.json holds everything, with versions. Beside these two the folder holds model.ckpt-N.*, event files,
+metrics.jsonl, export/, eval/ and inference_model/.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from absl import logging
 import yt8m
 from yt8m import storage
 from yt8m.config import registry
-from yt8m.config.programs import DataConfig, ModelConfig, TrainConfig
+from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import RunError, UsageError, suggestion
 from yt8m.storage import json_text, own_runs
 
@@ -44,7 +42,7 @@ def from_json(text: str, path: str) -> TrainConfig:
 
     Args:
       text: the content.
-      path: where it stands, for the message.
+      path: the file, for the message.
 
     Raises:
       RunError: not readable as such; names the key and what to do.
@@ -111,7 +109,7 @@ def _object(text: str, path: str) -> dict[str, Any]:
     except ValueError as error:
         raise RunError(f"{path} is cut short or damaged ({error}). {_REMEDY}") from error
     if not isinstance(whole, dict):
-        raise RunError(f"{path} holds a {type(whole).__name__} where an object is needed. {_REMEDY}")
+        raise RunError(f"{path} holds a {type(whole).__name__} but must be an object. {_REMEDY}")
     return whole
 
 
@@ -132,11 +130,11 @@ def _section(cls: type, values: Mapping[str, Any], key: str, path: str) -> Any:
 def _value(kind: Any, value: Any, key: str, path: str) -> Any:
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, Mapping):
-            raise RunError(f"{path}: {key} is {value!r} where an object is needed. {_REMEDY}")
+            raise RunError(f"{path}: {key} is {value!r} but must be an object. {_REMEDY}")
         return _section(typing.cast("type", kind), value, key, path)
     if typing.get_origin(kind) is Mapping:
         if not isinstance(value, Mapping):
-            raise RunError(f"{path}: {key} is {value!r} where an object is needed. {_REMEDY}")
+            raise RunError(f"{path}: {key} is {value!r} but must be an object. {_REMEDY}")
         return {name: _tuples(inner) for name, inner in value.items()}
     return _tuples(value)
 
@@ -172,30 +170,6 @@ WRITTEN = (
 )
 _A_RUN_HAS = (CONFIG, MODEL_FLAGS, "checkpoint", "model.ckpt-*")
 
-# What makes a run's variables: another value is another model.
-_IDENTITY = ("model.model", "model.hyper_parameters.", "data.feature_", "data.frame_features", "data.num_classes")
-# Hyper-parameters that leave the variables as they are.
-_NOT_IDENTITY = ("model.hyper_parameters.lstm_kernel",)
-# What a later start may change without another graph.
-_BESIDE_THE_GRAPH = (
-    "train_dir",
-    "init_from",
-    "export_dir",
-    "log_dir",
-    "data.data_pattern",
-    "data.manifest",
-    "checkpoints.",
-    "distributed.",
-    "storage.",
-    "callbacks",
-    "max_steps",
-    "log_every_n_steps",
-    "save_summary_steps",
-    "devices.log_device_placement",
-    "devices.profile",
-    "devices.xla",
-)
-
 
 class SavedRun(NamedTuple):
     """What a folder says of its run.
@@ -209,35 +183,10 @@ class SavedRun(NamedTuple):
     published: bool
 
 
-class Change(NamedTuple):
-    """One value that a later start of a run gives otherwise."""
-
-    name: str
-    old: Any
-    new: Any
-
-    def __str__(self) -> str:
-        return f"{self.name.rpartition('.')[2]}: {_shown(self.old)} -> {_shown(self.new)}"
-
-
-class Differences(NamedTuple):
-    """How a later start differs from the run in the folder.
-
-    Attributes:
-      identity: another model, feature list or class count: cannot be resumed.
-      graph: takes effect in a rebuilt graph only; the saved meta-graph has the old values in it.
-      beside: takes effect with the saved meta-graph too.
-    """
-
-    identity: tuple[Change, ...]
-    graph: tuple[Change, ...]
-    beside: tuple[Change, ...]
-
-
 def read(train_dir: str, *, trust_code: bool = False) -> SavedRun | None:
-    """The run in a folder, by config.json or else model_flags.json; None where it has neither.
+    """The run in a folder, by config.json or else model_flags.json; None if it has neither.
 
-    Code that the file names is imported later only if the run `is_own` or with `trust_code`, or if the user
+    Code that the file names is imported later only if the run `is_own`, with `trust_code`, or if the user
     gives the same name on the command line.
 
     Raises:
@@ -285,46 +234,15 @@ def write(train_dir: str, config: TrainConfig, *, is_own: bool = False) -> None:
             file.write(text)
 
 
-def differences(old: SavedRun, new: TrainConfig) -> Differences:
-    """What `new` would change. Values that the old run did not save count as unchanged."""
-    before, after = _flat(dataclasses.asdict(old.config)), _flat(dataclasses.asdict(new))
-    unsaved = ("data.num_classes",) if old.published else ()
-    changes = [
-        Change(name, before[name], value)
-        for name, value in after.items()
-        if name in before and name not in unsaved and before[name] != value
-    ]
-    identity = tuple(
-        change for change in changes if change.name.startswith(_IDENTITY) and change.name not in _NOT_IDENTITY
-    )
-    beside = tuple(change for change in changes if change.name.startswith(_BESIDE_THE_GRAPH))
-    graph = tuple(change for change in changes if change not in identity and change not in beside)
-    return Differences(identity, graph, beside)
-
-
-def refuse_other_model(train_dir: str, found: Differences) -> None:
-    """Refuses to go on with a run as another model.
-
-    Raises:
-      UsageError: names each difference.
-    """
-    if found.identity:
-        changes = "; ".join(map(str, found.identity))
-        raise UsageError(
-            f"{train_dir} holds a run of another model ({changes}). Give the same flags to go on with it, "
-            "another --train_dir, or --start_new_model to move it aside."
-        )
-
-
 def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str | None:
-    """Moves what a run wrote into a folder beside it; anything else stays where it is.
+    """Moves what a run wrote into a new folder next to it; anything else stays.
 
     Args:
       train_dir: the run's folder.
       now: the time in the name of the backup.
 
     Returns:
-      The backup's path (`<train_dir>.old-<time>`), or None where there was nothing to move.
+      The backup's path (`<train_dir>.old-<time>`), or None if there was nothing to move.
 
     Raises:
       UsageError: there are files, but no run's.
@@ -379,7 +297,7 @@ def _names(folder: str) -> list[str]:
 
 
 def _whole(path: str) -> str:
-    """The path without a slash at its end and without `.`, so that a name can be set behind it."""
+    """The path without a slash at its end and without `.`, so that a suffix can be appended."""
     return path.rstrip("/") if storage.is_remote(path) else os.path.abspath(path)
 
 
@@ -388,24 +306,9 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _free_name(path: str) -> str:
-    """`path`, or with a number behind it where that is taken."""
+    """`path`, with a number appended if it is taken."""
     free, number = path, 1
     while storage.exists(free):
         number += 1
         free = f"{path}-{number}"
     return free
-
-
-def _flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"data.batch_size": 1024, ...}."""
-    flat: dict[str, Any] = {}
-    for name, value in nested.items():
-        if isinstance(value, Mapping):
-            flat.update(_flat(value, f"{prefix}{name}."))
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat
-
-
-def _shown(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -10,7 +10,7 @@ from typing import Any
 from yt8m import storage
 from yt8m.config import run_dir
 from yt8m.config.flag_parsing import shown
-from yt8m.config.programs import TrainConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError
 from yt8m.storage import json_text
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from yt8m import deploy
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.graph.inputs import RowShare
 from yt8m.graph.towers import Towers
 from yt8m.lazy import tf

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m import deploy
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import UsageError
 from yt8m.graph import collections
 from yt8m.graph.apply import apply_gradients, tower_gradients

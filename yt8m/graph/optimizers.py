@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import UsageError, suggestion
 from yt8m.lazy import tf
 

@@ -70,7 +70,7 @@ def _summed(terms: tf.Tensor, label_weights: tf.Tensor | None) -> tf.Tensor:
 class HingeLoss(ClassLoss):
     """max(0, margin - (2y - 1) x), on predictions or on logits."""
 
-    hinge_margin: float = option(1.0, "by how much a score has to be on its side of 0", minimum=0)
+    hinge_margin: float = option(1.0, "by how much a score has to be on its side of 0", shapes="graph", minimum=0)
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The same on predictions as on logits."""
@@ -120,7 +120,7 @@ class PairwiseHingeLoss(BaseLoss):
 
     is_static: ClassVar[bool] = False  # a dimension is the most labels of a row
 
-    pairwise_margin: float = option(0.2, "by how much a label should lead", minimum=0)
+    pairwise_margin: float = option(0.2, "by how much a label should lead", shapes="graph", minimum=0)
 
     def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """Of predictions in 0..1."""

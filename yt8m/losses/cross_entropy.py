@@ -20,7 +20,9 @@ from yt8m.records import vocabulary
 class LabelSmoothingLoss(CrossEntropyLoss):
     """Cross-entropy with y (1 - e) + e |y| / C for y: a share e of a row's labels goes to all classes."""
 
-    label_smoothing: float = option(0.1, "e, the share of the labels that is spread", minimum=0, maximum=1)
+    label_smoothing: float = option(
+        0.1, "e, the share of the labels that is spread", shapes="graph", minimum=0, maximum=1
+    )
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """Of the smoothed labels."""
@@ -44,7 +46,7 @@ class LabelSmoothingLoss(CrossEntropyLoss):
 class WeightedCrossEntropyLoss(ClassLoss):
     """-w y log p - (1 - y) log(1 - p): a missed label costs w times a false one."""
 
-    positive_weight: float = option(2.0, "w, what a label weighs", minimum=0)
+    positive_weight: float = option(2.0, "w, what a label weighs", shapes="graph", minimum=0)
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """With 1e-5 inside the logarithms."""
@@ -67,7 +69,9 @@ class WeightedCrossEntropyLoss(ClassLoss):
 class FocalLoss(ClassLoss):
     """-(1 - p_t)^gamma log p_t, p_t = p for a label and 1 - p otherwise (Lin et al. 2017, equation 4)."""
 
-    focal_gamma: float = option(2.0, "how much less a class counts the better it is predicted", minimum=0)
+    focal_gamma: float = option(
+        2.0, "how much less a class counts the better it is predicted", shapes="graph", minimum=0
+    )
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """With 1e-5 inside the logarithms."""
@@ -124,7 +128,7 @@ class BatchAgreementLoss(ReweightedLoss):
     The batch is that of a tower; pairs of label weight 0 are no part of it.
     """
 
-    agreement_weight: float = option(0.1, "a, what a pair on the wrong side weighs more", minimum=0)
+    agreement_weight: float = option(0.1, "a, what a pair on the wrong side weighs more", shapes="graph", minimum=0)
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """1 or 1 + a, times the weights."""
@@ -146,9 +150,9 @@ class SegmentFineTuningLoss(ReweightedLoss):
     video that nobody rated for this segment may be right, and costs nothing. `weights_of` marks those.
     """
 
-    unrated_weight: float = option(0.1, "alpha, what the absent classes together weigh", minimum=0)
+    unrated_weight: float = option(0.1, "alpha, what the absent classes together weigh", shapes="graph", minimum=0)
     segment_classes: tuple[int, ...] = option(
-        (), "classes that segments are rated for; none: the published 1000, those that there are"
+        (), "classes that segments are rated for; none: the published 1000, those that there are", shapes="graph"
     )
 
     def weights_of(self, label_weights: tf.Tensor | None, video_labels: tf.Tensor | None) -> tf.Tensor | None:

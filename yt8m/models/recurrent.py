@@ -214,6 +214,7 @@ class LstmModel(RecurrentModel):
     lstm_kernel: str = option(
         cudnn.LOOP,
         "what computes the layers on a GPU: loop is ours, cudnn is cuDNN's; the weights are the same",
+        shapes="graph",
         choices=(cudnn.LOOP, cudnn.CUDNN),
     )
 

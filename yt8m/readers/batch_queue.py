@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from yt8m import storage
-from yt8m.config.programs import DataConfig
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
 from yt8m.readers.base import Reader, ZeroedCount, at_least_one

@@ -9,8 +9,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from yt8m.config.programs import DataConfig
 from yt8m.config.registry import Registry
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.readers.base import Reader

@@ -1,26 +1,24 @@
-"""A graph from its checkpoint's meta-graph, or built by code and filled from the checkpoint.
-
-How the variables of a new session get their values.
-"""
+"""The graph of a run, from a checkpoint's meta-graph or built by code, and how its variables get their values."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from absl import logging
 
-from yt8m import deploy, graph, storage
-from yt8m.config.programs import OptimizerConfig
+from yt8m import deploy, graph, options, storage
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.graph import EvalOps, Inputter, Modeler, Restorer, TrainOps, WarmStart, warm_start
 from yt8m.lazy import tf
 from yt8m.numerics import devices
 from yt8m.runner import checkpoints
-from yt8m.runner.run_config import CALLS_PYTHON, RunnerConfig
+from yt8m.runner.run_config import RunnerConfig
 from yt8m.storage import copies
 
 
@@ -32,7 +30,7 @@ class CreatedGraph:
       ops: its handles.
       saver: of its variables; None in evaluation and inference, which save nothing.
       checkpoint: what to restore; None for a fresh start.
-      restorer: reads a checkpoint into a graph built by code; None where `saver` does that.
+      restorer: reads a checkpoint into a graph built by code; None if `saver` does that.
       reason: why the graph was built by code although there is a checkpoint.
     """
 
@@ -43,26 +41,35 @@ class CreatedGraph:
     reason: str = ""
 
 
-def full_signature(config: RunnerConfig) -> dict[str, Any]:
-    """All that shapes the graph, as it reads back from JSON."""
-    given = {
-        "batch_size": config.batch_size_per_gpu,
-        "towers": config.towers,
-        "split_batch": config.split_batch,
-        "seed": config.seed,
-        **{f"optimizer.{key}": value for key, value in dataclasses.asdict(config.optimizer).items()},
-        **config.input_signature,
-        **config.signature,
-        **({"prefetch_to_device": True} if config.prefetch_to_device else {}),
-        **({"sync_batch_norm": True} if config.sync_batch_norm else {}),
-        **_cluster_signature(config),
-        **_device_signature(config),
-    }
+def graph_signature(config: RunnerConfig) -> dict[str, Any]:
+    """Everything that shapes the graph, as it reads back from JSON."""
+    given = {**config.input_signature, **config.signature, **_own_signature(config)}
     return json.loads(json.dumps(given, default=str))
 
 
+def _own_signature(config: RunnerConfig) -> dict[str, Any]:
+    """What only the runner knows: the towers, their devices, the cluster."""
+    return {
+        "batch_size": config.batch_size_per_gpu,
+        "num_gpu": config.towers,
+        "split_batch": config.split_batch,
+        "seed": config.seed,
+        "precision": config.precision,
+        "prefetch_to_device": config.prefetch_to_device,
+        "sync_batch_norm": config.sync_batch_norm,
+        **dataclasses.asdict(config.optimizer),
+        **_python_signature(config),
+        **_cluster_signature(config),
+        **_device_signature(config),
+    }
+
+
+def _python_signature(config: RunnerConfig) -> dict[str, Any]:
+    return {"calls Python": True} if config.input_calls_python else {}
+
+
 def _cluster_signature(config: RunnerConfig) -> dict[str, Any]:
-    """A graph over parameter servers serves no single machine, nor another cluster."""
+    """A graph with parameter servers fits neither a single machine nor another cluster."""
     if config.cluster is None or not config.cluster.is_distributed:
         return {}
     shape = [len(config.cluster.replicas), len(config.cluster.servers), config.sync_replicas]
@@ -75,17 +82,18 @@ def _device_signature(config: RunnerConfig) -> dict[str, Any]:
     return {} if on_cpu else {"devices": "GPU"}
 
 
-def input_shape(config: RunnerConfig) -> dict[str, Any]:
+def input_signature(config: RunnerConfig) -> dict[str, Any]:
     """What decides, beside the files, which examples come in which order."""
     return {
+        **config.input_signature,
         "batch_size": (config.batch_size_per_gpu or 0) * (config.towers if config.split_batch else 1),
         "seed": config.seed,
-        **config.input_signature,
+        **_python_signature(config),
     }
 
 
 def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.DeploymentConfig:
-    """Towers on GPUs where there are enough of them, else on the CPU, which is said in the log.
+    """Towers on GPUs if there are enough of them, else on the CPU; the log says which.
 
     The log also says if the CPU makes training slower by the precision that was asked for.
 
@@ -135,7 +143,7 @@ def replicate(
         config.optimizer,
         seed=config.seed,
         split=config.split_batch,
-        signature=full_signature(config),
+        signature=graph_signature(config),
         synchrony=synchrony,
         precision=config.precision,
         prefetch_to_device=config.prefetch_to_device,
@@ -148,7 +156,7 @@ def create(
 ) -> CreatedGraph:
     """The graph of `config.mode` in the current, empty graph, and the checkpoint that goes with it.
 
-    Training goes on from the newest readable checkpoint: in its own meta-graph where that has the same
+    Training goes on from the newest readable checkpoint: in its own meta-graph if that has the same
     signature, else in a graph rebuilt from code, and the log says why.
 
     Raises:
@@ -186,12 +194,11 @@ def choose(config: RunnerConfig) -> str:
 
 
 def _why_rebuild(checkpoint: str, config: RunnerConfig) -> str:
-    """Why the meta-graph of `checkpoint` does not serve this run; empty where it does."""
+    """Why the meta-graph of `checkpoint` does not serve this run; empty if it does."""
     if not config.signature:
         return "the run does not say what shapes its graph"
-    if config.input_signature.get(CALLS_PYTHON):
+    if config.input_calls_python:
         return "the input calls Python, which no meta-graph holds"
-    signature = full_signature(config)
     meta = f"{checkpoint}.meta"
     if not storage.exists(meta):
         return "it has no .meta"
@@ -201,11 +208,28 @@ def _why_rebuild(checkpoint: str, config: RunnerConfig) -> str:
         return f"its .meta cannot be read ({error})"
     if stored is None:
         return "its .meta was not written by this project"
-    return "; ".join(
-        f"{key} was {stored.get(key)!r} and is {signature.get(key)!r}"
-        for key in sorted({*stored, *signature})
-        if stored.get(key) != signature.get(key)
-    )
+    return "; ".join(differences(stored, config))
+
+
+def differences(stored: Mapping[str, Any], config: RunnerConfig) -> Iterator[str]:
+    """How a saved graph's signature differs from that of this run."""
+    current = options.flat(graph_signature(config))
+    defaults = {**_own_signature(RunnerConfig(model_dir=config.model_dir)), **config.signature_defaults}
+    defaults = options.flat(json.loads(json.dumps(defaults, default=str)))
+    saved = _with_present_names(options.flat(stored))
+    for name in sorted({*saved, *current}):
+        was, value = saved.get(name, defaults.get(name)), current.get(name)
+        if was != value:
+            yield f"{name} was {was!r} and is {value!r}"
+
+
+def _with_present_names(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """A signature with its options under the names of their flags; earlier versions put sections before some."""
+    names = {"towers": "num_gpu"}
+    return {names.get(name, _OLD_SECTIONS.sub("", name)): value for name, value in saved.items()}
+
+
+_OLD_SECTIONS = re.compile(r"^(optimizer|distillation|augmentation)\.")
 
 
 def _decode_error() -> type[Exception]:
@@ -225,7 +249,7 @@ def _from_meta_graph(checkpoint: str, is_own: bool) -> CreatedGraph:
 
 
 def _decay_in(checkpoint: str, optimizer: OptimizerConfig) -> float:
-    """The decay of the averages to read; 0 where the checkpoint has none."""
+    """The decay of the averages to read; 0 if the checkpoint has none."""
     if optimizer.moving_average_decay <= 0:
         return 0.0
     try:
@@ -287,7 +311,7 @@ def _warm_start(session: tf.Session, created: CreatedGraph, checkpoint: str) -> 
 
 
 def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: RunnerConfig) -> None:
-    """Restores; where a training run has just deleted the checkpoint, the next one."""
+    """Restores the checkpoint, or the next one if a training run has just deleted it."""
     while True:
         try:
             restorer.restore(session, checkpoint)

@@ -1,7 +1,4 @@
-"""What a run was asked for, and how it ended.
-
-What callbacks get to know and to share.
-"""
+"""What a run is asked for, how it ended, and what callbacks know of it and share."""
 
 from __future__ import annotations
 
@@ -11,16 +8,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from yt8m.config.programs import NO_POSITION, CheckpointConfig, OptimizerConfig
+from yt8m.config.train_config import NO_POSITION, CheckpointConfig, OptimizerConfig
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import UsageError
 from yt8m.graph import Modeler
 from yt8m.runner.lines import StepLine, StepValues
 
 MODES = ("train", "eval", "infer")
-
-# In an input signature: part of the input is Python, so that the graph of a checkpoint is of no use.
-CALLS_PYTHON = "calls Python"
 
 
 @dataclass(frozen=True)
@@ -30,7 +24,7 @@ class RunnerConfig:
     Attributes:
       mode: train, eval or infer.
       model_dir: where checkpoints, event files and metrics.jsonl are, or will be.
-      name: local_runner (one tower, its variables beside it) or parameter_server_runner (several towers,
+      name: local_runner (one tower, which holds its variables) or parameter_server_runner (several towers,
         the variables on the CPU); empty: by the number of towers.
       batch_size_per_gpu: examples per tower and step, as the inputter makes them; None: as it says.
       gpu_count: towers. Inference always takes one.
@@ -40,18 +34,21 @@ class RunnerConfig:
       max_steps: training stops when the global step is there; None for no limit.
       seed: of everything random in the graph.
       optimizer, checkpoints: training only, except for `optimizer.moving_average_decay`: evaluation reads
-        the averages of the weights where it is not 0.
-      exact_resume: the position in the data is saved beside each checkpoint.
+        the averages of the weights if it is not 0.
+      exact_resume: the position in the data is saved with each checkpoint.
       prefetch_to_device: each step of a training copies the next one's batch to the towers' devices while it
         computes. Not with exact_resume: the position in the data would be that of a batch too far.
       sync_batch_norm: batch norm in training takes its statistics over all towers of this process.
       split_batch: one batch a step, cut over the towers; False: one batch dequeued for each tower.
       signature: what else shapes the graph (model, features, epochs, ...), as JSON has it. A checkpoint
-        with another signature, or a run that gives none, gets its graph rebuilt from code.
-      input_signature: what else shapes the stream of examples (epochs, shuffling, ...); a saved position
-        of another stream is not taken.
+        with another signature, or a run that gives none, gets its graph rebuilt by code.
+      signature_defaults: the values of entries that are missing in the signature of a checkpoint, since that is
+        older than the option; None for those that are not named here.
+      input_signature: what else decides which examples come in which order (epochs, shuffling, ...); a saved
+        position in another order is not taken up.
+      input_calls_python: part of the input is Python, so that the graph saved with a checkpoint is of no use.
       checkpoint: for evaluation and inference, which one; empty for the newest in `model_dir`.
-      graph_is_own: the run in `model_dir` is known as this user's, so that no warning is needed where its
+      graph_is_own: the run in `model_dir` is known as this user's, so that no warning is needed when its
         meta-graph, a program, is executed.
       init_checkpoint: for a training that starts afresh, the checkpoint whose weights it begins with, by name
         (optimizer slots and the step stay fresh); empty for none.
@@ -59,7 +56,7 @@ class RunnerConfig:
       sync_replicas: the replicas of a cluster take each step together; else each steps by itself.
       precision: what the towers of a training compute products in, float32, bfloat16 or float16.
       xla: ops that can be are compiled together.
-      stall_timeout: seconds that a process of a cluster waits for others in vain before it fails.
+      stall_timeout: seconds that a process of a cluster waits for the others before it fails.
       stop_grace_seconds: after SIGTERM or ctrl-C, how long a step may take to end by itself.
       format_line: makes the line of the log; None for the published one of the mode.
       progress: a bar on the error stream, a terminal, in place of the lines.
@@ -82,7 +79,9 @@ class RunnerConfig:
     sync_batch_norm: bool = False
     split_batch: bool = True
     signature: Mapping[str, Any] = field(default_factory=dict)
+    signature_defaults: Mapping[str, Any] = field(default_factory=dict)
     input_signature: Mapping[str, Any] = field(default_factory=dict)
+    input_calls_python: bool = False
     checkpoint: str = ""
     graph_is_own: bool = False
     init_checkpoint: str = ""

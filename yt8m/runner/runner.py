@@ -18,7 +18,7 @@ from yt8m.errors import RunError, UsageError, first_line
 from yt8m.graph import EvalOps, Inputter, Modeler, TrainOps
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints, creation
-from yt8m.runner.creation import CreatedGraph, create, deployment_for, input_shape, replicate
+from yt8m.runner.creation import CreatedGraph, create, deployment_for, input_signature, replicate
 from yt8m.runner.lines import FORMATS, StepLine
 from yt8m.runner.metric_files import MetricsFile
 from yt8m.runner.run_config import CallbackConfig, Context, Outcome, RunnerConfig, Status
@@ -181,7 +181,7 @@ class Runner:
         """What of the position in the data is saved beside checkpoints."""
         inputs, inputter = created.ops.input, self.inputter
         if self.config.exact_resume:
-            return Position(inputs, files, input_shape(self.config))
+            return Position(inputs, files, input_signature(self.config))
         order = getattr(inputter, "shard_order", None)
         # The shards of a replica are no sequence of their own; a graph of an earlier version has no numbers.
         if self.config.is_distributed or order is None or inputs.begun is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from yt8m import deploy, losses, readers
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.graph.build import build
 from yt8m.graph.protocols import TrainOps
 from yt8m.video.modeler import VideoModeler

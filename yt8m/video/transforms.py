@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from yt8m.config.parts import AugmentConfig
+from yt8m.config.train_config import AugmentConfig
 from yt8m.errors import UsageError, suggestion
 from yt8m.lazy import tf
 from yt8m.models import frames

@@ -11,7 +11,7 @@ from clusters import Cluster
 from tiny_workload import CLASSES, FEATURES, TinyInputter, TinyModeler
 
 from yt8m import runner
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.lazy import tf
 
 pytestmark = [pytest.mark.long, pytest.mark.heavy]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from yt8m import runner
-from yt8m.config.programs import OptimizerConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import UsageError
 from yt8m.runner.cluster.watchdog import Watchdog, unreachable

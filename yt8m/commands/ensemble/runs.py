@@ -13,7 +13,7 @@ from absl import logging
 from yt8m.commands import saved_run, workload
 from yt8m.commands.ensemble.files import EnsembleConfig
 from yt8m.config import run_dir
-from yt8m.config.programs import TrainConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export import archive
 from yt8m.export.ensemble_graph import EnsembleModeler, gather_checkpoint

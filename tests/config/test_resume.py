@@ -1,0 +1,260 @@
+"""What a later start of a run may change: each option, its model's and its loss's hyper-parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import small_run
+
+from yt8m import losses, models, options
+from yt8m.commands import training, workload
+from yt8m.config import resume, run_dir, train_config
+from yt8m.config.train_config import (
+    Checked,
+    DataConfig,
+    DeviceConfig,
+    DistillConfig,
+    ModelConfig,
+    OptimizerConfig,
+    TrainConfig,
+)
+from yt8m.errors import UsageError
+from yt8m.options import option
+from yt8m.runner import creation
+
+MOE = TrainConfig(model=ModelConfig("MoeModel", {"moe_num_mixtures": 4, "l2_penalty": 1e-8}))
+REFUSED = "data.feature_names data.feature_sizes data.frame_features data.num_classes model.model"
+ANEW = (
+    "data.segment_labels data.segment_size data.batch_size data.num_readers data.parse_threads data.prefetch "
+    "data.num_epochs data.shuffle_buffer data.cache data.max_bad_records data.nan_policy data.reader "
+    "devices.num_gpu seed"
+)
+REBUILT = (
+    "data.max_frames data.prefetch_to_device model.label_loss devices.precision devices.sync_batch_norm "
+    "distillation.distill_from distillation.teacher distillation.distill_weight "
+    "augmentation.augment_crop augmentation.augment_frame_dropout augmentation.augment_noise "
+    "optimizer.optimizer optimizer.base_learning_rate optimizer.learning_rate_schedule "
+    "optimizer.learning_rate_decay optimizer.learning_rate_decay_examples "
+    "optimizer.learning_rate_warmup_examples optimizer.weight_decay optimizer.clip_gradient_norm "
+    "optimizer.clip_by optimizer.accumulate_steps optimizer.regularization_penalty "
+    "optimizer.combine_gradients optimizer.moving_average_decay"
+)
+# The data take the seed of the run.
+NOTHING = (
+    "train_dir data.data_pattern data.seed data.exact_resume data.manifest devices.xla devices.log_device_placement "
+    "devices.profile checkpoints.save_checkpoint_steps checkpoints.save_checkpoint_minutes "
+    "checkpoints.keep_checkpoints checkpoints.export_model_steps checkpoints.start_new_model callbacks max_steps "
+    "log_every_n_steps save_summary_steps init_from export_dir log_dir distributed.sync_replicas "
+    "distributed.stall_timeout distributed.eval_data_pattern storage.cache_dir storage.stage_cache_bytes "
+    "storage.gs_reading storage.gs_retry_seconds"
+)
+EXPECTED = {
+    name: effect
+    for effect, names in (
+        ("refused", REFUSED),
+        ("rebuilt, input anew", ANEW),
+        ("rebuilt", REBUILT),
+        ("nothing", NOTHING),
+    )
+    for name in names.split()
+}
+RUN = TrainConfig(
+    train_dir="runs/a",
+    data=DataConfig("train*", frame_features=True),
+    model=ModelConfig("LstmModel"),
+    optimizer=OptimizerConfig("AdamWOptimizer"),
+    distillation=DistillConfig(distill_from="teacher.csv"),
+)
+
+
+def unchecked(config: Any, **changed: Any) -> Any:
+    """A copy with other values, whether they go together or not."""
+    copy = object.__new__(type(config))
+    copy.__dict__.update(vars(config) | changed)
+    return copy
+
+
+def with_other_value(config: Any, path: str) -> Any:
+    section, _, rest = path.partition(".")
+    value = getattr(config, section)
+    if rest:
+        return unchecked(config, **{section: with_other_value(value, rest)})
+    field = config.__dataclass_fields__[section]
+    choices = [choice for choice in field.metadata["choices"] if choice != value]
+    others: dict[str, Callable[[], Any]] = {
+        "bool": lambda: not value,
+        "str": lambda: {"model": "MoeModel", "label_loss": "HingeLoss"}.get(section, "other"),
+        "tuple[str, ...]": lambda: ("other",),
+        "tuple[int, ...]": lambda: (1, 2),
+        "float": lambda: value / 2 if value else 0.25,
+    }
+    kind = str(field.type).removesuffix(" | None")
+    return unchecked(config, **{section: choices[0] if choices else others.get(kind, lambda: (value or 0) + 3)()})
+
+
+def effect(old: TrainConfig, new: TrainConfig) -> str:
+    try:
+        resume.refuse_other_model("runs/a", resume.changes(run_dir.SavedRun(old, False), new))
+    except UsageError:
+        return "refused"
+    before, after = training.runner_config(old), training.runner_config(new)
+    found = []
+    if creation.graph_signature(before) != creation.graph_signature(after):
+        found.append("rebuilt")
+    if creation.input_signature(before) != creation.input_signature(after):
+        found.append("input anew")
+    return ", ".join(found) or "nothing"
+
+
+def test_each_option_of_a_run_has_the_effect_that_is_listed_here():
+    names = [one.name for one in options.shaping(RUN)]
+    assert {name: effect(RUN, with_other_value(RUN, name)) for name in names} == EXPECTED
+
+
+def hyper_parameters(catalogue: Any) -> list[tuple[str, str]]:
+    return [(name, option) for name in catalogue.names() for option in catalogue.hyper_parameters(catalogue.get(name))]
+
+
+def test_each_hyper_parameter_of_a_model_makes_another_model_but_for_the_kernel_of_an_lstm():
+    def run(model: str, **values: Any) -> TrainConfig:
+        return dataclasses.replace(RUN, model=ModelConfig(model, values))
+
+    found = {
+        (name, one): effect(run(name, **{one: 1}), run(name, **{one: 2})) for name, one in hyper_parameters(models)
+    }
+    kernels = {key for key in found if key[1] == "lstm_kernel"}
+    assert {key for key, what in found.items() if what == "rebuilt"} == kernels
+    assert {key for key, what in found.items() if what == "refused"} == found.keys() - kernels
+    assert len(kernels) == 2
+
+
+def test_each_hyper_parameter_of_a_loss_takes_effect_in_a_rebuilt_graph():
+    def run(loss: str, **values: Any) -> TrainConfig:
+        return dataclasses.replace(RUN, model=ModelConfig("LstmModel", {}, loss, values))
+
+    found = [effect(run(name, **{one: 1}), run(name, **{one: 2})) for name, one in hyper_parameters(losses)]
+    assert found == ["rebuilt"] * 8
+
+
+def test_an_option_of_a_run_that_does_not_say_what_it_shapes_is_refused():
+    @dataclasses.dataclass(frozen=True)
+    class Silent(Checked):
+        knob: float = option(1.0, "something new")
+
+    with pytest.raises(TypeError, match=r"Silent\.knob does not say what it shapes"):
+        list(options.shaping(Silent()))
+
+
+def test_a_limit_counts_by_being_there_only():
+    one, two = (dataclasses.replace(RUN, data=DataConfig("a", max_bad_records=count)) for count in (1, 2))
+    assert effect(one, two) == "nothing"
+
+
+# What the version before wrote into a meta-graph.
+OLD_SIGNATURE = {
+    "batch_size": 1024, "towers": 2, "split_batch": True, "seed": 0, "optimizer.optimizer": "AdamOptimizer",
+    "optimizer.base_learning_rate": 0.01, "optimizer.learning_rate_schedule": "exponential",
+    "optimizer.learning_rate_decay": 0.95, "optimizer.learning_rate_decay_examples": 4_000_000,
+    "optimizer.learning_rate_warmup_examples": 0, "optimizer.weight_decay": None, "optimizer.clip_gradient_norm": 1.0,
+    "optimizer.clip_by": "variable", "optimizer.accumulate_steps": 1, "optimizer.regularization_penalty": 1.0,
+    "optimizer.combine_gradients": "mean", "optimizer.moving_average_decay": 0.0, "num_epochs": 5, "num_readers": 8,
+    "shuffle_buffer": None, "model": "MoeModel", "hyper_parameters": {"moe_num_mixtures": 4, "l2_penalty": 1e-8},
+    "label_loss": "CrossEntropyLoss", "loss_hyper_parameters": {}, "precision": "float32",
+    "feature_names": ["mean_rgb", "mean_audio"], "feature_sizes": [1024, 128], "num_classes": 3862, "max_frames": 300,
+    "segment_labels": False, "distillation": {"distill_from": "", "teacher": "", "distill_weight": 0.5},
+    "augmentation": {"augment_crop": 1.0, "augment_frame_dropout": 0.0, "augment_noise": 0.0},
+}  # fmt: skip
+
+
+def test_a_meta_graph_of_an_earlier_version_serves_unless_something_changed():
+    config = dataclasses.replace(MOE, train_dir="runs/a", devices=DeviceConfig(num_gpu=2))
+    assert list(creation.differences(OLD_SIGNATURE, training.runner_config(config))) == []
+    changed = dataclasses.replace(config, devices=DeviceConfig(sync_batch_norm=True))
+    assert list(creation.differences(OLD_SIGNATURE, training.runner_config(changed))) == [
+        "num_gpu was 2 and is 1",
+        "sync_batch_norm was False and is True",
+    ]
+
+
+def test_a_position_of_an_earlier_version_is_of_the_same_input():
+    config = dataclasses.replace(MOE, train_dir="runs/a", data=DataConfig(num_epochs=2, parse_threads=3))
+    expected = {"batch_size": 1024, "seed": 0, "num_epochs": 2, "num_readers": 8, "shuffle_buffer": None}
+    found = creation.input_signature(training.runner_config(config))
+    assert json.dumps(found, sort_keys=True) == json.dumps(expected | {"parse_threads": 3}, sort_keys=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class ScaledDeviceConfig(DeviceConfig):
+    loss_scale: float = option(1.0, "factor of the loss", shapes="graph")
+
+
+def test_a_new_option_that_the_modeler_uses_rebuilds_the_graph(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Added to a section by one line, it has a flag, is saved, and takes effect when it is changed."""
+    create = workload.create_training
+
+    def create_scaled(config: Any) -> workload.Workload:
+        parts = create(config)
+        build, scale = parts.modeler.build, config.devices.loss_scale
+
+        def build_scaled(*args: Any, **given: Any) -> Any:
+            output = build(*args, **given)
+            return dataclasses.replace(output, loss=output.loss * scale, loss_gradients=())
+
+        monkeypatch.setattr(parts.modeler, "build", build_scaled, raising=False)
+        return parts
+
+    monkeypatch.setattr(train_config, "DeviceConfig", ScaledDeviceConfig)
+    monkeypatch.setattr(workload, "create_training", create_scaled)
+    assert small_run.run(tmp_path, "--max_steps=4") == 0
+    assert small_run.run(tmp_path, "--max_steps=8") == 0
+    assert "in its own graph" in capfd.readouterr().err
+    assert small_run.run(tmp_path, "--max_steps=12", "--loss_scale=100") == 0
+    assert "the graph is rebuilt and filled from" in (said := capfd.readouterr().err)
+    assert "model.ckpt-8: loss_scale was 1.0 and is 100.0" in said
+    found = small_run.losses(tmp_path)
+    assert found[9] > 20 * found[8]
+
+
+def saved(config: TrainConfig, published: bool = False) -> run_dir.SavedRun:
+    return run_dir.SavedRun(config, published)
+
+
+def test_nothing_changed_is_no_change():
+    assert resume.changes(saved(MOE), MOE) == []
+
+
+@pytest.mark.parametrize(
+    ("new", "shown"),
+    [
+        (TrainConfig(model=ModelConfig("LogisticModel", {})), "model: MoeModel -> LogisticModel"),
+        (
+            TrainConfig(model=ModelConfig("MoeModel", {"moe_num_mixtures": 2, "l2_penalty": 1e-8})),
+            "moe_num_mixtures: 4 -> 2",
+        ),
+        (dataclasses.replace(MOE, data=DataConfig(num_classes=10)), "num_classes: 3862 -> 10"),
+        (
+            dataclasses.replace(MOE, data=DataConfig(feature_names=("mean_rgb",), feature_sizes=(1024,))),
+            "feature_names: mean_rgb,mean_audio -> mean_rgb; feature_sizes: 1024,128 -> 1024",
+        ),
+        (dataclasses.replace(MOE, data=DataConfig(frame_features=True)), "frame_features: False -> True"),
+    ],
+)
+def test_another_model_is_refused_with_the_difference_named(new, shown):
+    with pytest.raises(UsageError) as refusal:
+        resume.refuse_other_model("runs/first", resume.changes(saved(MOE), new))
+    assert f"({shown})" in str(refusal.value)
+    assert "runs/first" in str(refusal.value)
+    assert "--start_new_model" in str(refusal.value)
+
+
+def test_what_a_published_run_did_not_save_is_no_change():
+    old = TrainConfig(model=ModelConfig("MoeModel", {}))
+    new = dataclasses.replace(MOE, data=DataConfig(num_classes=10))
+    assert resume.changes(saved(old, published=True), new) == []

@@ -1,0 +1,103 @@
+"""What a later start of a run may change, derived from what each option is declared to shape.
+
+For example, another `--moe_num_mixtures` makes other variables: it is refused. Another `--precision` makes
+another graph: the graph is rebuilt by code. Another `--num_readers` makes another order of examples too: the
+pass over the data starts anew. Another `--log_every_n_steps` changes nothing in the graph that was saved.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from yt8m import losses, models, options
+from yt8m.config.run_dir import SavedRun
+from yt8m.config.train_config import TrainConfig
+from yt8m.errors import UsageError
+from yt8m.options import Shapes, Shaping
+
+# Positions in the data of earlier versions hold these even at their defaults, others only if they differ.
+_ALWAYS_IN_POSITIONS = ("num_epochs", "num_readers", "shuffle_buffer")
+
+
+class Change(NamedTuple):
+    """An option that a later start of a run gives another value."""
+
+    name: str
+    shapes: Shapes
+    old: Any
+    new: Any
+
+    def __str__(self) -> str:
+        return f"{self.name.rpartition('.')[2]}: {_shown(self.old)} -> {_shown(self.new)}"
+
+
+def changes(old: SavedRun, new: TrainConfig) -> list[Change]:
+    """What `new` changes. Values that the old run did not save count as unchanged."""
+    before, after = (options.flat(dataclasses.asdict(config)) for config in (old.config, new))
+    if old.published:
+        del before["data.num_classes"]
+    return [
+        Change(one.name, one.shapes, before[one.name], after[one.name])
+        for one in shaping(new)
+        if one.name in before and before[one.name] != after[one.name]
+    ]
+
+
+def refuse_other_model(train_dir: str, found: list[Change]) -> None:
+    """Refuses to resume a run as another model.
+
+    Raises:
+      UsageError: a change shapes the variables; names each that does.
+    """
+    refused = [str(change) for change in found if change.shapes == "variables"]
+    if refused:
+        raise UsageError(
+            f"{train_dir} holds a run of another model ({'; '.join(refused)}). Give the same flags to go on with it, "
+            "another --train_dir, or --start_new_model to move it aside."
+        )
+
+
+def graph_signature(config: TrainConfig) -> dict[str, Any]:
+    """What shapes the training graph, by option; a saved graph with another signature is rebuilt."""
+    return {_short(one.name): one.value for one in shaping(config) if one.shapes != "nothing"}
+
+
+def graph_defaults(config: TrainConfig) -> dict[str, Any]:
+    """What an option was in a graph that was saved before the option existed."""
+    return {_short(one.name): one.default for one in shaping(config) if one.shapes != "nothing"}
+
+
+def input_signature(config: TrainConfig) -> dict[str, Any]:
+    """What decides, beside the files, which examples come in which order; options at their defaults are left out."""
+    return {
+        name: one.value
+        for one, name in ((one, _short(one.name)) for one in shaping(config))
+        if one.shapes == "input" and (one.value != one.default or name in _ALWAYS_IN_POSITIONS)
+    }
+
+
+def shaping(config: TrainConfig) -> Iterator[Shaping]:
+    """What each option of a run shapes, the hyper-parameters of its model and of its loss among them."""
+    model = config.model
+    yield from options.shaping(config)
+    yield from _of_class("model.hyper_parameters", models.get(model.model), model.hyper_parameters)
+    yield from _of_class("model.loss_hyper_parameters", losses.get(model.label_loss), model.loss_hyper_parameters)
+
+
+def _of_class(section: str, cls: Any, values: Mapping[str, Any]) -> Iterator[Shaping]:
+    declared = options.declared(cls)
+    for name, value in values.items():
+        shapes = declared[name].shapes if name in declared else "variables"
+        for path, inner in options.flat({name: value}, f"{section}.").items():
+            yield Shaping(path, shapes, inner, None)
+
+
+def _short(name: str) -> str:
+    """The flag's name; those of hyper-parameters keep their section, since a loss may have one of a model's name."""
+    return name.removeprefix("model.") if "hyper_parameters." in name else name.rpartition(".")[2]
+
+
+def _shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

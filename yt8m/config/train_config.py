@@ -1,0 +1,453 @@
+"""What a training run is asked for, as frozen dataclasses; config.json saves them, the flags are derived from them.
+
+A field's default, help and bounds stand here once, and so does what it shapes: what a later start of the run
+may change (`yt8m.config.resume`). Each class refuses values out of bounds with a `UsageError` when it is made,
+whether from flags, from config.json or by hand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from yt8m import options
+from yt8m.errors import UsageError
+from yt8m.options import option
+from yt8m.storage import base
+
+MOST_CLASSES = 10_000_000  # 40 MB of predictions for one video
+
+# The features of the published records, and their sizes.
+KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
+
+NO_POSITION = (
+    "--exact_resume saves how far the input has read, and with --prefetch_to_device that is one batch "
+    "further than what was trained on: a resumed run would leave that batch out. Leave out one of the two."
+)
+
+
+class Checked:
+    """Checks the fields against their declared types and bounds."""
+
+    def __post_init__(self) -> None:
+        options.check(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DamagePolicy(Checked):
+    """What is done about damaged input."""
+
+    manifest: str = option(
+        "", "file of how many records each shard holds (yt8m verify); manifest.json beside the shards", shapes="nothing"
+    )
+    max_bad_records: int = option(
+        0,
+        "bad records that are tolerated; the rest of the shard of each is skipped, and reported at the end",
+        shapes="input",
+        shaped_by=bool,
+        minimum=0,
+    )
+    nan_policy: str = option(
+        "refuse",
+        "features that are NaN, infinite or beyond 1e16: an error, or set to 0 and counted",
+        shapes="input",
+        choices=("refuse", "zero"),
+    )
+
+
+@dataclass(frozen=True)
+class DataConfig(DamagePolicy):
+    """What is read and how. Sizes are per feature name, in the same order."""
+
+    data_pattern: str = option(
+        "", "TFRecord files: a glob, or several with commas between, local or gs://", shapes="nothing"
+    )
+    feature_names: tuple[str, ...] = option(
+        ("mean_rgb", "mean_audio"), "features to read, commas between", shapes="variables"
+    )
+    feature_sizes: tuple[int, ...] = option(
+        (1024, 128), "length of each feature, in the same order", shapes="variables"
+    )
+    frame_features: bool = option(
+        False, "the records hold one feature vector a frame, not one a video", shapes="variables"
+    )
+    segment_labels: bool = option(False, "learn from the rated 5-second segments of frame records", shapes="input")
+    segment_size: int = option(5, "frames of a segment", shapes="input", minimum=1)
+    num_classes: int = option(3862, "number of classes", shapes="variables", minimum=1, maximum=MOST_CLASSES)
+    max_frames: int = option(300, "frames of a video that are read, from its start", shapes="graph", minimum=1)
+    batch_size: int = option(1024, "examples per tower and step", shapes="input", minimum=1)
+    num_readers: int = option(8, "files that are read in parallel", shapes="input", minimum=1)
+    parse_threads: int | None = option(None, "batches parsed in parallel [by the cores]", shapes="input", minimum=1)
+    prefetch: int | None = option(None, "batches made ahead of the steps [by the cores]", shapes="input", minimum=1)
+    num_epochs: int | None = option(5, "passes over the data", shapes="input", minimum=1)
+    shuffle_buffer: int | None = option(None, "size of the shuffle buffer, in examples", shapes="input", minimum=1)
+    seed: int = option(0, "seed of the order of examples", shapes="input", minimum=0, maximum=2**31 - 1)
+    exact_resume: bool = option(
+        False, "save the position in the data too, so that a resumed run misses nothing", shapes="nothing"
+    )
+    prefetch_to_device: bool = option(
+        False, "copy the next step's batch to the towers' devices while the present step computes", shapes="graph"
+    )
+    reader: str = option(
+        "", "reader of your own for records of another layout, as package.module:Class [YouTube-8M's]", shapes="input"
+    )
+    # Which folder holds the cache does not matter; that examples come from one does.
+    cache: str = option(
+        "",
+        "local folder that keeps videos as they were parsed, for every later pass over them",
+        shapes="input",
+        shaped_by=bool,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_features(self.feature_names, self.feature_sizes)
+        if self.segment_labels and not self.frame_features:
+            raise UsageError(
+                "--segment_labels needs --frame_features: segments are parts of frame records. Give both, or neither."
+            )
+        if self.prefetch_to_device and self.exact_resume:
+            raise UsageError(NO_POSITION)
+
+    def check_cache(self) -> None:
+        """Refuses a cache together with an option that it cannot serve."""
+        if not self.cache:
+            return
+        given = f"--cache={self.cache}"
+        if self.frame_features:
+            raise UsageError(
+                f"{given} keeps videos, and --frame_features reads frames, which are bytes before and "
+                "after parsing: nothing would be saved. Leave out one of the two."
+            )
+        if self.reader:
+            raise UsageError(
+                f"{given} cannot tell when the code of --reader={self.reader} changes, and would keep what the old "
+                "code parsed. Leave out one of the two."
+            )
+        for path, what in ((self.cache, "a local folder"), (self.data_pattern, "local shards")):
+            if "gs://" in path:
+                raise UsageError(f"{given} needs {what}, and {path} is in a bucket; copy it here, or leave it out.")
+        if self.max_bad_records or self.nan_policy != "refuse":
+            raise UsageError(
+                f"{given} parses a record once, and so cannot tell in each pass what --max_bad_records leaves "
+                "out and --nan_policy=zero sets to 0. Leave out one of the two."
+            )
+
+
+def check_features(names: tuple[str, ...], sizes: tuple[int, ...]) -> None:
+    """Refuses lists of features that do not go together.
+
+    Raises:
+      UsageError: they differ in length, or a name stands twice, or a size is not positive.
+    """
+    if not names or len(names) != len(sizes):
+        raise UsageError(
+            f"--feature_names has {len(names)} entries ({','.join(names)}) and --feature_sizes {len(sizes)} "
+            f"({','.join(map(str, sizes))}); give one size for each name, in the same order."
+        )
+    if len(set(names)) != len(names):
+        raise UsageError(f"--feature_names={','.join(names)}: a name stands twice; name each feature once.")
+    if min(sizes) < 1:
+        raise UsageError(f"--feature_sizes={','.join(map(str, sizes))}: each size must be at least 1.")
+
+
+def known_sizes(names: tuple[str, ...]) -> tuple[int, ...]:
+    """The sizes of features of the published records.
+
+    Raises:
+      UsageError: a feature is not in the published records.
+    """
+    for name in names:
+        if name not in KNOWN_SIZES:
+            raise UsageError(
+                f"--feature_names={','.join(names)}: the size of {name} is not known; "
+                "add --feature_sizes with one size for each name."
+            )
+    return tuple(KNOWN_SIZES[name] for name in names)
+
+
+@dataclass(frozen=True)
+class ModelConfig(Checked):
+    """Which model and label loss, and the hyper-parameters of both by name."""
+
+    model: str = option(
+        "LogisticModel", "the model: one of those listed below, or package.module:Class", shapes="variables"
+    )
+    hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
+    label_loss: str = option(
+        "CrossEntropyLoss", "the loss on the labels, by name or as package.module:Class", shapes="graph"
+    )
+    loss_hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OptimizerConfig(Checked):
+    """How gradients become steps. Everything about the learning rate counts examples (all towers)."""
+
+    optimizer: str = option(
+        "AdamOptimizer", "class name of a TensorFlow 1 optimizer, or AdamWOptimizer", shapes="graph"
+    )
+    base_learning_rate: float = option(
+        0.01, "the learning rate before any decay", shapes="graph", minimum=1e-12, maximum=1e6
+    )
+    learning_rate_schedule: str = option(
+        "exponential",
+        "how the learning rate falls: in stairs, by half a cosine to 0, or not at all",
+        shapes="graph",
+        choices=("exponential", "cosine", "constant"),
+    )
+    learning_rate_decay: float = option(
+        0.95,
+        "factor of the learning rate, once every learning_rate_decay_examples",
+        shapes="graph",
+        minimum=1e-6,
+        maximum=1,
+    )
+    learning_rate_decay_examples: float = option(
+        4_000_000, "examples between two decays; with cosine, those at which the rate is 0", shapes="graph", minimum=1
+    )
+    learning_rate_warmup_examples: float = option(
+        0, "examples over which the learning rate rises to its value in a straight line", shapes="graph", minimum=0
+    )
+    weight_decay: float | None = option(
+        None, "AdamWOptimizer's decay of matrices, times the learning rate [0.01]", shapes="graph", minimum=0, maximum=1
+    )
+    clip_gradient_norm: float = option(1.0, "largest norm of a gradient; 0: no clipping", shapes="graph", minimum=0)
+    clip_by: str = option(
+        "variable",
+        "whose norm is clipped: each variable's, or that of all of them together",
+        shapes="graph",
+        choices=("variable", "global"),
+    )
+    accumulate_steps: int = option(
+        1,
+        "batches whose gradients together make one step of the optimizer",
+        shapes="graph",
+        minimum=1,
+        maximum=1_000_000,
+    )
+    regularization_penalty: float = option(
+        1.0, "weight of the regularization loss in the total", shapes="graph", minimum=0
+    )
+    combine_gradients: str = option(
+        "mean",
+        "how the gradients of towers become one; the published code takes the sum",
+        shapes="graph",
+        choices=("mean", "sum"),
+    )
+    moving_average_decay: float = option(
+        0.0,
+        "decay of the weights' moving averages, which eval and export use; 0: none",
+        shapes="graph",
+        minimum=0,
+        maximum=0.999999,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        warmup, end = self.learning_rate_warmup_examples, self.learning_rate_decay_examples
+        if self.learning_rate_schedule == "cosine" and warmup >= end:
+            raise UsageError(
+                f"--learning_rate_warmup_examples={warmup:g} does not end before the cosine does "
+                f"(--learning_rate_decay_examples={end:g}); give the whole run's examples to the latter."
+            )
+        if self.weight_decay is not None and self.optimizer != "AdamWOptimizer":
+            raise UsageError(
+                f"--weight_decay={self.weight_decay:g} has no effect with --optimizer={self.optimizer}; "
+                "choose AdamWOptimizer, or leave it out."
+            )
+
+
+@dataclass(frozen=True)
+class DistillConfig(Checked):
+    """A teacher whose probabilities are learned together with the labels (Hinton, Vinyals & Dean 2015)."""
+
+    distill_from: str = option(
+        "", "the teacher's predictions for the training data: CSV of `VideoId,LabelConfidencePairs`", shapes="graph"
+    )
+    teacher: str = option("", "the teacher itself: the folder of an evaluated run, or of an export", shapes="graph")
+    distill_weight: float = option(
+        0.5, "share of the teacher in the loss; the labels have the rest", shapes="graph", minimum=0, maximum=1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.distill_from and self.teacher:
+            raise UsageError("--distill_from and --teacher both name a teacher; give one of them.")
+        if self.distill_weight != 0.5 and not (self.distill_from or self.teacher):
+            raise UsageError(
+                f"--distill_weight={self.distill_weight:g} needs a teacher: add --distill_from or --teacher."
+            )
+
+
+@dataclass(frozen=True)
+class AugmentConfig(Checked):
+    """What training does to the features before any model sees them. All of it is off by default."""
+
+    augment_crop: float = option(
+        1.0,
+        "smallest part of a video's frames that a random crop in time leaves; 1: no crop",
+        shapes="graph",
+        minimum=0.01,
+        maximum=1,
+    )
+    augment_frame_dropout: float = option(
+        0.0, "chance that a frame is left out; 0: none", shapes="graph", minimum=0, maximum=0.99
+    )
+    augment_noise: float = option(
+        0.0,
+        "standard deviation of normal noise on dequantised features; 0: none",
+        shapes="graph",
+        minimum=0,
+        maximum=10,
+    )
+
+    @property
+    def needs_frames(self) -> tuple[str, ...]:
+        """The fields that are on and mean nothing without frames."""
+        chosen = {"augment_crop": self.augment_crop < 1, "augment_frame_dropout": self.augment_frame_dropout > 0}
+        return tuple(name for name, is_on in chosen.items() if is_on)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is changed at all."""
+        return bool(self.needs_frames) or self.augment_noise > 0
+
+
+@dataclass(frozen=True)
+class DeviceConfig(Checked):
+    """Towers, and how they compute."""
+
+    num_gpu: int = option(1, "towers: one on each GPU, or on the CPU if there is none", shapes="graph", minimum=1)
+    precision: str = option(
+        "float32", "what the towers compute in", shapes="graph", choices=("float32", "bfloat16", "float16")
+    )
+    sync_batch_norm: bool = option(
+        False,
+        "take the statistics of batch norm over all towers of this process, so that N towers learn as one",
+        shapes="graph",
+    )
+    # A setting of the session, like the next two.
+    xla: bool = option(
+        False, "compile the step with XLA; fuses what is not a product, mostly of use on GPUs", shapes="nothing"
+    )
+    log_device_placement: bool = option(False, "log which device each op runs on", shapes="nothing")
+    profile: tuple[int, ...] = option((), "FIRST,LAST steps whose trace TensorBoard's profiler shows", shapes="nothing")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ordered = len(self.profile) == 2 and 1 <= self.profile[0] <= self.profile[1]
+        if self.profile and not ordered:
+            raise UsageError(
+                f"--profile={','.join(map(str, self.profile))}: give the first and the last step of the "
+                "trace, such as --profile=100,105; the first step of a run is 1."
+            )
+
+
+@dataclass(frozen=True)
+class CheckpointConfig(Checked):
+    """When a run is saved and what is kept."""
+
+    save_checkpoint_steps: int | None = option(
+        None, "steps between checkpoints, in addition to those by the clock", shapes="nothing", minimum=1
+    )
+    save_checkpoint_minutes: float = option(15.0, "minutes between checkpoints", shapes="nothing", minimum=0.001)
+    keep_checkpoints: int = option(
+        5, "newest checkpoints kept, in addition to one a quarter of an hour", shapes="nothing", minimum=1
+    )
+    export_model_steps: int = option(1000, "steps between exported models", shapes="nothing", minimum=1)
+    start_new_model: bool = option(
+        False, "move what a former run left in train_dir aside and start afresh", shapes="nothing"
+    )
+
+
+@dataclass(frozen=True)
+class DistributedConfig(Checked):
+    """Only read if TF_CONFIG or CLUSTER_SPEC describes a cluster."""
+
+    # On one machine it shapes nothing; the runner adds a cluster's shape, this among it, by itself.
+    sync_replicas: bool = option(
+        False, "chief and workers take each step together, on the mean of their gradients", shapes="nothing"
+    )
+    stall_timeout: float = option(
+        600.0, "seconds that a process of a cluster waits for the others before it fails", shapes="nothing", minimum=1.0
+    )
+    eval_data_pattern: str = option("", "what a cluster's evaluator reads; as eval.py's flag", shapes="nothing")
+
+
+@dataclass(frozen=True)
+class StorageConfig(Checked):
+    """How gs:// paths are used; only read if a path begins so."""
+
+    cache_dir: str = option(
+        "", "local folder for copies of what is in buckets; ~/.cache/yt8m if not named", shapes="nothing"
+    )
+    stage_cache_bytes: int = option(
+        base.STAGE_BYTES, "bytes of shards from buckets that are kept there; the oldest go", shapes="nothing", minimum=1
+    )
+    # For shards in buckets only; the runner is told if the input calls Python, as a staged one does.
+    gs_reading: str = option(
+        "staged",
+        "how shards in buckets are read: staged in that cache ahead of time, or by TensorFlow itself",
+        shapes="nothing",
+        choices=("staged", "direct"),
+    )
+    gs_retry_seconds: float = option(
+        base.RETRY_SECONDS, "how long a request to a bucket is tried again", shapes="nothing", minimum=0.0
+    )
+
+    def use(self) -> None:
+        """Makes these the settings of this process."""
+        base.configure_storage(base.Settings(**dataclasses.asdict(self)))
+
+
+@dataclass(frozen=True)
+class TrainConfig(Checked):
+    """A whole training run."""
+
+    train_dir: str = option("", "folder of the run; by default a new one under runs/", shapes="nothing")
+    data: DataConfig = field(default_factory=DataConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    devices: DeviceConfig = field(default_factory=DeviceConfig)
+    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
+    callbacks: tuple[str, ...] = option(
+        (),
+        "callbacks besides the usual ones, by name or package.module:Class, commas between; -name takes one away",
+        shapes="nothing",
+    )
+    max_steps: int | None = option(
+        None, "last step of the run, steps of earlier starts included", shapes="nothing", minimum=1
+    )
+    log_every_n_steps: int = option(10, "steps between two lines in the log", shapes="nothing", minimum=1)
+    save_summary_steps: int = option(100, "steps between summaries for TensorBoard", shapes="nothing", minimum=1)
+    seed: int = option(
+        0, "seed of weights, sampling and the order of examples", shapes="input", minimum=0, maximum=2**31 - 1
+    )
+    init_from: str = option(
+        "", "folder of a run whose weights this one begins with, by variable name", shapes="nothing"
+    )
+    export_dir: str = option(
+        "", "folder that gets the trained model as a SavedModel, once training is done", shapes="nothing"
+    )
+    log_dir: str = option("", "folder of the event files for TensorBoard; the run's own", shapes="nothing")
+    distillation: DistillConfig = field(default_factory=DistillConfig)
+    augmentation: AugmentConfig = field(default_factory=AugmentConfig)
+    distributed: DistributedConfig = field(default_factory=DistributedConfig)
+    storage: StorageConfig = field(default_factory=StorageConfig)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in () if self.data.frame_features else self.augmentation.needs_frames:
+            raise UsageError(
+                f"--{name}={getattr(self.augmentation, name)} needs frames: add --frame_features, "
+                "or leave it out; --augment_noise works on videos too."
+            )
+        if self.distillation.distill_from and self.data.segment_labels:
+            raise UsageError(
+                "--distill_from looks predictions up by video, but --segment_labels learns from segments; "
+                "use --teacher with a model of frames."
+            )
+        self.data.check_cache()
