@@ -49,12 +49,12 @@ class AddedLoss(ClassLoss):
         return self.terms(tf.sigmoid(logits), labels)
 '''
 
-LOSS_TEST = '''
+LOSS_TEST = """
 
 def test_the_added_loss_is_the_squared_error() -> None:
     expected = ((P - LABELS) ** 2).sum(axis=1).mean()
     np.testing.assert_allclose(both_forms("AddedLoss", {}, None), expected, rtol=1e-5)
-'''
+"""
 
 CALLBACK = '''"""A callback that writes down the steps."""
 

@@ -35,8 +35,16 @@ def tool() -> Any:
 
     # As types: the annotations here are texts, which are looked up among the names of the module.
     Tool.__annotations__ = {
-        **{"size": int, "rate": float, "is_on": bool, "kind": str, "names": tuple[str, ...], "places": tuple[int, ...]},
-        **{"limit": int | None, "seed": int, "part": Mapping[str, Any], "bare": int},
+        "size": int,
+        "rate": float,
+        "is_on": bool,
+        "kind": str,
+        "names": tuple[str, ...],
+        "places": tuple[int, ...],
+        "limit": int | None,
+        "seed": int,
+        "part": Mapping[str, Any],
+        "bare": int,
     }
     return Tool
 
