@@ -157,5 +157,3 @@ def test_all_additions_work_together(tmp_path: pathlib.Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(copy)}
     done = subprocess.run(words, cwd=copy, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    for name in ("test_every_model_and_loss_is_told", "test_recipes_parse", "test_hand_gradient"):
-        assert name  # each has cases of the additions; an empty selection would end with another status
