@@ -48,7 +48,6 @@ class Target(NamedTuple):
 
 _METRICS = ("tests/eval_util",)
 _CONFIG = ("tests/config",)
-_RECORDS = ("tests/records",)
 
 TARGETS = (
     Target("yt8m/eval_util/arrays.py", _METRICS),
@@ -60,14 +59,17 @@ TARGETS = (
     Target("yt8m/eval_util/top_k.py", _METRICS),
     Target("yt8m/eval_util/videos.py", _METRICS),
     Target("yt8m/options.py", ("tests/test_options.py",)),
-    Target("yt8m/config/flag_parsing.py", _CONFIG),
+    Target("yt8m/config/flag_parsing.py", ("tests/config/test_help.py", "tests/config/test_parsing.py")),
     Target("yt8m/config/parts.py", _CONFIG),
     Target("yt8m/config/programs.py", _CONFIG),
-    Target("yt8m/config/registry.py", _CONFIG),
-    Target("yt8m/records/manifest.py", _RECORDS),
-    Target("yt8m/records/prediction_files.py", _RECORDS),
-    Target("yt8m/records/shards.py", _RECORDS),
-    Target("yt8m/records/vocabulary.py", _RECORDS),
+    Target("yt8m/config/registry.py", ("tests/config/test_registry.py",)),
+    Target("yt8m/records/manifest.py", ("tests/records/test_manifest.py",)),
+    Target(
+        "yt8m/records/prediction_files.py",
+        ("tests/records/test_prediction_lines.py", "tests/records/test_prediction_files.py"),
+    ),
+    Target("yt8m/records/shards.py", ("tests/records/test_shard_files.py",)),
+    Target("yt8m/records/vocabulary.py", ("tests/records/test_vocabulary.py",)),
     Target(
         "yt8m/runner/checkpoints.py",
         ("tests/runner/test_checkpoint_files.py",),

@@ -32,7 +32,7 @@ def test_without_an_example_each_is_a_plain_zero(function) -> None:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_wrong_shape_is_named(function) -> None:
-    with pytest.raises(ValueError, match=r"actuals must have the shape of the predictions, \(2, 3\); it is \(2, 4\)"):
+    with pytest.raises(ValueError, match=r"(actuals|labels) must have the shape of the predictions, \(2, 3\); it is \(2, 4\)"):
         function(np.zeros((2, 3)), np.zeros((2, 4)))
     with pytest.raises(ValueError, match=r"predictions must be \[examples, classes\].* the shape is \(3,\)"):
         function(np.zeros(3), np.zeros(3))
