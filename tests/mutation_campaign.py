@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "mutants"
+_SLOW = ("tests/config/test_configs.py::test_every_listed_optimizer_can_be_made",)  # starts TensorFlow
 _COPIED = ("yt8m", "tests", "docs", "pyproject.toml")
 _SURVIVED, _WITHOUT_TEST = (0,), (5, 33)  # mutmut's exit codes; all others mean that the tests failed
 
@@ -144,7 +145,10 @@ def prepare(target: Target) -> pathlib.Path:
         "source_paths": ["yt8m"],
         "only_mutate": [target.module],
         "also_copy": ["docs"],
-        "pytest_add_cli_args": ["-p", "no:cacheprovider", "--hypothesis-profile=mutants", "-m", "not long"],
+        "pytest_add_cli_args": [
+            *("-p", "no:cacheprovider", "--hypothesis-profile=mutants", "-m", "not long"),
+            *(f"--deselect={test}" for test in _SLOW),
+        ],
         "pytest_add_cli_args_test_selection": list(target.tests),
         "process_isolation": "forkserver",
         "timeout_multiplier": 5.0,

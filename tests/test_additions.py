@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGE = "docs/users/models.md"
 PARTS = ("yt8m", "docs", "recipes", "tests", "pyproject.toml")
 
 Addition = Callable[[pathlib.Path], None]
@@ -71,12 +72,6 @@ class AddedCallback(tf.train.SessionRunHook):
 '''
 
 
-def one(folder: pathlib.Path, pattern: str) -> pathlib.Path:
-    """The only file below the folder that fits."""
-    (found,) = folder.glob(pattern)
-    return found
-
-
 def append(path: pathlib.Path, text: str) -> None:
     path.write_text(path.read_text() + text)
 
@@ -93,7 +88,7 @@ def add_model(copy: pathlib.Path) -> None:
     for recipe in ("recipes/{}.flags", "recipes/small/{}.flags"):
         like = (copy / recipe.format("LogisticModel")).read_text()
         (copy / recipe.format("AddedModel")).write_text(like.replace("LogisticModel", "AddedModel"))
-    page = one(copy / "docs", "**/models.md")
+    page = copy / PAGE
     row = next(line for line in page.read_text().splitlines() if line.startswith("| LogisticModel |"))
     insert(page, "| LogisticModel |", row.replace("LogisticModel", "AddedModel") + "\n")
     insert(page, "- **LogisticModel**", "- **AddedModel**: p = sigmoid(W x).\n")
@@ -102,7 +97,7 @@ def add_model(copy: pathlib.Path) -> None:
 
 def add_loss(copy: pathlib.Path) -> None:
     append(copy / "yt8m/losses/basic.py", LOSS)
-    insert(one(copy / "docs", "**/models.md"), "- **CrossEntropyLoss**", "- **AddedLoss**: (p - y)^2.\n")
+    insert(copy / PAGE, "- **CrossEntropyLoss**", "- **AddedLoss**: (p - y)^2.\n")
     append(copy / "tests/losses/test_brute_force.py", LOSS_TEST)
 
 
@@ -152,7 +147,16 @@ def test_all_additions_work_together(tmp_path: pathlib.Path) -> None:
         add(copy)
     checks = ["additions_at_work.py", "docs/test_models_page.py", "recipes/test_recipes.py", "contract/test_models.py"]
     checks += ["contract/test_losses.py", "losses/test_brute_force.py"]
-    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "not heavy"]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not heavy",
+        f"--basetemp={tmp_path}/temporary",
+    ]
     words += ["-k", "dded or every_model_has_a_case or recipe_for_each_model", *(f"tests/{name}" for name in checks)]
     environment = {**os.environ, "PYTHONPATH": str(copy)}
     done = subprocess.run(words, cwd=copy, env=environment, capture_output=True, text=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from eval_util import brute_force
+
 from yt8m.eval_util import calculate_gap, calculate_hit_at_one, calculate_precision_at_equal_recall_rate
 
 FUNCTIONS = (calculate_hit_at_one, calculate_precision_at_equal_recall_rate, calculate_gap)
@@ -32,7 +32,9 @@ def test_without_an_example_each_is_a_plain_zero(function) -> None:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_wrong_shape_is_named(function) -> None:
-    with pytest.raises(ValueError, match=r"(actuals|labels) must have the shape of the predictions, \(2, 3\); it is \(2, 4\)"):
+    with pytest.raises(
+        ValueError, match=r"(actuals|labels) must have the shape of the predictions, \(2, 3\); it is \(2, 4\)"
+    ):
         function(np.zeros((2, 3)), np.zeros((2, 4)))
     with pytest.raises(ValueError, match=r"predictions must be \[examples, classes\].* the shape is \(3,\)"):
         function(np.zeros(3), np.zeros(3))

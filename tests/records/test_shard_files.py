@@ -33,11 +33,7 @@ def values(features: dict[str, Feature]) -> dict[str, list]:
 
 @given(st.lists(st.binary(max_size=300), max_size=3), st.lists(INT64, max_size=4), st.lists(FLOATS, max_size=4))
 def test_what_is_encoded_is_decoded(texts: list[bytes], numbers: list[int], reals: list[float]) -> None:
-    encoded = {
-        "t": shards.bytes_feature(*texts),
-        "n": shards.int64_feature(numbers),
-        "r": shards.float_feature(reals),
-    }
+    encoded = {"t": shards.bytes_feature(*texts), "n": shards.int64_feature(numbers), "r": shards.float_feature(reals)}
     expected = {"t": texts, "n": numbers, "r": reals}
     for payload in (shards.example(encoded), shards.sequence_example(encoded, {})):
         record = shards.parse(payload)
