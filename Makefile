@@ -11,18 +11,20 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 RUNNABLE := $(VENV)/.runnable
 DOCUMENTED := $(VENV)/.documented
+MUTABLE := $(VENV)/.mutable
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 RECIPES_ARGS ?=
 MINUTES ?= 20
 SEED ?= 0
 FUZZ_ARGS ?=
+MUTANTS_ARGS ?=
 
 # Any Python 3.11 (from 3.11.4 on) to 3.13 that can make a virtual environment; `make venv PYTHON=...` takes another.
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 11, 4) <= sys.version_info[:3] < (3, 14))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test test-all soak lint fuzz format bench bench-growth bench-gpu recipes docs pictures clean
+.PHONY: help venv demo test test-all soak lint fuzz mutants format bench bench-growth bench-gpu recipes docs pictures clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
@@ -32,6 +34,7 @@ help:
 	@echo 'make soak    training, evaluation, inference and a cluster, killed at random for MINUTES=20, counted at the end'
 	@echo 'make lint    all of that but the tests'
 	@echo 'make fuzz    100,000 random changes of shards and records, which must all be noticed (half an hour)'
+	@echo 'make mutants small changes of the code, one at a time, which the tests must notice; MUTANTS_ARGS=top_k for some modules'
 	@echo 'make format  put the code into format'
 	@echo 'make bench   speeds, as ratios to bare matmuls timed in the same run; BENCH_ARGS=--rows=... for some'
 	@echo 'make bench-growth  cost an example for 1 to 8 times the videos, classes, frames and towers, in growth.png'
@@ -63,6 +66,10 @@ $(DOCUMENTED): $(INSTALLED)
 	$(PIP_INSTALL) -e '.[docs]'
 	@touch $@
 
+$(MUTABLE): $(INSTALLED)
+	$(PIP_INSTALL) -e '.[mutants]'
+	@touch $@
+
 demo: $(RUNNABLE)
 	rm -rf demo
 	$(BIN)/yt8m sample-data --out_dir=demo/data --level=video
@@ -92,6 +99,9 @@ soak: $(INSTALLED)
 
 fuzz: $(INSTALLED)
 	PYTHONPATH=.:tests $(BIN)/python tests/fuzz_campaign.py $(FUZZ_ARGS)
+
+mutants: $(MUTABLE)
+	PYTHONPATH=.:tests $(BIN)/python tests/mutation_campaign.py $(MUTANTS_ARGS)
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .

@@ -6,8 +6,18 @@ import signal
 import tempfile
 from collections.abc import Iterator
 
+import hypothesis
 import leaks
 import pytest
+
+# `make mutants` runs the tests many times: always with the same examples, and a failure is enough as it is found.
+hypothesis.settings.register_profile(
+    "mutants",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
+)
 
 # A shell starts what runs behind `&` with SIGINT ignored, and the programs under test would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pathlib
 import sys
+from collections.abc import Iterator
 
 import pytest
 
+from yt8m.config import registry
 from yt8m.config.registry import Registry
 from yt8m.errors import UsageError
 
@@ -46,3 +48,46 @@ def test_a_users_own_module_is_loaded_with_a_quiet_runtime(
     for path in ("my_tools:Bag", "my_tool:Box", ":Box"):
         with pytest.raises(UsageError, match=f"cannot load tool '{path}'"):
             Registry("tool").get(path)
+
+
+def test_a_decorator_registers_under_the_name_of_the_class_or_another() -> None:
+    tools: Registry[type] = Registry("tool")
+
+    @tools.register
+    class Saw: ...
+
+    @tools.named("drill")
+    class Drill: ...
+
+    assert (tools.names(), tools.get("Saw"), tools.get("drill")) == (["Saw", "drill"], Saw, Drill)
+
+
+def test_names_of_code_are_found_however_deep() -> None:
+    given = {"a": "m:A", "b": ["x", ("m:B", {"c": "m:C", "d": 3}), None], "m:key": "plain"}
+    assert registry.names_of_code(given) == {"m:A", "m:B", "m:C"}
+    assert registry.names_of_code("m:A") == {"m:A"}
+    for other in ("plain", 3, None, {"m:set"}, [], {}):
+        assert registry.names_of_code(other) == set()
+
+
+@pytest.fixture
+def afresh() -> Iterator[None]:
+    yield
+    registry.trust(["os:sep", "os:curdir"])
+    registry.given_on_command_line([])
+
+
+def test_a_distrusted_name_is_imported_only_if_the_user_gives_it(afresh: None) -> None:
+    tools: Registry[object] = Registry("tool")
+    registry.distrust(["os:sep", "os:curdir"], "runs/a/config.json")
+    for name in ("os:sep", "os:curdir"):
+        with pytest.raises(UsageError, match=rf"^runs/a/config.json names code, the tool '{name}', .*--trust_code"):
+            tools.get(name)
+    assert tools.get("os:pardir") == ".."
+    registry.given_on_command_line(["os:sep"])
+    assert tools.get("os:sep") == "/"
+    registry.given_on_command_line(["os:curdir"])  # in place of the earlier ones
+    with pytest.raises(UsageError, match="names code"):
+        tools.get("os:sep")
+    registry.trust(["os:sep", "os:never_heard_of"])
+    assert tools.get("os:sep") == "/"

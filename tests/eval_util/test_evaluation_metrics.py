@@ -96,3 +96,20 @@ def test_losses() -> None:
     assert metrics.get()["avg_loss"] == 4.0
     rated = np.array([[1, 1, 1], [0, 0, 0], [1, 0, 0]])
     assert metrics.accumulate(scores, labels, [1.0, 50.0, 2.0], label_weights=rated)["loss"] == 1.5
+
+
+def test_threshold_counts_are_those_of_each_threshold_by_itself() -> None:
+    draw = np.random.default_rng(8)
+    scores = np.concatenate([draw.random((20, 6)), [[0, 0.25, 0.5, 0.75, 1, -0.5], [1.5, 0, 1, 0.1, 0.2, 0.3]]])
+    scores, actuals = scores.astype(np.float32), draw.random((22, 6)) < 0.3
+    metrics = EvaluationMetrics(6, top_k=6)
+    metrics.accumulate(scores[:10], actuals[:10], 0.0)
+    metrics.accumulate(scores[10:], actuals[10:], 0.0)
+    for count in (2, 5, 11):
+        found = metrics.threshold_counts(count)
+        for place in range(count):
+            # A score on the edge of two thresholds counts for the upper one; all lie within 0 and 1.
+            above = np.floor(np.clip(scores, 0, 1) * np.float32(count - 1)) >= place
+            expected = [(above & actuals).sum(), (above & ~actuals).sum()]
+            expected += [(~above & ~actuals).sum(), (~above & actuals).sum()]
+            assert found[:, place].tolist() == expected

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import pathlib
+import re
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 from golden_data import real_data
 
+from yt8m.errors import RunError
 from yt8m.records import vocabulary
 
 
@@ -70,3 +73,40 @@ def test_shared_arrays_cannot_be_changed() -> None:
 def test_needs_no_tensorflow() -> None:
     code = "import sys; from yt8m.records import vocabulary as v; v.load(); print('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"
+
+
+def test_the_ends_of_the_vocabulary() -> None:
+    loaded = vocabulary.load()
+    assert loaded.name(3861) == loaded.names[3861]
+    assert loaded.name(3862) == "class 3862"
+    assert (loaded.vertical(0), loaded.vertical(3861)) == (loaded.verticals[0], loaded.verticals[3861])
+    assert (loaded.vertical(3862), loaded.vertical(-1)) == ("", "")
+    assert loaded.counts.dtype == np.int64
+    assert loaded.counts[0] == loaded.counts.max() > 0
+    own = vocabulary.of(7)
+    assert (len(own), own.counts.shape, own.counts.dtype) == (0, (0,), np.int64)
+
+
+def test_segment_classes_of_a_file(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "ids.csv"
+    path.write_text("Index\n0\n 17 \n\n3\n")
+    assert vocabulary.read_segment_classes(str(path)) == {0, 3, 17}
+    path.write_text("5\n7\n")  # without the header
+    assert vocabulary.read_segment_classes(str(path)) == {5, 7}
+    assert vocabulary.read_segment_classes() == set(vocabulary.segment_classes().tolist())
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("Index\n3\nx4\n", "line 3: 'x4' is no class number; expected one a line under `Index`."),
+        ("Index\n-4\n", "line 2: '-4' is no class number"),
+        ("Index\n", "line 1: there is no class; expected one number a line under the header `Index`."),
+        ("", "line 1: there is no class"),
+    ],
+)
+def test_a_file_that_lists_no_classes_is_refused(tmp_path: pathlib.Path, content: str, told: str) -> None:
+    path = tmp_path / "ids.csv"
+    path.write_text(content)
+    with pytest.raises(RunError, match=f"^{re.escape(f'{path}, {told}')}"):
+        vocabulary.read_segment_classes(str(path))

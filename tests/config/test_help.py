@@ -1,0 +1,161 @@
+"""The text of `--help`, word for word, and which flags the programs have."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from yt8m.config import flag_parsing
+from yt8m.config.flag_parsing import Flag, shown, usage
+from yt8m.options import option
+
+KNOWN = [
+    Flag("batch_size", int, 1024, "examples per step", "Data"),
+    Flag("rate", float, 0.1, "the rate", "Data"),
+    Flag("frame_features", bool, False, "frames", "Data"),
+    Flag("names", tuple[str, ...], ("rgb", "audio"), "names", "Data"),
+    Flag("sizes", tuple[int, ...], (), "sizes", "Data"),
+    Flag("model", str, "", "the model " + "word " * 20 + "end", "Model"),
+    Flag("seed", int, None, "where the order starts", "Model"),
+]
+
+TEXT = """\
+usage: train.py [--flag=value ...]
+
+Trains.
+
+Data:
+  --batch_size=N
+      examples per step [1024]
+  --rate=X
+      the rate [0.1]
+  --[no]frame_features
+      frames [false]
+  --names=A,B,...
+      names [rgb,audio]
+  --sizes=A,B,...
+      sizes
+
+Model:
+  --model=TEXT
+      the model word word word word word word word word word word word word word word word word
+      word word word word end
+  --seed=N
+      where the order starts
+
+Names:
+  models: A, B
+  losses: C
+
+--flagfile=FILE reads flags from a file, one a line.
+"""
+
+
+def test_the_text_lists_flags_by_group_with_their_defaults_and_the_names() -> None:
+    assert usage("train.py", "Trains.", KNOWN, {"models": ["A", "B"], "losses": ["C"]}) == TEXT
+
+
+def test_without_names_there_is_no_heading_for_them() -> None:
+    expected = "usage: x [--flag=value ...]\n\nDoes.\n\n--flagfile=FILE reads flags from a file, one a line.\n"
+    assert usage("x", "Does.", [], {}) == expected
+
+
+def test_long_lists_are_wrapped_under_their_beginning() -> None:
+    text = usage("x", "Does. " * 30, [], {"models": [f"Model{number}" for number in range(30)]})
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 96
+    assert max(map(len, lines)) > 85
+    start = next(number for number, line in enumerate(lines) if line.startswith("  models: Model0, "))
+    assert lines[start + 1].startswith("  Model")
+    assert lines[2].startswith("Does. ")
+    assert lines[3].startswith("Does. ")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(True, "true"), (False, "false"), (("a", "b"), "a,b"), ([1, 2], "1,2"), ((), ""), (1e-8, "1e-08"), ("x", "x")],
+)
+def test_values_are_shown_as_they_are_typed(value: Any, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_flags_are_made_of_the_declared_fields() -> None:
+    @dataclasses.dataclass
+    class Config:
+        kind: str = option("saw", "which one", choices=("saw", "drill"))
+        limit: int | None = option(None, "how much")
+        seed: int = option(0, "where it starts")
+        inner: int = 3
+
+    Config.__annotations__ = {"kind": str, "limit": int | None, "seed": int, "inner": int}
+    assert flag_parsing.flags_of(Config, "Group", leave_out=("seed",)) == [
+        Flag("kind", str, "saw", "which one (saw or drill)", "Group"),
+        Flag("limit", int, None, "how much", "Group"),
+    ]
+
+
+def groups(flags: list[Flag]) -> list[str]:
+    return list(dict.fromkeys(flag.group for flag in flags))
+
+
+def test_the_flags_of_each_program_stand_in_their_groups() -> None:
+    training = {flag.name: flag for flag in flag_parsing.training_flags()}
+    expected = ["Run", "Data", "Model", "Optimizer", "Distillation", "Augmentation", "Devices", "Checkpoints"]
+    assert groups(list(training.values())) == [*expected, "Cluster", "Buckets"]
+    assert {"train_data_pattern", "seed", "model", "num_gpu"} <= set(training)
+    assert {"data_pattern", "segment_size"} & set(training) == set()
+    assert len(training) == len(flag_parsing.training_flags())
+    assert training["train_data_pattern"].help.endswith(" [sample data]")
+    for name, end in (("feature_names", "--frame_features]"), ("feature_sizes", "[1024 for rgb, 128 for audio]")):
+        assert training[name].default is None
+        assert training[name].help.endswith(end)
+    assert training["num_classes"].default == 3862
+    assert groups(flag_parsing.evaluation_flags()) == ["Evaluation", "Buckets"]
+    assert groups(flag_parsing.inference_flags()) == ["Inference", "Buckets"]
+
+
+@dataclasses.dataclass
+class _First:
+    size: int = option(1, "how large")
+    rate: float | None = option(None, "how fast")
+
+
+@dataclasses.dataclass
+class _Second:
+    size: int = option(2, "how large it is")
+
+
+class _Catalogue:
+    """Classes by name, as `models` and `losses` give them."""
+
+    def __init__(self, **classes: type) -> None:
+        self._classes = classes
+
+    def names(self) -> list[str]:
+        return sorted(self._classes)
+
+    def get(self, name: str) -> type:
+        return self._classes[name]
+
+    def hyper_parameters(self, cls: type) -> Any:
+        from yt8m import options
+
+        return options.declared(cls)
+
+
+def test_a_hyper_parameter_of_several_is_one_flag_and_the_chosen_one_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flag_parsing, "models", _Catalogue(First=_First, Second=_Second))
+    monkeypatch.setattr(flag_parsing, "losses", _Catalogue(Loss=_Second))
+    heading = "Hyper-parameters of the models"
+    rate = Flag("rate", float, None, "how fast (First: None)", heading)
+    size = Flag("size", int, None, "how large (First: 1, Second: 2)", heading)
+    assert flag_parsing.hyper_parameters([]) == [size, rate]
+    turned = size._replace(help="how large it is (Second: 2, First: 1)")
+    assert flag_parsing.hyper_parameters([], "Second") == [turned, rate]
+    loss = Flag("size", int, None, "how large it is (Loss: 2)", "Hyper-parameters of the losses")
+    monkeypatch.setattr(flag_parsing, "models", _Catalogue())
+    assert flag_parsing.hyper_parameters([]) == [loss]
+    assert flag_parsing.hyper_parameters([], of_losses=False) == []
+    assert flag_parsing.hyper_parameters([Flag("size", int, 1, "taken", "x")]) == []

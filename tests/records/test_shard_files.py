@@ -1,0 +1,208 @@
+"""Records encoded and decoded here, shards framed and read, and what is damaged. Without TensorFlow."""
+
+from __future__ import annotations
+
+import io
+import pathlib
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yt8m.records import shards
+from yt8m.records.shards import DamagedError, Feature
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+FLOATS = st.floats(width=32, allow_nan=False)
+
+
+def context() -> dict[str, bytes]:
+    return {
+        "id": shards.bytes_feature(b"abcd"),
+        "labels": shards.int64_feature([0, 127, 128, 3861, 2**63 - 1, -1, -(2**63)]),
+        "mean": shards.float_feature([0.5, -2.0]),
+        "none": b"",
+    }
+
+
+def values(features: dict[str, Feature]) -> dict[str, list]:
+    return {name: feature.values() for name, feature in features.items()}
+
+
+@given(st.lists(st.binary(max_size=300), max_size=3), st.lists(INT64, max_size=4), st.lists(FLOATS, max_size=4))
+def test_what_is_encoded_is_decoded(texts: list[bytes], numbers: list[int], reals: list[float]) -> None:
+    encoded = {"t": shards.bytes_feature(*texts), "n": shards.int64_feature(numbers), "r": shards.float_feature(reals)}
+    expected = {"t": texts, "n": numbers, "r": reals}
+    for payload in (shards.example(encoded), shards.sequence_example(encoded, {})):
+        record = shards.parse(payload)
+        assert values(record.context) == expected
+        assert {name: one.kind for name, one in record.context.items()} == {"t": "bytes", "n": "int64", "r": "float"}
+        assert record.lists == {}
+
+
+def test_frames_are_lists_and_may_be_left_out() -> None:
+    rgb = np.arange(600, dtype=np.int64).reshape(3, 200).astype(np.uint8)
+    payload = shards.sequence_example(context(), {"rgb": shards.frame_features(rgb), "audio": []})
+    record = shards.parse(payload)
+    assert [feature.values() for feature in record.lists["rgb"]] == [[row.tobytes()] for row in rgb]
+    assert record.lists["audio"] == []
+    assert values(record.context)["labels"] == [0, 127, 128, 3861, 2**63 - 1, -1, -(2**63)]
+    assert (record.context["none"].kind, record.context["none"].values()) == ("", [])
+    assert shards.parse(payload, with_lists=False).lists == {}
+    assert shards.parse(payload, with_lists=False).context == record.context
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        ({"id": [b"a"], "video_id": [b"b"]}, b"a"),
+        ({"video_id": [b"b"]}, b"b"),
+        ({"id": [], "video_id": [b"b"]}, b"b"),
+        ({"labels": [b"c"]}, b""),
+    ],
+)
+def test_the_id_has_two_names(features: dict[str, list[bytes]], expected: bytes) -> None:
+    payload = shards.example({name: shards.bytes_feature(*given) for name, given in features.items()})
+    assert shards.parse(payload).id() == expected
+
+
+def test_an_id_that_is_a_number_is_none() -> None:
+    payload = shards.example({"id": shards.int64_feature([3]), "video_id": shards.bytes_feature(b"b")})
+    assert shards.parse(payload).id() == b"b"
+
+
+def test_numbers_are_written_seven_bits_a_byte() -> None:
+    expected = {0: b"\0", 1: b"\1", 127: b"\x7f", 128: b"\x80\1", 300: b"\xac\2", -1: b"\xff" * 9 + b"\1"}
+    assert {number: shards.varint(number) for number in expected} == expected
+    assert shards.field(1, b"ab") == b"\x0a\2ab"
+    assert shards.field(16, b"") == b"\x82\1\0"
+
+
+def test_a_frame_has_the_checksums_of_the_format() -> None:
+    """Those that TensorFlow writes for the payload b"abc"."""
+    assert shards.masked_crc(b"") == bytes.fromhex("d8ea82a2")
+    framed = shards.framed(b"abc")
+    assert framed[:8] == b"\3" + b"\0" * 7
+    assert framed[8:12] == shards.masked_crc(framed[:8])
+    assert framed[12:] == b"abc" + shards.masked_crc(b"abc")
+    crc = 0x364B3FB7  # CRC-32C of "abc" (RFC 3720 has the polynomial)
+    masked = (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+    assert shards.masked_crc(b"abc") == masked.to_bytes(4, "little")
+
+
+PAYLOADS = [b"", b"abc", b"x" * 1000]
+
+
+def test_a_shard_is_read_record_by_record(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"".join(map(shards.framed, PAYLOADS)))
+    assert list(shards.read_shard(str(path))) == PAYLOADS
+    path.write_bytes(b"")
+    assert list(shards.read_shard(str(path))) == []
+    file = io.BytesIO(b"junk" + shards.framed(b"one"))
+    file.seek(4)
+    assert list(shards.read_records(file, "a", 5)) == [b"one"]
+
+
+WHOLE = b"".join(map(shards.framed, PAYLOADS))
+
+
+@pytest.mark.parametrize(
+    ("content", "read", "what"),
+    [
+        (WHOLE[:-1], 2, "it is cut short"),
+        (WHOLE[: 16 + 19 + 12], 2, "it is cut short"),
+        (WHOLE[: 16 + 5], 1, "its length is damaged or cut short"),
+        (WHOLE[:16] + b"\4" + WHOLE[17:], 1, "its length is damaged or cut short"),
+        (WHOLE[:28] + b"A" + WHOLE[29:], 1, "its checksum is wrong"),
+        (WHOLE[:-1] + bytes([WHOLE[-1] ^ 1]), 2, "its checksum is wrong"),
+        (b"\x1f\x8b" + WHOLE, 0, "the file is compressed by gzip, and read as plain; unpack it (gunzip)"),
+        (WHOLE[:16] + b"\x1f\x8b" + WHOLE[18:], 1, "its length is damaged or cut short"),
+    ],
+)
+def test_damage_names_file_record_and_what_is_wrong(
+    tmp_path: pathlib.Path, content: bytes, read: int, what: str
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(content)
+    found = []
+    with pytest.raises(DamagedError, match=rf"^{re.escape(str(path))}: record {read}: {re.escape(what)}; ") as damaged:
+        found.extend(shards.read_shard(str(path)))  # what came before was read
+    assert (damaged.value.path, damaged.value.record, damaged.value.what) == (str(path), read, what)
+
+
+@pytest.mark.parametrize(("length", "is_there"), [(0, True), (1 << 40, False), ((1 << 24) + 10, False)])
+def test_a_length_beyond_the_usual_is_held_against_the_file(length: int, is_there: bool) -> None:
+    file = io.BytesIO(b"x" * 100)
+    file.seek(7)
+    assert shards._is_there(file, length) == is_there
+    assert file.tell() == 7
+
+
+def test_a_large_record_is_there_if_the_file_goes_on_so_far(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "large"
+    size = (1 << 24) + 20
+    with open(path, "wb") as file:
+        file.truncate(size)
+    with open(path, "rb") as file:
+        file.seek(10)
+        assert shards._is_there(file, size - 10)
+        assert not shards._is_there(file, size - 9)
+
+
+def test_values_that_no_feature_may_have_are_counted() -> None:
+    odd = np.array([0, 1e16, -1e16, 1.1e16, -1e17, np.nan, np.inf, -np.inf], np.float64)
+    assert shards.unfit_values(odd) == 5
+    assert shards.unfit_values(odd[:3].astype(np.float32)) == 0
+    assert shards.unfit_values(np.array([2**62])) == 0
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"\x0a",  # a field without its length
+        b"\x0a\x05ab",  # longer than the record
+        b"\x0b",  # the start of a group
+        b"\x09" + b"x" * 7,  # a fixed64 of seven bytes
+        b"\xff" * 11,
+        shards.example({"a": b"\x0a\x05x"}),
+    ],
+)
+def test_what_is_no_proto_is_refused(payload: bytes) -> None:
+    with pytest.raises(ValueError, match=r"Example|past the end|does not end|inside its features"):
+        shards.parse(payload)
+
+
+def test_fields_of_other_kinds_are_passed_over() -> None:
+    """A number of a field that is not known is skipped by its wire type, as protobuf asks for."""
+    known = shards.example({"a": shards.int64_feature([7])})
+    for extra in (b"\x18\x96\1", b"\x19" + b"x" * 8, b"\x1d" + b"x" * 4, b"\x1a\2ab"):
+        for payload in (extra + known, known + extra):
+            record = shards.parse(payload)
+            assert values(record.context) == {"a": [7]}
+            assert record.lists == {}
+
+
+IDS = {
+    b"abc": "abc",
+    b"a\nb": r"a\x0ab",
+    b"\xff": r"\xff",
+    b"\\x41": r"\x5cx41",
+    b"\\n": r"\n",
+    "\u2028é".encode(): r"\xe2\x80\xa8é",
+}
+
+
+@pytest.mark.parametrize("video_id", IDS)
+def test_ids_are_text_of_one_line_and_back(video_id: bytes) -> None:
+    assert shards.id_text(video_id) == IDS[video_id]
+    assert shards.id_bytes(IDS[video_id].encode()) == video_id
+
+
+@given(st.binary(max_size=12))
+def test_any_id_comes_back(video_id: bytes) -> None:
+    text = shards.id_text(video_id)
+    assert shards.id_bytes(text.encode()) == video_id
+    assert len(text.splitlines()) <= 1

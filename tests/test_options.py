@@ -1,0 +1,187 @@
+"""Options that classes declare as fields: what is read from them, what is refused, how instances are made."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from yt8m.errors import UsageError
+from yt8m.options import Catalogue, check, declared, option
+
+LARGEST = 2**63 - 1
+
+
+def tool() -> Any:
+    """A class with options of every type; made anew for each test, since a declaration runs when it is made."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Tool:
+        size: int = option(3, "how large", minimum=1, maximum=9)
+        rate: float = option(0.5, "how fast", minimum=0, maximum=2)
+        is_on: bool = option(False, "whether it runs")
+        kind: str = option("saw", "which one", choices=("saw", "drill"))
+        names: tuple[str, ...] = option((), "what it is called")
+        places: tuple[int, ...] = option((1,), "where it is")
+        limit: int | None = option(None, "how much at most", minimum=2)
+        seed: int = option(0, "where it starts")
+        part: Mapping[str, Any] = option({"of": 1}, "options of its part")
+        bare: int = 7
+
+        def __post_init__(self) -> None:
+            check(self)
+
+    # As types: the annotations here are texts, which are looked up among the names of the module.
+    Tool.__annotations__ = {
+        "size": int,
+        "rate": float,
+        "is_on": bool,
+        "kind": str,
+        "names": tuple[str, ...],
+        "places": tuple[int, ...],
+        "limit": int | None,
+        "seed": int,
+        "part": Mapping[str, Any],
+        "bare": int,
+    }
+    return Tool
+
+
+def test_declarations_are_read_with_type_default_and_help() -> None:
+    found = declared(tool())
+    assert list(found) == ["size", "rate", "is_on", "kind", "names", "places", "limit", "seed", "bare"]
+    assert tuple(found["size"])[:3] == (int, 3, "how large")
+    assert tuple(found["limit"])[:3] == (int | None, None, "how much at most")
+    assert tuple(found["names"])[:3] == (tuple[str, ...], (), "what it is called")
+    assert tuple(found["bare"])[:3] == (int, 7, "")
+    assert declared(dict) == {}
+
+
+def test_a_field_without_a_default_is_no_option() -> None:
+    @dataclasses.dataclass
+    class Needs:
+        given: int
+        size: int = option(3, "how large")
+
+    assert list(declared(Needs)) == ["size"]
+
+
+def test_defaults_are_set_and_a_mapping_is_not_shared() -> None:
+    one, other = tool()(), tool()()
+    assert (one.size, one.rate, one.is_on, one.kind, one.names, one.places) == (3, 0.5, False, "saw", (), (1,))
+    cls = type(one)
+    first, second = cls(), cls()
+    assert first.part == second.part == other.part == {"of": 1}
+    first.part["of"] = 2
+    assert second.part == {"of": 1}
+    (part,) = (field for field in dataclasses.fields(cls) if field.name == "part")
+    assert part.metadata["help"] == "options of its part"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"size": 1}, {"size": 9}, {"rate": 0}, {"rate": 2}, {"rate": 1.5}, {"is_on": True}, {"kind": "drill"}),
+        *({"names": ("a", "b")}, {"places": ()}, {"limit": None}, {"limit": 2}, {"seed": LARGEST}, {"seed": -LARGEST}),
+        *({"places": (LARGEST, -LARGEST)}, {"seed": 0}),
+    ],
+)
+def test_what_fits_is_taken(given: dict[str, Any]) -> None:
+    ((name, value),) = given.items()
+    assert getattr(tool()(**given), name) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"size": 0}, "at least 1; it is 0"),
+        ({"size": 10}, "at most 9; it is 10"),
+        ({"size": 2.0}, "an int; it is 2.0"),
+        ({"size": True}, "an int; it is True"),
+        ({"size": None}, "an int; it is None"),
+        ({"rate": -0.1}, "at least 0; it is -0.1"),
+        ({"rate": 2.5}, "at most 2; it is 2.5"),
+        ({"rate": float("nan")}, "at least 0; it is nan"),
+        ({"rate": "1"}, "a float; it is '1'"),
+        ({"rate": False}, "a float; it is False"),
+        ({"is_on": 1}, "a bool; it is 1"),
+        ({"kind": "drlil"}, "one of saw, drill; did you mean drill?; it is 'drlil'"),
+        ({"kind": 3}, "a str; it is 3"),
+        ({"names": ["a"]}, "a tuple of str; it is ['a']"),
+        ({"names": ("a", 1)}, "a tuple of str; it is ('a', 1)"),
+        ({"places": (1, True)}, "a tuple of int; it is (1, True)"),
+        ({"places": (1, LARGEST + 1)}, f"at most {LARGEST}; it is (1, {LARGEST + 1})"),
+        ({"limit": 1}, "at least 2; it is 1"),
+        ({"limit": "2"}, "an int; it is '2'"),
+        ({"seed": LARGEST + 1}, f"at most {LARGEST}; it is {LARGEST + 1}"),
+        ({"seed": -LARGEST - 1}, f"at least {-LARGEST}; it is {-LARGEST - 1}"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_class_field_and_bound(given: dict[str, Any], wanted: str) -> None:
+    (name,) = given
+    with pytest.raises(UsageError) as refusal:
+        tool()(**given)
+    assert str(refusal.value) == f"Tool: {name} must be {wanted}"
+
+
+class Plain:
+    def __init__(self, size: int = 1, *rest: int) -> None:
+        self.size = size
+
+
+class Taking:
+    def __init__(self, **given: Any) -> None:
+        self.given = given
+
+
+class Arranged(Taking):
+    @classmethod
+    def arrange(cls, values: dict[str, Any]) -> dict[str, Any]:
+        return {"whole": values}
+
+
+def catalogue() -> Catalogue:
+    found = Catalogue("tool")
+    for cls in (tool(), Plain, Taking, Arranged):
+        found.register(cls)
+    return found
+
+
+def test_an_instance_is_made_by_name_and_lists_become_tuples() -> None:
+    made = catalogue().create("Tool", {"size": 4, "names": ["a", "b"]})
+    assert (made.size, made.rate, made.names) == (4, 0.5, ("a", "b"))
+    assert catalogue().create("Tool").size == 3
+    assert catalogue().create("Plain", {"size": 5}).size == 5
+    assert catalogue().create("Taking", {"anything": [1]}).given == {"anything": (1,)}
+    assert catalogue().create("Arranged", {"part": 2}).given == {"whole": {"part": 2}}
+
+
+def test_the_hyper_parameters_of_a_class_are_its_options() -> None:
+    assert catalogue().hyper_parameters(tool()) == declared(tool())
+    assert catalogue().hyper_parameters(Taking) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "told"),
+    [
+        ("Plain", "sise", "tool Plain has no hyper-parameter 'sise'; did you mean size? It has: size."),
+        ("Plain", "rest", "tool Plain has no hyper-parameter 'rest'. It has: size."),
+        ("object", "size", "unknown tool 'object'"),
+    ],
+)
+def test_an_unknown_hyper_parameter_is_refused(name: str, given: str, told: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        catalogue().create(name, {given: 1})
+    assert str(refusal.value).replace("?.", "?").startswith(told)
+
+
+def test_a_class_without_hyper_parameters_says_so() -> None:
+    class Bare:
+        def __init__(self) -> None: ...
+
+    found = Catalogue("tool")
+    found.register(Bare)
+    with pytest.raises(UsageError, match=r"tool Bare has no hyper-parameter 'size'\. It has: none\.$"):
+        found.create("Bare", {"size": 1})
