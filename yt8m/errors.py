@@ -38,9 +38,9 @@ _FRAME = re.compile(
 _AROUND = ("Graph execution error", "Detected at node", "File ", "Node: ", "[[{{node", "[[")
 
 
-def suggestion(word: str, choices: Iterable[str]) -> str:
-    """`; did you mean X?` where some choice is close to `word` or begins with it, else the empty string."""
+def suggestion(word: str, choices: Iterable[str], otherwise: str = "") -> str:
+    """`; did you mean X?` if some choice is close to `word` or begins with it, else `otherwise`."""
     folded = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
     close = close or [choice for choice in folded if len(word) > 2 and choice.startswith(word.lower())]
-    return f"; did you mean {folded[close[0]]}?" if close else ""
+    return f"; did you mean {folded[close[0]]}?" if close else otherwise

@@ -100,7 +100,7 @@ class Catalogue(Registry[Any]):
     def _refuse_unknown(self, name: str, values: Mapping[str, Any], known: list[str]) -> None:
         for unknown in sorted(values.keys() - known):
             raise UsageError(
-                f"{self.kind} {name} has no hyper-parameter {unknown!r}{suggestion(unknown, known)}. "
+                f"{self.kind} {name} has no hyper-parameter {unknown!r}{suggestion(unknown, known, '.')} "
                 f"It has: {', '.join(known) or 'none'}."
             )
 
