@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from sample_shards import dequantized, read_frames, read_split
 
-from yt8m.commands.sample_data import world
-from yt8m.commands.sample_data.output import SampleConfig, generate
+from yt8m.commands.sample_data import SampleConfig, generate, synthetic_videos
 from yt8m.errors import UsageError
 
 SIZES = {"train": 6, "validate": 2, "test": 0, "num_classes": 24}
@@ -41,18 +40,22 @@ def test_videos_are_the_means_of_their_frames(tmp_path: pathlib.Path) -> None:
 def test_the_mean_hides_the_order_exactly() -> None:
     """Of two classes that differ in order alone, videos of even length have the same mean but for noise."""
     made = [
-        world.Video((0, 0, 7), np.array([label]), np.float32([1]), 40, np.zeros(world.SIZE, np.float32))
+        synthetic_videos.Video(
+            (0, 0, 7), np.array([label]), np.float32([1]), 40, np.zeros(synthetic_videos.SIZE, np.float32)
+        )
         for label in (4, 5)
     ]
-    first, second = (world.mean_features(video, temporal=True) for video in made)
+    first, second = (synthetic_videos.mean_features(video, temporal=True) for video in made)
     np.testing.assert_allclose(first, second, atol=1e-5)
 
 
 @pytest.mark.parametrize(("frames", "flashes"), [(20, 1), (99, 1), (100, 2), (300, 6)])
 def test_one_frame_of_fifty_flashes(frames: int, flashes: int) -> None:
-    looks, _ = world.prototypes()
-    video = world.Video((0, 0, 7), np.array([6]), np.float32([1]), frames, np.zeros(world.SIZE, np.float32))
-    along = dequantized(world.frames(video, temporal=True)) @ looks[6]
+    looks, _ = synthetic_videos.prototypes()
+    video = synthetic_videos.Video(
+        (0, 0, 7), np.array([6]), np.float32([1]), frames, np.zeros(synthetic_videos.SIZE, np.float32)
+    )
+    along = dequantized(synthetic_videos.frames(video, temporal=True)) @ looks[6]
     assert (along > 0.5 * along.max()).sum() == flashes
 
 

@@ -320,6 +320,7 @@ def _check(config: InferenceConfig) -> None:
 
 def _lead(config: InferenceConfig, others: Team) -> int:
     """The chief: all predict by the checkpoint that it chooses; by a newer one where that is deleted."""
+    inference.announce_replacement(config.output_file)
 
     def newest() -> str:
         return (config.train_dir and checkpoints.newest_readable(config.train_dir)) or ""
