@@ -10,7 +10,7 @@ import inspect
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from yt8m.config.registry import Registry
 from yt8m.errors import UsageError, suggestion
@@ -149,3 +149,19 @@ def _out_of_bounds(value: Any, metadata: Mapping[str, Any]) -> str:
         if isinstance(part, int) and not -_LARGEST <= part <= _LARGEST:
             return f"at most {_LARGEST}" if part > 0 else f"at least {-_LARGEST}"
     return ""
+
+
+class Checked:
+    """A dataclass of options that checks itself when it is made; those in `required` must not be empty.
+
+    Raises:
+      UsageError: see `check`; or a required option is missing.
+    """
+
+    required: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        check(self)
+        for name in self.required:
+            if not getattr(self, name):
+                raise UsageError(f"--{name} is missing: {declared(type(self))[name].help}")

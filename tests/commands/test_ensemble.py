@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import sys
 
 import numpy as np
 import pytest
@@ -198,6 +199,15 @@ def test_the_printed_weights_can_be_given_and_have_the_printed_gap(
     _, held_out = fitted_weights.halves(side_by_side([str(path) for path in paths], C), truth, False, 6)
     printed = said.out.split("GAP with fitted weights: ")[1].split()[0]
     assert printed == f"{held_out.gap(weights / weights.sum(), 6):.5f}"
+
+
+def test_without_scipy_it_says_how_to_install_it(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    paths = world(tmp_path, 50)
+    assert run("--predictions", *paths, f"--fit_on={tmp_path}/labels.tfrecord") == 2
+    assert "run pip install -e '.[ensemble]' in the checkout of yt8m, or give --weights" in capsys.readouterr().err
 
 
 def test_gap_of_pairs_is_that_of_the_metrics() -> None:

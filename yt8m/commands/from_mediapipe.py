@@ -16,7 +16,7 @@ import numpy.typing as npt
 from yt8m import options, storage
 from yt8m.commands import ground_truth
 from yt8m.config import flags
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError
 from yt8m.options import option
 from yt8m.records import shards
 from yt8m.records.shards import Feature, Record
@@ -50,20 +50,16 @@ def main(argv: list[str]) -> int:
 
 
 @dataclass(frozen=True)
-class FromMediapipeConfig:
+class FromMediapipeConfig(options.Checked):
     """The flags of `yt8m from-mediapipe`."""
+
+    required = ("input_pattern", "output_file")
 
     input_pattern: str = option("", "files of one serialized SequenceExample each: a glob, local or gs://")
     output_file: str = option("", "the TFRecord shard to write")
     keep_floats: bool = option(
         False, "write the floats under MediaPipe's names, not bytes as in YouTube-8M (four times as large)"
     )
-
-    def __post_init__(self) -> None:
-        options.check(self)
-        for name in ("input_pattern", "output_file"):
-            if not getattr(self, name):
-                raise UsageError(f"--{name} is missing.")
 
 
 def convert(path: str, keep_floats: bool = False) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any
 from yt8m import options, storage
 from yt8m.commands import ground_truth
 from yt8m.config import flags
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError
 from yt8m.options import option
 from yt8m.records import prediction_files
 from yt8m.records.prediction_files import TextLine
@@ -53,18 +53,14 @@ def main(argv: list[str]) -> int:
 
 
 @dataclass(frozen=True)
-class JsonToCsvConfig:
+class JsonToCsvConfig(options.Checked):
     """The flags of `yt8m json-to-csv`."""
+
+    required = ("json_prediction_files_pattern", "csv_output_file")
 
     json_prediction_files_pattern: str = option("", "files of JSON lines: a glob, local or gs://")
     csv_output_file: str = option("", "file for the predictions (CSV)")
     top_k: int = option(20, "predictions listed per video", minimum=1)
-
-    def __post_init__(self) -> None:
-        options.check(self)
-        for name in ("json_prediction_files_pattern", "csv_output_file"):
-            if not getattr(self, name):
-                raise UsageError(f"--{name} is missing.")
 
 
 def _videos(line: TextLine) -> Iterator[tuple[str, list[int], list[float]]]:

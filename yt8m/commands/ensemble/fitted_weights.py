@@ -93,7 +93,10 @@ def fit(pairs: ScoredPairs, k: int) -> npt.NDArray[np.float64]:
     try:
         from scipy.optimize import minimize
     except ImportError as error:
-        raise UsageError("--fit_on needs SciPy: install it (pip install scipy), or give --weights.") from error
+        raise UsageError(
+            "--fit_on needs SciPy, which is not installed: run pip install -e '.[ensemble]' in the checkout of yt8m, "
+            "or give --weights."
+        ) from error
     files = pairs.scores.shape[2]
     simplex = np.vstack([np.zeros(files - 1), np.eye(files - 1)])
 

@@ -59,8 +59,10 @@ def main(argv: list[str]) -> int:
 
 
 @dataclass(frozen=True)
-class SampleConfig:
+class SampleConfig(options.Checked):
     """The flags of `yt8m sample-data`. Videos with the same number, split and seed are the same at any size."""
+
+    required = ("out_dir",)
 
     out_dir: str = option("", "folder to write into; the shards are D/<level>/<split>/<split>NNNN.tfrecord")
     level: str = option("video", "which of the three record formats, or all of them", choices=(*LEVELS, "all"))
@@ -79,9 +81,7 @@ class SampleConfig:
     )
 
     def __post_init__(self) -> None:
-        options.check(self)
-        if not self.out_dir:
-            raise UsageError("sample data needs a folder to write into: --out_dir=FOLDER")
+        super().__post_init__()
         if self.min_frames > self.max_frames:
             raise UsageError(
                 f"--min_frames={self.min_frames} is more than --max_frames={self.max_frames}; "
