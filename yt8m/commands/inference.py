@@ -134,10 +134,11 @@ def _infer(config: InferenceConfig, source: Source, write_segments: WriteSegment
     ranking = segment_inference.ranking_for(config, modeler) if config.segment_labels else None
     if config.output_model_tgz:
         _pack(config.output_model_tgz, source, modeler)
+    task = _Task(config, source, data, modeler)
     if config.output_file and ranking is not None:
-        _rank(config, source, data, modeler, ranking, write_segments)
+        _rank(task, ranking, write_segments)
     elif config.output_file:
-        _predict(config, source, data, modeler)
+        _predict(task)
     return 0
 
 
@@ -178,61 +179,57 @@ def _pack(path: str, source: Source, modeler: VideoModeler) -> None:
     logging.info("the model is packed in %s", path)
 
 
-def _rank(
-    config: InferenceConfig,
-    source: Source,
-    data: DataConfig,
-    modeler: VideoModeler,
-    ranking: SegmentRanking,
-    write_segments: WriteSegments,
-) -> None:
+class _Task(NamedTuple):
+    """What is predicted, for which data, by which model."""
+
+    config: InferenceConfig
+    source: Source
+    data: DataConfig
+    modeler: VideoModeler
+
+
+def _rank(task: _Task, ranking: SegmentRanking, write_segments: WriteSegments) -> None:
     """Ranks every segment, then writes the lists."""
-    candidates = None
+    config, modeler, candidates = task.config, task.modeler, None
     if config.candidates_from:
         candidates = segment_inference.Candidates(config.candidates_from, modeler.listed_classes, modeler.num_classes)
-    inputter = segment_inference.inputter_for(data, config.segment_context)
-    _run(config, source, data, inputter, modeler, segment_inference.consumer_for(ranking, candidates))
+    inputter = segment_inference.inputter_for(task.data, config.segment_context)
+    _run(task, inputter, segment_inference.consumer_for(ranking, candidates))
     with storage.write_atomic(config.output_file) as file:
         write_segments(file, ranking)
     logging.info("%d segments were ranked; the lists are in %s", ranking.count, config.output_file)
 
 
-def _predict(config: InferenceConfig, source: Source, data: DataConfig, modeler: VideoModeler) -> None:
+def _predict(task: _Task) -> None:
     """Writes a line a video; the file gets its name when it is whole."""
-    inputter = readers.BatchQueue.for_config(data, "infer")
-    with storage.write_atomic(config.output_file, "w") as file:
-        writer = PredictionWriter(file, config.top_k)
-        _run(config, source, data, inputter, modeler, writer)
+    inputter = readers.BatchQueue.for_config(task.data, "infer")
+    with storage.write_atomic(task.config.output_file, "w") as file:
+        writer = PredictionWriter(file, task.config.top_k)
+        _run(task, inputter, writer)
         if not writer.count:
-            raise RunError(f"{data.data_pattern} holds no record: there is nothing to predict.")
-    logging.info("%d predictions are in %s", writer.count, config.output_file)
+            raise RunError(f"{task.data.data_pattern} holds no record: there is nothing to predict.")
+    logging.info("%d predictions are in %s", writer.count, task.config.output_file)
 
 
-def _run(
-    config: InferenceConfig,
-    source: Source,
-    data: DataConfig,
-    inputter: readers.BatchQueue,
-    modeler: VideoModeler,
-    consumer: Any,
-) -> None:
+def _run(task: _Task, inputter: readers.BatchQueue, consumer: Any) -> None:
     """Runs the model on all data and hands the reports of each step to `consumer`.
 
     Raises:
       RunError: the run did not end as it should, with its exit status; or a shard changed meanwhile.
     """
-    walked = input_check.check_input(inputter, data)
+    config = task.config
+    walked = input_check.check_input(inputter, task.data)
     settings = runner.RunnerConfig(
         mode="infer",
-        model_dir=source.folder,
-        checkpoint=source.checkpoint,
+        model_dir=task.source.folder,
+        checkpoint=task.source.checkpoint,
         batch_size_per_gpu=config.batch_size,
         log_every_n_iter=config.log_every_n_steps,
-        optimizer=source.run.optimizer,
+        optimizer=task.source.run.optimizer,
         progress=sys.stderr.isatty(),
     )
     callbacks = runner.CallbackConfig(config.callbacks, options={"infer_writer": {"consumer": consumer}})
-    outcome = runner.build(settings, inputter, modeler, callbacks).run()
+    outcome = runner.build(settings, inputter, task.modeler, callbacks).run()
     if outcome.exit_code:
         error = RunError(f"{config.output_file} was not written: {outcome.message}")
         error.exit_code = outcome.exit_code
