@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from typing import Any
 
 from absl import logging
 
@@ -78,25 +79,17 @@ def _export(config: ExportConfig, train_dir: str, run: TrainConfig, checkpoint: 
 def _write(folder: str, config: ExportConfig, run: TrainConfig, checkpoint: str, parts: workload.Workload) -> int:
     """Writes both forms of the model; returns the number of parameters."""
     counts: list[int] = []
-    decay = run.optimizer.moving_average_decay
+    shared: dict[str, Any] = {"moving_average_decay": run.optimizer.moving_average_decay, "weights": config.weights}
+    inference_model, saved_model = (os.path.join(folder, name) for name in (NAME, SAVED_MODEL))
     write_inference_model(
-        os.path.join(folder, NAME),
+        inference_model,
         checkpoint,
         parts.modeler,
         frame_features=run.data.frame_features,
-        moving_average_decay=decay,
-        weights=config.weights,
         describe=lambda _, parameters: counts.append(parameters),
+        **shared,
     )
-    export_saved_model(
-        os.path.join(folder, SAVED_MODEL),
-        checkpoint,
-        parts.reader,
-        parts.modeler,
-        moving_average_decay=decay,
-        weights=config.weights,
-        default=config.signature,
-    )
+    export_saved_model(saved_model, checkpoint, parts.reader, parts.modeler, default=config.signature, **shared)
     return counts[0]
 
 

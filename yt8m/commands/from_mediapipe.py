@@ -113,4 +113,4 @@ def _frames(features: Sequence[Feature], name: str, path: str) -> npt.NDArray[np
 
 def quantized(frames: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
     """The bytes q whose values q * 4/255 + 4/512 - 2 are nearest; values outside of -2..2 are clipped."""
-    return np.clip(np.rint((frames + 2 - 4 / 512) * (255 / 4)), 0, 255).astype(np.uint8)
+    return np.asarray(np.clip(np.rint((frames + 2 - 4 / 512) * (255 / 4)), 0, 255), np.uint8)

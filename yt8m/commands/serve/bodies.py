@@ -97,8 +97,8 @@ def features_in(body: bytes, size: int, limits: Limits) -> tuple[list[str], list
         videos = FeaturesBody.model_validate_json(body).videos
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-        raise RefusedError(400, f"{place.lstrip('.') or 'the body'}: {first['msg']}.") from error
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+        raise RefusedError(400, f"{path.lstrip('.') or 'the body'}: {first['msg']}.") from error
     limits.check_videos(len(videos))
     found = []
     for number, video in enumerate(videos):

@@ -1,7 +1,8 @@
-"""Sample data whose classes are hidden in time, and of chosen lengths."""
+"""Classes that are hidden in time, videos of chosen lengths, surroundings and decoys."""
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from sample_shards import dequantized, read_frames, read_split
 
 from yt8m.commands.sample_data import SampleConfig, generate, synthetic_videos
+from yt8m.commands.sample_data.synthetic_videos import decoys, surroundings, surroundings_of_classes
 from yt8m.errors import UsageError
 
 SIZES = {"train": 6, "validate": 2, "test": 0, "num_classes": 24}
@@ -62,3 +64,40 @@ def test_one_frame_of_fifty_flashes(frames: int, flashes: int) -> None:
 def test_lengths_that_cross_are_refused() -> None:
     with pytest.raises(UsageError, match=r"--min_frames=50 is more than --max_frames=40"):
         SampleConfig("x", min_frames=50, max_frames=40)
+
+
+def test_surroundings_are_what_segments_without_the_class_have_in_common_with_it() -> None:
+    strengths = []
+    for video in itertools.islice(synthetic_videos.videos(0, 0, 40, 30, segments=True), 40):
+        around = surroundings(video)
+        np.testing.assert_array_equal(around, surroundings(video))
+        # Least squares: the looks of different classes are nearly at right angles.
+        found, *_ = np.linalg.lstsq(surroundings_of_classes()[video.labels].T, around, rcond=None)
+        np.testing.assert_allclose(surroundings_of_classes()[video.labels].T @ found, around, atol=1e-4)
+        strengths += found.tolist()
+        nothing = np.zeros((video.num_frames, len(video.labels)), np.float32)
+        plain, with_them = (
+            synthetic_videos.frames(video, nothing),
+            synthetic_videos.frames(video, nothing, around=around),
+        )
+        shift = (with_them.astype(float) - plain).mean(axis=0) * 4 / 255
+        assert np.corrcoef(shift, around)[0, 1] > 0.97
+    assert 0 <= min(strengths) < 0.2
+    assert 1.8 < max(strengths) <= 2.0001
+
+
+def test_classes_look_like_themselves_not_like_their_surroundings() -> None:
+    prototypes, _ = synthetic_videos.prototypes()
+    alike = [np.corrcoef(prototypes[number], surroundings_of_classes()[number])[0, 1] for number in range(100)]
+    assert np.abs(alike).max() < 0.15
+
+
+def test_decoys_are_of_classes_that_the_video_does_not_have() -> None:
+    for video in itertools.islice(synthetic_videos.videos(0, 0, 20, 30, segments=True), 20):
+        shown = decoys(video, 30)
+        segments = shown[: len(shown) // 5 * 5].reshape(-1, 5, synthetic_videos.SIZE)
+        seen = np.flatnonzero(np.abs(segments).sum(axis=(1, 2)))
+        assert len(seen) == 10
+        likeness = segments[seen].mean(axis=1) @ synthetic_videos.prototypes()[0][:30].T
+        assert not np.isin(likeness.argmax(axis=1), video.labels).any()
+    assert not decoys(next(synthetic_videos.videos(0, 0, 1, 1, segments=True)), 1).any()
