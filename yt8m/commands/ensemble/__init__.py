@@ -41,51 +41,6 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _join_files(config: EnsembleConfig) -> None:
-    weights = np.array(config.normalised_weights())
-    if config.fit_on:
-        weights = _fit(config)
-    if config.output_file:
-        count = _write(config, weights)
-        print(f"{count} predictions are in {config.output_file}", file=sys.stderr)
-
-
-def _fit(config: EnsembleConfig) -> npt.NDArray[np.float64]:
-    """Fits weights on one half of the videos and prints the GAP of the printed weights on the other half."""
-    truth = ground_truth.video_labels(config.fit_on, config.num_classes, "fit_on")
-    videos = side_by_side(config.predictions, config.num_classes)
-    fit_half, held_out = fitted_weights.halves(videos, truth, config.mean == "rank", config.top_k)
-    # Rounded as they are printed, so that --weights with these words gives the same file and the same GAP.
-    words = [f"{max(weight, 0.0001):.4f}" for weight in fitted_weights.fit(fit_half, config.top_k)]
-    weights = np.array([float(word) for word in words])
-    weights /= weights.sum()
-    alone = [held_out.gap(one, config.top_k) for one in np.eye(len(weights))]
-    for path, gap in zip(config.predictions, alone, strict=True):
-        print(f"GAP of {path}: {gap:.5f}")
-    equal = held_out.gap(np.full(len(weights), 1 / len(weights)), config.top_k)
-    fitted = held_out.gap(weights, config.top_k)
-    print(f"GAP with equal weights: {equal:.5f}")
-    print(f"GAP with fitted weights: {fitted:.5f} (gain over equal weights {fitted - equal:+.5f}, over the best")
-    print(f"  single file {fitted - max(alone):+.5f}), on {len(held_out.hits)} videos that were not fitted on")
-    print(f"--weights={','.join(words)}")
-    return weights
-
-
-def _write(config: EnsembleConfig, weights: npt.NDArray[np.float64]) -> int:
-    """Writes the joined file; returns the number of its videos."""
-    count = 0
-    with storage.write_atomic(config.output_file, "w") as file:
-        file.write(prediction_files.HEADER_LINE)
-        for rows in side_by_side(config.predictions, config.num_classes):
-            classes, scores = aligned(rows, config.mean == "rank", config.top_k)
-            mean = scores @ weights
-            count += 1
-            best = np.lexsort((classes, -mean))[: config.top_k]
-            pairs = zip(classes[best].tolist(), mean[best].tolist(), strict=True)
-            file.write(prediction_files.written(rows[0].video_id, pairs))
-    return count
-
-
 def _with_commas(words: Sequence[str]) -> list[str]:
     """`--predictions A B` as `--predictions=A,B`: the lists may be written with blanks too."""
     found: list[str] = []
@@ -153,3 +108,46 @@ class EnsembleConfig:
         if not all(0 < number < float("inf") for number in found):
             raise UsageError(f"--weights={','.join(self.weights)}: expected numbers above 0.")
         return [number / sum(found) for number in found]
+
+
+def _join_files(config: EnsembleConfig) -> None:
+    weights = _fit(config) if config.fit_on else np.array(config.normalised_weights())
+    if config.output_file:
+        count = _write(config, weights)
+        print(f"{count} predictions are in {config.output_file}", file=sys.stderr)
+
+
+def _fit(config: EnsembleConfig) -> npt.NDArray[np.float64]:
+    """Fits weights on one half of the videos and prints the GAP of the printed weights on the other half."""
+    truth = ground_truth.video_labels(config.fit_on, config.num_classes, "fit_on")
+    videos = side_by_side(config.predictions, config.num_classes)
+    fit_half, held_out = fitted_weights.halves(videos, truth, config.mean == "rank", config.top_k)
+    # Rounded as they are printed, so that --weights with these words gives the same file and the same GAP.
+    words = [f"{max(weight, 0.0001):.4f}" for weight in fitted_weights.fit(fit_half, config.top_k)]
+    numbers = [float(word) for word in words]
+    weights = np.array([number / sum(numbers) for number in numbers])
+    alone = [held_out.gap(one, config.top_k) for one in np.eye(len(weights))]
+    for path, gap in zip(config.predictions, alone, strict=True):
+        print(f"GAP of {path}: {gap:.5f}")
+    equal = held_out.gap(np.full(len(weights), 1 / len(weights)), config.top_k)
+    fitted = held_out.gap(weights, config.top_k)
+    print(f"GAP with equal weights: {equal:.5f}")
+    print(f"GAP with fitted weights: {fitted:.5f} (gain over equal weights {fitted - equal:+.5f}, over the best")
+    print(f"  single file {fitted - max(alone):+.5f}), on {len(held_out.hits)} videos that were not fitted on")
+    print(f"--weights={','.join(words)}")
+    return weights
+
+
+def _write(config: EnsembleConfig, weights: npt.NDArray[np.float64]) -> int:
+    """Writes the joined file; returns the number of its videos."""
+    count = 0
+    with storage.write_atomic(config.output_file, "w") as file:
+        file.write(prediction_files.HEADER_LINE)
+        for rows in side_by_side(config.predictions, config.num_classes):
+            classes, scores = aligned(rows, config.mean == "rank", config.top_k)
+            mean = scores @ weights
+            count += 1
+            best = np.lexsort((classes, -mean))[: config.top_k]
+            pairs = zip(classes[best].tolist(), mean[best].tolist(), strict=True)
+            file.write(prediction_files.written(rows[0].video_id, pairs))
+    return count
