@@ -22,6 +22,19 @@ class RunError(Exception):
     exit_code = 1
 
 
+def missing_extra(what: str, needs: str, extra: str, otherwise: str = "") -> UsageError:
+    """An error that says how to install an optional dependency: from a checkout, since no package is published.
+
+    Args:
+      what: needs it.
+      needs: its name.
+      extra: the extra of pyproject.toml that brings it.
+      otherwise: what else can be done, such as `, or leave out --report`.
+    """
+    install = f"run pip install -e '.[{extra}]' in the checkout of yt8m{otherwise}"
+    return UsageError(f"{what} needs {needs}, which is not installed: {install}.")
+
+
 def first_line(error: Exception) -> str:
     """The line that says what is wrong, without the frame that TensorFlow puts around it."""
     text = getattr(error, "message", None) or str(error)

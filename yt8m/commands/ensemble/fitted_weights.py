@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from yt8m.commands.ensemble.aligned_files import aligned
 from yt8m.commands.ground_truth import VideoLabels
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, missing_extra
 from yt8m.eval_util.arrays import pack
 from yt8m.eval_util.average_precision import global_average_precision
 from yt8m.eval_util.top_k import top_k
@@ -93,10 +93,7 @@ def fit(pairs: ScoredPairs, k: int) -> npt.NDArray[np.float64]:
     try:
         from scipy.optimize import minimize
     except ImportError as error:
-        raise UsageError(
-            "--fit_on needs SciPy, which is not installed: run pip install -e '.[ensemble]' in the checkout of yt8m, "
-            "or give --weights."
-        ) from error
+        raise missing_extra("--fit_on", "SciPy", "ensemble", ", or give --weights") from error
     files = pairs.scores.shape[2]
     simplex = np.vstack([np.zeros(files - 1), np.eye(files - 1)])
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from yt8m import options, program
 from yt8m.config import flags
-from yt8m.errors import UsageError
+from yt8m.errors import missing_extra
 from yt8m.export import saved_model
 from yt8m.options import option
 
@@ -27,10 +27,7 @@ def main(argv: list[str]) -> int:
     config = flags.read(ServeConfig, "yt8m serve", purpose, argv)
     program.set_up_log()
     if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
-        raise UsageError(
-            "yt8m serve needs FastAPI and uvicorn, which are not installed: run pip install -e '.[serve]' in the "
-            "checkout of yt8m."
-        )
+        raise missing_extra("yt8m serve", "FastAPI with uvicorn", "serve")
     from yt8m.commands.serve import app
     from yt8m.commands.serve.service import Service
 
