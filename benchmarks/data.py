@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 
-from yt8m.commands.sample_data.output import SampleConfig, generate_once
+from yt8m.commands.sample_data import SampleConfig, generate_once
 
 # Videos: whole batches, enough that an epoch's beginning is not most of what is timed.
 EXAMPLES = {"video": 40_960, "frame": 2048, "segment": 512}

@@ -13,8 +13,8 @@ from recipes import files
 from recipes.figures import Row
 from yt8m import eval as evaluation
 from yt8m import train
-from yt8m.commands.sample_data.command import config
-from yt8m.commands.sample_data.output import generate_once
+from yt8m.commands.sample_data import SampleConfig, generate_once
+from yt8m.config import flags
 from yt8m.lazy import tf
 
 LEVELS = ("video", "frame")
@@ -24,7 +24,7 @@ def make_data(folder: pathlib.Path) -> None:
     """The same videos at both levels, unless they are there."""
     for level in LEVELS:
         words = [f"--flagfile={files.DATA}", f"--level={level}", f"--out_dir={folder / level}"]
-        generate_once(config(words))
+        generate_once(flags.read(SampleConfig, "recipes", "", words))
 
 
 def run(name: str, data: pathlib.Path, folder: pathlib.Path) -> Row:

@@ -16,7 +16,6 @@ import pytest
 
 from yt8m import cli
 from yt8m.commands import cloud_job
-from yt8m.commands.sample_data import command as sample_data
 from yt8m.config import flags
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -170,7 +169,6 @@ def _parse(words: list[str], main: Callable[[list[str]], int] = cli.main) -> Non
     with pytest.MonkeyPatch.context() as patch:
         for name in ("read", "train_config", "eval_config", "inference_config"):
             patch.setattr(flags, name, _then_stop(getattr(flags, name)))
-        patch.setattr(sample_data, "config", _then_stop(sample_data.config))
         patch.setattr(cloud_job, "_show", _then_stop(lambda *_: 0))
         patch.setattr(flags, "check_files", lambda *_: None)
         patch.setenv("YT8M_DEBUG", "1")

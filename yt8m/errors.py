@@ -22,6 +22,19 @@ class RunError(Exception):
     exit_code = 1
 
 
+def missing_extra(what: str, needs: str, extra: str, otherwise: str = "") -> UsageError:
+    """An error that says how to install an optional dependency: from a checkout, since no package is published.
+
+    Args:
+      what: needs it.
+      needs: its name.
+      extra: the extra of pyproject.toml that brings it.
+      otherwise: what else can be done, such as `, or leave out --report`.
+    """
+    install = f"run pip install -e '.[{extra}]' in the checkout of yt8m{otherwise}"
+    return UsageError(f"{what} needs {needs}, which is not installed: {install}.")
+
+
 def first_line(error: Exception) -> str:
     """The line that says what is wrong, without what TensorFlow puts around it."""
     text = getattr(error, "message", None) or str(error)
@@ -38,9 +51,9 @@ _FRAME = re.compile(
 _AROUND = ("Graph execution error", "Detected at node", "File ", "Node: ", "[[{{node", "[[")
 
 
-def suggestion(word: str, choices: Iterable[str]) -> str:
-    """`; did you mean X?` if a choice is close to `word` or begins with it, else the empty string."""
+def suggestion(word: str, choices: Iterable[str], otherwise: str = "") -> str:
+    """`; did you mean X?` if some choice is close to `word` or begins with it, else `otherwise`."""
     folded = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
     close = close or [choice for choice in folded if len(word) > 2 and choice.startswith(word.lower())]
-    return f"; did you mean {folded[close[0]]}?" if close else ""
+    return f"; did you mean {folded[close[0]]}?" if close else otherwise

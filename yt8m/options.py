@@ -10,7 +10,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from yt8m.config.registry import Registry
 from yt8m.errors import UsageError, suggestion
@@ -177,7 +177,7 @@ class Catalogue(Registry[Any]):
     def _refuse_unknown(self, name: str, values: Mapping[str, Any], known: list[str]) -> None:
         for unknown in sorted(values.keys() - known):
             raise UsageError(
-                f"{self.kind} {name} has no hyper-parameter {unknown!r}{suggestion(unknown, known)}. "
+                f"{self.kind} {name} has no hyper-parameter {unknown!r}{suggestion(unknown, known, '.')} "
                 f"It has: {', '.join(known) or 'none'}."
             )
 
@@ -226,3 +226,19 @@ def _out_of_bounds(value: Any, metadata: Mapping[str, Any]) -> str:
         if isinstance(part, int) and not -_LARGEST <= part <= _LARGEST:
             return f"at most {_LARGEST}" if part > 0 else f"at least {-_LARGEST}"
     return ""
+
+
+class Checked:
+    """A dataclass of options that checks itself when it is made; those in `required` must not be empty.
+
+    Raises:
+      UsageError: see `check`; or a required option is missing.
+    """
+
+    required: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        check(self)
+        for name in self.required:
+            if not getattr(self, name):
+                raise UsageError(f"--{name} is missing: {declared(type(self))[name].help}")

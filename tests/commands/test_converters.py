@@ -37,6 +37,19 @@ def test_json_lines(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "out.csv").read_text().splitlines()[1] == "abcd,1 0.5"
 
 
+def test_the_list_form_of_the_published_converter(tmp_path: pathlib.Path) -> None:
+    """Its videos get the rows that they get one by one; the published converter drops all but the first."""
+    for at, line in enumerate(LINES):
+        (tmp_path / f"{at}.json").write_text(json.dumps({key: [value] for key, value in line.items()}) + "\n")
+    assert to_csv(tmp_path) == 0
+    assert (tmp_path / "out.csv").read_text().splitlines()[1:] == ["abcd,1 0.5 2 0.25 3 0.25", '"e,""f",7 1e-07']
+    (tmp_path / "0.json").write_text(json.dumps({key: [line[key] for line in LINES] for key in LINES[0]}) + "\n")
+    (tmp_path / "1.json").unlink()
+    before = (tmp_path / "out.csv").read_bytes()
+    assert to_csv(tmp_path) == 0
+    assert (tmp_path / "out.csv").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     "bad",
     [
@@ -53,6 +66,10 @@ def test_json_lines(tmp_path: pathlib.Path) -> None:
         '{"video_id": "a", "class_indexes": [1], "predictions": [1' + 400 * "0" + "]}",
         '{"video_id": "", "class_indexes": [1], "predictions": [0.5]}',
         '{"video_id": "\\ud800", "class_indexes": [1], "predictions": [0.5]}',
+        '{"video_id": ["a"], "class_indexes": [1], "predictions": [0.5]}',
+        '{"video_id": ["a", "b"], "class_indexes": [[1]], "predictions": [[0.5]]}',
+        '{"video_id": ["a", "a"], "class_indexes": [[1], [2]], "predictions": [[0.5], [0.5]]}',
+        '{"video_id": ["a"], "class_indexes": [[1]], "predictions": 0.5}',
         100_000 * "[",
         json.dumps(LINES[0]),
     ],

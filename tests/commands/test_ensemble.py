@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pathlib
+import sys
 
 import numpy as np
 import pytest
 from reader_records import video_record, write_shard
 
 from yt8m import cli
-from yt8m.commands.ensemble import fitting
-from yt8m.commands.ensemble.fitting import aligned
+from yt8m.commands import ground_truth
+from yt8m.commands.ensemble import fitted_weights
+from yt8m.commands.ensemble.aligned_files import aligned, side_by_side
 from yt8m.records.prediction_files import PredictionRow
 
 C = 12
@@ -96,7 +98,7 @@ def test_other_videos_and_bad_lines(tmp_path: pathlib.Path, capsys: pytest.Captu
         (tmp_path / "bad.csv").write_text(content)
         assert run("--predictions", first, tmp_path / "bad.csv", f"--output_file={tmp_path}/o.csv") == 1
         said = capsys.readouterr().err
-        assert f"bad.csv, line {line}: video '{content[line * 8 - 8]}' stands in line {line - 1}" in said
+        assert f"bad.csv, line {line}: video '{content[line * 8 - 8]}' has line {line - 1} already" in said
     (tmp_path / "empty.csv").write_text(HEADER + "\n")
     empty = [tmp_path / "empty.csv"] * 2
     assert run("--predictions", *empty, f"--output_file={tmp_path}/o.csv") == 1
@@ -105,7 +107,7 @@ def test_other_videos_and_bad_lines(tmp_path: pathlib.Path, capsys: pytest.Captu
     assert "--fit_on=" in capsys.readouterr().err
     (tmp_path / "bad.csv").write_text("w,1 0.5\nw,1 0.5\nv,1 0.5\n")
     assert run("--predictions", first, tmp_path / "bad.csv", f"--output_file={tmp_path}/o.csv") == 1
-    assert "bad.csv, line 2: video 'w' stands in an earlier line" in capsys.readouterr().err
+    assert "bad.csv, line 2: video 'w' has line 1 already" in capsys.readouterr().err
     assert not (tmp_path / "o.csv").exists()
 
 
@@ -177,13 +179,44 @@ def test_fitted_weights_gain_on_videos_that_were_not_fitted_on(
     assert scores[0] - scores[1] == pytest.approx(gain, abs=0.03)
 
 
+def test_the_printed_weights_can_be_given_and_have_the_printed_gap(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the fit finds a file worth next to nothing: its weight is the smallest that is printed, not 0."""
+    paths = world(tmp_path)
+    monkeypatch.setattr(fitted_weights, "fit", lambda *_: np.array([0.7499, 0.25009, 0.00001]))
+    words = ["--predictions", *paths, "--top_k=6"]
+    labels = f"{tmp_path}/labels.tfrecord"
+    assert run(*words, f"--fit_on={labels}", f"--output_file={tmp_path}/o.csv") == 0
+    said = capsys.readouterr()
+    assert said.err == f"1200 predictions are in {tmp_path}/o.csv\n"
+    line = said.out.splitlines()[-1]
+    assert line == "--weights=0.7499,0.2501,0.0001"
+    assert run(*words, line, f"--output_file={tmp_path}/again.csv") == 0
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "o.csv").read_bytes()
+    weights = np.array([float(word) for word in line.removeprefix("--weights=").split(",")])
+    truth = ground_truth.video_labels(labels, C, "fit_on")
+    _, held_out = fitted_weights.halves(side_by_side([str(path) for path in paths], C), truth, False, 6)
+    printed = said.out.split("GAP with fitted weights: ")[1].split()[0]
+    assert printed == f"{held_out.gap(weights / weights.sum(), 6):.5f}"
+
+
+def test_without_scipy_it_says_how_to_install_it(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    paths = world(tmp_path, 50)
+    assert run("--predictions", *paths, f"--fit_on={tmp_path}/labels.tfrecord") == 2
+    assert "run pip install -e '.[ensemble]' in the checkout of yt8m, or give --weights" in capsys.readouterr().err
+
+
 def test_gap_of_pairs_is_that_of_the_metrics() -> None:
     draw = np.random.default_rng(0)
     labels = draw.random((50, C)) < 0.3
     scores = draw.random((50, C)).astype(np.float32) + 0.01
     rows = [PredictionRow("", f"{at}", np.arange(C, dtype=np.int32), scores[at]) for at in range(50)]
     stacked = [(*aligned([row], False, 5)[1:], labels[at], int(labels[at].sum())) for at, row in enumerate(rows)]
-    pairs = fitting._stacked(stacked)
+    pairs = fitted_weights.ScoredPairs.stack(stacked)
     from yt8m.eval_util import calculate_gap
 
     assert pairs.gap(np.ones(1), 5) == pytest.approx(calculate_gap(scores, labels, 5), abs=1e-9)

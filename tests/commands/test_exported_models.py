@@ -13,7 +13,7 @@ from golden_data import golden
 from small_run import evaluate, losses, run, weights
 from tensorboard.plugins.hparams import api_pb2, metadata
 
-from yt8m import inference
+from yt8m import cli, inference
 from yt8m.commands import average_checkpoints, export_model
 from yt8m.lazy import tf
 
@@ -106,30 +106,30 @@ def test_the_mean_of_checkpoints_is_taken_in_double_and_evaluates(
 @pytest.mark.parametrize(
     ("program", "words", "part"),
     [
-        (export_model, ["--out={new}", "--run=runs/x"], "--train_dir and --run both name the run"),
-        (export_model, ["--out={new}", "--signature=both"], "signature must be one of records, mediapipe"),
-        (export_model, ["--out={new}", "--checkpoint=5"], "has no checkpoint of step 5; it has: 16, 12, 8, 4, 0"),
-        (export_model, ["--out={new}", "--checkpoint=newest"], "expected last, best, or a step"),
-        (export_model, ["--out={new}", "--weights=int4"], "weights must be one of float32, float16, int8"),
-        (export_model, ["--out={here}"], "is there already"),
-        (export_model, [], "--out is missing"),
-        (average_checkpoints, ["--out={new}", "--last=1"], "last must be at least 2"),
-        (average_checkpoints, ["--out={new}", "--last=9"], "has 5 checkpoints"),
-        (average_checkpoints, ["--out={new}", "--checkpoints=4,4"], "at least two different steps"),
-        (average_checkpoints, ["--out={new}", "--last=2", "--checkpoints=4,8"], "give one of them"),
-        (average_checkpoints, ["--out={here}", "--last=2"], "is there already"),
+        ("export", ["--out={new}", "--run=runs/x"], "--train_dir and --run both name the run"),
+        ("export", ["--out={new}", "--signature=both"], "signature must be one of records, mediapipe"),
+        ("export", ["--out={new}", "--checkpoint=5"], "has no checkpoint of step 5; it has: 16, 12, 8, 4, 0"),
+        ("export", ["--out={new}", "--checkpoint=newest"], "expected last, best, or a step"),
+        ("export", ["--out={new}", "--weights=int4"], "weights must be one of float32, float16, int8"),
+        ("export", ["--out={here}"], "is there already"),
+        ("export", [], "--out is missing"),
+        ("average-checkpoints", ["--out={new}", "--last=1"], "last must be at least 2"),
+        ("average-checkpoints", ["--out={new}", "--last=9"], "has 5 checkpoints"),
+        ("average-checkpoints", ["--out={new}", "--checkpoints=4,4"], "at least two different steps"),
+        ("average-checkpoints", ["--out={new}", "--last=2", "--checkpoints=4,8"], "give one of them"),
+        ("average-checkpoints", ["--out={here}", "--last=2"], "is there already"),
     ],
 )
 def test_what_cannot_be_is_refused(
     trained: pathlib.Path,
     tmp_path: pathlib.Path,
     capsys: pytest.CaptureFixture[str],
-    program: object,
+    program: str,
     words: list[str],
     part: str,
 ) -> None:
     filled = [word.format(new=tmp_path / "new", here=tmp_path) for word in words]
-    assert program.main([f"--train_dir={trained}", *filled]) == 2  # type: ignore[attr-defined]
+    assert cli.main([program, f"--train_dir={trained}", *filled]) == 2
     assert part in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 

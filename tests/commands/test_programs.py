@@ -176,6 +176,15 @@ def test_top_k_above_the_class_count_is_clipped(trained: pathlib.Path) -> None:
     assert {len(row) for row in predictions_of(trained, "--top_k=3").values()} == {3}
 
 
+def test_inference_says_that_it_replaces_a_file(trained: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (trained / "out.csv").unlink(missing_ok=True)
+    told = f"INFO {trained}/out.csv exists already: it will be replaced\n"
+    first = predictions_of(trained)
+    assert told not in capfd.readouterr().err
+    assert predictions_of(trained) == first
+    assert capfd.readouterr().err.count(told) == 1
+
+
 _LOAD = """
 import json, sys
 import tensorflow as tf

@@ -11,8 +11,7 @@ import pytest
 from sample_shards import read_split
 
 from yt8m import eval_util, storage
-from yt8m.commands.sample_data import SampleConfig, default_sample_data, generate, world
-from yt8m.commands.sample_data.output import generate_once
+from yt8m.commands.sample_data import SampleConfig, default_sample_data, generate, generate_once, synthetic_videos
 
 SMALL = {"train": 400, "validate": 10, "test": 10, "shards": 2}
 
@@ -60,7 +59,7 @@ def test_what_was_left_unfinished_is_made_anew(tmp_path: pathlib.Path) -> None:
 
 def test_default_folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    monkeypatch.setattr("yt8m.commands.sample_data.output.generate", made.append)
+    monkeypatch.setattr("yt8m.commands.sample_data.generate", made.append)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folders = [default_sample_data(level) for level in ("video", "frame", "video")]
     assert folders[0] == folders[2] != folders[1]
@@ -73,10 +72,10 @@ def test_default_folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch)
 
 def _matrices(split: int, count: int, num_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """L2-normalised mean_rgb and labels of a split."""
-    features = np.zeros((count, world.RGB), np.float32)
+    features = np.zeros((count, synthetic_videos.RGB), np.float32)
     labels = np.zeros((count, num_classes), np.float32)
-    for row, video in enumerate(world.videos(0, split, count, num_classes)):
-        features[row] = world.mean_features(video)[: world.RGB]
+    for row, video in enumerate(synthetic_videos.videos(0, split, count, num_classes)):
+        features[row] = synthetic_videos.mean_features(video)[: synthetic_videos.RGB]
         labels[row, video.labels] = 1
     return features / np.linalg.norm(features, axis=1, keepdims=True), labels
 

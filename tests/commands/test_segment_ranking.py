@@ -98,5 +98,5 @@ def test_ids_that_are_no_text_stand_there_as_in_other_files(tmp_path: pathlib.Pa
     ranking.add([b"a\xff:0"], scores)
     assert dict(ranking.lines()) == {7: [b"a\\xff:0"]}
     (tmp_path / "videos.csv").write_text("a\\xff,7 0.5\n")
-    candidates = Candidates.read(str(tmp_path / "videos.csv"), [7], 8)
+    candidates = Candidates(str(tmp_path / "videos.csv"), [7], 8)
     assert candidates.among([b"a\xff:0"], scores).tolist() == [[1.0]]

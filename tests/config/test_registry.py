@@ -24,7 +24,7 @@ def test_names_suggestions_and_doubles() -> None:
     with pytest.raises(ValueError, match="two tools are named Hammer"):
         tools.register(saw, "Hammer")
     for wrong, right in (("Hamer", "Hammer"), ("band", "BandSawTool"), ("bandsawtool", "BandSawTool")):
-        with pytest.raises(UsageError, match=rf"unknown tool '{wrong}'; did you mean {right}\?"):
+        with pytest.raises(UsageError, match=rf"unknown tool '{wrong}'; did you mean {right}\? Known: BandSawTool"):
             tools.get(wrong)
     with pytest.raises(UsageError, match=r"unknown tool 'x'\. Known: BandSawTool, Hammer"):
         tools.get("x")

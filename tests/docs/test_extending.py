@@ -13,7 +13,7 @@ from command_blocks import ROOT
 
 from yt8m import eval as evaluation
 from yt8m import inference, train
-from yt8m.commands.sample_data.output import SampleConfig, generate
+from yt8m.commands.sample_data import SampleConfig, generate
 
 FILES = command_blocks.files_of(ROOT / "docs/users/extending.md")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import pathlib
 import resource
@@ -16,6 +17,7 @@ from small_run import run
 from yt8m import eval as evaluation
 from yt8m import inference
 from yt8m.commands import export_model
+from yt8m.program import run_main
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ PROGRAMS = {
         ["--input_data_pattern={data}", "--output_file={out}/p.csv", "--output_model_tgz={out}/m.tgz"],
         "/run/inference_model",
     ),
-    "export": (export_model.main, ["--out={out}/exported"], "/exported"),
+    "export": (functools.partial(run_main, "yt8m export", export_model.main), ["--out={out}/exported"], "/exported"),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from recipes import figures, files
 from yt8m import models
-from yt8m.commands.sample_data.command import config
+from yt8m.commands.sample_data import SampleConfig
 from yt8m.config import flags
 
 every_model = pytest.mark.parametrize("name", models.names())
@@ -78,7 +78,7 @@ def test_the_figures_bear_out_the_claims() -> None:
 
 def config_of_data():
     """What the sample data of the recipes are."""
-    return config([f"--flagfile={files.DATA}", "--out_dir=x"])
+    return flags.read(SampleConfig, "recipes", "", [f"--flagfile={files.DATA}", "--out_dir=x"])
 
 
 def test_the_sample_data_hide_classes_in_time() -> None:

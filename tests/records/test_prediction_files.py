@@ -120,7 +120,7 @@ def test_every_program_reads_the_ids_that_another_wrote(folder: pathlib.Path, id
     assert len(predictions.read_text().splitlines()) == 1 + len(ids)
     assert [row.video_id for row in prediction_files.read_predictions(str(predictions), 5000)] == texts
     assert list(ground_truth.video_labels(str(shard), 5000).rows) == texts
-    Candidates.read(str(predictions), [1], 5000).among([each + b":5" for each in ids], np.ones((len(ids), 1)))
+    Candidates(str(predictions), [1], 5000).among([each + b":5" for each in ids], np.ones((len(ids), 1)))
     data = f"--eval_data_pattern={shard}"
     assert cli.main(["score", f"--predictions={predictions}", data, "--num_classes=5000"]) == 0
     joined = ["--predictions", str(predictions), str(predictions), "--num_classes=5000"]

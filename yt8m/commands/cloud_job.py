@@ -1,11 +1,7 @@
-"""What a cloud job is asked for, beside the flags of its training.
+"""`yt8m cloud-job train`: prints or submits a Vertex AI job that trains: a CustomJobSpec and the gcloud command for it.
 
-The job as Vertex AI wants it: a CustomJobSpec, and the gcloud command that hands it over.
-
-Fields: https://cloud.google.com/vertex-ai/docs/reference/rest/v1/CustomJobSpec; pools in the order chief,
-workers, parameter servers, where an empty one keeps the place of the next.
-
-The command line of `yt8m cloud-job train`: prints the job, or submits it.
+The fields are those of https://cloud.google.com/vertex-ai/docs/reference/rest/v1/CustomJobSpec. Its worker pools
+are, in this order, the chief, the workers and the parameter servers; an empty pool keeps the place of the next.
 """
 
 from __future__ import annotations
@@ -18,7 +14,7 @@ import shutil
 import string
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,15 +25,52 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import option
 
+_PURPOSE = (
+    "Prints the gcloud command and the configuration of a Vertex AI job that trains with the flags given, or "
+    "with --submit starts it. All flags of `yt8m train` are known here too."
+)
+_MODULE = "yt8m.train"
 _PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]|\d+")
 _IN_A_BUCKET = re.compile(r"gs://[^/]")
 _REGION = re.compile(r"[a-z]+-[a-z]+\d+")
 _EXECUTOR = "us-docker.pkg.dev/vertex-ai/training/tf-{}.2-17.py310:latest"
 
 
+def main(argv: list[str]) -> int:
+    """Prints or submits the job that the flags ask for; returns the exit status (with --submit gcloud's).
+
+    Raises:
+      UsageError: the flags of the job or of the training are wrong; nothing was printed or sent.
+    """
+    words = argv[1:]
+    if argv[:1] != ["train"]:
+        words = ["--help"]
+        if not argv or argv[0].lstrip("-") not in ("help", "h"):
+            raise UsageError(f"cloud-job {' '.join(argv[:1])}: expected `yt8m cloud-job train --project=...`.")
+    job_flags = flag_parsing.flags_of(CloudJobConfig, "Cloud job")
+    try:
+        known = flag_parsing.training_flags()
+        own = flag_parsing.hyper_parameters(known, find_word("model", words), find_word("label_loss", words))
+        given = parse([*job_flags, *known, *own], words)
+    except HelpAsked:
+        print(usage("yt8m cloud-job train", _PURPOSE, job_flags, {}), end="")
+        return 0
+    try:
+        job = CloudJobConfig(**{flag.name: given.pop(flag.name) for flag in job_flags if flag.name in given})
+    except UsageError as error:
+        raise UsageError(flags.as_flag(error)) from error
+    # The flags of flagfiles are among them: the files stay here.
+    towers = {"num_gpu": job.accelerator_count} if job.accelerator and job.accelerator_count > 1 else {}
+    args = [f"--{name}={flag_parsing.shown(value)}" for name, value in {**towers, **given}.items()]
+    run = flags.train_config(args, files_are_here=False)
+    _refuse_local_paths(job, run)
+    name = job.display_name or f"yt8m-{run.model.model.rpartition(':')[2]}"
+    return _submit(job, args, name) if job.submit else _show(job, args, name)
+
+
 @dataclass(frozen=True)
 class CloudJobConfig:
-    """Where a job runs, on which machines, and how the code gets there."""
+    """The flags of `yt8m cloud-job`: where a job runs, on which machines, and how the code gets there."""
 
     project: str = option("", "Google Cloud project that pays")
     region: str = option("", "region of the machines, such as us-central1; best that of the data's bucket")
@@ -60,17 +93,6 @@ class CloudJobConfig:
 
     def __post_init__(self) -> None:
         options.check(self)
-        self._check_place()
-        self._check_code()
-        if self.workers and not self.ps:
-            raise UsageError(
-                f"--workers={self.workers} --ps=0: workers share the variables through parameter servers; "
-                "add --ps=1 or more, or leave out --workers."
-            )
-        if self.output_dir and not _IN_A_BUCKET.match(self.output_dir):
-            raise UsageError(f"--output_dir={self.output_dir}: expected a folder on gs://, with its bucket.")
-
-    def _check_place(self) -> None:
         if not _PROJECT.fullmatch(self.project):
             raise UsageError(f"--project={self.project}: expected the id or number of a Google Cloud project.")
         if not _REGION.fullmatch(self.region):
@@ -80,8 +102,6 @@ class CloudJobConfig:
                 f"--accelerator={self.accelerator}: expected a GPU as Vertex AI names it, such as "
                 "NVIDIA_TESLA_T4, NVIDIA_L4 or NVIDIA_TESLA_A100."
             )
-
-    def _check_code(self) -> None:
         if self.image and (self.package or self.executor_image):
             raise UsageError("--image has the code in it already; leave out --package and --executor_image.")
         if self.package and not self.package.startswith("gs://"):
@@ -89,160 +109,39 @@ class CloudJobConfig:
                 f"--package={self.package}: expected a source distribution on gs://; make one by "
                 "`python -m build --sdist` and copy it there."
             )
+        if self.workers and not self.ps:
+            raise UsageError(
+                f"--workers={self.workers} --ps=0: workers share the variables through parameter servers; "
+                "add --ps=1 or more, or leave out --workers."
+            )
+        if self.output_dir and not _IN_A_BUCKET.match(self.output_dir):
+            raise UsageError(f"--output_dir={self.output_dir}: expected a folder on gs://, with its bucket.")
 
     @property
     def executor(self) -> str:
-        """The image that a package or this folder's code is put upon."""
+        """The image that runs the code of a package or of this folder."""
         return self.executor_image or _EXECUTOR.format("gpu" if self.accelerator else "cpu")
 
+    @property
+    def is_packed_here(self) -> bool:
+        """Whether gcloud packs the code from this folder."""
+        return not (self.image or self.package)
 
-_MODULE = "yt8m.train"
-
-
-def job_spec(config: CloudJobConfig, args: Sequence[str]) -> dict[str, Any]:
-    """The CustomJobSpec, as far as it stands in a file.
-
-    Code from this folder is packed by gcloud itself, which takes pools with such code on its command line
-    only: then they are not in here.
-
-    Args:
-      config: what is asked for.
-      args: the flags of the training.
-    """
-    spec: dict[str, Any] = {}
-    if not _is_packed_here(config):
-        spec["workerPoolSpecs"] = [_pool(pool, config, args) for pool in _pools(config)]
-    if config.output_dir:
-        spec["baseOutputDirectory"] = {"outputUriPrefix": config.output_dir}
-    if config.service_account:
-        spec["serviceAccount"] = config.service_account
-    return spec
-
-
-def command(config: CloudJobConfig, args: Sequence[str], display_name: str, config_file: str) -> list[str]:
-    """The words of the gcloud command; `config_file` holds `job_spec`, where that is not empty."""
-    words = ["gcloud", "ai", "custom-jobs", "create", f"--project={config.project}"]
-    words += [f"--region={config.region}", f"--display-name={display_name}"]
-    if job_spec(config, args):
-        words.append(f"--config={config_file}")
-    if _is_packed_here(config):
-        words += [f"--worker-pool-spec={_flag_pool(i, pool, config)}" for i, pool in enumerate(_pools(config))]
-        words += [f"--args={_escaped(args)}"] if args else []
-    return words
-
-
-def _is_packed_here(config: CloudJobConfig) -> bool:
-    return not (config.image or config.package)
-
-
-def _pools(config: CloudJobConfig) -> list[dict[str, Any]]:
-    """Machine and count of each pool; empty for one that is skipped."""
-    trains: dict[str, Any] = {"machineType": config.machine}
-    if config.accelerator:
-        trains |= {"acceleratorType": config.accelerator, "acceleratorCount": config.accelerator_count}
-    pools = [{"machineSpec": trains, "replicaCount": 1}]
-    if config.workers or config.ps:
-        pools.append({"machineSpec": trains, "replicaCount": config.workers} if config.workers else {})
-    if config.ps:
-        pools.append({"machineSpec": {"machineType": config.ps_machine}, "replicaCount": config.ps})
-    return pools
-
-
-def _pool(pool: dict[str, Any], config: CloudJobConfig, args: Sequence[str]) -> dict[str, Any]:
-    if not pool:
-        return {}
-    if config.image:
-        code = {"imageUri": config.image, "command": ["python", "-m", _MODULE], "args": list(args)}
-        return {**pool, "containerSpec": code}
-    package = {
-        "executorImageUri": config.executor,
-        "packageUris": [config.package],
-        "pythonModule": _MODULE,
-        "args": list(args),
-    }
-    return {**pool, "pythonPackageSpec": package}
-
-
-def _flag_pool(index: int, pool: dict[str, Any], config: CloudJobConfig) -> str:
-    """A pool as `--worker-pool-spec` wants it; the code stands in the first alone and is every pool's."""
-    if not pool:
-        return ""
-    machine = pool["machineSpec"]
-    parts = [f"machine-type={machine['machineType']}", f"replica-count={pool['replicaCount']}"]
-    if "acceleratorType" in machine:
-        parts.append(f"accelerator-type={machine['acceleratorType']}")
-        parts.append(f"accelerator-count={machine['acceleratorCount']}")
-    if not index:
-        parts += [f"executor-image-uri={config.executor}", "local-package-path=.", f"python-module={_MODULE}"]
-    return ",".join(parts)
-
-
-def _escaped(args: Sequence[str]) -> str:
-    """A list for gcloud, which cuts at commas unless another separator is named (`gcloud topic escaping`)."""
-    text = "".join(args)
-    if "," not in text:
-        return ",".join(args)
-    separator = next(mark for mark in ";|~#@!%" + string.ascii_letters if mark not in text)
-    return f"^{separator}^{separator.join(args)}"
-
-
-_PURPOSE = (
-    "Prints the gcloud command and the configuration of a Vertex AI job that trains with the flags given, or "
-    "with --submit starts it. All flags of `yt8m train` are known here too."
-)
-_IN_THE_CLOUD = ("gs://", "/gcs/")
-
-
-def main(argv: list[str]) -> int:
-    """Prints or submits the job that the flags ask for; returns the exit status (with --submit gcloud's).
-
-    Raises:
-      UsageError: the flags of the job or of the training cannot be; nothing was printed or sent.
-    """
-    if not argv or argv[0] != "train":
-        if argv and argv[0].lstrip("-") in ("help", "h"):
-            print(_help(), end="")
-            return 0
-        raise UsageError(f"cloud-job {' '.join(argv[:1])}: expected `yt8m cloud-job train --project=...`.")
-    try:
-        given = parse([*_job_flags(), *_train_flags(argv[1:])], argv[1:])
-    except HelpAsked:
-        print(_help(), end="")
-        return 0
-    names = options.declared(CloudJobConfig)
-    try:
-        job = CloudJobConfig(**{name: value for name, value in given.items() if name in names})
-    except UsageError as error:
-        raise UsageError(flags.as_flag(error)) from error
-    args = _args(job, {name: value for name, value in given.items() if name not in names})
-    run = flags.train_config(args, files_are_here=False)
-    _refuse_local_paths(job, run)
-    name = job.display_name or f"yt8m-{run.model.model.rpartition(':')[2]}"
-    return _submit(job, args, name) if job.submit else _show(job, args, name)
-
-
-def _help() -> str:
-    return usage("yt8m cloud-job train", _PURPOSE, _job_flags(), {})
-
-
-def _job_flags() -> list[flag_parsing.Flag]:
-    return flag_parsing.flags_of(CloudJobConfig, "Cloud job")
-
-
-def _train_flags(words: Sequence[str]) -> list[flag_parsing.Flag]:
-    known = flag_parsing.training_flags()
-    model, loss = find_word("model", words), find_word("label_loss", words)
-    return known + flag_parsing.hyper_parameters(known, model, loss)
-
-
-def _args(job: CloudJobConfig, given: Mapping[str, Any]) -> list[str]:
-    """The training's flags, those of flagfiles among them: the files stay here."""
-    towers = {"num_gpu": job.accelerator_count} if job.accelerator and job.accelerator_count > 1 else {}
-    return [f"--{name}={flag_parsing.shown(value)}" for name, value in {**towers, **given}.items()]
+    def pools(self) -> list[dict[str, Any]]:
+        """Machine and count of each worker pool; empty for a pool that is skipped."""
+        trains: dict[str, Any] = {"machineType": self.machine}
+        if self.accelerator:
+            trains |= {"acceleratorType": self.accelerator, "acceleratorCount": self.accelerator_count}
+        found = [{"machineSpec": trains, "replicaCount": 1}]
+        if self.workers or self.ps:
+            found.append({"machineSpec": trains, "replicaCount": self.workers} if self.workers else {})
+        if self.ps:
+            found.append({"machineSpec": {"machineType": self.ps_machine}, "replicaCount": self.ps})
+        return found
 
 
 def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig) -> None:
-    """What lies on this machine is not there in the job; what it writes to its own disk is lost with it."""
+    """Refuses paths of this machine, which the job cannot see, and a run that the job's own disk would lose."""
     if not job.output_dir and not run.train_dir:
         raise UsageError("the job's machine is gone when it ends: name --output_dir=gs://... or --train_dir=gs://...")
     named = {
@@ -258,21 +157,21 @@ def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig) -> None:
     }
     for name, paths in named.items():
         for path in filter(None, paths.split(",")):
-            if not path.strip().startswith(_IN_THE_CLOUD):
+            if not path.strip().startswith(("gs://", "/gcs/")):
                 raise UsageError(f"--{name}={paths}: the job cannot see this machine's files; expected gs://...")
 
 
 def _show(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
-    """What can be pasted into a shell: the file, then the command."""
+    """Prints what can be pasted into a shell: the file, then the command."""
     spec = job_spec(job, args)
     if spec:
-        print(f"cat > {shlex.quote(job.config_file)} <<'END'\n{_text(spec)}END")
+        print(f"cat > {shlex.quote(job.config_file)} <<'END'\n{_as_yaml(spec)}END")
     words = [shlex.quote(word) for word in command(job, args, name, job.config_file)]
     print(" \\\n  ".join([" ".join(words[:4]), *words[4:]]))
     return 0
 
 
-def _text(spec: Mapping[str, Any]) -> str:
+def _as_yaml(spec: dict[str, Any]) -> str:
     """JSON, which is YAML too: no library is needed to write it or to read it."""
     return json.dumps(spec, indent=2) + "\n"
 
@@ -287,5 +186,65 @@ def _submit(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "job.yaml")
         with storage.write_atomic(path, "w") as file:
-            file.write(_text(job_spec(job, args)))
+            file.write(_as_yaml(job_spec(job, args)))
         return subprocess.run([gcloud, *command(job, args, name, path)[1:]]).returncode
+
+
+def job_spec(config: CloudJobConfig, args: Sequence[str]) -> dict[str, Any]:
+    """The part of the CustomJobSpec that is in the configuration file.
+
+    The pools are not in it if gcloud packs the code from this folder: it takes such pools on its command line only.
+
+    Args:
+      config: of the job.
+      args: the flags of the training.
+    """
+    spec: dict[str, Any] = {}
+    if not config.is_packed_here:
+        kind, code = "containerSpec", {"imageUri": config.image, "command": ["python", "-m", _MODULE]}
+        if config.package:
+            kind, code = "pythonPackageSpec", {"executorImageUri": config.executor, "packageUris": [config.package]}
+            code["pythonModule"] = _MODULE
+        spec["workerPoolSpecs"] = [pool and {**pool, kind: {**code, "args": list(args)}} for pool in config.pools()]
+    if config.output_dir:
+        spec["baseOutputDirectory"] = {"outputUriPrefix": config.output_dir}
+    if config.service_account:
+        spec["serviceAccount"] = config.service_account
+    return spec
+
+
+def command(config: CloudJobConfig, args: Sequence[str], display_name: str, config_file: str) -> list[str]:
+    """The words of the gcloud command; `config_file` holds `job_spec`, if that is not empty."""
+    words = ["gcloud", "ai", "custom-jobs", "create", f"--project={config.project}"]
+    words += [f"--region={config.region}", f"--display-name={display_name}"]
+    if job_spec(config, args):
+        words.append(f"--config={config_file}")
+    if config.is_packed_here:
+        # The first pool names the code of all pools.
+        code = [f"executor-image-uri={config.executor}", "local-package-path=.", f"python-module={_MODULE}"]
+        for number, pool in enumerate(config.pools()):
+            parts = [*_as_flag(pool), *([] if number else code)]
+            words.append(f"--worker-pool-spec={','.join(parts)}")
+        words += [f"--args={_escaped(args)}"] if args else []
+    return words
+
+
+def _as_flag(pool: dict[str, Any]) -> list[str]:
+    """The machines of a pool as `--worker-pool-spec` has them."""
+    machine = pool.get("machineSpec", {})
+    found = {
+        "machine-type": machine.get("machineType"),
+        "replica-count": pool.get("replicaCount"),
+        "accelerator-type": machine.get("acceleratorType"),
+        "accelerator-count": machine.get("acceleratorCount"),
+    }
+    return [f"{name}={value}" for name, value in found.items() if value is not None]
+
+
+def _escaped(args: Sequence[str]) -> str:
+    """A list for gcloud, which splits it at commas unless it names another separator (`gcloud topic escaping`)."""
+    text = "".join(args)
+    if "," not in text:
+        return ",".join(args)
+    separator = next(mark for mark in ";|~#@!%" + string.ascii_letters if mark not in text)
+    return f"^{separator}^{separator.join(args)}"

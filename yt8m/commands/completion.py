@@ -1,6 +1,6 @@
-"""`yt8m completion bash|zsh|fish`: the shell finishes commands, flags and the values that have names.
+"""`yt8m completion bash|zsh|fish`: lets the shell complete commands, flags and the values that have names.
 
-What there is to finish is read from the commands' own `--help`, so that it can never be out of date.
+The words are read from the `--help` of the commands, so that they are never out of date.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ import functools
 import importlib
 import io
 import re
-import sys
 from collections.abc import Mapping
 
 from yt8m.errors import UsageError
-from yt8m.program import run_main
 
 _BASH = """\
 _yt8m() {
@@ -28,7 +26,7 @@ _SCRIPTS = {
     "zsh": f"autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n{_BASH}",
     "fish": "complete -c yt8m -f -a '(yt8m completion tokens (commandline -cp | string collect))'\n",
 }
-_FLAG = re.compile(r"^  --(\[no\])?(\w+)(=?)", re.MULTILINE)
+_FLAG = re.compile(r"^  --(\[no\])?(\w+)=?", re.MULTILINE)
 _NAMES = re.compile(r"^  (model|loss|optimizer)(?:s|es): (.*?)(?=^  \w+: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _NAMED_FLAGS = {"model": ("model",), "loss": ("label_loss",), "optimizer": ("optimizer",)}
 _CHOICES = re.compile(r"\((\w+(?: or \w+)+)\)")
@@ -36,7 +34,7 @@ _CHOICES = re.compile(r"\((\w+(?: or \w+)+)\)")
 _HELP = """\
 usage: yt8m completion bash|zsh|fish
 
-Prints what makes that shell finish yt8m's commands, flags and names. For bash, add to ~/.bashrc:
+Prints a script that lets the shell complete yt8m's commands, flags and names. For bash, add to ~/.bashrc:
   source <(yt8m completion bash)
 For zsh the same with zsh in ~/.zshrc; for fish:
   yt8m completion fish > ~/.config/fish/completions/yt8m.fish
@@ -61,12 +59,12 @@ def main(argv: list[str]) -> int:
 
 
 def candidates(line: str, is_whole: bool = False) -> list[str]:
-    """What may stand in place of the last word of `line`.
+    """The words that can complete the last word of `line`.
 
     Args:
       line: the command line up to the cursor.
-      is_whole: the word as a whole; bash and zsh take `=` as the end of a word and want what comes behind it,
-        and a blank at the end of what is complete.
+      is_whole: whether whole words are returned, as fish wants them. Bash and zsh take `=` as the end of a word:
+        they want what comes after it, and a blank at the end of what is complete.
     """
     words = line.split(" ")
     started, before = words[-1], [word for word in words[1:-1] if word]
@@ -81,24 +79,19 @@ def candidates(line: str, is_whole: bool = False) -> list[str]:
     if equals:
         head = f"--{name}=" if is_whole else ""
         return [head + choice + end for choice in flags.get(name) or () if choice.startswith(value)]
-    return [
-        f"--{flag}=" if choices is not None else f"--{flag}{end}"
-        for flag, choices in flags.items()
-        if flag.startswith(name)
-    ]
+    found = {flag: end if choices is None else "=" for flag, choices in flags.items() if flag.startswith(name)}
+    return [f"--{flag}{mark}" for flag, mark in found.items()]
 
 
 @functools.cache
 def _flags(command: str) -> dict[str, list[str] | None]:
-    """{flag: its named values, none known where the list is empty}; None for one that is on or off."""
+    """{flag: its named values, empty if none are known}; None for a flag that is on or off."""
     text = _help(command)
-    places = list(_FLAG.finditer(text))
     found: dict[str, list[str] | None] = {}
-    for place, after in zip(places, [*places[1:], None], strict=True):
-        described = text[place.end() : after.start() if after else len(text)]
-        choices = _CHOICES.search(described)
-        named = choices.group(1).split(" or ") if choices else []
-        found[place.group(2)] = None if place.group(1) else named
+    _, *parts = _FLAG.split(text)  # of each flag: whether it is a switch, its name and what follows
+    for switch, flag, description in zip(parts[0::3], parts[1::3], parts[2::3], strict=True):
+        choices = _CHOICES.search(description)
+        found[flag] = None if switch else choices.group(1).split(" or ") if choices else []
     for kind, names in _NAMES.findall(text):
         for flag in _NAMED_FLAGS[kind]:
             if flag in found:
@@ -107,7 +100,7 @@ def _flags(command: str) -> dict[str, list[str] | None]:
 
 
 def _help(command: str) -> str:
-    """What the command says to `--help`; empty where it says nothing."""
+    """What the command prints for `--help`; empty if it prints nothing."""
     module = importlib.import_module("yt8m.cli").COMMANDS[command].module
     words = ["train", "--help"] if command == "cloud-job" else ["--help"]
     printed = io.StringIO()
@@ -115,7 +108,3 @@ def _help(command: str) -> str:
     with contextlib.redirect_stdout(printed), quiet, contextlib.suppress(SystemExit, UsageError):
         importlib.import_module(module).main(words)
     return printed.getvalue()
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("yt8m completion", main))

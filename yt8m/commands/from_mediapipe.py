@@ -1,4 +1,7 @@
-"""`yt8m from-mediapipe`: the per-video protos of MediaPipe's feature extraction as frame records."""
+"""`yt8m from-mediapipe`: makes a shard of frame records from the files of MediaPipe's feature extraction.
+
+MediaPipe's YouTube-8M graph writes one serialized SequenceExample for each video.
+"""
 
 from __future__ import annotations
 
@@ -11,34 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from yt8m import options, storage
-from yt8m.commands.ground_truth import files
+from yt8m.commands import ground_truth
 from yt8m.config import flags
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError
 from yt8m.options import option
-from yt8m.program import run_main
 from yt8m.records import shards
 from yt8m.records.shards import Feature, Record
 
-# MediaPipe's names (its YouTube-8M feature extraction graph) and those of frame records.
-NAMES = {"RGB/feature/floats": "rgb", "AUDIO/feature/floats": "audio"}
-_LOW, _HIGH = -2.0, 2.0
-
-
-@dataclass(frozen=True)
-class FromMediapipeConfig:
-    """What `yt8m from-mediapipe` is asked for."""
-
-    input_pattern: str = option("", "files of one serialized SequenceExample each: a glob, local or gs://")
-    output_file: str = option("", "the TFRecord shard to write")
-    keep_floats: bool = option(
-        False, "write the floats under MediaPipe's names, not bytes as in YouTube-8M (four times as large)"
-    )
-
-    def __post_init__(self) -> None:
-        options.check(self)
-        for name in ("input_pattern", "output_file"):
-            if not getattr(self, name):
-                raise UsageError(f"--{name} is missing.")
+NAMES = {"RGB/feature/floats": "rgb", "AUDIO/feature/floats": "audio"}  # MediaPipe's name: that of frame records
 
 
 def main(argv: list[str]) -> int:
@@ -48,9 +31,9 @@ def main(argv: list[str]) -> int:
       UsageError: no file matches.
       RunError: a file is no such proto; it is named, and nothing is written.
     """
-    purpose = "Makes a shard of frame records of MediaPipe's features, one proto file a video."
+    purpose = "Makes a shard of frame records from MediaPipe's features, one proto file a video."
     config = flags.read(FromMediapipeConfig, "yt8m from-mediapipe", purpose, argv)
-    paths = files(config.input_pattern, "input_pattern")
+    paths = ground_truth.files(config.input_pattern, "input_pattern")
     seen: dict[bytes, str] = {}
     with storage.write_atomic(config.output_file) as shard:
         for path in paths:
@@ -66,14 +49,27 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def convert(path: str, keep_floats: bool = False) -> bytes:
-    """The frame record of one proto file: its id, or the file's name, its labels, its features.
+@dataclass(frozen=True)
+class FromMediapipeConfig(options.Checked):
+    """The flags of `yt8m from-mediapipe`."""
 
-    The features have one frame a second; of lists that differ in length the longer are cut, for MediaPipe's
+    required = ("input_pattern", "output_file")
+
+    input_pattern: str = option("", "files of one serialized SequenceExample each: a glob, local or gs://")
+    output_file: str = option("", "the TFRecord shard to write")
+    keep_floats: bool = option(
+        False, "write the floats under MediaPipe's names, not bytes as in YouTube-8M (four times as large)"
+    )
+
+
+def convert(path: str, keep_floats: bool = False) -> bytes:
+    """The frame record of one proto file: its id (or else the file's name), its labels, its features.
+
+    The features have one frame a second. If the lists differ in length, the longer ones are cut: MediaPipe's
     last audio window may reach past the last picture.
 
     Raises:
-      RunError: the file is damaged, or holds none of the features, or frames of unequal size.
+      RunError: the file is damaged, holds none of the features, or has frames of unequal size.
     """
     try:
         record = shards.parse(storage.read_bytes(path))
@@ -83,7 +79,7 @@ def convert(path: str, keep_floats: bool = False) -> bytes:
     if not found:
         there = ", ".join(record.lists) or "no feature list"
         raise RunError(f"{path} holds {there}; expected {' or '.join(NAMES)}.")
-    shortest = min(len(frames) for frames in found.values())
+    shortest = min(map(len, found.values()))
     lists: dict[str, Sequence[bytes]] = {}
     for name, frames in found.items():
         if keep_floats:
@@ -116,11 +112,5 @@ def _frames(features: Sequence[Feature], name: str, path: str) -> npt.NDArray[np
 
 
 def quantized(frames: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
-    """The bytes whose values q * 4/255 + 4/512 - 2 come nearest; what lies past -2..2 is cut."""
-    step = (_HIGH - _LOW) / 255
-    nearest = np.rint((frames - _LOW - (_HIGH - _LOW) / 512) / step)
-    return np.asarray(np.clip(nearest, 0, 255).astype(np.uint8))
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("yt8m from-mediapipe", main))
+    """The bytes q whose values q * 4/255 + 4/512 - 2 are nearest; values outside of -2..2 are clipped."""
+    return np.asarray(np.clip(np.rint((frames + 2 - 4 / 512) * (255 / 4)), 0, 255), np.uint8)

@@ -1,4 +1,4 @@
-"""Predictions for files, by a run's newest checkpoint or by a packed model without its code."""
+"""The program `inference`: predicts for files, by a run's newest checkpoint or by a packed model without its code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from absl import logging
 
 from yt8m import readers, runner, storage
 from yt8m.commands import input_check, saved_run, segment_inference, workload
-from yt8m.commands.input_check import Walked, check_input
 from yt8m.commands.segment_ranking import SegmentRanking
 from yt8m.config import run_dir
 from yt8m.config.programs import InferenceConfig
@@ -38,9 +37,9 @@ class Source(NamedTuple):
 
     Attributes:
       run: how it was trained.
-      folder: the run's, or where the archive was unpacked.
-      checkpoint: what is restored.
-      meta_prefix: of an inference model that is used without its code; empty where the code builds the graph.
+      folder: of the run, or of the unpacked archive.
+      checkpoint: path of the checkpoint that is restored.
+      meta_prefix: of an inference model that is used without its code; empty if the code builds the graph.
       is_own: the run is known as one that this user trained on this machine.
     """
 
@@ -56,22 +55,22 @@ def infer(
 ) -> int:
     """Predicts as `config` says; returns the exit status.
 
-    Where training deletes the checkpoint before it is read, the next one is taken.
+    If training deletes the checkpoint before it is read, the next one is taken.
 
     Args:
-      config: the inference's.
-      write_segments: writes the ranking, where segments are ranked.
+      config: of the inference.
+      write_segments: writes the ranking if segments are ranked.
       checkpoint: this one and no other; by default the newest.
 
     Raises:
-      UsageError: no such model, no data, no output named for an archive's model.
+      UsageError: there is no such model or no data, or no output is named for an archive's model.
       RunError: the model cannot be read.
     """
     if config.output_file and storage.is_dir(config.output_file):
         raise UsageError(f"--output_file={config.output_file} is a folder: name the CSV file to write.")
     if config.input_model_tgz:
-        with _place_to_unpack(config.untar_model_dir) as folder:
-            return _infer(config, _unpacked(config.input_model_tgz, folder), write_segments)
+        with _unpack_folder(config.untar_model_dir) as folder:
+            return _infer(config, _from_archive(config.input_model_tgz, folder), write_segments)
     if checkpoint:
         return _infer(config, _from_run(config, checkpoint), write_segments)
     return checkpoints.with_newer(
@@ -82,50 +81,23 @@ def infer(
     )
 
 
-def _infer(config: InferenceConfig, source: Source, write_segments: WriteSegments) -> int:
-    if not config.output_file and not config.output_model_tgz:
-        config = dataclasses.replace(config, output_file=_usual_output(config, source))
-    for path in filter(None, (config.output_file, config.output_model_tgz)):
-        storage.discard_orphans(path)
-    data = _data(config, source.run)
-    modeler = _modeler(source, data, config.top_k)
-    ranking = segment_inference.ranking_for(config, modeler) if config.segment_labels else None
-    if config.output_model_tgz:
-        _pack(config.output_model_tgz, source, modeler)
-    if not config.output_file:
-        return 0
-    if ranking is not None:
-        ranked = _ranked(config, source, data, modeler, ranking)
-        with storage.write_atomic(config.output_file) as file:
-            write_segments(file, ranked)
-        logging.info("%d segments were ranked; the lists are in %s", ranked.count, config.output_file)
-        return 0
-    return _predict(config, source, data, modeler)
-
-
-def _usual_output(config: InferenceConfig, source: Source) -> str:
-    """Where predictions go that no file was named for: into the run's folder."""
-    if config.input_model_tgz:
-        raise UsageError("--output_file is missing: name the CSV file to write.")
-    return storage.join(source.folder, PREDICTIONS)
-
-
 def _from_run(config: InferenceConfig, checkpoint: str = "") -> Source:
-    """The run's model, of this checkpoint or else of the newest."""
+    """The run's model at this checkpoint, or else at the newest, or else its exported inference model."""
     folder = saved_run.find_run(config.train_dir)
     run = saved_run.load_run(folder, config.num_classes, config.hyper_parameters, trust_code=config.trust_code)
+    is_own = run_dir.is_own(folder)
     newest = checkpoint or checkpoints.newest_readable(folder)
+    if newest is not None:
+        return Source(run, folder, newest, is_own=is_own)
     prefix = storage.join(folder, INFERENCE_MODEL, NAME)
-    if newest is None and not storage.exists(f"{prefix}.meta"):
+    if not storage.exists(f"{prefix}.meta"):
         raise RunError(f"no checkpoint in {folder}: train first, or name another --train_dir.")
-    if newest is None:
-        return Source(run, folder, prefix, prefix, is_own=run_dir.is_own(folder))
-    return Source(run, folder, newest, is_own=run_dir.is_own(folder))
+    return Source(run, folder, prefix, prefix, is_own)
 
 
 @contextlib.contextmanager
-def _place_to_unpack(named: str) -> Iterator[str]:
-    """The folder that the user has named, which stays; else a private one, which is removed at the end."""
+def _unpack_folder(named: str) -> Iterator[str]:
+    """The folder that the user named, which stays, or a private folder, which is removed at the end."""
     if named:
         yield named
         return
@@ -133,28 +105,48 @@ def _place_to_unpack(named: str) -> Iterator[str]:
         yield os.path.join(folder, "model")
 
 
-def _unpacked(tgz: str, folder: str) -> Source:
-    """The archive's model."""
+def _from_archive(tgz: str, folder: str) -> Source:
+    """Unpacks the archive; its model, which is in the folder or, in published archives, one folder below."""
     archive.safe_extract(tgz, folder)
     logging.info("%s was unpacked to %s", tgz, folder)
-    prefix = _find_meta_graph(folder)
-    classes = class_count(read_meta_graph(f"{prefix}.meta"))
-    run = saved_run.load_run(_described(folder, prefix), classes, {})
-    return Source(run, folder, prefix, prefix)
-
-
-def _described(folder: str, prefix: str) -> str:
-    """Where the archive says what it holds: beside the model, or above it as published archives do."""
-    inner = os.path.dirname(prefix)
-    return inner if run_dir.read(inner) else folder
-
-
-def _find_meta_graph(folder: str) -> str:
-    """The prefix of the inference model, in the folder or one below, as published archives have it."""
-    for path in (folder, *storage.glob(f"{folder}/*")):
-        if os.path.exists(os.path.join(path, f"{NAME}.meta")):
-            return os.path.join(path, NAME)
+    for inner in (folder, *storage.glob(f"{folder}/*")):
+        prefix = os.path.join(inner, NAME)
+        if os.path.exists(f"{prefix}.meta"):
+            classes = class_count(read_meta_graph(f"{prefix}.meta"))
+            # What describes the run is beside the model or, in published archives, above it.
+            run = saved_run.load_run(inner if run_dir.read(inner) else folder, classes, {})
+            return Source(run, folder, prefix, prefix)
     raise RunError(f"{folder} holds no {NAME}.meta: the archive was not made by --output_model_tgz.")
+
+
+def _infer(config: InferenceConfig, source: Source, write_segments: WriteSegments) -> int:
+    if not config.output_file and not config.output_model_tgz:
+        if config.input_model_tgz:
+            raise UsageError("--output_file is missing: name the CSV file to write.")
+        config = dataclasses.replace(config, output_file=storage.join(source.folder, PREDICTIONS))
+    for path in filter(None, (config.output_file, config.output_model_tgz)):
+        storage.discard_orphans(path)
+        announce_replacement(path)
+    data = _data(config, source.run)
+    if source.meta_prefix:
+        modeler: VideoModeler = MetaGraphModeler(source.meta_prefix, config.top_k, is_own=source.is_own)
+    else:
+        modeler = workload.create(data, source.run.model, "infer", config.top_k).modeler
+    ranking = segment_inference.ranking_for(config, modeler) if config.segment_labels else None
+    if config.output_model_tgz:
+        _pack(config.output_model_tgz, source, modeler)
+    task = _Task(config, source, data, modeler)
+    if config.output_file and ranking is not None:
+        _rank(task, ranking, write_segments)
+    elif config.output_file:
+        _predict(task)
+    return 0
+
+
+def announce_replacement(path: str) -> None:
+    """Logs that a file will be replaced; a device or a pipe is written to."""
+    if (storage.is_remote(path) and storage.exists(path)) or os.path.isfile(path):
+        logging.info("%s exists already: it will be replaced", path)
 
 
 def _data(config: InferenceConfig, run: TrainConfig) -> DataConfig:
@@ -163,76 +155,8 @@ def _data(config: InferenceConfig, run: TrainConfig) -> DataConfig:
     return input_check.default_to_sample_data(data, "test") if is_read else data
 
 
-def _modeler(source: Source, data: DataConfig, top_k: int) -> VideoModeler:
-    if source.meta_prefix:
-        return MetaGraphModeler(source.meta_prefix, top_k, is_own=source.is_own)
-    return workload.create(data, source.run.model, "infer", top_k).modeler
-
-
-def _ranked(
-    config: InferenceConfig, source: Source, data: DataConfig, modeler: VideoModeler, ranking: SegmentRanking
-) -> SegmentRanking:
-    """`ranking`, with every segment in it."""
-    candidates = segment_inference.candidates_for(config, modeler)
-    inputter = segment_inference.inputter_for(data, config.segment_context)
-    consumer = segment_inference.consumer_for(ranking, candidates)
-    _run(config, source, inputter, modeler, consumer, check_input(inputter, data))
-    return ranking
-
-
-def _predict(config: InferenceConfig, source: Source, data: DataConfig, modeler: VideoModeler) -> int:
-    """Writes the CSV beside and renames it once it is whole."""
-    inputter = readers.BatchQueue.for_config(data, "infer")
-    walked = check_input(inputter, data)
-    with storage.write_atomic(config.output_file, "w") as file:
-        writer = PredictionWriter(file, config.top_k)
-        _run(config, source, inputter, modeler, writer, walked)
-        if not writer.count:
-            raise RunError(f"{data.data_pattern} holds no record: there is nothing to predict.")
-    logging.info("%d predictions are in %s", writer.count, config.output_file)
-    return 0
-
-
-def _run(
-    config: InferenceConfig,
-    source: Source,
-    inputter: readers.BatchQueue,
-    modeler: VideoModeler,
-    consumer: Any,
-    walked: Walked,
-) -> None:
-    """Hands the reports of every step to `consumer`.
-
-    Raises:
-      RunError: the run did not come to its end, with the exit status of that; or a shard changed meanwhile.
-    """
-    settings = runner.RunnerConfig(
-        mode="infer",
-        model_dir=source.folder,
-        checkpoint=source.checkpoint,
-        batch_size_per_gpu=config.batch_size,
-        log_every_n_iter=config.log_every_n_steps,
-        optimizer=source.run.optimizer,
-        progress=sys.stderr.isatty(),
-    )
-    callbacks = runner.CallbackConfig(config.callbacks, options={"infer_writer": {"consumer": consumer}})
-    outcome = runner.build(settings, inputter, modeler, callbacks).run()
-    if outcome.exit_code:
-        raise _UnfinishedError(outcome, config.output_file)
-    if outcome.status is runner.Status.OUT_OF_DATA:
-        walked.check_read(inputter)
-
-
-class _UnfinishedError(RunError):
-    """Leaves the output unwritten with the run's own exit status."""
-
-    def __init__(self, outcome: runner.Outcome, output: str) -> None:
-        super().__init__(f"{output} was not written: {outcome.message}")
-        self.exit_code = outcome.exit_code
-
-
 def _pack(path: str, source: Source, modeler: VideoModeler) -> None:
-    """Packs the inference model and what it needs to know into one archive."""
+    """Packs the inference model and its description into one archive."""
     folder = storage.join(source.folder, INFERENCE_MODEL)
     if not source.meta_prefix:
         write_inference_model(
@@ -246,3 +170,62 @@ def _pack(path: str, source: Source, modeler: VideoModeler) -> None:
         run_dir.write(folder, source.run, is_own=source.is_own)
     archive.make_tgz(copies.folder_copy(folder), path)
     logging.info("the model is packed in %s", path)
+
+
+class _Task(NamedTuple):
+    """What is predicted, for which data, by which model."""
+
+    config: InferenceConfig
+    source: Source
+    data: DataConfig
+    modeler: VideoModeler
+
+
+def _rank(task: _Task, ranking: SegmentRanking, write_segments: WriteSegments) -> None:
+    """Ranks every segment, then writes the lists."""
+    config, modeler, candidates = task.config, task.modeler, None
+    if config.candidates_from:
+        candidates = segment_inference.Candidates(config.candidates_from, modeler.listed_classes, modeler.num_classes)
+    inputter = segment_inference.inputter_for(task.data, config.segment_context)
+    _run(task, inputter, segment_inference.consumer_for(ranking, candidates))
+    with storage.write_atomic(config.output_file) as file:
+        write_segments(file, ranking)
+    logging.info("%d segments were ranked; the lists are in %s", ranking.count, config.output_file)
+
+
+def _predict(task: _Task) -> None:
+    """Writes a line a video; the file gets its name when it is whole."""
+    inputter = readers.BatchQueue.for_config(task.data, "infer")
+    with storage.write_atomic(task.config.output_file, "w") as file:
+        writer = PredictionWriter(file, task.config.top_k)
+        _run(task, inputter, writer)
+        if not writer.count:
+            raise RunError(f"{task.data.data_pattern} holds no record: there is nothing to predict.")
+    logging.info("%d predictions are in %s", writer.count, task.config.output_file)
+
+
+def _run(task: _Task, inputter: readers.BatchQueue, consumer: Any) -> None:
+    """Runs the model on all data and hands the reports of each step to `consumer`.
+
+    Raises:
+      RunError: the run did not end as it should, with its exit status; or a shard changed meanwhile.
+    """
+    config = task.config
+    walked = input_check.check_input(inputter, task.data)
+    settings = runner.RunnerConfig(
+        mode="infer",
+        model_dir=task.source.folder,
+        checkpoint=task.source.checkpoint,
+        batch_size_per_gpu=config.batch_size,
+        log_every_n_iter=config.log_every_n_steps,
+        optimizer=task.source.run.optimizer,
+        progress=sys.stderr.isatty(),
+    )
+    callbacks = runner.CallbackConfig(config.callbacks, options={"infer_writer": {"consumer": consumer}})
+    outcome = runner.build(settings, inputter, task.modeler, callbacks).run()
+    if outcome.exit_code:
+        error = RunError(f"{config.output_file} was not written: {outcome.message}")
+        error.exit_code = outcome.exit_code
+        raise error
+    if outcome.status is runner.Status.OUT_OF_DATA:
+        walked.check_read(inputter)

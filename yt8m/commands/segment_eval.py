@@ -15,20 +15,47 @@ from yt8m.config import flags
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.segments import SegmentFigures, mean_average_precision_at_n
 from yt8m.options import option
-from yt8m.program import run_main
 from yt8m.records import prediction_files
 from yt8m.records.prediction_files import ClassLine
 from yt8m.records.vocabulary import read_segment_classes
 
 
+def main(argv: list[str]) -> int:
+    """Prints `MAP@n: x`; returns the exit status.
+
+    Raises:
+      UsageError: there are no such files.
+      RunError: the submission or the records are damaged, and the line is named; or no class has a positive.
+    """
+    purpose = "Evaluates a segment submission over the rated segments."
+    config = flags.read(SegmentEvalConfig, "yt8m segment-eval", purpose, argv)
+    judged = load_ratings(config.eval_data_pattern, config.label_cache)
+    known = read_segment_classes(config.segment_label_ids_file) | set(judged.classes.tolist())
+    # Whether segments were rated at other starts than each fifth second.
+    any_start = any(int(segment.rpartition(b":")[2]) % 5 for segment in judged.segments)
+    lines = prediction_files.read_segments(config.submission_file, known, any_start)
+    figures = evaluate(lines, judged, config.top_n or None, only_submitted=config.classes == "submitted")
+    if not len(figures.aps):
+        which = "submitted class" if config.classes == "submitted" else "class"
+        raise RunError(
+            f"{config.label_cache or config.eval_data_pattern}: no {which} has a rated positive, so there is no "
+            "average precision to take a mean of."
+        )
+    print(f"MAP@{config.top_n or 'all'}: {figures.map:.6f}")
+    print(f"mean over {len(figures.aps)} classes", file=sys.stderr)
+    return 0
+
+
 @dataclass(frozen=True)
-class SegmentEvalConfig:
-    """What `yt8m segment-eval` is asked for."""
+class SegmentEvalConfig(options.Checked):
+    """The flags of `yt8m segment-eval`."""
+
+    required = ("submission_file",)
 
     submission_file: str = option("", "the submission: `Class,Segments`, with or without that header")
-    eval_data_pattern: str = option("", "segment records with ratings; not needed where the cache is there")
-    label_cache: str = option("", "the ratings as text: read where the file is there, else written")
-    top_n: int = option(100_000, "segments of each class that are looked at; 0: all", minimum=0)
+    eval_data_pattern: str = option("", "segment records with ratings; not needed if the cache exists")
+    label_cache: str = option("", "the ratings as text: read if the file exists, else written")
+    top_n: int = option(100_000, "segments of each class that count; 0: all", minimum=0)
     classes: str = option(
         "rated",
         "average over every class with a rated positive, or over those submitted, as the published tool",
@@ -37,43 +64,13 @@ class SegmentEvalConfig:
     segment_label_ids_file: str = option("", "CSV of the classes that segments may have; the published 1000")
 
     def __post_init__(self) -> None:
-        options.check(self)
-        if not self.submission_file:
-            raise UsageError("--submission_file is missing: name the CSV file to evaluate.")
+        super().__post_init__()
         if not self.eval_data_pattern and not (self.label_cache and storage.exists(self.label_cache)):
-            raise UsageError(
-                "there is nothing to judge by: give --eval_data_pattern, or a --label_cache that is there."
-            )
-
-
-def main(argv: list[str]) -> int:
-    """Prints `MAP@n: x`; returns the exit status.
-
-    Raises:
-      UsageError: no such files.
-      RunError: the submission or the records are damaged, and the line is named; or no class has a positive.
-    """
-    purpose = "Evaluates a segment submission over the rated segments."
-    config = flags.read(SegmentEvalConfig, "yt8m segment-eval", purpose, argv)
-    judged = load_ratings(config.eval_data_pattern, config.label_cache)
-    known = read_segment_classes(config.segment_label_ids_file) | set(judged.classes.tolist())
-    lines = prediction_files.read_segments(config.submission_file, known, any_start=_off_grid(judged))
-    figures = evaluate(lines, judged, config.top_n or None, only_submitted=config.classes == "submitted")
-    if not len(figures.aps):
-        raise RunError(_nothing_to_judge(config))
-    print(f"MAP@{config.top_n or 'all'}: {figures.map:.6f}")
-    print(f"mean over {len(figures.aps)} classes", file=sys.stderr)
-    return 0
-
-
-def _nothing_to_judge(config: SegmentEvalConfig) -> str:
-    source = config.label_cache or config.eval_data_pattern
-    which = "submitted class" if config.classes == "submitted" else "class"
-    return f"{source}: no {which} has a rated positive, so there is no average precision to take a mean of."
+            raise UsageError("there are no ratings: give --eval_data_pattern, or a --label_cache that exists.")
 
 
 def load_ratings(pattern: str, cache: str) -> Ratings:
-    """The ratings from the cache where it is there, else from the records, which then fill it."""
+    """The ratings from the cache if it exists, else from the records, which then fill it."""
     if cache and storage.exists(cache):
         if pattern:
             print(f"taking the ratings from {cache}, not from the records", file=sys.stderr)
@@ -95,7 +92,9 @@ def evaluate(
       top_n: segments of each line that are looked at; None for all.
       only_submitted: leave the classes that were not submitted out of the mean, as published.
     """
-    rated = _by_class(judged)
+    rated: dict[int, set[bytes]] = {}
+    for segment, number in zip(judged.segments, judged.classes.tolist(), strict=True):
+        rated.setdefault(number, set()).add(segment)
     classes: list[int] = []
     segments: list[bytes] = []
     submitted = set()
@@ -109,26 +108,8 @@ def evaluate(
     figures = mean_average_precision_at_n(
         classes, np.array(segments, object), judged.classes, np.array(judged.segments, object), judged.scores, None
     )
-    return _only(figures, submitted) if only_submitted else figures
-
-
-def _by_class(judged: Ratings) -> dict[int, set[bytes]]:
-    found: dict[int, set[bytes]] = {}
-    for segment, number in zip(judged.segments, judged.classes.tolist(), strict=True):
-        found.setdefault(number, set()).add(segment)
-    return found
-
-
-def _only(figures: SegmentFigures, classes: set[int]) -> SegmentFigures:
-    kept = np.isin(figures.aps_class, list(classes))
-    aps = figures.aps[kept]
-    return SegmentFigures(float(aps.mean()) if len(aps) else float("nan"), aps, figures.aps_class[kept])
-
-
-def _off_grid(judged: Ratings) -> bool:
-    """Whether segments were rated at other starts than each fifth second."""
-    return any(int(segment.rpartition(b":")[2]) % 5 for segment in judged.segments)
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("yt8m segment-eval", main))
+    if not only_submitted:
+        return figures
+    chosen = np.isin(figures.aps_class, list(submitted))
+    aps = figures.aps[chosen]
+    return SegmentFigures(float(aps.mean()) if len(aps) else float("nan"), aps, figures.aps_class[chosen])

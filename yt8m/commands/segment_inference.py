@@ -1,22 +1,21 @@
-"""Candidate classes of videos, chosen by predictions for the whole videos.
+"""Segment inference: ranks every segment of every video by class and writes the `Class,Segments` file.
 
-A segment model sees five seconds and takes many classes for possible; a video-level model has seen all. As
-the winners of 2019 did, the video's predictions say which classes, and the segments are ranked within them.
+A segment model sees five seconds and so takes many classes for possible; a video-level model has seen the
+whole video. As the winners of 2019 did, the predictions for whole videos can name the candidate classes of
+each video, and the segments are ranked within these.
 
-Segment inference: every segment of every video, ranked by class into a `Class,Segments` file.
-
-Rankings of several processes, each of some of the files, as the one that a single process would make.
+If several processes each rank the segments of some of the files, their parts are joined into the lists that
+a single process would write.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from yt8m import readers, storage
 from yt8m.commands.segment_ranking import SegmentRanking
@@ -29,96 +28,27 @@ from yt8m.records.shards import id_text
 from yt8m.records.vocabulary import read_segment_classes
 from yt8m.video.modeler import VideoModeler
 
-
-class Candidates:
-    """Which of the listed classes each video may have.
-
-    Args:
-      path: of the predictions, for complaints.
-      rows: {video: its row of `allowed`}.
-      allowed: uint8 [V, ceil(S / 8)], a bit a listed class: 125 bytes a video for 1000 classes.
-      count: S.
-    """
-
-    def __init__(self, path: str, rows: dict[str, int], allowed: npt.NDArray[np.uint8], count: int) -> None:
-        self._path, self._rows, self._allowed, self._count = path, rows, allowed, count
-
-    @classmethod
-    def read(cls, path: str, classes: Sequence[int], num_classes: int) -> Candidates:
-        """From a prediction file (`VideoId,LabelConfidencePairs`).
-
-        Args:
-          path: of the file.
-          classes: the listed ones, in the order of the scores' columns.
-          num_classes: of the model.
-
-        Raises:
-          RunError: the file is damaged; names the line.
-        """
-        column = np.full(num_classes, len(classes))
-        column[list(classes)] = np.arange(len(classes))
-        rows: dict[str, int] = {}
-        packed: list[bytes] = []
-        for row in prediction_files.read_predictions(path, num_classes):
-            mask = np.zeros(len(classes) + 1, np.bool_)  # the last is for classes that are not listed
-            mask[column[row.classes]] = True
-            rows[row.video_id] = len(packed)
-            packed.append(np.packbits(mask[:-1]).tobytes())
-        allowed = np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), -1)
-        return cls(path, rows, allowed, len(classes))
-
-    def among(self, segments: Sequence[bytes], scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """`scores` [B, S], -inf where the class is no candidate of the segment's video.
-
-        Raises:
-          RunError: a video has no predictions in the file.
-        """
-        rows = [self._row(segment.rpartition(b":")[0]) for segment in segments]
-        allowed = np.unpackbits(self._allowed[rows], axis=1, count=self._count)
-        return np.where(allowed > 0, scores, np.float32(-np.inf))
-
-    def _row(self, video: bytes) -> int:
-        row = self._rows.get(id_text(video))
-        if row is None:
-            raise RunError(
-                f"{self._path} has no predictions for video {id_text(video)}; "
-                "predict for the same files first, without --segment_labels."
-            )
-        return row
-
-
-Reports = Mapping[str, np.ndarray]
 NO_SEGMENT = "the data hold no frame: there is no segment to rank."
 
 
 def ranking_for(config: InferenceConfig, modeler: VideoModeler) -> SegmentRanking:
-    """An empty ranking; the modeler is told to report the scores of its classes.
+    """An empty ranking of the classes to list; tells the modeler to report the scores of these.
+
+    They are the classes of `--segment_label_ids_file`, or else the published ones; all of the model's if none
+    of the published ones is among them.
 
     Raises:
-      UsageError: a class of --segment_label_ids_file is none of the model's.
+      UsageError: a class of --segment_label_ids_file is not a class of the model.
     """
-    classes = _classes(config.segment_label_ids_file, modeler.num_classes)
-    modeler.listed_classes = tuple(classes)
-    return SegmentRanking(classes, config.segment_max_pred)
-
-
-def _classes(path: str, num_classes: int) -> list[int]:
-    """The classes to list, ascending; all of the model's where none of the published ones is among them."""
+    path, most = config.segment_label_ids_file, modeler.num_classes
     classes = sorted(read_segment_classes(path))
-    known = [number for number in classes if number < num_classes]
+    known = [number for number in classes if number < most]
     if path and len(known) < len(classes):
         raise UsageError(
-            f"--segment_label_ids_file={path}: class {classes[-1]} is none of the model's, "
-            f"which are 0 to {num_classes - 1}."
+            f"--segment_label_ids_file={path}: class {classes[-1]} is none of the model's, which are 0 to {most - 1}."
         )
-    return known or list(range(num_classes))
-
-
-def candidates_for(config: InferenceConfig, modeler: VideoModeler) -> Candidates | None:
-    """The candidate classes of each video, where the config names them."""
-    if not config.candidates_from:
-        return None
-    return Candidates.read(config.candidates_from, modeler.listed_classes, modeler.num_classes)
+    modeler.listed_classes = tuple(known or range(most))
+    return SegmentRanking(modeler.listed_classes, config.segment_max_pred)
 
 
 def inputter_for(data: DataConfig, context: int) -> readers.BatchQueue:
@@ -144,14 +74,58 @@ def inputter_for(data: DataConfig, context: int) -> readers.BatchQueue:
     return inputter
 
 
-def consumer_for(ranking: SegmentRanking, candidates: Candidates | None) -> Callable[[Reports], None]:
-    """What takes the reports of each step."""
+def consumer_for(ranking: SegmentRanking, candidates: Candidates | None) -> Callable[[Mapping[str, np.ndarray]], None]:
+    """A function that adds the reports of a step to the ranking."""
 
-    def consume(reports: Reports) -> None:
+    def consume(reports: Mapping[str, np.ndarray]) -> None:
         segments, scores = reports["video_ids"].tolist(), reports["class_scores"]
         ranking.add(segments, scores if candidates is None else candidates.among(segments, scores))
 
     return consume
+
+
+class Candidates:
+    """Which of the listed classes each video may have, from a prediction file (`VideoId,LabelConfidencePairs`).
+
+    Takes 125 bytes a video for 1000 listed classes: one bit for each.
+
+    Args:
+      path: of the prediction file.
+      classes: the listed ones, in the order of the scores' columns.
+      num_classes: of the model.
+
+    Raises:
+      RunError: the file is damaged; the line is named.
+    """
+
+    def __init__(self, path: str, classes: Sequence[int], num_classes: int) -> None:
+        self._path, self._count = path, len(classes)
+        column = np.full(num_classes, len(classes))
+        column[list(classes)] = np.arange(len(classes))
+        self._rows: dict[str, int] = {}
+        packed: list[bytes] = []
+        for row in prediction_files.read_predictions(path, num_classes):
+            mask = np.zeros(len(classes) + 1, np.bool_)  # the last one is for classes that are not listed
+            mask[column[row.classes]] = True
+            self._rows[row.video_id] = len(packed)
+            packed.append(np.packbits(mask[:-1]).tobytes())
+        self._allowed = np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), -1)
+
+    def among(self, segments: Sequence[bytes], scores: np.ndarray) -> np.ndarray:
+        """`scores` float32 [B, S], with -inf if the class is not a candidate of the segment's video.
+
+        Raises:
+          RunError: a video has no predictions in the file.
+        """
+        videos = [id_text(segment.rpartition(b":")[0]) for segment in segments]
+        for video in videos:
+            if video not in self._rows:
+                raise RunError(
+                    f"{self._path} has no predictions for video {video}; "
+                    "predict for the same files first, without --segment_labels."
+                )
+        allowed = np.unpackbits(self._allowed[[self._rows[video] for video in videos]], axis=1, count=self._count)
+        return np.where(allowed > 0, scores, np.float32(-np.inf))
 
 
 def write(file: IO[Any], ranking: SegmentRanking) -> None:
@@ -162,39 +136,42 @@ def write(file: IO[Any], ranking: SegmentRanking) -> None:
     """
     if not ranking.count:
         raise RunError(NO_SEGMENT)
+    _write_lists(file, ranking.lines())
+
+
+def _write_lists(file: IO[Any], lists: Iterable[tuple[int, list[bytes]]]) -> int:
+    """Writes (class, segments) a line; returns the number of segments."""
     file.write(SEGMENTS_HEADER + b"\n")
-    for number, segments in ranking.lines():
+    count = 0
+    for number, segments in lists:
         file.write(b"%d,%s\n" % (number, b" ".join(segments)))
+        count += len(segments)
+    return count
 
 
 def write_part(file: IO[Any], ranking: SegmentRanking) -> None:
-    """Writes one process' lists, a line a class: each segment and its score as a key, the least the best."""
+    """Writes the lists of one process: each segment with its score as a key, of which the smallest is the best."""
     for number, segments, keys in ranking.scored_lines():
         pairs = (b"%s %d" % pair for pair in zip(segments, keys.tolist(), strict=True))
         file.write(b"%d,%s\n" % (number, b" ".join(pairs)))
 
 
 def join_parts(file: IO[Any], parts: Sequence[str], most: int) -> None:
-    """Writes the lists of all processes, one class in memory at a time.
+    """Writes the lists of all processes, with one class in memory at a time.
 
     Args:
       file: what is written.
-      parts: of the processes, in the order of their files; empty where one had no file.
+      parts: one a process, in the order of their files; the part of a process without a file is empty.
       most: segments of a class.
 
     Raises:
-      RunError: the parts list other classes, or there is no segment.
+      RunError: the parts list different classes, or there is no segment.
     """
-    file.write(SEGMENTS_HEADER + b"\n")
-    count = 0
-    for number, segments in _lines([part for part in parts if storage.size(part)], most):
-        file.write(b"%d,%s\n" % (number, b" ".join(segments)))
-        count += len(segments)
-    if not count:
+    if not _write_lists(file, _joined([part for part in parts if storage.size(part)], most)):
         raise RunError(NO_SEGMENT)
 
 
-def _lines(parts: Sequence[str], most: int) -> Iterator[tuple[int, list[bytes]]]:
+def _joined(parts: Sequence[str], most: int) -> Iterator[tuple[int, list[bytes]]]:
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(storage.open_read(part)) for part in parts]
         for lines in itertools.zip_longest(*files, fillvalue=b""):
@@ -204,12 +181,8 @@ def _lines(parts: Sequence[str], most: int) -> Iterator[tuple[int, list[bytes]]]
                     f"{parts[0]} and the other parts list different classes; give each process the same "
                     "--segment_label_ids_file, with the same content."
                 )
-            yield int(numbers[0]), _best(lists, most)
-
-
-def _best(lists: Sequence[bytes], most: int) -> list[bytes]:
-    """The best of all lists; of equal scores that of the earlier list, for its files came first."""
-    words = [one for text in lists for one in text.split()]
-    keys = np.array(words[1::2], np.bytes_).astype(np.int64)
-    order = np.argsort(keys, kind="stable")[:most]
-    return list(dict.fromkeys(words[2 * place] for place in order.tolist()))
+            words = b" ".join(lists).split()
+            keys = np.array(words[1::2], np.bytes_).astype(np.int64)
+            # Stable: of equal scores that of the earlier part comes first, as its files came first.
+            best = np.argsort(keys, kind="stable")[:most]
+            yield int(numbers[0]), list(dict.fromkeys(words[2 * place] for place in best.tolist()))

@@ -20,6 +20,7 @@ from absl import logging
 
 from yt8m import readers, runner, storage
 from yt8m.commands import evaluation, inference, segment_inference
+from yt8m.commands.inference import announce_replacement
 from yt8m.commands.input_check import digest
 from yt8m.commands.workload import Workload
 from yt8m.config.programs import EvalConfig, InferenceConfig
@@ -321,6 +322,7 @@ def _check(config: InferenceConfig) -> None:
 
 def _lead(config: InferenceConfig, others: Team) -> int:
     """The chief: all predict by the checkpoint that it chooses; by a newer one where that is deleted."""
+    announce_replacement(config.output_file)
 
     def newest() -> str:
         return (config.train_dir and checkpoints.newest_readable(config.train_dir)) or ""

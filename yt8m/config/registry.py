@@ -107,7 +107,7 @@ class Registry(Generic[T]):
             return self._load(name)
         if name not in self._entries:
             raise UsageError(
-                f"unknown {self.kind} {name!r}{suggestion(name, self._entries)}. "
+                f"unknown {self.kind} {name!r}{suggestion(name, self._entries, '.')} "
                 f"Known: {', '.join(self.names())}; or package.module:Name for one of your own."
             )
         return self._entries[name]

@@ -118,7 +118,7 @@ def _section(cls: type, values: Mapping[str, Any], key: str, path: str) -> Any:
     kinds = typing.get_type_hints(cls)
     for name in values.keys() - kinds.keys():
         raise RunError(
-            f"{path}: unknown key {key}.{name}{suggestion(name, kinds)}. This is yt8m {yt8m.__version__}; "
+            f"{path}: unknown key {key}.{name}{suggestion(name, kinds, '.')} This is yt8m {yt8m.__version__}; "
             "use the version that wrote the file, or mend the key."
         )
     try:

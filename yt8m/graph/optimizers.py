@@ -77,7 +77,7 @@ def create_optimizer(name: str, rate: tf.Tensor, weight_decay: float | None = No
     if not (isinstance(found, type) and issubclass(found, tf.train.Optimizer)) or name in _NOT_ALONE:
         names = [n for n in dir(tf.train) if n.endswith("Optimizer") and n not in _NOT_ALONE]
         names.append("AdamWOptimizer")
-        raise UsageError(f"unknown optimizer {name!r}{suggestion(name, names)}. Known: {', '.join(names)}.")
+        raise UsageError(f"unknown optimizer {name!r}{suggestion(name, names, '.')} Known: {', '.join(names)}.")
     return found(rate, **_ARGUMENTS.get(name, {}))
 
 

@@ -45,7 +45,7 @@ def transform(name: str, raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.T
     """
     if name not in _TRANSFORMS:
         raise UsageError(
-            f"unknown input transform {name!r}{suggestion(name, _TRANSFORMS)}. Known: {', '.join(_TRANSFORMS)}."
+            f"unknown input transform {name!r}{suggestion(name, _TRANSFORMS, '.')} Known: {', '.join(_TRANSFORMS)}."
         )
     return _TRANSFORMS[name](raw, feature_sizes)
 

@@ -198,7 +198,7 @@ def test_a_server_that_tells_no_sizes_will_do(server, tmp_path, capsys, status):
 def test_a_disk_without_room_is_refused_before_anything_is_fetched(server, tmp_path, capsys):
     server.head_sizes["trainab.tfrecord"] = 10**18
     assert run(server, tmp_path) == 2
-    assert "free; the files take 1000000.0 TB more" in capsys.readouterr().err
+    assert "free; the files take 1.0 EB more" in capsys.readouterr().err
     assert server.gets == []
 
 

@@ -196,4 +196,4 @@ def test_a_missing_matplotlib_is_named(world, capsys, monkeypatch):
         importlib.util, "find_spec", lambda name, *more: None if name == "matplotlib" else found(name, *more)
     )
     assert cli.main(["report", f"{world}/_second"]) == 2
-    assert "pip install 'yt8m[reports]'" in capsys.readouterr().err
+    assert "run pip install -e '.[reports]' in the checkout of yt8m" in capsys.readouterr().err

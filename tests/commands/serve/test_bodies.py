@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reader_records import frame_record, video_record
 
-from yt8m.commands.serve.bodies import RefusedError, features_in, records_in
+from yt8m.commands.serve.bodies import Limits, RefusedError, features_in, records_in
 from yt8m.records.shards import framed
 
 VIDEO = video_record(id=[b"x"], labels=[1], mean_rgb=np.ones(3))
 
 
 def test_a_body_is_one_record_or_a_whole_file() -> None:
-    assert records_in(VIDEO, 9, 9) == [VIDEO]
-    assert records_in(framed(VIDEO) * 3, 3, 9) == [VIDEO] * 3
+    assert records_in(VIDEO, Limits(9, 9)) == [VIDEO]
+    assert records_in(framed(VIDEO) * 3, Limits(3, 9)) == [VIDEO] * 3
 
 
 def frames(count: int, value: float) -> bytes:
@@ -59,7 +59,7 @@ def frames(count: int, value: float) -> bytes:
 )
 def test_bad_records_are_refused(body: bytes, status: int, text: str) -> None:
     with pytest.raises(RefusedError) as refused:
-        records_in(body, 3, 4)
+        records_in(body, Limits(3, 4))
     assert refused.value.status == status
     assert text in str(refused.value)
 
@@ -67,12 +67,12 @@ def test_bad_records_are_refused(body: bytes, status: int, text: str) -> None:
 @given(st.binary(min_size=1, max_size=200))
 def test_any_bytes_are_records_or_refused(body: bytes) -> None:
     with contextlib.suppress(RefusedError):
-        assert records_in(body, 3, 4)
+        assert records_in(body, Limits(3, 4))
 
 
 def test_features_come_as_rows_of_float32() -> None:
     videos = [{"id": "a", "rgb_and_audio": [[1, 2.5], [3, 4]]}, {"rgb_and_audio": [[0, 0]]}]
-    ids, found = features_in(json.dumps({"videos": videos}).encode(), 2, 9, 9)
+    ids, found = features_in(json.dumps({"videos": videos}).encode(), 2, Limits(9, 9))
     assert ids == ["a", ""]
     np.testing.assert_array_equal(found[0], np.array([[1, 2.5], [3, 4]], np.float32))
     assert [video.dtype for video in found] == [np.float32] * 2
@@ -96,7 +96,7 @@ def test_features_come_as_rows_of_float32() -> None:
 def test_bad_features_are_refused(videos: list, status: int, text: str) -> None:
     body = json.dumps({"videos": [{"rgb_and_audio": video} for video in videos]}).encode()
     with pytest.raises(RefusedError) as refused:
-        features_in(body, 2, 3, 4)
+        features_in(body, 2, Limits(3, 4))
     assert refused.value.status == status
     assert text in str(refused.value)
 
@@ -104,5 +104,5 @@ def test_bad_features_are_refused(videos: list, status: int, text: str) -> None:
 @pytest.mark.parametrize("body", [b"{", b"[1]", b'{"video": []}', b"\xff\xfe", b"null"])
 def test_other_json_is_refused(body: bytes) -> None:
     with pytest.raises(RefusedError) as refused:
-        features_in(body, 2, 3, 4)
+        features_in(body, 2, Limits(3, 4))
     assert refused.value.status == 400

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import importlib.util
 import json
 import os
 import pathlib
@@ -198,6 +199,14 @@ def test_so_does_a_process_of_its_own(exported: tuple[str, Predictions]) -> None
         drive(process.pid, process.stdout, exported)
         out, log = process.communicate()
     check_end(process.returncode, out, log)
+
+
+def test_it_says_how_to_install_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert cli.main(["serve", "--model=m"]) == 2
+    assert "run pip install -e '.[serve]' in the checkout of yt8m" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

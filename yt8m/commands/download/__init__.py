@@ -1,7 +1,204 @@
-"""`yt8m download`: the published shards from data.yt8m.org, each checked by its md5."""
+"""`yt8m download`: fetches the published shards from data.yt8m.org and checks each by its md5."""
 
 from __future__ import annotations
 
-from yt8m.commands.download.command import main
+import concurrent.futures
+import contextlib
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
-__all__ = ["main"]
+from rich import filesize
+from rich import progress as bars
+from rich.console import Console
+
+from yt8m import options, storage
+from yt8m.commands.download import plan, transfer
+from yt8m.commands.download.client import Client, StoppedError
+from yt8m.commands.download.transfer import Job
+from yt8m.config import flags
+from yt8m.errors import RunError, UsageError
+from yt8m.options import option
+from yt8m.program import terminable
+from yt8m.storage.local import free_bytes
+
+T = TypeVar("T")
+
+_PARTITION = re.compile(r"(\d+)/(video|frame)/(train|validate|test)")
+
+
+def main(argv: list[str]) -> int:
+    """Fetches the files that the flags name; returns the exit status.
+
+    Raises:
+      UsageError: the flags are wrong, or the disk has no room; nothing was fetched.
+      RunError: there is no plan, or some files failed; they were listed on the error stream.
+    """
+    purpose = "Fetches shards of YouTube-8M and checks their md5. Started again, it goes on where it ended."
+    config = flags.read(DownloadConfig, "yt8m download", purpose, argv)
+    client = Client(config.retries, config.backoff_seconds, config.stall_seconds)
+    with terminable():
+        _download(config, client, _jobs(config, client))
+    return 0
+
+
+@dataclass(frozen=True)
+class DownloadConfig:
+    """The flags of `yt8m download`."""
+
+    partition: str = option("", "what to fetch: VERSION/LEVEL/SPLIT, such as 2/frame/train or 3/frame/validate")
+    mirror: str = option("us", "the nearest mirror", choices=("us", "eu", "asia"))
+    shard: tuple[int, ...] = option((), "X,Y: the X-th of Y parts of the files (1,100: one in a hundred)")
+    dest: str = option(".", "folder to write into")
+    jobs: int = option(8, "files that are fetched at the same time", minimum=1, maximum=64)
+    dry_run: bool = option(False, "say which files would be fetched and how large they are; fetch none")
+    overwrite: bool = option(False, "replace files of the same name whose md5 is not the published one")
+    retries: int = option(8, "tries in a row that may gain nothing before a file is given up", minimum=0)
+    backoff_seconds: float = option(1.0, "wait before the second retry; doubles with each, to two minutes", minimum=0)
+    stall_seconds: float = option(60.0, "a connection that brings nothing for so long is made anew", minimum=0.01)
+    plan_url: str = option("http://data.yt8m.org", "server of the download plans")
+    mirror_url: str = option("", "server of the files [http://MIRROR.data.yt8m.org]")
+
+    def __post_init__(self) -> None:
+        options.check(self)
+        if not _PARTITION.fullmatch(self.partition):
+            raise UsageError(
+                f"--partition={self.partition}: expected VERSION/LEVEL/SPLIT with video or frame and train, "
+                f"validate or test, such as --partition=2/frame/train."
+            )
+        if self.shard and not (len(self.shard) == 2 and 1 <= self.shard[0] <= self.shard[1]):
+            given = ",".join(map(str, self.shard))
+            raise UsageError(f"--shard={given}: expected X,Y with X from 1 to Y, such as --shard=1,100.")
+        if storage.is_remote(self.dest):
+            raise UsageError(
+                f"--dest={self.dest}: downloads go to a local folder, where they can be resumed; copy them "
+                "to a bucket by `gcloud storage rsync`."
+            )
+        for name, url in (("plan_url", self.plan_url), ("mirror_url", self.mirror_url)):
+            if url and not url.startswith(("http://", "https://")):
+                raise UsageError(f"--{name}={url}: expected an address that begins with http:// or https://.")
+
+    @property
+    def plan_address(self) -> str:
+        """The URL of the partition's plan."""
+        version, level, split = self.partition.split("/")
+        return f"{self.plan_url.rstrip('/')}/{version}/download_plans/{level}_{split}.json"
+
+    def file_address(self, name: str) -> str:
+        """The URL of the file with that published name."""
+        base = self.mirror_url or f"http://{self.mirror}.data.yt8m.org"
+        return f"{base.rstrip('/')}/{self.partition}/{name}"
+
+
+def _jobs(config: DownloadConfig, client: Client) -> list[Job]:
+    address = config.plan_address
+    files = plan.in_shard(plan.parse_plan(client.content(address), address), config.shard)
+    if not files:
+        raise UsageError(f"--shard={','.join(map(str, config.shard))} holds no file of {config.partition}.")
+    return [
+        Job(config.file_address(name), os.path.join(config.dest, plan.saved_name(name)), md5) for name, md5 in files
+    ]
+
+
+class _Missing(NamedTuple):
+    """A file that is not there yet: its size (None if the server does not say) and how much of it has come."""
+
+    size: int | None
+    partial: int
+
+
+def _download(config: DownloadConfig, client: Client, jobs: list[Job]) -> None:
+    """Looks what is there, checks that the disk has room, fetches the rest."""
+    workers = _Workers(client, config.jobs)
+
+    def look(job: Job) -> _Missing | None:
+        if transfer.is_there(job, config.overwrite or config.dry_run):
+            return None
+        partial = os.path.getsize(job.partial) if os.path.exists(job.partial) else 0
+        return _Missing(client.size(job.url), partial)
+
+    seen = workers.map(look, jobs)
+    wanted = {job: missing for job, missing in seen.items() if missing}
+    needed = sum(max((one.size or 0) - one.partial, 0) for one in wanted.values())
+    print(
+        f"{config.partition}: {len(jobs)} files, {len(seen) - len(wanted)} there already, "
+        f"{len(wanted)} to fetch ({filesize.decimal(needed)})",
+        flush=True,
+    )
+    if config.dry_run:
+        for job, (size, _) in wanted.items():
+            print(f"{job.url} -> {job.target} ({'size not known' if size is None else filesize.decimal(size)})")
+    elif needed > (free := free_bytes(config.dest)):
+        raise UsageError(
+            f"--dest={config.dest} has {filesize.decimal(free)} free; the files take {filesize.decimal(needed)} more. "
+            f"Take fewer (--shard=1,100 takes one in a hundred), or another folder."
+        )
+    elif wanted:
+        _fetch_all(client, workers, wanted)
+    for target, reason in sorted(workers.failed.items()):
+        print(f"failed: {os.path.basename(target)}: {reason}", file=sys.stderr)
+    if workers.failed:
+        raise RunError(f"{len(workers.failed)} of {len(jobs)} files failed; run the same command again to go on.")
+
+
+def _fetch_all(client: Client, workers: _Workers, wanted: Mapping[Job, _Missing]) -> None:
+    """Fetches the files; shows a bar on a terminal and a line for each file elsewhere."""
+    bar = bars.Progress(
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.DownloadColumn(binary_units=False),
+        bars.TransferSpeedColumn(),
+        bars.TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    task = bar.add_task(f"0 of {len(wanted)} files", total=sum(one.size or 0 for one in wanted.values()) or None)
+    done, lock, is_shown = 0, threading.Lock(), sys.stderr.isatty()
+
+    def fetch(job: Job) -> None:
+        nonlocal done
+        transfer.fetch(client, job, lambda count: bar.advance(task, count))
+        with lock:
+            done += 1
+            text = f"{done} of {len(wanted)} files"
+            bar.update(task, description=text)
+            if not is_shown:
+                print(f"{os.path.basename(job.target)} ({text})", file=sys.stderr, flush=True)
+
+    with bar if is_shown else contextlib.nullcontext():
+        workers.map(fetch, wanted)
+
+
+class _Workers:
+    """Threads that work on several files at the same time; if one file fails, the others go on.
+
+    Attributes:
+      failed: {path of the file: what went wrong}.
+    """
+
+    def __init__(self, client: Client, count: int) -> None:
+        self._client, self._count = client, count
+        self.failed: dict[str, str] = {}
+
+    def map(self, work: Callable[[Job], T], jobs: Iterable[Job]) -> dict[Job, T]:
+        """The results of `work`, without the files that failed."""
+        done: dict[Job, T] = {}
+        pool = concurrent.futures.ThreadPoolExecutor(self._count)
+        try:
+            futures = {pool.submit(work, job): job for job in jobs}
+            for future in concurrent.futures.as_completed(futures):
+                try:
+                    done[futures[future]] = future.result()
+                except (RunError, UsageError) as error:
+                    self.failed[futures[future].target] = str(error)
+                except StoppedError:
+                    continue
+        except BaseException:
+            self._client.end()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return done

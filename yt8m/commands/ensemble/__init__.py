@@ -1,37 +1,47 @@
-"""The command `yt8m ensemble`: prediction files, or several runs, become one."""
+"""`yt8m ensemble`: joins prediction files into one file, or several runs into one exported model."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from yt8m import program
-from yt8m.commands.ensemble import files
+import numpy as np
+import numpy.typing as npt
+
+from yt8m import options, program, storage
+from yt8m.commands import ground_truth
+from yt8m.commands.ensemble import fitted_weights
+from yt8m.commands.ensemble.aligned_files import aligned, side_by_side
 from yt8m.config import flags
-from yt8m.program import run_main
+from yt8m.config.registry import TRUST_HELP
+from yt8m.errors import UsageError
+from yt8m.options import option
+from yt8m.records import prediction_files
 
-_PURPOSE = "Joins the predictions of several models, or makes one exported model of several runs."
 _LISTS = ("predictions", "runs", "weights")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command on `argv`, by default this process' own; returns the exit status."""
-    return run_main("yt8m ensemble", _run, argv)
+def main(argv: list[str]) -> int:
+    """Joins what the flags name; returns the exit status.
 
-
-def _run(words: list[str]) -> int:
-    config = flags.read(files.EnsembleConfig, "yt8m ensemble", _PURPOSE, _joined(words))
+    Raises:
+      UsageError: no such files or runs, or they do not fit together.
+      RunError: a line of a file is damaged, or a run has no checkpoint.
+    """
+    purpose = "Joins the predictions of several models, or makes one exported model of several runs."
+    config = flags.read(EnsembleConfig, "yt8m ensemble", purpose, _with_commas(argv))
     if config.predictions:
-        return files.run(config)
-    program.set_up_log()
-    # Here, so that joining files does without the graph code.
-    from yt8m.commands.ensemble.runs import export
+        _join_files(config)
+    else:
+        program.set_up_log()
+        from yt8m.commands.ensemble import joined_runs  # builds graphs, which joining files does not need
 
-    export(config)
+        joined_runs.export(config)
     return 0
 
 
-def _joined(words: Sequence[str]) -> list[str]:
+def _with_commas(words: Sequence[str]) -> list[str]:
     """`--predictions A B` as `--predictions=A,B`: the lists may be written with blanks too."""
     found: list[str] = []
     for word in words:
@@ -43,5 +53,101 @@ def _joined(words: Sequence[str]) -> list[str]:
     return found
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@dataclass(frozen=True)
+class EnsembleConfig:
+    """The flags of `yt8m ensemble`."""
+
+    predictions: tuple[str, ...] = option((), "prediction files of the same videos")
+    runs: tuple[str, ...] = option((), "in place of files: folders of runs that become one exported model")
+    weights: tuple[str, ...] = option((), "one number a file or run, above 0; equal weights if none are given")
+    mean: str = option("score", "what is averaged: scores, or ranks", choices=("score", "rank"))
+    fit_on: str = option("", "records with the videos' labels, to fit the weights on")
+    output_file: str = option("", "file for the joined predictions (CSV)")
+    export_dir: str = option("", "folder for the exported model of several runs")
+    output_model_tgz: str = option("", "pack the model of several runs into this .tgz, for inference")
+    num_classes: int = option(3862, "number of classes", minimum=1)
+    top_k: int = option(20, "predictions listed per video", minimum=1)
+    trust_code: bool = option(False, TRUST_HELP)
+
+    def __post_init__(self) -> None:
+        options.check(self)
+        members = len(self.predictions or self.runs)
+        if bool(self.predictions) == bool(self.runs):
+            raise UsageError("give either --predictions, files to join, or --runs, whose models become one.")
+        members = len(self.predictions or self.runs)
+        if members < 2:
+            raise UsageError("an ensemble needs at least two members.")
+        if self.weights and len(self.weights) != members:
+            raise UsageError(f"--weights has {len(self.weights)} numbers for {members} members; give one for each.")
+        if self.weights and self.fit_on:
+            raise UsageError("--weights and --fit_on both set the weights; give one of them.")
+        of_runs, of_files = self.export_dir or self.output_model_tgz, self.output_file or self.fit_on
+        if self.predictions and of_runs:
+            raise UsageError("--export_dir and --output_model_tgz are for --runs; name an --output_file.")
+        if self.runs and (of_files or self.mean == "rank"):
+            raise UsageError("--output_file, --fit_on and --mean=rank are for --predictions.")
+        if not (of_runs or of_files):
+            named = (
+                "the model: --export_dir or --output_model_tgz"
+                if self.runs
+                else "an --output_file, or labels to --fit_on"
+            )
+            raise UsageError(f"nothing is to be written; name {named}.")
+        self.normalised_weights()
+
+    def normalised_weights(self) -> list[float]:
+        """The weights of the members, which add up to 1.
+
+        Raises:
+          UsageError: one is not a number above 0.
+        """
+        try:
+            found = [float(word) for word in self.weights] or [1.0] * len(self.predictions or self.runs)
+        except ValueError:
+            found = [0.0]
+        if not all(0 < number < float("inf") for number in found):
+            raise UsageError(f"--weights={','.join(self.weights)}: expected numbers above 0.")
+        return [number / sum(found) for number in found]
+
+
+def _join_files(config: EnsembleConfig) -> None:
+    weights = _fit(config) if config.fit_on else np.array(config.normalised_weights())
+    if config.output_file:
+        count = _write(config, weights)
+        print(f"{count} predictions are in {config.output_file}", file=sys.stderr)
+
+
+def _fit(config: EnsembleConfig) -> npt.NDArray[np.float64]:
+    """Fits weights on one half of the videos and prints the GAP of the printed weights on the other half."""
+    truth = ground_truth.video_labels(config.fit_on, config.num_classes, "fit_on")
+    videos = side_by_side(config.predictions, config.num_classes)
+    fit_half, held_out = fitted_weights.halves(videos, truth, config.mean == "rank", config.top_k)
+    # Rounded as they are printed, so that --weights with these words gives the same file and the same GAP.
+    words = [f"{max(weight, 0.0001):.4f}" for weight in fitted_weights.fit(fit_half, config.top_k)]
+    numbers = [float(word) for word in words]
+    weights = np.array([number / sum(numbers) for number in numbers])
+    alone = [held_out.gap(one, config.top_k) for one in np.eye(len(weights))]
+    for path, gap in zip(config.predictions, alone, strict=True):
+        print(f"GAP of {path}: {gap:.5f}")
+    equal = held_out.gap(np.full(len(weights), 1 / len(weights)), config.top_k)
+    fitted = held_out.gap(weights, config.top_k)
+    print(f"GAP with equal weights: {equal:.5f}")
+    print(f"GAP with fitted weights: {fitted:.5f} (gain over equal weights {fitted - equal:+.5f}, over the best")
+    print(f"  single file {fitted - max(alone):+.5f}), on {len(held_out.hits)} videos that were not fitted on")
+    print(f"--weights={','.join(words)}")
+    return weights
+
+
+def _write(config: EnsembleConfig, weights: npt.NDArray[np.float64]) -> int:
+    """Writes the joined file; returns the number of its videos."""
+    count = 0
+    with storage.write_atomic(config.output_file, "w") as file:
+        file.write(prediction_files.HEADER_LINE)
+        for rows in side_by_side(config.predictions, config.num_classes):
+            classes, scores = aligned(rows, config.mean == "rank", config.top_k)
+            mean = scores @ weights
+            count += 1
+            best = np.lexsort((classes, -mean))[: config.top_k]
+            pairs = zip(classes[best].tolist(), mean[best].tolist(), strict=True)
+            file.write(prediction_files.written(rows[0].video_id, pairs))
+    return count

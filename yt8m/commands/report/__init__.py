@@ -14,7 +14,7 @@ from yt8m.commands.report import eval_samples
 from yt8m.commands.report.loading import load
 from yt8m.commands.report.page import page
 from yt8m.config import flags
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, missing_extra
 from yt8m.options import option
 from yt8m.program import run_main
 from yt8m.records import vocabulary
@@ -63,7 +63,7 @@ def require_libraries() -> None:
     """
     for name in ("matplotlib", "jinja2"):
         if importlib.util.find_spec(name) is None:
-            raise UsageError(f"the report needs {name}, which is not installed: pip install 'yt8m[reports]'.")
+            raise missing_extra("the report", name, "reports")
 
 
 def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:

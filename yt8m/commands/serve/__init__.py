@@ -1,60 +1,33 @@
-"""`yt8m serve --model=DIR`: a model behind HTTP; records or features in, named classes out."""
+"""`yt8m serve --model=DIR`: answers HTTP requests by a model; records or features in, named classes out.
+
+`app` is the HTTP side, `bodies` parses what clients send, `service` asks the model.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
-import sys
 from dataclasses import dataclass
 
 from yt8m import options, program
 from yt8m.config import flags
-from yt8m.errors import UsageError
+from yt8m.errors import missing_extra
 from yt8m.export import saved_model
 from yt8m.options import option
-from yt8m.program import run_main
-
-_PURPOSE = "Answers HTTP requests by an exported model: POST /predict, GET /health."
-
-
-@dataclass(frozen=True)
-class ServeConfig:
-    """What `yt8m serve` is asked for."""
-
-    model: str = option("", "folder of a run or of an exported model")
-    host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 for all that this machine has")
-    port: int = option(8000, "port to listen on; 0 for one that is free", minimum=0, maximum=65535)
-    top_k: int = option(5, "classes of a video, best first, where the request does not say", minimum=1)
-    max_frames: int = option(300, "most frames of a video", minimum=1)
-    max_videos: int = option(64, "most videos of a request, and of a step of the model", minimum=1)
-    max_megabytes: float = option(32.0, "largest body of a request", minimum=0.001, maximum=1024)
-    max_requests: int = option(64, "requests at work at once; further ones are answered 503", minimum=1)
-    timeout: float = option(
-        30.0, "seconds for a request to arrive, and as many for its answer", minimum=0.1, maximum=3600
-    )
-
-    def __post_init__(self) -> None:
-        options.check(self)
-        if not self.model:
-            raise UsageError("--model is missing: name the folder of a run or of an exported model.")
-
-    @property
-    def body_size(self) -> int:
-        """Bytes of the largest body."""
-        return int(self.max_megabytes * 1e6)
 
 
 def main(argv: list[str]) -> int:
     """Serves until SIGTERM or Ctrl-C; returns the exit status.
 
     Raises:
-      UsageError: no model is there, or what HTTP needs is not installed.
-      RunError: the model cannot be loaded, or the address is not to be had.
+      UsageError: there is no model, or the packages for HTTP are not installed.
+      RunError: the model cannot be loaded, or the address cannot be listened on.
     """
-    config = flags.read(ServeConfig, "yt8m serve", _PURPOSE, argv)
+    purpose = "Answers HTTP requests by an exported model: POST /predict, GET /health."
+    config = flags.read(ServeConfig, "yt8m serve", purpose, argv)
     program.set_up_log()
     if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
-        raise UsageError("yt8m serve needs FastAPI and uvicorn: pip install 'yt8m[serve]'.")
+        raise missing_extra("yt8m serve", "FastAPI with uvicorn", "serve")
     from yt8m.commands.serve import app
     from yt8m.commands.serve.service import Service
 
@@ -70,5 +43,25 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(run_main("yt8m serve", main))
+@dataclass(frozen=True)
+class ServeConfig(options.Checked):
+    """The flags of `yt8m serve`."""
+
+    required = ("model",)
+
+    model: str = option("", "folder of a run or of an exported model")
+    host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 for all addresses of this machine")
+    port: int = option(8000, "port to listen on; 0 for a free one", minimum=0, maximum=65535)
+    top_k: int = option(5, "classes of a video, best first, unless the request says", minimum=1)
+    max_frames: int = option(300, "most frames of a video", minimum=1)
+    max_videos: int = option(64, "most videos of a request, and of a step of the model", minimum=1)
+    max_megabytes: float = option(32.0, "largest body of a request", minimum=0.001, maximum=1024)
+    max_requests: int = option(64, "requests at work at once; further ones are answered 503", minimum=1)
+    timeout: float = option(
+        30.0, "seconds for a request to arrive, and as many for its answer", minimum=0.1, maximum=3600
+    )
+
+    @property
+    def body_size(self) -> int:
+        """The largest body in bytes."""
+        return int(self.max_megabytes * 1e6)

@@ -1,7 +1,4 @@
-"""The HTTP side: which request is answered, and what a refusal looks like.
-
-A socket, and uvicorn on it until a signal comes.
-"""
+"""The HTTP side: which requests are answered, what a refusal looks like, and the server on its socket."""
 
 from __future__ import annotations
 
@@ -22,8 +19,8 @@ from starlette.requests import ClientDisconnect
 
 from yt8m import __version__
 from yt8m.commands.serve import ServeConfig
-from yt8m.commands.serve.bodies import FeaturesBody, RefusedError
-from yt8m.commands.serve.service import JSON, RECORDS, Service
+from yt8m.commands.serve.bodies import JSON, RECORDS, FeaturesBody, RefusedError
+from yt8m.commands.serve.service import Service
 from yt8m.errors import RunError
 
 
@@ -33,7 +30,7 @@ def create(service: Service) -> FastAPI:
 
     @app.get("/health")
     async def health() -> dict[str, Any]:
-        """Whether the service is there, and what it serves."""
+        """That the service runs, and which model it serves."""
         counts = {"at_work": service.at_work, "answered": service.answered}
         return {"status": "ok", "model": service.model.folder, **counts}
 
@@ -60,7 +57,7 @@ def create(service: Service) -> FastAPI:
 
 
 def _described() -> dict[str, Any]:
-    """The bodies of /predict, for /openapi.json: FastAPI, which does not read them, knows none."""
+    """The bodies of /predict for /openapi.json, which FastAPI cannot derive since it does not read them."""
     features = FeaturesBody.model_json_schema(ref_template="#/components/schemas/{model}")
     video = features.pop("$defs")["VideoFeatures"]
     features["properties"]["videos"]["items"] = video
@@ -77,13 +74,21 @@ async def _answered(service: Service, request: Request, top_k: str) -> JSONRespo
     config = service.config
     if service.at_work >= config.max_requests:
         await _arrived(request, 0, config)
-        text = f"{config.max_requests} requests are at work (--max_requests); try again."
-        raise RefusedError(503, text)
+        raise RefusedError(503, f"{config.max_requests} requests are at work (--max_requests); try again.")
     service.at_work += 1
     try:
-        kind, body = _checked(request, *await _arrived(request, config.body_size, config), config)
-        wanted = _count(top_k, config.top_k)
-        return JSONResponse(await asyncio.wait_for(service.predict(kind, body, wanted), config.timeout))
+        body, length = await _arrived(request, config.body_size, config)
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind not in (JSON, *RECORDS):
+            raise RefusedError(415, f"Content-Type {kind or 'none'}: expected one of {', '.join((JSON, *RECORDS))}.")
+        if length > len(body):
+            raise RefusedError(413, f"the body has more than {config.max_megabytes:g} MB (--max_megabytes).")
+        if not body:
+            raise RefusedError(400, "the body is empty: expected records, or features as JSON.")
+        if top_k and not (top_k.isascii() and top_k.isdigit() and int(top_k[:9]) > 0):
+            raise RefusedError(400, f"top_k={top_k}: expected a whole number of at least 1.")
+        answer = service.predict(kind, body, int(top_k[:9] or config.top_k))
+        return JSONResponse(await asyncio.wait_for(answer, config.timeout))
     except TimeoutError:
         raise RefusedError(503, f"no answer within {config.timeout:g} seconds (--timeout).") from None
     finally:
@@ -93,56 +98,34 @@ async def _answered(service: Service, request: Request, top_k: str) -> JSONRespo
 async def _arrived(request: Request, most: int, config: ServeConfig) -> tuple[bytes, int]:
     """The first `most` bytes of the body, and its length.
 
-    One that is too large is read on and dropped: a client that is still sending sees no answer. But not
-    for ever: what is far larger than allowed is cut off.
+    The rest of a body that is too large is read and dropped, since a client that is still sending does not
+    see an answer; but of one that is far larger than allowed not all is read.
     """
+    kept, length = bytearray(), 0
     try:
-        return await asyncio.wait_for(_read(request, most, 4 * config.body_size), config.timeout)
+        async with asyncio.timeout(config.timeout):
+            async for piece in request.stream():
+                kept += piece[: max(most - length, 0)]
+                length += len(piece)
+                if length > 4 * config.body_size:
+                    break
     except TimeoutError:
         text = f"the body did not arrive within {config.timeout:g} seconds (--timeout)."
         raise RefusedError(408, text) from None
     except ClientDisconnect:
         raise RefusedError(400, "the connection ended within the body.") from None
-
-
-async def _read(request: Request, most: int, enough: int) -> tuple[bytes, int]:
-    kept, length = bytearray(), 0
-    async for piece in request.stream():
-        kept += piece[: max(most - length, 0)]
-        length += len(piece)
-        if length > enough:
-            break
     return bytes(kept), length
 
 
-def _checked(request: Request, body: bytes, length: int, config: ServeConfig) -> tuple[str, bytes]:
-    """The content type, and the body again."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in (JSON, *RECORDS):
-        known = ", ".join((JSON, *RECORDS))
-        raise RefusedError(415, f"Content-Type {kind or 'none'}: expected one of {known}.")
-    if length > len(body):
-        raise RefusedError(413, f"the body has more than {config.max_megabytes:g} MB (--max_megabytes).")
-    if not body:
-        raise RefusedError(400, "the body is empty: expected records, or features as JSON.")
-    return kind, body
-
-
-def _count(top_k: str, usual: int) -> int:
-    if top_k and not (top_k.isascii() and top_k.isdigit() and int(top_k[:9]) > 0):
-        raise RefusedError(400, f"top_k={top_k}: expected a whole number of at least 1.")
-    return int(top_k[:9] or usual)
-
-
-_BACKLOG = 128  # connections that the system keeps while none is accepted
+_BACKLOG = 128  # connections that the system queues before they are accepted
 
 
 @contextlib.contextmanager
 def listening(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
-    """A listening socket and its address as a URL, taken before the model is loaded.
+    """A listening socket and its address as a URL; it is opened before the model is loaded.
 
     Raises:
-      RunError: the address is not this machine's, or the port is taken.
+      RunError: the address is not one of this machine, or the port is taken.
     """
     try:
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -157,13 +140,13 @@ def listening(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
 
 
 def run(app: FastAPI, opened: socket.socket, timeout: float, max_connections: int) -> None:
-    """Answers requests until SIGTERM or SIGINT, then those that are at work, then returns.
+    """Serves until SIGTERM or SIGINT, then answers the requests at work and returns.
 
     Args:
-      app: answers them.
+      app: answers the requests.
       opened: the listening socket.
-      timeout: seconds that requests at work get to end.
-      max_connections: further ones are answered 503 by uvicorn itself.
+      timeout: seconds that requests at work have to end.
+      max_connections: uvicorn itself answers 503 on further ones.
     """
     config = uvicorn.Config(
         app,
@@ -175,7 +158,7 @@ def run(app: FastAPI, opened: socket.socket, timeout: float, max_connections: in
         limit_concurrency=max_connections,
         timeout_graceful_shutdown=math.ceil(timeout),
     )
-    # uvicorn ends in order and then raises the signal again, which would kill us with another exit status.
+    # uvicorn ends in order and then raises the signal again, which would end the process with another exit status.
     former = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         uvicorn.Server(config).run(sockets=[opened])

@@ -1,11 +1,9 @@
-"""Requests that come while the model works share its next step.
-
-A model and the limits of what it is asked.
-"""
+"""Asks the model: requests that come while it works share its next step."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -15,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.commands.serve import ServeConfig
-from yt8m.commands.serve.bodies import RefusedError, features_in, records_in
+from yt8m.commands.serve.bodies import RECORDS, Limits, RefusedError, features_in, records_in
 from yt8m.errors import RunError
 from yt8m.export.saved_model import SavedModel
 from yt8m.records import shards, vocabulary
@@ -24,18 +22,93 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
+# Of one video: its id, classes and scores, best first.
+Answer = tuple[str, NDArray[np.int32], NDArray[np.float32]]
+
+
+class Service:
+    """Answers the bodies of requests.
+
+    Attributes:
+      config: the flags, with the limits.
+      model: answers.
+      at_work: number of requests at work.
+      answered: number of requests answered so far, without those refused.
+    """
+
+    def __init__(self, model: SavedModel, config: ServeConfig) -> None:
+        self.config, self.model = config, model
+        self.at_work = self.answered = 0
+        self._names = vocabulary.of(model.num_classes)
+        self._thread = ThreadPoolExecutor(1, "model")  # a step takes all cores by itself
+        self._records = Batcher(self._of_records, config.max_videos, self._thread)
+        self._features = Batcher(self._of_features, config.max_videos, self._thread)
+
+    def close(self) -> None:
+        """Waits for the step at work and ends the model's thread."""
+        self._thread.shutdown(cancel_futures=True)
+
+    async def predict(self, kind: str, body: bytes, top_k: int) -> dict[str, Any]:
+        """The best classes of each video in a body of this content type; raises `RefusedError`."""
+        limits = Limits(self.config.max_videos, self.config.max_frames)
+        if kind in RECORDS:
+            answers = await self._records.ask(await asyncio.to_thread(records_in, body, limits))
+        else:
+            size = self.model.feature_size
+            if size is None:
+                raise RefusedError(415, "this model only takes records; export it anew for features.")
+            ids, features = await asyncio.to_thread(features_in, body, size, limits)
+            found = await self._features.ask(features)
+            answers = [(video_id, *answer[1:]) for video_id, answer in zip(ids, found, strict=True)]
+        self.answered += 1
+        return {"videos": [self._as_json(answer, top_k) for answer in answers]}
+
+    def _as_json(self, answer: Answer, top_k: int) -> dict[str, Any]:
+        video_id, classes, scores = answer
+        best = zip(classes[:top_k].tolist(), scores[:top_k].tolist(), strict=True)
+        named = [{"index": index, "name": self._names.name(index), "score": score} for index, score in best]
+        return {"id": video_id, "classes": named}
+
+    def _of_records(self, records: list[bytes]) -> list[Answer]:
+        try:
+            found = self.model.predict(records)
+        except RunError as error:
+            raise RefusedError(400, str(error)) from error
+        if len(found.video_ids) != len(records):
+            raise RefusedError(
+                400, "this model was trained on rated segments and takes them out of records; send features."
+            )
+        ids = [shards.id_text(video_id) for video_id in found.video_ids]
+        return list(zip(ids, found.classes, _finite(found.scores), strict=True))
+
+    def _of_features(self, videos: list[NDArray[np.float32]]) -> list[Answer]:
+        counts = np.array([len(video) for video in videos], np.int32)
+        frames = np.zeros((len(videos), counts.max(), videos[0].shape[1]), np.float32)
+        for row, video in enumerate(videos):
+            frames[row, : len(video)] = video
+        scores = _finite(self.model.score(frames, counts))
+        classes = np.argsort(-scores, axis=1, kind="stable").astype(np.int32)
+        return [("", order, row[order]) for order, row in zip(classes, scores, strict=True)]
+
+
+def _finite(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    if not np.isfinite(scores).all():
+        raise RefusedError(400, "the model gives no finite score for these features.")
+    return scores
+
+
 class _Asked(NamedTuple, Generic[T, A]):
     items: Sequence[T]
     answer: asyncio.Future[list[A]]
 
 
 class Batcher(Generic[T, A]):
-    """Gathers items of concurrent requests; nobody waits for a batch to fill.
+    """Gathers the items of concurrent requests into calls; no request waits for a call to fill.
 
     Args:
-      compute: an answer for each item; called in the executor, one call at a time.
-      most: items of one call; a request of more is a call of its own.
-      executor: where it is called.
+      compute: gives an answer for each item; called in the executor, one call at a time.
+      most: items of one call; a request with more is a call of its own.
+      executor: runs the calls.
     """
 
     def __init__(self, compute: Callable[[list[T]], list[A]], most: int, executor: Executor) -> None:
@@ -44,7 +117,7 @@ class Batcher(Generic[T, A]):
         self._worker: asyncio.Task[None] | None = None
 
     async def ask(self, items: Sequence[T]) -> list[A]:
-        """The answers for `items`; raises what `compute` raised for them, whoever shared their batch."""
+        """The answers for `items`; raises what `compute` raises for these, not for other items of their call."""
         asked = _Asked(items, asyncio.get_running_loop().create_future())
         self._waiting.append(asked)
         if self._worker is None:
@@ -59,7 +132,7 @@ class Batcher(Generic[T, A]):
             self._worker = None
 
     def _next(self) -> list[_Asked[T, A]]:
-        """The longest waiting, and as many behind it as fit; without those that gave up."""
+        """The request that has waited longest, and as many after it as fit; without those that gave up."""
         group: list[_Asked[T, A]] = []
         room = self._most
         while self._waiting and (not group or len(self._waiting[0].items) <= room):
@@ -71,102 +144,17 @@ class Batcher(Generic[T, A]):
 
     async def _answer(self, group: list[_Asked[T, A]]) -> None:
         items = [item for asked in group for item in asked.items]
+        loop = asyncio.get_running_loop()
         try:
-            found = await self._call(items)
+            found = iter(await loop.run_in_executor(self._executor, self._compute, items) if items else [])
         except Exception as error:
-            if len(group) > 1:  # one of them is at fault, and the others shall not feel it
+            if len(group) > 1:  # one of them is at fault: the others are asked for again without it
                 for asked in group:
                     await self._answer([asked])
-                return
-            for asked in group:
-                if not asked.answer.done():
-                    asked.answer.set_exception(error)
+            elif not group[0].answer.done():
+                group[0].answer.set_exception(error)
             return
-        place = 0
         for asked in group:
+            part = list(itertools.islice(found, len(asked.items)))
             if not asked.answer.done():
-                asked.answer.set_result(found[place : place + len(asked.items)])
-            place += len(asked.items)
-
-    async def _call(self, items: list[T]) -> list[A]:
-        if not items:
-            return []
-        return await asyncio.get_running_loop().run_in_executor(self._executor, self._compute, items)
-
-
-JSON = "application/json"
-RECORDS = ("application/octet-stream", "application/x-protobuf", "application/x-tfrecord")
-
-# Of one video: its id, classes and scores, best first.
-Answer = tuple[str, NDArray[np.int32], NDArray[np.float32]]
-
-
-class Service:
-    """Answers the bodies of requests; those that come while the model works share its next step.
-
-    Attributes:
-      config: the limits.
-      at_work: requests now.
-      answered: requests so far, refused ones not counted.
-    """
-
-    def __init__(self, model: SavedModel, config: ServeConfig) -> None:
-        self.config, self.model = config, model
-        self.at_work = self.answered = 0
-        self._names = vocabulary.of(model.num_classes)
-        self._thread = ThreadPoolExecutor(1, "model")  # a step takes all cores by itself
-        self._records = Batcher(self._of_records, config.max_videos, self._thread)
-        self._features = Batcher(self._of_features, config.max_videos, self._thread)
-
-    def close(self) -> None:
-        """Lets the step at work end, and its thread with it."""
-        self._thread.shutdown(cancel_futures=True)
-
-    async def predict(self, kind: str, body: bytes, top_k: int) -> dict[str, Any]:
-        """The best classes of each video in a body of this content type; raises `RefusedError`."""
-        limits = (self.config.max_videos, self.config.max_frames)
-        if kind in RECORDS:
-            records = await asyncio.to_thread(records_in, body, *limits)
-            answers = await self._records.ask(records)
-        else:
-            size = self.model.feature_size
-            if size is None:
-                raise RefusedError(415, "this model takes records alone; export it anew for features.")
-            ids, features = await asyncio.to_thread(features_in, body, size, *limits)
-            found = await self._features.ask(features)
-            answers = [(video_id, *answer[1:]) for video_id, answer in zip(ids, found, strict=True)]
-        self.answered += 1
-        return {"videos": [self._told(answer, top_k) for answer in answers]}
-
-    def _told(self, answer: Answer, top_k: int) -> dict[str, Any]:
-        video_id, classes, scores = answer
-        best = zip(classes[:top_k].tolist(), scores[:top_k].tolist(), strict=True)
-        told = [{"index": index, "name": self._names.name(index), "score": score} for index, score in best]
-        return {"id": video_id, "classes": told}
-
-    def _of_records(self, records: list[bytes]) -> list[Answer]:
-        try:
-            found = self.model.predict(records)
-        except RunError as error:
-            raise RefusedError(400, str(error)) from error
-        if len(found.video_ids) != len(records):
-            raise RefusedError(
-                400, "this model was trained on rated segments and takes them out of records; send features."
-            )
-        ids = [shards.id_text(video_id) for video_id in found.video_ids]
-        return list(zip(ids, found.classes, _numbers(found.scores), strict=True))
-
-    def _of_features(self, videos: list[NDArray[np.float32]]) -> list[Answer]:
-        counts = np.array([len(video) for video in videos], np.int32)
-        frames = np.zeros((len(videos), counts.max(), videos[0].shape[1]), np.float32)
-        for row, video in enumerate(videos):
-            frames[row, : len(video)] = video
-        scores = _numbers(self.model.score(frames, counts))
-        classes = np.argsort(-scores, axis=1, kind="stable").astype(np.int32)
-        return [("", order, row[order]) for order, row in zip(classes, scores, strict=True)]
-
-
-def _numbers(scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    if not np.isfinite(scores).all():
-        raise RefusedError(400, "the model gives no finite score for these features.")
-    return scores
+                asked.answer.set_result(part)

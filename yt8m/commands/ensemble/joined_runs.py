@@ -1,4 +1,4 @@
-"""Several runs as one exported model."""
+"""Exports several runs as one model, whose predictions are the weighted mean of theirs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from absl import logging
 
 from yt8m.commands import saved_run, workload
-from yt8m.commands.ensemble.files import EnsembleConfig
+from yt8m.commands.ensemble import EnsembleConfig
 from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
@@ -21,7 +21,7 @@ from yt8m.export.inference_model import write_inference_model
 from yt8m.export.saved_model import export_saved_model
 from yt8m.runner import checkpoints
 
-# What must be the same in all members for one reader to feed them.
+# What must be equal in all members, so that one reader can feed them.
 _SHARED = ("reader", "feature_names", "feature_sizes", "frame_features", "num_classes", "max_frames")
 
 
@@ -35,7 +35,7 @@ def export(config: EnsembleConfig) -> None:
     """Writes the ensemble of `config.runs` as a SavedModel, as a packed inference model, or both.
 
     Raises:
-      UsageError: no such run, or runs of different features or classes.
+      UsageError: there is no such run, or the runs have different features or classes.
       RunError: a run has no checkpoint.
     """
 
@@ -43,25 +43,8 @@ def export(config: EnsembleConfig) -> None:
         return [_member(folder, config) for folder in config.runs]
 
     checkpoints.with_newer(
-        find(), find, lambda members: [one.checkpoint for one in members], lambda found: _export(config, found)
+        find(), find, lambda members: [one.checkpoint for one in members], lambda members: _export(config, members)
     )
-
-
-def _export(config: EnsembleConfig, members: Sequence[_Member]) -> None:
-    _check_alike(config.runs, members)
-    numbers = config.numbers() or (1.0,) * len(members)
-    weights = [number / sum(numbers) for number in numbers]
-    modeler = EnsembleModeler([member.parts.modeler for member in members], weights)
-    data = members[0].run.data
-    width = (data.max_frames, sum(data.feature_sizes)) if data.frame_features else (sum(data.feature_sizes),)
-    with tempfile.TemporaryDirectory() as folder:
-        chosen = [member.checkpoint for member in members]
-        path = gather_checkpoint(os.path.join(folder, "members"), modeler, chosen, width)
-        if config.export_dir:
-            export_saved_model(config.export_dir, path, members[0].parts.reader, modeler)
-            logging.info("the ensemble of %d runs is in %s", len(members), config.export_dir)
-        if config.output_model_tgz:
-            _pack(config.output_model_tgz, path, modeler, members[0].run, folder)
 
 
 def _member(folder: str, config: EnsembleConfig) -> _Member:
@@ -71,6 +54,26 @@ def _member(folder: str, config: EnsembleConfig) -> _Member:
     if newest is None:
         raise RunError(f"no checkpoint in {train_dir}: train it first, or leave it out of --runs.")
     return _Member(run, newest, workload.create(run.data, run.model, "infer", config.top_k))
+
+
+def _export(config: EnsembleConfig, members: Sequence[_Member]) -> None:
+    _check_alike(config.runs, members)
+    modeler = EnsembleModeler([member.parts.modeler for member in members], config.normalised_weights())
+    first = members[0]
+    data, width = first.run.data, sum(first.run.data.feature_sizes)
+    shape = (data.max_frames, width) if data.frame_features else (width,)
+    with tempfile.TemporaryDirectory() as folder:
+        chosen = [member.checkpoint for member in members]
+        path = gather_checkpoint(os.path.join(folder, "members"), modeler, chosen, shape)
+        if config.export_dir:
+            export_saved_model(config.export_dir, path, first.parts.reader, modeler)
+            logging.info("the ensemble of %d runs is in %s", len(members), config.export_dir)
+        if config.output_model_tgz:
+            inner = os.path.join(folder, "inference_model")  # what inference --input_model_tgz takes
+            write_inference_model(inner, path, modeler, frame_features=data.frame_features)
+            run_dir.write(inner, dataclasses.replace(first.run, train_dir=""))
+            archive.make_tgz(inner, config.output_model_tgz)
+            logging.info("the ensemble is packed in %s", config.output_model_tgz)
 
 
 def _check_alike(folders: Sequence[str], members: Sequence[_Member]) -> None:
@@ -83,12 +86,3 @@ def _check_alike(folders: Sequence[str], members: Sequence[_Member]) -> None:
                     f"{folder} has {name} {theirs} and {folders[0]} {mine}; one reader feeds all. "
                     "Join the prediction files of such runs instead (--predictions)."
                 )
-
-
-def _pack(path: str, checkpoint: str, modeler: EnsembleModeler, run: TrainConfig, folder: str) -> None:
-    """Packs an archive that inference takes by --input_model_tgz."""
-    inner = os.path.join(folder, "inference_model")
-    write_inference_model(inner, checkpoint, modeler, frame_features=run.data.frame_features)
-    run_dir.write(inner, dataclasses.replace(run, train_dir=""))
-    archive.make_tgz(inner, path)
-    logging.info("the ensemble is packed in %s", path)
