@@ -17,7 +17,7 @@ from yt8m.runner.run_config import Context
 
 KNOWN = types.SimpleNamespace(records=100, num_epochs=2, batch_size=8)  # 200 examples
 ENDLESS = types.SimpleNamespace(records=100, num_epochs=None, batch_size=8)
-UNKNOWN = types.SimpleNamespace(batch_size=8)
+UNKNOWN = types.SimpleNamespace(records=None, num_epochs=None, batch_size=8)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ import pytest
 from tiny_workload import TinyInputter, TinyModeler
 
 from yt8m import runner
-from yt8m.graph import EvalOps, TrainOps
+from yt8m.graph import EvalOps, InputOps, PredictOps, TrainOps
 from yt8m.lazy import tf
 from yt8m.runner.lines import Every
-from yt8m.runner.session import run_step
+from yt8m.runner.session import run_steps
+from yt8m.runner.signals import StopSignals
 
 
 class Asks(tf.train.SessionRunHook):
@@ -38,14 +39,15 @@ def test_fetches_feeds_and_options_of_all_hooks_meet_in_one_run() -> None:
         step = counter.assign_add(1)
         options = tf.RunOptions(trace_level=tf.RunOptions.SOFTWARE_TRACE)
         hooks = [Asks(left * right, {left: 3}), Asks(None, {right: 4}), Asks([step], options=options)]
-        assert run_step(session, step, hooks)
+        ops = EvalOps(step, step, PredictOps(step), InputOps(step.op, step, b""))  # `examples` is what is fetched
+        assert not run_steps(session, ops, hooks, StopSignals(1.0))
         assert hooks[0].got.results == 12
         assert hooks[1].got.results is None
         assert hooks[2].got.results == [1]
         assert hooks[0].got.run_metadata is not None
         assert session.run(counter) == 1
         with pytest.raises(RuntimeError, match="two callbacks feed"):
-            run_step(session, step, [Asks(left, {left: 3}), Asks(None, {left: 4})])
+            run_steps(session, ops, [Asks(left, {left: 3}), Asks(None, {left: 4})], StopSignals(1.0))
 
 
 @pytest.mark.parametrize("name", ["local_runner", "parameter_server_runner"])

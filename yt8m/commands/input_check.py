@@ -21,7 +21,6 @@ from absl import logging
 from yt8m import readers, storage
 from yt8m.config.programs import DataConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.graph import Inputter
 from yt8m.records import manifest
 from yt8m.records.manifest import Manifest
 from yt8m.storage.base import Stamp
@@ -136,7 +135,7 @@ class Walked:
         self._newer = len(newer)
 
 
-def check_input(inputter: Inputter, data: DataConfig, is_training: bool = False) -> Walked:
+def check_input(inputter: readers.BatchQueue, data: DataConfig, is_training: bool = False) -> Walked:
     """Refuses shards that are damaged or not as the manifest says; a training only warns of the latter.
 
     From then on the inputter reads these very files; but for a training, it counts what it reads of each.
@@ -146,7 +145,6 @@ def check_input(inputter: Inputter, data: DataConfig, is_training: bool = False)
       UsageError: no file matches; the manifest that was named is not there.
       RunError: names the shard, what it holds and what it should.
     """
-    assert isinstance(inputter, readers.BatchQueue)
     files = inputter.keep_files()
     inputter.threads.tell(data.num_readers)
     stamps = {} if is_training else storage.stamps(files)  # before the walk: what changes during it is seen later
@@ -177,7 +175,9 @@ def _tell_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping
         return
     shards = {path: known.expected(path) for path in files}
     inputter.records = sum(counts.values())
-    inputter.expected = {path: counts[path] if shard is None else shard.records for path, shard in shards.items()}
+    inputter.expected_records = {
+        path: counts[path] if shard is None else shard.records for path, shard in shards.items()
+    }
 
 
 def _with_manifest(counts: Mapping[str, int], files: Sequence[str], known: Manifest) -> dict[str, int]:

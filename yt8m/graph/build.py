@@ -15,7 +15,7 @@ from yt8m.errors import UsageError
 from yt8m.graph import collections
 from yt8m.graph.apply import apply_gradients, tower_gradients
 from yt8m.graph.optimizers import create_optimizer, learning_rate
-from yt8m.graph.protocols import EvalOps, Inputter, Modeler, PredictOps, TrainOps
+from yt8m.graph.protocols import EvalOps, Inputter, Modeler, PredictOps, TrainOps, check_workload
 from yt8m.graph.synchrony import Synchrony
 from yt8m.graph.towers import Towers, build_towers, read_shares
 from yt8m.lazy import tf
@@ -91,6 +91,7 @@ def build(
     Raises:
       UsageError: gradients are to be accumulated in a cluster.
     """
+    check_workload(inputter, modeler)
     _check_accumulation(optimizer, deployment)
     global_step = tf.train.get_or_create_global_step()
     # Read once: two reads in a step could see two moments.
@@ -155,6 +156,7 @@ def build_eval(
     Inference has no labels and so no loss. Nothing random happens here unless a model insists; then it
     is keyed by the seed alone, so that two evaluations agree.
     """
+    check_workload(inputter, modeler)
     global_step = tf.train.get_or_create_global_step()
     read = read_shares(inputter, deployment, split=True)
     zero = tf.zeros([], tf.int64)

@@ -98,20 +98,15 @@ def create_input(inputter: Inputter, batch_size: int) -> tuple[Any, InputOps]:
     files = tf.placeholder(tf.string, [None], name="input_files")
     with tf.device("/cpu:0"):
         begun = None
-        if is_numbered(inputter):
+        if inputter.shard_order is not None:
             begun = tf.placeholder_with_default(tf.zeros([], tf.int64), [], name="input_begun")
-            dataset = inputter.numbered_dataset(files, batch_size, begun)  # type: ignore[attr-defined]
+            dataset = inputter.numbered_dataset(files, batch_size, begun)
         else:
             dataset = inputter.dataset(files, batch_size)
         iterator = tf.data.make_initializable_iterator(dataset)
         saveable = tf.data.experimental.make_saveable_from_iterator(iterator)
         saver = tf.train.Saver([saveable], max_to_keep=None, name="input_saver")
     return iterator, InputOps(iterator.initializer, files, saver.to_proto().SerializeToString(), begun)
-
-
-def is_numbered(inputter: Inputter) -> bool:
-    """Whether the batches of `inputter` come with the numbers of their shards."""
-    return getattr(inputter, "shard_order", None) is not None
 
 
 def next_batches(iterator: Any, count: int, ops: InputOps) -> tuple[list[Any], InputOps]:

@@ -1,6 +1,7 @@
-"""The typed handles of a built graph.
+"""What the engine asks of a workload (`Inputter`, `Modeler`), and the typed handles of a graph built from it.
 
-What the engine asks of a workload: an inputter and a modeler. Nothing here knows of videos.
+Nothing here knows of videos. `yt8m.readers.BatchQueue` and `yt8m.video.modeler.VideoModeler` are the workload of
+this project, `examples/cifar10` has another one.
 """
 
 from __future__ import annotations
@@ -9,14 +10,162 @@ import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from yt8m.errors import RunError, UsageError
+from yt8m.records.shards import DamagedError
 from yt8m.types import ModelOutput
 
 if TYPE_CHECKING:
     import tensorflow.compat.v1 as tf
+
+
+class Inputter(abc.ABC):
+    """Files and how they become batches. Only `batch_size`, `files` and `dataset` have to be written.
+
+    Attributes:
+      batch_size: examples per tower and step.
+      num_epochs: passes over the files; None if there is no end, or if nobody knows it.
+      records: records of one epoch, as the shards' headers count them; None if not known. If it is known, training
+        counts what it reads of each shard and compares every epoch with `expected_records`.
+      expected_records: how many records each file should have, by path.
+      shard_order: what decides, beside the files, the order in which shards are begun, as JSON has it (a seed).
+        If it is given, the engine asks for `numbered_dataset` in place of `dataset`, and a resumed run leaves out
+        the shards that were begun. None: shards have no numbers, and a resumed run without `exact_resume`
+        begins its pass anew.
+    """
+
+    batch_size: int
+    num_epochs: int | None = None
+    records: int | None = None
+    expected_records: Mapping[str, int] = MappingProxyType({})
+    shard_order: Mapping[str, Any] | None = None
+
+    @abc.abstractmethod
+    def files(self) -> Sequence[str]:
+        """The files that this run reads; fed to the graph, never part of it.
+
+        Raises:
+          UsageError: nothing matches.
+        """
+
+    @abc.abstractmethod
+    def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
+        """Batches (any nest of tensors, examples first) of `batch_size` from the string vector `files`."""
+
+    def numbered_dataset(self, files: tf.Tensor, batch_size: int, begun: tf.Tensor) -> tf.data.Dataset:
+        """Pairs: a batch as `dataset` gives it, and int64 [B] with the number of each example's shard.
+
+        The shards of a run are numbered from 0 in the order in which they are begun, epoch by epoch.
+
+        Args:
+          files: string vector.
+          batch_size: examples in a batch.
+          begun: int64 scalar; the first so many shards of that sequence are left out.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has a shard_order, so it needs numbered_dataset too")
+
+    def epoch_order(self, epoch: int) -> Sequence[str]:
+        """The files in the order in which an epoch (from 0) begins them; asked for if `records` is known."""
+        return self.files()
+
+    def share(self, index: int, count: int) -> Inputter:
+        """The part of the data that replica `index` of `count` reads; by default every `count`-th file.
+
+        Together the parts hold every record once.
+
+        Raises:
+          UsageError: there are fewer files than replicas, and this class does not divide the records of a file.
+        """
+        files = self.files()
+        if len(files) < count:
+            raise UsageError(
+                f"there are {len(files)} files for {count} processes, and {type(self).__name__} does not divide "
+                "the records of a file: its share(index, count) is the default one. Cut the data into more files, "
+                "start fewer workers, or override share."
+            )
+        return _SomeFiles(self, files[index::count])
+
+    def damage(self) -> RunError | None:
+        """After a failure of the input: the damaged shard and record; None if none is found or nobody can tell."""
+        return None
+
+    def bad_records(self) -> Sequence[DamagedError]:
+        """The bad records that were skipped so far, in the order in which they were found."""
+        return ()
+
+    def zeroed_values(self) -> int:
+        """How many values were NaN, infinite or too large, and were set to 0 so far."""
+        return 0
+
+    def close(self) -> None:  # noqa: B027 - most hold nothing
+        """Called when the run has ended, however it ended: lets go of threads, sessions and files."""
+
+
+class _SomeFiles(Inputter):
+    """Some of the files of another inputter."""
+
+    def __init__(self, whole: Inputter, files: Sequence[str]) -> None:
+        self._whole, self._files, self.batch_size = whole, files, whole.batch_size
+
+    def files(self) -> Sequence[str]:
+        """The part."""
+        return self._files
+
+    def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
+        """As the whole inputter makes it."""
+        return self._whole.dataset(files, batch_size)
+
+
+class Modeler(abc.ABC):
+    """A model and its loss. Only `build` has to be written."""
+
+    @abc.abstractmethod
+    def build(self, batch: Any, is_training: bool) -> ModelOutput:
+        """The model on one tower's share of a batch.
+
+        `loss` is the mean over the share; it may be None where the batch has no labels and
+        `is_training` is False. Called once a tower, on its device, with shared variables.
+        """
+
+    def reports(self, batch: Any, output: ModelOutput, mode: str) -> dict[str, Report]:
+        """What this share offers to callbacks; `mode` is train, eval or infer."""
+        return {}
+
+    def completed(self, reports: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """The fetched reports of a step as the evaluator and the consumers of inference take them.
+
+        Called on the host, in evaluation and inference while the next step runs.
+        """
+        return reports
+
+    def evaluator(self) -> Evaluator:
+        """A fresh evaluator for the reports of this modeler."""
+        return MeanLoss()
+
+    def predict(self, batch: Any) -> PredictOps:
+        """Evaluation-mode predictions of a whole batch, with the feed points that the workload has."""
+        return PredictOps(predictions=self.build(batch, is_training=False).predictions)
+
+    def restore(self, session: tf.Session) -> None:  # noqa: B027 - most have nothing to add
+        """Called once the checkpoint has been restored, for a modeler that brings weights of its own."""
+
+
+def check_workload(inputter: Inputter, modeler: Modeler) -> None:
+    """Refuses objects that are not derived from the two base classes.
+
+    Raises:
+      UsageError: one of them is not.
+    """
+    for given, base in ((inputter, Inputter), (modeler, Modeler)):
+        if not isinstance(given, base):
+            raise UsageError(
+                f"{type(given).__name__} is not derived from yt8m.graph.{base.__name__}, which has a default for "
+                f"each member that the engine asks for; write class {type(given).__name__}({base.__name__})."
+            )
 
 
 class Reduction(StrEnum):
@@ -39,6 +188,39 @@ class Report(NamedTuple):
 
     tensor: tf.Tensor
     reduction: Reduction = Reduction.ROWS
+
+
+class Evaluator(Protocol):
+    """Turns the completed reports of steps into figures, with names as they are printed."""
+
+    def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
+        """Adds one step; returns the figures of that step alone."""
+
+    def get(self) -> dict[str, Any]:
+        """The figures of all steps so far."""
+
+    def clear(self) -> None:
+        """Forgets all steps."""
+
+
+class MeanLoss:
+    """The evaluator of a workload that reports nothing: the mean loss over steps."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
+        """Adds one step; there are no figures beside the loss."""
+        self._losses += [] if loss is None else [loss]
+        return {}
+
+    def get(self) -> dict[str, Any]:
+        """`Avg_Loss` over the steps that had one."""
+        return {"Avg_Loss": float(np.mean(self._losses))} if self._losses else {}
+
+    def clear(self) -> None:
+        """Forgets all steps."""
+        self._losses: list[float] = []
 
 
 @dataclass(frozen=True)
@@ -149,90 +331,3 @@ class EvalOps:
     label_loss: tf.Tensor | None = None
     reports: Mapping[str, tf.Tensor] = field(default_factory=dict)
     summary_op: tf.Tensor | None = None
-
-
-class Inputter(Protocol):
-    """Files and how they become batches.
-
-    Attributes:
-      batch_size: examples per tower and step.
-    """
-
-    batch_size: int
-
-    def files(self) -> Sequence[str]:
-        """The files that this run reads; fed to the graph, never part of it.
-
-        Raises:
-          UsageError: nothing matches.
-        """
-
-    def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
-        """Batches (any nest of tensors, examples first) of `batch_size` from the string vector `files`."""
-
-
-class Evaluator(Protocol):
-    """Turns the completed reports of steps into figures, with names as they are printed."""
-
-    def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
-        """Adds one step; returns the figures of that step alone."""
-
-    def get(self) -> dict[str, Any]:
-        """The figures of all steps so far."""
-
-    def clear(self) -> None:
-        """Forgets all steps."""
-
-
-class MeanLoss:
-    """The evaluator of a workload that reports nothing: the mean loss over steps."""
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
-        """Adds one step; there are no figures beside the loss."""
-        self._losses += [] if loss is None else [loss]
-        return {}
-
-    def get(self) -> dict[str, Any]:
-        """`Avg_Loss` over the steps that had one."""
-        return {"Avg_Loss": float(np.mean(self._losses))} if self._losses else {}
-
-    def clear(self) -> None:
-        """Forgets all steps."""
-        self._losses: list[float] = []
-
-
-class Modeler(abc.ABC):
-    """A model and its loss. Only `build` has to be written."""
-
-    @abc.abstractmethod
-    def build(self, batch: Any, is_training: bool) -> ModelOutput:
-        """The model on one tower's share of a batch.
-
-        `loss` is the mean over the share; it may be None where the batch has no labels and
-        `is_training` is False. Called once a tower, on its device, with shared variables.
-        """
-
-    def reports(self, batch: Any, output: ModelOutput, mode: str) -> dict[str, Report]:
-        """What this share offers to callbacks; `mode` is train, eval or infer."""
-        return {}
-
-    def completed(self, reports: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """The fetched reports of a step as the evaluator and the consumers of inference take them.
-
-        Called on the host, in evaluation and inference while the next step runs.
-        """
-        return reports
-
-    def evaluator(self) -> Evaluator:
-        """A fresh evaluator for the reports of this modeler."""
-        return MeanLoss()
-
-    def predict(self, batch: Any) -> PredictOps:
-        """Evaluation-mode predictions of a whole batch, with the feed points that the workload has."""
-        return PredictOps(predictions=self.build(batch, is_training=False).predictions)
-
-    def restore(self, session: tf.Session) -> None:  # noqa: B027 - most have nothing to add
-        """Called once the checkpoint has been restored, for a modeler that brings weights of its own."""

@@ -20,6 +20,7 @@ from absl import logging
 from yt8m import storage
 from yt8m.config.programs import DataConfig
 from yt8m.errors import RunError, UsageError
+from yt8m.graph.protocols import Inputter
 from yt8m.lazy import tf
 from yt8m.readers.base import Reader, ZeroedCount, at_least_one
 from yt8m.readers.cache import ShardCache
@@ -38,6 +39,7 @@ from yt8m.readers.pipeline import (
     with_numbers,
 )
 from yt8m.readers.video_reader import YT8MAggregatedFeatureReader
+from yt8m.records.shards import DamagedError
 from yt8m.types import Batch
 
 
@@ -162,7 +164,7 @@ class RecordParser(Protocol):
         """Parses a vector of records."""
 
 
-class BatchQueue:
+class BatchQueue(Inputter):
     """The inputter of the video workload: reader, files, shuffling, batching.
 
     Without `shuffle` files and records keep their order; with it, every epoch visits the files in another
@@ -174,7 +176,7 @@ class BatchQueue:
       reader, batch_size, num_epochs: as given.
       tolerance: reads on past bad records and counts them; None where the first one is an error.
       records: of an epoch, as their headers say; None where not known.
-      expected: how many records each file should have, where `records` are known.
+      expected_records: how many records each file should have, if `records` is known.
     """
 
     def __init__(
@@ -217,6 +219,7 @@ class BatchQueue:
         self._shuffle_buffer = at_least_one("shuffle_buffer", shuffle_buffer or buffer_for(reader))
         self._num_readers = at_least_one("num_readers", num_readers)
         self._seed = seed
+        self.shard_order = {"seed": seed} if shuffle else None
         self._list_files = list_files
         self._files: list[str] | None = None
         self._staged: StagedFiles | None = None
@@ -224,8 +227,6 @@ class BatchQueue:
         self._cache: ShardCache | None = None
         self._part, self._parts = 0, 1
         self.threads = threads_for(reader, shuffle)
-        self.records: int | None = None
-        self.expected: Mapping[str, int] = {}
         self._counts: ReadCounts | None = None
         self._check = RecordCheck(reader)
         self.tolerance = Tolerance(self._check, max_bad_records) if max_bad_records else None
@@ -315,7 +316,7 @@ class BatchQueue:
           UsageError: a pattern matches nothing.
         """
         shared, files = copy.copy(self), self.files()
-        shared.records, shared.expected = None, {}
+        shared.records, shared.expected_records = None, {}
         shared._files = files[index::count]
         if len(files) < count:
             logging.info("%d files for %d processes: each reads every %d-th record", len(files), count, count)
@@ -329,7 +330,17 @@ class BatchQueue:
         for source in (self._staged, self._cache):
             if source is not None and source.failure:
                 return source.failure
+        logging.info("looking for the damaged record")
         return find_damage(self._check, self.files())
+
+    def bad_records(self) -> list[DamagedError]:
+        """The bad records that were skipped so far; with each, the rest of its shard."""
+        return list(self.tolerance.skipped.values()) if self.tolerance else []
+
+    def zeroed_values(self) -> int:
+        """How many values the reader has set to 0, if it counts them."""
+        zeroed = getattr(self.reader, "zeroed", None)
+        return zeroed.count if zeroed is not None else 0
 
     def close(self) -> None:
         """Lets go of what looking for damage has taken."""
@@ -341,11 +352,6 @@ class BatchQueue:
         """The files in the order in which a shuffled epoch (from 0) begins them."""
         files = self.files()
         return [files[place] for place in order_of(len(files), self._seed, epoch)]
-
-    @property
-    def shard_order(self) -> dict[str, Any] | None:
-        """What beside the files decides the order of shards; None where they are not numbered."""
-        return {"seed": self._seed} if self._shuffle else None
 
     @unconverted
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:

@@ -1,6 +1,4 @@
-"""Each replica reads a part of the data of its own; together they read all of it.
-
-A replica at work, and how the chief waits for the others at the end.
+"""A replica at work, and how the chief waits for the others at the end.
 
 The runner of a chief or a worker: the same callbacks as on one machine, in a MonitoredSession.
 """
@@ -16,8 +14,7 @@ from typing import Any
 from absl import logging
 
 from yt8m.deploy.cluster import ClusterConfig
-from yt8m.errors import RunError, UsageError
-from yt8m.graph import Inputter
+from yt8m.errors import RunError
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.runner.cluster import exchange, replica_graph, servers
@@ -26,49 +23,10 @@ from yt8m.runner.cluster.replica_graph import ReplicaGraph
 from yt8m.runner.cluster.watchdog import Watchdog, unreachable
 from yt8m.runner.creation import CreatedGraph
 from yt8m.runner.run_config import CallbackConfig, Context, Outcome, Status
-from yt8m.runner.runner import Runner, explain
+from yt8m.runner.runner import Runner, explain, outcome_of
 from yt8m.runner.saver import SavedByTheChief
 from yt8m.runner.session import close_all, is_end_of_data
 from yt8m.runner.signals import StopSignals
-
-
-def shard_inputter(inputter: Inputter, replica: int, replicas: int) -> Inputter:
-    """The part of `inputter` that one of `replicas` reads.
-
-    An inputter with a method `share(index, count)` divides itself; of another one's files every n-th
-    is taken.
-
-    Raises:
-      UsageError: there are fewer files than replicas, and the inputter cannot divide them.
-    """
-    share = getattr(inputter, "share", None)
-    if share is not None:
-        return share(replica, replicas)
-    files = list(inputter.files())
-    if len(files) < replicas:
-        raise UsageError(
-            f"there are {len(files)} files for {replicas} processes, and {type(inputter).__name__} has no "
-            "method share(index, count) that divides the records of a file. Cut the data into more files, "
-            "or start fewer workers."
-        )
-    return _SomeFiles(inputter, files[replica::replicas])
-
-
-class _SomeFiles:
-    """An inputter that reads some of another one's files."""
-
-    def __init__(self, inputter: Inputter, files: Sequence[str]) -> None:
-        self._inputter, self._files = inputter, list(files)
-        self.batch_size = inputter.batch_size
-
-    def files(self) -> Sequence[str]:
-        """The part."""
-        return self._files
-
-    def dataset(self, files: tf.Tensor, batch_size: int) -> Any:
-        """As the whole inputter makes it."""
-        return self._inputter.dataset(files, batch_size)
-
 
 POLL_SECONDS = 0.5
 
@@ -170,7 +128,7 @@ class ClusterRunner(Runner):
     def _run(self, signals: StopSignals) -> Outcome:
         cluster = self._cluster
         with Watchdog(self.config.stall_timeout, lambda: unreachable(_peers(cluster))) as watchdog:
-            self.inputter = shard_inputter(self.inputter, cluster.replica, len(cluster.replicas))
+            self.inputter = self.inputter.share(cluster.replica, len(cluster.replicas))
             files = list(self.inputter.files())
             replica = replica_graph.build(self.config, self.inputter, self.modeler)
             runtime = servers.start(cluster, dict(replica.deployment.session_config().device_count))
@@ -238,7 +196,11 @@ class ClusterRunner(Runner):
             if not signals.requested:
                 return Outcome(Status.FINISHED, context.global_step, str(late))
             return Outcome(Status.STOPPED, context.global_step, "stopped by a signal", signals.signal)
-        return self._outcome(context, signals, is_end)
+        context.has_read_all = is_end
+        outcome = outcome_of(context, signals)
+        if self._cluster.is_chief and outcome.status is not Status.STOPPED:
+            exchange.end_run_marker(self.config.model_dir, self._note, context.global_step)
+        return outcome
 
     def _stay(self, session: Any, at_work: ReplicaRun) -> None:
         """Takes part in common steps, without counting, until all replicas have read their data."""
@@ -256,16 +218,6 @@ class ClusterRunner(Runner):
         limit = self.config.max_steps
         is_last = limit is not None and context.step >= limit
         return LAST_STEP_SECONDS if is_last else self.config.stall_timeout
-
-    def _outcome(self, context: Context, signals: StopSignals, is_end: bool) -> Outcome:
-        status, message = Status.FINISHED, "finished"
-        if signals.requested:
-            status, message = Status.STOPPED, "stopped by a signal"
-        elif is_end:
-            status, message = Status.OUT_OF_DATA, "all data were read"
-        if self._cluster.is_chief and status is not Status.STOPPED:
-            exchange.end_run_marker(self.config.model_dir, self._note, context.global_step)
-        return Outcome(status, context.global_step, message, signals.signal, context.results)
 
 
 def _run_steps(session: Any, fetch: Any, signals: StopSignals) -> bool:
