@@ -7,7 +7,7 @@ from typing import Any
 
 from yt8m.lazy import tf
 
-Gradient = Any  # tf.Tensor, tf.IndexedSlices, or None where the loss does not depend on the variable
+Gradient = Any  # tf.Tensor, tf.IndexedSlices, or None if the loss does not depend on the variable
 GradientsAndVariables = Sequence[tuple[Gradient, Any]]
 
 
@@ -127,21 +127,18 @@ def _norm(gradient: Gradient) -> tf.Tensor:
 def clip_gradient_norms(
     gradients_to_variables: GradientsAndVariables, max_norm: float, norms: tf.Tensor | None = None
 ) -> list[tuple[Gradient, Any]]:
-    """Each gradient scaled down to `max_norm` where its own norm is larger; None stays None.
+    """Each gradient scaled down to `max_norm` if its own norm is larger; None stays None.
 
     Args:
       gradients_to_variables: V pairs.
       max_norm: positive.
-      norms: `gradient_norms` of the same gradients, where they are already at hand.
+      norms: `gradient_norms` of the same gradients, if they are at hand.
 
     Raises:
       ValueError: max_norm is not positive.
     """
-    if not max_norm > 0:
-        raise ValueError(f"max_norm is {max_norm}; expected a positive number")
     pairs = list(gradients_to_variables)
-    if norms is None:
-        norms = gradient_norms([gradient for gradient, _ in pairs])
+    norms = _norms_to_clip(pairs, max_norm, norms)
     return _scaled(pairs, max_norm / tf.maximum(norms, max_norm))
 
 
@@ -153,17 +150,19 @@ def clip_by_global_norm(
     The direction of the step stays (Pascanu, Mikolov & Bengio 2013, algorithm 1). Arguments and errors
     are those of `clip_gradient_norms`.
     """
-    if not max_norm > 0:
-        raise ValueError(f"max_norm is {max_norm}; expected a positive number")
     pairs = list(gradients_to_variables)
-    if norms is None:
-        norms = gradient_norms([gradient for gradient, _ in pairs])
-    factor = max_norm / tf.maximum(tf.norm(norms), max_norm)
+    factor = max_norm / tf.maximum(tf.norm(_norms_to_clip(pairs, max_norm, norms)), max_norm)
     return _scaled(pairs, tf.fill([len(pairs)], factor))
 
 
+def _norms_to_clip(pairs: GradientsAndVariables, max_norm: float, norms: tf.Tensor | None) -> tf.Tensor:
+    if not max_norm > 0:
+        raise ValueError(f"max_norm is {max_norm}; expected a positive number")
+    return gradient_norms([gradient for gradient, _ in pairs]) if norms is None else norms
+
+
 def _scaled(pairs: GradientsAndVariables, factors: tf.Tensor) -> list[tuple[Gradient, Any]]:
-    """Each gradient times its factor [V]; where all factors are 1, as in most steps, untouched."""
+    """Each gradient times its factor [V]; untouched if all factors are 1, as in most steps."""
     there = [index for index, (gradient, _) in enumerate(pairs) if gradient is not None]
     if not there:
         return list(pairs)

@@ -1,6 +1,6 @@
-"""A batch cut over the towers, and the towers' values put together again.
+"""The input side of a graph: files that are fed, an iterator and a saver of its position; and the towers' shares.
 
-The input side of a graph: files that are fed, an iterator, and a saver of its position.
+A batch is split over the towers, and the values that the towers compute are put together again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class RowShare(NamedTuple):
     """What one tower gets of a step.
 
     Attributes:
-      batch: the tower's rows; one borrowed row where it has none.
+      batch: the tower's rows; one borrowed row if it has none.
       rows: int64 scalar, its true number of rows.
       weight: float32 scalar, rows / rows of all towers; the weights add up to 1.
     """
@@ -83,7 +83,7 @@ def reduce_values(values: Sequence[tf.Tensor], shares: Sequence[RowShare], reduc
 
 
 def _all_or_none(value: tf.Tensor, share: RowShare) -> tf.Tensor:
-    """int64 scalar: the rows of `value`; 0 where the tower has no example."""
+    """int64 scalar: the rows of `value`; 0 if the tower has no example."""
     return count_rows(value) * tf.cast(share.rows > 0, tf.int64)
 
 
@@ -116,7 +116,7 @@ def next_batches(iterator: Any, count: int, ops: InputOps) -> tuple[list[Any], I
 
 
 def in_turn(read: Callable[[], Any], count: int) -> list[Any]:
-    """What so many calls of `read` build, each of which runs behind the one before."""
+    """The results of `count` calls of `read`, whose ops run one after the other."""
     found: list[Any] = []
     for _ in range(count):
         before = tf.nest.flatten(found[-1:], expand_composites=True)
@@ -134,7 +134,7 @@ def apart(elements: Sequence[Any], ops: InputOps) -> tuple[list[Any], tf.Tensor 
 
 
 def with_shards(ops: InputOps, shards: tf.Tensor | None) -> InputOps:
-    """`ops` of a step whose examples have these shards' numbers, None where they have none."""
+    """`ops` of a step whose examples have these shards' numbers, None if they have none."""
     if shards is None:
         return ops
     with tf.device("/cpu:0"):

@@ -127,7 +127,7 @@ class Modeler(abc.ABC):
     def build(self, batch: Any, is_training: bool) -> ModelOutput:
         """The model on one tower's share of a batch.
 
-        `loss` is the mean over the share; it may be None where the batch has no labels and
+        `loss` is the mean over the share; it may be None if the batch has no labels and
         `is_training` is False. Called once a tower, on its device, with shared variables.
         """
 
@@ -232,7 +232,7 @@ class InputOps:
       files: string [None] placeholder; must be fed when `initializer` runs.
       saver_def: serialized SaverDef of the iterator's position, a saver of its own.
       begun: int64 scalar, 0 unless fed when `initializer` runs: so many shards of the run's sequence (epoch
-        by epoch, each in its order) are left out; None where the inputter does not number its shards.
+        by epoch, each in its order) are left out; None if the inputter does not number its shards.
       last_shard: int64 scalar, the largest number in that sequence of a shard that the step has records of.
       shards: int64 [B], of each example of the step its shard's number in that sequence; None in a graph of
         an earlier version, too.
@@ -256,7 +256,7 @@ class PredictOps:
         num_frames) cuts off the input.
       input_batch: the same after the transform that the model declares.
       num_frames: int32 [B].
-      labels, video_ids, label_weights: as in the batch, where the workload has them.
+      labels, video_ids, label_weights: as in the batch, if the workload has them.
     """
 
     predictions: tf.Tensor
@@ -281,14 +281,14 @@ class TrainOps:
       examples: int64 scalar, examples of this step over all towers.
       gradient_norms: float32 [V] before clipping, in the order of `gradient_variables`.
       gradient_variables: names of the V variables.
-      bad_tower: int64 scalar, the first tower whose gradients are not finite; -1 for none, and where the
+      bad_tower: int64 scalar, the first tower whose gradients are not finite; -1 for none, and if the
         towers depend on each other.
       predictions: [B, ...] training-mode predictions of the step, all towers.
       reports: what the modeler offers to callbacks, reduced over the towers.
       summary_op: histograms of gradients and weights and scalars, of the same step when fetched with it.
       predict: the evaluation-mode path beside the towers.
       input: the input side.
-      averages: (variable's name, its average's name) pairs where moving averages are kept.
+      averages: (variable's name, its average's name) pairs; empty without moving averages.
     """
 
     train_op: tf.Operation
@@ -316,10 +316,10 @@ class EvalOps:
 
     Attributes:
       global_step: int64, of the restored checkpoint.
-      label_loss: scalar, or None where the batch has no labels (inference).
+      label_loss: scalar, or None if the batch has no labels (inference).
       examples: int64 scalar, examples of this step.
       reports: what the modeler offers, reduced over the towers.
-      summary_op: the loss of the step for TensorBoard; None where there is none.
+      summary_op: the loss of the step for TensorBoard; None if there is none.
       predict: predictions and feed points.
       input: the input side.
     """

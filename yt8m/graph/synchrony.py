@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from yt8m.lazy import tf
@@ -35,7 +35,7 @@ class Synchrony:
         """
         self.counts = tf.placeholder_with_default(1.0, [], name="counts_in_common_step")
         self._optimizer = tf.train.SyncReplicasOptimizer(
-            _OnMean(optimizer, self._note), self.replicas, total_num_replicas=self.replicas
+            _OnMean(optimizer, self._store_examples), self.replicas, total_num_replicas=self.replicas
         )
         return _Weighted(self, self._optimizer, tf.cast(examples, tf.float32) * self.counts)
 
@@ -61,7 +61,7 @@ class Synchrony:
                 table_handle=self._table, keys=_EXAMPLES, default_value=tf.constant(-1, tf.int64)
             )
 
-    def _note(self, mean_examples: tf.Tensor) -> tf.Operation:
+    def _store_examples(self, mean_examples: tf.Tensor) -> tf.Operation:
         total = tf.cast(tf.round(mean_examples * self.replicas), tf.int64)
         return tf.raw_ops.LookupTableInsertV2(table_handle=self._table, keys=_EXAMPLES, values=total)
 
@@ -89,10 +89,10 @@ class _Weighted:
 
 
 class _OnMean:
-    """The optimizer behind the common one: turns means over replicas into means over examples."""
+    """The optimizer that the common one calls: turns means over replicas into means over examples."""
 
-    def __init__(self, optimizer: tf.train.Optimizer, note: Any) -> None:
-        self._optimizer, self._note = optimizer, note
+    def __init__(self, optimizer: tf.train.Optimizer, store_examples: Callable[[tf.Tensor], tf.Operation]) -> None:
+        self._optimizer, self._store_examples = optimizer, store_examples
 
     def apply_gradients(
         self, gradients: Iterable[tuple[Any, Any]], global_step: tf.Variable, name: str | None = None
@@ -105,4 +105,4 @@ class _OnMean:
                 return tf.constant(True)
 
         stepped = tf.cond(examples > 0, step, lambda: tf.constant(False))
-        return tf.group(stepped, self._note(examples))
+        return tf.group(stepped, self._store_examples(examples))

@@ -1,6 +1,6 @@
-"""A graph from its checkpoint's meta-graph, or built by code and filled from the checkpoint.
+"""Creates the graph of a run and gives its variables their values.
 
-How the variables of a new session get their values.
+The graph comes from the checkpoint's meta-graph, or is built by code and filled from the checkpoint.
 """
 
 from __future__ import annotations
@@ -55,24 +55,15 @@ def full_signature(config: RunnerConfig) -> dict[str, Any]:
         **config.signature,
         **({"prefetch_to_device": True} if config.prefetch_to_device else {}),
         **({"sync_batch_norm": True} if config.sync_batch_norm else {}),
-        **_cluster_signature(config),
-        **_device_signature(config),
     }
+    cluster = config.cluster
+    if cluster is not None and cluster.is_distributed:
+        # A graph over parameter servers serves no single machine, nor another cluster.
+        shape = [len(cluster.replicas), len(cluster.servers), config.sync_replicas]
+        given["replicas, parameter servers, sync_replicas"] = shape
+    if not deploy.local(config.towers, deploy.count_gpus())[0].clone_on_cpu:
+        given["devices"] = "GPU"  # it may hold operations that no CPU has, and one for the CPU leaves a GPU idle
     return json.loads(json.dumps(given, default=str))
-
-
-def _cluster_signature(config: RunnerConfig) -> dict[str, Any]:
-    """A graph over parameter servers serves no single machine, nor another cluster."""
-    if config.cluster is None or not config.cluster.is_distributed:
-        return {}
-    shape = [len(config.cluster.replicas), len(config.cluster.servers), config.sync_replicas]
-    return {"replicas, parameter servers, sync_replicas": shape}
-
-
-def _device_signature(config: RunnerConfig) -> dict[str, Any]:
-    """A graph for GPUs may hold operations that no CPU has, and one for the CPU leaves a GPU idle."""
-    on_cpu = deploy.local(config.towers, deploy.count_gpus())[0].clone_on_cpu
-    return {} if on_cpu else {"devices": "GPU"}
 
 
 def input_shape(config: RunnerConfig) -> dict[str, Any]:
@@ -85,9 +76,9 @@ def input_shape(config: RunnerConfig) -> dict[str, Any]:
 
 
 def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.DeploymentConfig:
-    """Towers on GPUs where there are enough of them, else on the CPU, which is said in the log.
+    """Towers on GPUs if there are enough of them, else on the CPU.
 
-    The log also says if the CPU makes training slower by the precision that was asked for.
+    Unless `quiet`, the log says so, and warns if the CPU is slower in the precision that was asked for.
 
     Raises:
       UsageError: the local runner was asked for several towers.
@@ -97,24 +88,18 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
             f"local_runner drives one tower, but gpu_count is {config.towers}: "
             "use parameter_server_runner, which keeps the variables on the CPU"
         )
-    deployment, note = deploy.local(config.towers, deploy.count_gpus())
-    if note and not quiet:
-        logging.info(note)
-    slow = devices.note(config.precision) if deployment.clone_on_cpu else ""
+    deployment, message = deploy.local(config.towers, deploy.count_gpus())
+    if message and not quiet:
+        logging.info(message)
+    slow = devices.slowness(config.precision) if deployment.clone_on_cpu else ""
     if slow and not quiet:
         logging.warning(slow)
+    places: dict[str, Any] = {"variables_on_clone": False} if config.name == "parameter_server_runner" else {}
     cluster = config.cluster
     if cluster is not None and cluster.is_distributed:
-        return dataclasses.replace(
-            deployment,
-            variables_on_clone=False,
-            replica_id=cluster.replica,
-            num_replicas=len(cluster.replicas),
-            num_ps_tasks=len(cluster.servers),
-        )
-    if config.name == "parameter_server_runner":
-        deployment = dataclasses.replace(deployment, variables_on_clone=False)
-    return deployment
+        sizes = {"num_replicas": len(cluster.replicas), "num_ps_tasks": len(cluster.servers)}
+        places = {"variables_on_clone": False, "replica_id": cluster.replica, **sizes}
+    return dataclasses.replace(deployment, **places)
 
 
 def replicate(
@@ -148,7 +133,7 @@ def create(
 ) -> CreatedGraph:
     """The graph of `config.mode` in the current, empty graph, and the checkpoint that goes with it.
 
-    Training goes on from the newest readable checkpoint: in its own meta-graph where that has the same
+    Training goes on from the newest readable checkpoint: in its own meta-graph if that has the same
     signature, else in a graph rebuilt from code, and the log says why.
 
     Raises:
@@ -186,7 +171,9 @@ def choose(config: RunnerConfig) -> str:
 
 
 def _why_rebuild(checkpoint: str, config: RunnerConfig) -> str:
-    """Why the meta-graph of `checkpoint` does not serve this run; empty where it does."""
+    """Why the meta-graph of `checkpoint` does not serve this run; empty if it does."""
+    from google.protobuf.message import DecodeError  # imported here, as it costs what a run with --help does not pay
+
     if not config.signature:
         return "the run does not say what shapes its graph"
     if config.input_signature.get(CALLS_PYTHON):
@@ -197,7 +184,7 @@ def _why_rebuild(checkpoint: str, config: RunnerConfig) -> str:
         return "it has no .meta"
     try:
         stored = graph.signature_of(meta)
-    except (RunError, ValueError, _decode_error()) as error:
+    except (RunError, ValueError, DecodeError) as error:
         return f"its .meta cannot be read ({error})"
     if stored is None:
         return "its .meta was not written by this project"
@@ -206,12 +193,6 @@ def _why_rebuild(checkpoint: str, config: RunnerConfig) -> str:
         for key in sorted({*stored, *signature})
         if stored.get(key) != signature.get(key)
     )
-
-
-def _decode_error() -> type[Exception]:
-    from google.protobuf.message import DecodeError
-
-    return DecodeError
 
 
 def _from_meta_graph(checkpoint: str, is_own: bool) -> CreatedGraph:
@@ -225,7 +206,7 @@ def _from_meta_graph(checkpoint: str, is_own: bool) -> CreatedGraph:
 
 
 def _decay_in(checkpoint: str, optimizer: OptimizerConfig) -> float:
-    """The decay of the averages to read; 0 where the checkpoint has none."""
+    """The decay of the averages to read; 0 if the checkpoint has none."""
     if optimizer.moving_average_decay <= 0:
         return 0.0
     try:
@@ -287,7 +268,7 @@ def _warm_start(session: tf.Session, created: CreatedGraph, checkpoint: str) -> 
 
 
 def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: RunnerConfig) -> None:
-    """Restores; where a training run has just deleted the checkpoint, the next one."""
+    """Restores the checkpoint; if a training run has just deleted it, the next one."""
     while True:
         try:
             restorer.restore(session, checkpoint)

@@ -1,7 +1,4 @@
-"""What a run was asked for, and how it ended.
-
-What callbacks get to know and to share.
-"""
+"""What a run is asked for (`RunnerConfig`), how it ended (`Outcome`), and what its callbacks share (`Context`)."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ class RunnerConfig:
       max_steps: training stops when the global step is there; None for no limit.
       seed: of everything random in the graph.
       optimizer, checkpoints: training only, except for `optimizer.moving_average_decay`: evaluation reads
-        the averages of the weights where it is not 0.
+        the averages of the weights if it is not 0.
       exact_resume: the position in the data is saved beside each checkpoint.
       prefetch_to_device: each step of a training copies the next one's batch to the towers' devices while it
         computes. Not with exact_resume: the position in the data would be that of a batch too far.
@@ -51,7 +48,7 @@ class RunnerConfig:
       input_signature: what else shapes the stream of examples (epochs, shuffling, ...); a saved position
         of another stream is not taken.
       checkpoint: for evaluation and inference, which one; empty for the newest in `model_dir`.
-      graph_is_own: the run in `model_dir` is known as this user's, so that no warning is needed where its
+      graph_is_own: the run in `model_dir` is known as this user's, so that no warning is needed when its
         meta-graph, a program, is executed.
       init_checkpoint: for a training that starts afresh, the checkpoint whose weights it begins with, by name
         (optimizer slots and the step stay fresh); empty for none.
@@ -119,7 +116,7 @@ class RunnerConfig:
             raise UsageError(
                 "exact_resume is for one machine: the replicas of a cluster are nowhere at once; leave it out"
             )
-        # A step that a lost server broke off could still put its batch where the next one puts its own, and
+        # A step that a lost server broke off could still stage its batch when the next one stages its own, and
         # nothing ends that wait.
         if self.prefetch_to_device:
             raise UsageError(

@@ -52,7 +52,7 @@ class RunSaver:
         checkpoints.sweep(model_dir)
 
     def listen(self, listener: Callable[[int], None]) -> None:
-        """`listener` is told the step of each checkpoint."""
+        """`listener` is called with the step of each checkpoint."""
         self._listeners.append(listener)
 
     def save(self, session: tf.Session, step: int) -> str:
@@ -151,7 +151,7 @@ def _sending_order(name: str) -> tuple[bool, bool, bool]:
 
 
 def _check_finite(session: tf.Session) -> None:
-    """Raises where a variable holds NaN or infinity: such a checkpoint would replace a good one.
+    """Raises if a variable holds NaN or infinity: such a checkpoint would replace a good one.
 
     By reading, to add no op to a graph that is saved.
     """

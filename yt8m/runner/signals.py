@@ -1,4 +1,4 @@
-"""SIGTERM and ctrl-C: the step in hand is ended and saved; what hangs is not waited for without end."""
+"""SIGTERM and ctrl-C: the current step is finished and saved; a step that hangs is given up after a while."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class StopSignals:
     A Python handler does not run while the main thread sits in the runtime, so the handlers do nothing
     and a thread reads the signals' numbers from the wake-up descriptor. Where the main thread does not
     leave its step within the grace, the thread closes the session (which frees a blocked dequeue), and
-    two seconds later ends the process. Outside of the main thread, where Python takes no handlers, it
+    two seconds later ends the process. Outside of the main thread, in which Python takes no handlers, it
     does nothing.
 
     Attributes:
       signal: the one that came first.
-      has_closed: whether the session was closed, so that whatever failed since has failed for that.
+      has_closed: whether the session was closed, so that later failures come from that.
     """
 
     def __init__(self, grace_seconds: float) -> None:
@@ -47,9 +47,9 @@ class StopSignals:
         self._session = session
 
     def noticed(self) -> None:
-        """The main thread has left its last step: what it does now to end well has a grace of its own.
+        """Called after the last step: saving and closing have a grace of their own.
 
-        The session is not closed any more, for it is needed to save.
+        The session is no longer closed from here, because it is needed to save.
         """
         self._session = None
         if self._active:
