@@ -83,8 +83,7 @@ def gradients_after(
 ) -> list[tuple[Gradient, Any]]:
     """The same pairs; what uses a gradient of these runs after `ops`.
 
-    To be applied only: whoever applies them runs the update ops of a step first, while a summary or a
-    norm taken from the gradients as they were changes no variable.
+    Only the applied gradients wait like this. A summary or a norm of the original gradients runs no update op.
     """
     if not ops:
         return list(gradients_to_variables)
@@ -101,7 +100,7 @@ def scale(gradient: Gradient, factor: Any) -> Gradient:
 
 
 def values_of(gradient: Gradient) -> tf.Tensor:
-    """The tensor of a dense gradient, the rows of a sparse one."""
+    """The tensor of a dense gradient; the rows of a sparse one."""
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 

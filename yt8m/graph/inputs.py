@@ -14,7 +14,7 @@ from yt8m.lazy import tf
 
 
 class RowShare(NamedTuple):
-    """What one tower gets of a step.
+    """One tower's share of a batch.
 
     Attributes:
       batch: the tower's rows; one borrowed row if it has none.
@@ -111,11 +111,11 @@ def create_input(inputter: Inputter, batch_size: int) -> tuple[Any, InputOps]:
 
 def next_batches(iterator: Any, count: int, ops: InputOps) -> tuple[list[Any], InputOps]:
     """So many batches one after the other, the i-th always the same tower's; the handles completed."""
-    batches, shards = apart(in_turn(iterator.get_next, count), ops)
+    batches, shards = separate_shards(read_in_turn(iterator.get_next, count), ops)
     return batches, with_shards(ops, shards)
 
 
-def in_turn(read: Callable[[], Any], count: int) -> list[Any]:
+def read_in_turn(read: Callable[[], Any], count: int) -> list[Any]:
     """The results of `count` calls of `read`, whose ops run one after the other."""
     found: list[Any] = []
     for _ in range(count):
@@ -125,7 +125,7 @@ def in_turn(read: Callable[[], Any], count: int) -> list[Any]:
     return found
 
 
-def apart(elements: Sequence[Any], ops: InputOps) -> tuple[list[Any], tf.Tensor | None]:
+def separate_shards(elements: Sequence[Any], ops: InputOps) -> tuple[list[Any], tf.Tensor | None]:
     """The batches in elements of the iterator, and the numbers of their shards, if they have any."""
     if ops.begun is None:
         return list(elements), None

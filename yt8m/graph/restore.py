@@ -27,7 +27,7 @@ def signature_of(meta_path: str) -> dict[str, Any] | None:
 
 
 def warn_of_program(path: str) -> None:
-    """Says in the log what the graph in a file is; to be called before such a graph is executed."""
+    """Warns in the log that the graph in a file is a program; called before the graph is executed."""
     logging.warning("%s: a model is a program and runs here; use only those whose origin you trust", path)
 
 
@@ -36,7 +36,7 @@ def restore_train(meta_path: str, *, is_own: bool = False) -> TrainOps:
 
     Args:
       meta_path: of the `.meta` file.
-      is_own: it is known as this user's own: no warning that it is a program.
+      is_own: the file is this user's own, so no warning is needed.
 
     Raises:
       RunError: the file holds no training graph of this project.

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from yt8m import deploy
 from yt8m.graph.inputs import (
     RowShare,
-    apart,
     create_input,
-    in_turn,
     join_batches,
     next_batches,
+    read_in_turn,
     reduce_values,
+    separate_shards,
     split_batch,
     with_shards,
 )
@@ -75,12 +75,12 @@ def _stage(iterator: Any, ops: InputOps, deployment: deploy.DeploymentConfig, sp
     buffers: list[PrefetchBuffers] = []
 
     def staged(elements: Sequence[Any]) -> StagedBatch:
-        batches, shards = apart(elements, ops)
+        batches, shards = separate_shards(elements, ops)
         shares = split_batch(batches[0], deployment.num_clones) if split else join_batches(batches)
         return StagedBatch(shares, shards)
 
     def fill() -> tf.Operation:
-        first = staged(in_turn(iterator.get_next, count))
+        first = staged(read_in_turn(iterator.get_next, count))
         buffers.append(PrefetchBuffers(first, deployment, is_full))
         return buffers[0].put(first)
 
@@ -89,7 +89,7 @@ def _stage(iterator: Any, ops: InputOps, deployment: deploy.DeploymentConfig, sp
     with tf.name_scope("taken"), tf.control_dependencies([filled]):
         taken = buffers[0].take()
     with tf.name_scope("next"), tf.control_dependencies([taken.shares[0].rows]):
-        found = in_turn(iterator.get_next_as_optional, count)
+        found = read_in_turn(iterator.get_next_as_optional, count)
         has_next = tf.reduce_all([one.has_value() for one in found])
         put = _if(has_next, lambda: buffers[0].put(staged([one.get_value() for one in found])))
     start = tf.group(ops.initializer, *buffers[0].clear(), name="start_anew")

@@ -17,11 +17,11 @@ from yt8m.types import ModelOutput
 
 @dataclass(frozen=True)
 class Towers:
-    """What the towers of a step gave.
+    """The towers of a step and their outputs.
 
     Attributes:
       clones: in order; `outputs` of each is (ModelOutput, reports).
-      shares: what each was given.
+      shares: of the batch, one for each.
       outputs: the modeler's output on each tower, with the regularisation that it alone added to the
         graph's collection.
       shared_terms: the rest of that collection (a user's own model, `get_variable(regularizer=)`): once,
@@ -110,7 +110,7 @@ def build_towers(
 
 
 def _with_collected(clone: deploy.Clone, terms: Sequence[tf.Tensor]) -> ModelOutput:
-    """The tower's output with what its model added to the graph's own collections, as slim's models do."""
+    """The tower's output, and what its model added to the graph's own collections, as slim's models do."""
     output = clone.outputs[0]
     updates = clone.collected(tf.GraphKeys.UPDATE_OPS)
     output = replace(output, update_ops=(*output.update_ops, *updates))

@@ -56,7 +56,7 @@ def _operand(tensor: tf.Tensor) -> _Operand:
         return _Operand(tensor, tf.ones([]))
     largest = tf.reduce_max(tf.abs(tensor), axis=[-2, -1], keepdims=True)
     exponent = tf.math.ceil(tf.math.log(largest) / math.log(2.0))
-    # Neither zeros nor what is not finite have an exponent; both are handed on as they are.
+    # Zeros, infinity and NaN have no exponent; they are passed on unchanged.
     unit = tf.where_v2(tf.math.is_finite(exponent), tf.pow(2.0, tf.clip_by_value(exponent, *_EXPONENTS)), 1.0)
     return _Operand(tf.cast(tensor / unit, tf.float16), unit)
 
@@ -75,7 +75,7 @@ _current: ContextVar[str] = ContextVar("precision", default="float32")
 
 @contextlib.contextmanager
 def scope(name: str) -> Iterator[None]:
-    """Within it, products are made in `name`: float32, bfloat16 or float16."""
+    """Within it, products are computed in `name`: float32, bfloat16 or float16."""
     token = _current.set(name)
     try:
         yield
@@ -86,7 +86,7 @@ def scope(name: str) -> Iterator[None]:
 def current() -> str:
     """The name that the innermost `scope` was given; float32 outside of any.
 
-    A gradient that makes products of its own is built after the scope has closed, and opens it again.
+    A gradient that computes products of its own is built after the scope has closed, so it opens the scope again.
     """
     return _current.get()
 

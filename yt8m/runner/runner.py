@@ -96,7 +96,7 @@ class Runner:
                 creation.start_session(session, created, start, self.config)
                 self.modeler.restore(session)
                 context.has_read_all = run_steps(session, context.ops, hooks, signals)
-                signals.noticed()
+                signals.renew_grace()
                 for hook in hooks:
                     hook.end(session)
             return outcome_of(context, signals)

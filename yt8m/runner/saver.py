@@ -33,8 +33,8 @@ class RunSaver:
       model_dir: the folder.
       saver: of the variables.
       keep: how many of the newest stay.
-      saved_step: the step that is saved already; None for none.
-      position: is saved with each checkpoint; None for no position.
+      saved_step: the step of the newest checkpoint; None for none.
+      position: saved with each checkpoint; None for no position.
     """
 
     def __init__(
@@ -97,7 +97,9 @@ class RunSaver:
         checkpoints.write_state(self._model_dir, step, self._keep, elapsed)
         self._saved_at = now
         sending.send_growing()
-        sending.refuse_lost_lock(self._model_dir)  # else the run ended well, and was nowhere
+        sending.refuse_lost_lock(
+            self._model_dir
+        )  # else a run that lost its folder would end with 0
         logging.info("saved %s", checkpoints.path_of(self._model_dir, step))
 
     def _send(self, folder: str, step: int) -> None:
@@ -133,7 +135,7 @@ class RunSaver:
 
 
 class SavedByTheChief:
-    """Stands in for the saver in a process whose chief saves for all."""
+    """Takes the place of the saver in a worker: the chief saves for all."""
 
     def __init__(self, model_dir: str) -> None:
         self._model_dir = model_dir

@@ -191,7 +191,7 @@ class ClusterRunner(Runner):
                     at_work.announce_end(session)
                     if self._cluster.is_chief:
                         at_work.wait_for_others(session, self._patience(context))
-                signals.noticed()
+                signals.renew_grace()
         except StoppedWaiting as late:
             if not signals.requested:
                 return Outcome(Status.FINISHED, context.global_step, str(late))
