@@ -97,9 +97,7 @@ class RunSaver:
         checkpoints.write_state(self._model_dir, step, self._keep, elapsed)
         self._saved_at = now
         sending.send_growing()
-        sending.refuse_lost_lock(
-            self._model_dir
-        )  # else a run that lost its folder would end with 0
+        sending.refuse_lost_lock(self._model_dir)  # else a run that lost its folder would end with 0
         logging.info("saved %s", checkpoints.path_of(self._model_dir, step))
 
     def _send(self, folder: str, step: int) -> None:
