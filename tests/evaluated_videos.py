@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from yt8m.eval_util import EvaluationMetrics
+from yt8m.eval_util.segments import RatedPairs
 from yt8m.eval_util.videos import Videos, VideoSample
 
 
@@ -40,6 +42,13 @@ def kept_videos(scores: np.ndarray, labels: np.ndarray, top_k: int) -> Videos:
     videos = sample.videos()
     assert videos is not None
     return videos
+
+
+def add_rated(pairs: RatedPairs, scores: npt.ArrayLike, hits: npt.ArrayLike) -> None:
+    """Adds dense scores [B, C]; those at -inf were not rated."""
+    values, positive = np.asarray(scores, np.float32), np.asarray(hits) > 0
+    rows, classes = np.nonzero(~(values == -np.inf))
+    pairs.accumulate(classes, values[rows, classes], positive[rows, classes])
 
 
 def by_metrics(scores: np.ndarray, labels: np.ndarray, top_k: int) -> dict[str, Any]:

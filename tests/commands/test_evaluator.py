@@ -10,8 +10,8 @@ from clusters import free_addresses
 
 from yt8m.commands import cluster_training
 from yt8m.errors import RunError
-from yt8m.runner.cluster import exchange, servers
-from yt8m.runner.cluster.watchdog import answers
+from yt8m.runner.cluster import exchange
+from yt8m.runner.cluster.exchange import answers
 
 pytestmark = pytest.mark.promise("P3")
 
@@ -41,7 +41,7 @@ def test_it_waits_as_long_as_the_chief_lives_and_ends_with_it(
         return looks[-1]
 
     def train() -> None:
-        with servers.seen_at(address):
+        with exchange.answering_at(address):
             listens.set()
             gone.wait()
 
@@ -66,6 +66,6 @@ def test_a_note_of_the_end_ends_it_well(tmp_path: pathlib.Path, monkeypatch: pyt
 
 def test_a_taken_port_is_only_a_warning(tmp_path: pathlib.Path) -> None:
     (address,) = free_addresses(1)
-    with servers.seen_at(address), servers.seen_at(address):
+    with exchange.answering_at(address), exchange.answering_at(address):
         assert answers(address)
     assert not answers(address)

@@ -7,6 +7,7 @@ import pathlib
 
 import numpy as np
 import pytest
+from evaluated_videos import add_rated
 from golden_data import golden
 
 from yt8m import eval as evaluation
@@ -126,7 +127,7 @@ def test_losses_and_figures_are_over_rated_pairs_only(tmp_path: pathlib.Path) ->
     logits = mean @ weights["tower/fully_connected/weights"] + weights["tower/fully_connected/biases"]
     p = 1 / (1 + np.exp(-logits))
     pairs = RatedPairs(20)
-    pairs.accumulate(np.where(rated, p, -np.inf), labels)
+    add_rated(pairs, np.where(rated, p, -np.inf), labels)
     assert report["map_at_n"] == pytest.approx(pairs.get().map, abs=1e-6)
     loss = -np.where(labels, np.log(p + 1e-5), np.log(1 - p + 1e-5))
     assert report["loss"] == pytest.approx((loss * rated).sum(1).mean(), rel=1e-4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ from sklearn.metrics import average_precision_score
 from yt8m import eval as evaluation
 from yt8m import inference, train
 from yt8m.commands.report import eval_samples
+from yt8m.lazy import tf
 
 DATA = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", "--num_classes=10"]
 
@@ -68,6 +70,65 @@ def test_eval_writes_its_report_and_an_inference_model(
     page = (trained / "run/eval/report.html").read_text()
     assert f">{report['gap']:.4f}</div>" in page
     assert page.count("<img ") == 5 + 4  # curves of loss, rate and three figures; four of the evaluation
+
+
+HIT_AT_FIVE = """
+from yt8m.eval_util.metrics import MeanMetric
+
+
+class HitAtFive(MeanMetric):
+    name, key, percent, digits = "Hit@5 <b>", "hit_at_five", True, 4
+
+    @classmethod
+    def of_examples(cls, batch):
+        return (batch.columns.hits & batch.columns.ranked)[:, :5].any(axis=1)
+"""
+
+
+def test_a_metric_of_ones_own_is_one_file_and_shown_everywhere(
+    trained: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my_metrics.py").write_text(HIT_AT_FIVE)
+    monkeypatch.syspath_prepend(tmp_path)
+    data = golden("checkpoint_logistic/test.tfrecord")
+    flags = [f"--train_dir={trained}/run", f"--eval_data_pattern={data}", "--run_once", "--log_every_n_steps=1"]
+    assert evaluation.main([*flags, "--report", "--metrics=my_metrics:HitAtFive"]) == 0
+    figures, videos, *_ = eval_samples.read(str(trained / "run"))
+    labels = np.zeros((len(videos), 10), bool)
+    labels[videos.owners(), videos.labels] = True
+    expected = np.take_along_axis(labels, videos.classes[:, :5], axis=1).any(axis=1).mean()
+    assert figures["hit_at_five"] == pytest.approx(expected)
+    assert json.loads((trained / "run/eval/report.json").read_text())["hit_at_five"] == figures["hit_at_five"]
+    out, err = capfd.readouterr()
+    shown = f"{100 * expected:.2f} %"
+    assert f" | Avg_Hit@5 <b>: {shown} | num_classes: 10" in err
+    assert f" | Batch Hit@5 <b>: {expected:.3f}" in err
+    assert re.search(rf"Hit@5 <b> .* {shown}", out)
+    events = [
+        event for path in (trained / "run/eval").glob("events.*") for event in tf.train.summary_iterator(str(path))
+    ]
+    written = [value.simple_value for event in events for value in event.summary.value if "Hit@5" in value.tag]
+    assert written == [pytest.approx(expected)]
+    assert f"Hit@5 &lt;b&gt; {shown}" in (trained / "run/eval/report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("--metrics=no_such_module:Mine", "cannot load metric 'no_such_module:Mine'"),
+        ("--metrics=pathlib:Path", "must be a class that is derived from yt8m.eval_util.metrics.Metric"),
+        ("--metrics=HitAtOne", "is taken already"),
+        ("--metrics=yt8m.eval_util.metrics:Metric", "does not work on an evaluation without examples"),
+        ("--callbacks=-eval_metrics", "would leave an evaluation without figures"),
+        ("--callbacks=-eval_basic", "cannot be taken away; these can: eval_metrics, eval_speed"),
+    ],
+)
+def test_a_wrong_metric_is_refused_before_the_work(
+    trained: pathlib.Path, capfd: pytest.CaptureFixture[str], given: str, said: str
+) -> None:
+    data = golden("checkpoint_logistic/test.tfrecord")
+    assert evaluation.main([f"--train_dir={trained}/run", f"--eval_data_pattern={data}", "--run_once", given]) == 2
+    assert said in capfd.readouterr().err
 
 
 def test_the_videos_that_were_kept_give_the_figures_again(trained: pathlib.Path) -> None:

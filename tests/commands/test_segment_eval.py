@@ -17,7 +17,7 @@ from yt8m import cli
 from yt8m.commands import ground_truth
 from yt8m.commands.ground_truth import Ratings
 from yt8m.commands.segment_eval import evaluate
-from yt8m.records import prediction_files, vocabulary
+from yt8m.records import prediction_files, shards, vocabulary
 from yt8m.records.prediction_files import ClassLine
 
 CLASSES = vocabulary.segment_classes()[:4].tolist()
@@ -187,7 +187,7 @@ def test_what_gives_no_figure_is_an_error(tmp_path: pathlib.Path, capsys: pytest
 def test_a_rating_that_cannot_be_is_named(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], rating: tuple[int, int, float]
 ) -> None:
-    lists = dict(zip(ground_truth._LISTS, ([value] for value in rating), strict=True))
+    lists = dict(zip(shards.RATING_LISTS, ([value] for value in rating), strict=True))
     path = write_shard(tmp_path / "a.tfrecord", [frame_record({"id": [b"v"], **lists}, {})])
     (tmp_path / "s.csv").write_bytes(LINE)
     flags = [f"--submission_file={tmp_path}/s.csv", f"--label_cache={tmp_path}/cache"]

@@ -73,7 +73,7 @@ def test_vertex_pools():
         (described({"chief": "a:1"}), ["the job chief is 'a:1'", "host:port"]),
         (described({"chief": ["a"]}), ["the job chief is", "host:port"]),
         (described({"chief": ["a:70000"]}), ["host:port"]),
-        (described({"chief": ["a:1"], "ps": ["a:1"]}), ["a:1 stands twice"]),
+        (described({"chief": ["a:1"], "ps": ["a:1"]}), ["a:1 is given twice"]),
         (described(type="boss"), ["unknown job 'boss'", "expected one of"]),
         (described(type="worker", index=2), ["index is 2", "2 processes", "from 0 to 1"]),
         (described(type="worker", index=-1), ["index is -1"]),

@@ -12,7 +12,7 @@ import pytest
 from command_blocks import ROOT
 
 from yt8m import eval as evaluation
-from yt8m import train
+from yt8m import inference, train
 from yt8m.commands.sample_data.output import SampleConfig, generate
 
 FILES = command_blocks.files_of(ROOT / "docs/users/extending.md")
@@ -27,7 +27,7 @@ def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
 
 
 def test_model_loss_and_callback_train_together(folder: pathlib.Path) -> None:
-    assert list(FILES) == ["my_models.py", "my_losses.py", "my_callbacks.py", "my_reader.py"]
+    assert list(FILES) == ["my_models.py", "my_losses.py", "my_callbacks.py", "my_metrics.py", "my_reader.py"]
     generate(SampleConfig("data", "frame", 12, 6, 0, num_classes=4, shards=1, min_frames=10, max_frames=12))
     words = ["--frame_features", "--num_classes=4", "--batch_size=6", "--max_steps=30", "--num_epochs=50"]
     words += ["--model=my_models:BestFramesModel", "--units=8", "--label_loss=my_losses:BrierLoss", "--scale=2"]
@@ -37,15 +37,25 @@ def test_model_loss_and_callback_train_together(folder: pathlib.Path) -> None:
     assert len(gaps) < 30
     # A line is given out behind its step, so one more step follows.
     assert max(gaps[:-2], default=0) <= 0.5 < gaps[-2]
-    assert evaluation.main(["--train_dir=run", "--run_once", "--eval_data_pattern=data/frame/validate/*"]) == 0
+    evaluated = ["--train_dir=run", "--run_once", "--eval_data_pattern=data/frame/validate/*"]
+    assert evaluation.main([*evaluated, "--metrics=my_metrics:HitAtFive"]) == 0
+    assert json.loads((folder / "run/eval/report.json").read_text())["hit_at_five"] == 1  # there are four classes
 
 
-def test_the_reader_reads_and_its_run_learns(folder: pathlib.Path) -> None:
+def test_the_reader_reads_and_its_run_learns_and_is_evaluated(folder: pathlib.Path) -> None:
     module = importlib.import_module("my_reader")
     assert module.__file__ == str(folder / "my_reader.py")
     module.write("half.tfrecord")
-    outcome = module.train()
-    assert (outcome.exit_code, outcome.global_step) == (0, 64 * 40 // 16)
-    lines = (folder / "runs/half/metrics.jsonl").read_text().splitlines()
-    assert json.loads(lines[-1])["GAP"] > 0.9
+    words = ["--reader=my_reader:HalfPrecisionReader", "--num_classes=2", "--feature_names=half", "--feature_sizes=8"]
+    words += ["--batch_size=16", "--num_epochs=40", "--train_data_pattern=half.tfrecord", "--train_dir=run"]
+    assert train.main(words) == 0
+    last = json.loads((folder / "run/metrics.jsonl").read_text().splitlines()[-1])
+    assert last["step"] == 64 * 40 // 16
+    assert last["GAP"] > 0.9
+    assert evaluation.main(["--train_dir=run", "--run_once", "--eval_data_pattern=half.tfrecord"]) == 0
+    assert json.loads((folder / "run/eval/report.json").read_text())["gap"] > 0.9
+    assert inference.main(["--train_dir=run", "--input_data_pattern=half.tfrecord"]) == 0
+    lines = (folder / "run/predictions.csv").read_text().splitlines()
+    assert len(lines) == 1 + 64
+    assert lines[1].startswith("v0,")
     del sys.modules["my_reader"]

@@ -132,7 +132,7 @@ def test_too_few_columns_are_refused() -> None:
     labels = np.array([[1, 0, 0], [0, 1, 1]], bool)
     with pytest.raises(ValueError, match="2 columns"):
         EvaluationMetrics(3, top_k=2).accumulate_top_k(*take_columns(SCORES, labels, 1))
-    with pytest.raises(ValueError, match="as many columns"):
+    with pytest.raises(ValueError, match="needs 2 columns"):
         EvaluationMetrics(3, top_k=1).accumulate_top_k(*take_columns(SCORES, labels, 1))
 
 

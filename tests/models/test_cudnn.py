@@ -85,9 +85,9 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Lines of the log."""
     lines: list[str] = []
     monkeypatch.setattr(cudnn.logging, "info", lines.append)
-    cudnn._say_that_the_loop_runs.cache_clear()
+    cudnn._log_that_the_loop_runs.cache_clear()
     yield lines
-    cudnn._say_that_the_loop_runs.cache_clear()
+    cudnn._log_that_the_loop_runs.cache_clear()
 
 
 def kinds() -> list[str]:

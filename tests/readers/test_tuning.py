@@ -40,12 +40,10 @@ def test_flags_override_the_choice_which_is_told_and_the_stream_stays(
     with caplog.at_level(logging.INFO, logger="absl"):
         chosen = BatchQueue.for_config(data, "train")
         given = BatchQueue.for_config(dataclasses.replace(data, parse_threads=3, prefetch=4), "train")
-        chosen.threads.tell(8)
-        given.threads.tell(8)
-    assert (
-        f"--parse_threads={batch_queue.Threads().parse_calls} --prefetch={batch_queue.Threads().prefetch} "
-        in caplog.messages[0]
-    )
+        chosen.threads.log(8)
+        given.threads.log(8)
+    usual = batch_queue.threads_for(chosen.reader, shuffle=True)
+    assert f"--parse_threads={usual.parse_calls} --prefetch={usual.prefetch} " in caplog.messages[0]
     assert "--parse_threads=3 --prefetch=4" in caplog.messages[1]
     found = ids(chosen)
     assert ids(given) == found

@@ -59,9 +59,8 @@ def test_what_protobuf_refuses_is_refused(level: str) -> None:
     changed = [whole[:end] for end in range(len(whole) + 1)]
     for at, byte in enumerate(whole):
         changed += [whole[:at] + bytes([value]) + whole[at + 1 :] for value in (0, 255, *_near(byte))]
-    refused = [record for record in changed if not _passes(shards.check, record)]
+    refused = [record for record in changed if not _passes(shards.parse, record)]
     assert refused == [r for r in changed if not _passes(tf.train.SequenceExample.FromString, r)]
-    assert not any(_passes(shards.parse, record) for record in refused)
 
 
 def _near(byte: int) -> list[int]:

@@ -13,6 +13,7 @@ import pytest
 import tiny_hooks
 from tiny_workload import TinyInputter
 
+from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.runner import CallbackConfig, callbacks
 
@@ -42,9 +43,9 @@ def test_the_training_line_is_there_once(
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        (["train_loss"], rf"training step 2 \| Loss: {NUMBER}"),
-        (["train_speed"], rf"training step 2 \| Examples/sec: {NUMBER}"),
-        (["train_accuracy"], rf"training step 2 \| Hit@1: {NUMBER} PERR: {NUMBER} GAP: {NUMBER}"),
+        (["-train_speed", "-train_accuracy"], rf"training step 2 \| Loss: {NUMBER}"),
+        (["-train_loss", "-train_accuracy"], rf"training step 2 \| Examples/sec: {NUMBER}"),
+        (["-train_speed", "-train_loss"], rf"training step 2 \| Hit@1: {NUMBER} PERR: {NUMBER} GAP: {NUMBER}"),
     ],
 )
 def test_parts_of_the_line(train: Callable, lines: Callable[[], list[str]], names: list[str], expected: str) -> None:
@@ -84,7 +85,12 @@ def test_event_files_hold_the_published_tags(train: Callable, data: str, tmp_pat
 
 
 def test_summaries_by_name(train: Callable, tmp_path: pathlib.Path) -> None:
-    train(["train_summary"], max_steps=2, save_summary_steps=2, summary_names=("learn*", "label_loss"))
+    train(
+        ["-train_speed", "-train_loss", "-train_accuracy"],
+        max_steps=2,
+        save_summary_steps=2,
+        summary_names=("learn*", "label_loss"),
+    )
     assert tags_by_step(events_of(tmp_path / "run"))[2] == {"learning_rate", "label_loss"}
 
 
@@ -119,11 +125,26 @@ def test_which_callbacks_a_run_has() -> None:
     usual = list(callbacks.DEFAULTS["train"])
     assert callbacks.names_for("train", []) == usual
     assert callbacks.names_for("train", ["my.module:Mine"]) == [*usual, "my.module:Mine"]
-    assert callbacks.names_for("train", ["train_loss", "my.module:Mine"]) == [
-        "train_basic",
-        "train_loss",
-        "my.module:Mine",
-    ]
+    assert callbacks.names_for("train", ["train_loss", "my.module:Mine"]) == [*usual, "my.module:Mine"]
+    assert callbacks.names_for("train", ["train_profile"]) == [*usual, "train_profile"]
+    without = [name for name in usual if name != "train_speed"]
+    assert callbacks.names_for("train", ["-train_speed", "my.module:Mine"]) == [*without, "my.module:Mine"]
+    assert callbacks.names_for("train", [f"-{name}" for name in usual if name != "train_basic"]) == ["train_basic"]
+
+
+@pytest.mark.parametrize("name", ["train_basic", "train_export", "train_sped", "my.module:Mine"])
+def test_only_usual_callbacks_can_be_taken_away_and_never_the_basic_one(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name}' cannot be taken away; these can: train_guard, train_loss"):
+        callbacks.names_for("train", [f"-{name}"])
+
+
+def test_naming_a_callback_loses_no_other(
+    train: Callable, tmp_path: pathlib.Path, lines: Callable[[], list[str]]
+) -> None:
+    """The log still has its lines, and the guard still stops a run whose gradients are NaN."""
+    train(["train_summary"], max_steps=2, log_every_n_iter=2)
+    pattern = rf"training step 2 \| Loss: {NUMBER} Examples/sec: {NUMBER} \| Hit@1: .*"
+    assert any(re.fullmatch(pattern, line) for line in lines())
 
 
 def test_evaluation(train: Callable, data: str, lines: Callable[[], list[str]]) -> None:

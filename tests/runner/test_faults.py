@@ -115,7 +115,7 @@ def test_nan_in_the_data_stops_at_that_step(train: Callable, tmp_path: pathlib.P
 @pytest.mark.promise("N1")
 def test_nan_without_the_guard_is_never_saved(train: Callable, tmp_path: pathlib.Path) -> None:
     poisoned = write_rows(tmp_path / "poisoned.tfrecord", poison=20)
-    outcome = train(["train_speed"], inputter=TinyInputter(poisoned, 8, epochs=1, shuffle=0))
+    outcome = train(["-train_guard"], inputter=TinyInputter(poisoned, 8, epochs=1, shuffle=0))
     assert outcome.exit_code == 1
     assert "weights is not finite" in outcome.message
     assert finite_and_whole(tmp_path / "run") == 0
@@ -147,7 +147,7 @@ def test_the_guard_names_step_tower_and_variable(
     train: Callable, tmp_path: pathlib.Path, towers: int, row: int, step: int, bad: int
 ) -> None:
     poisoned = write_rows(tmp_path / "poisoned.tfrecord", poison=row)
-    outcome = train(["train_guard"], inputter=TinyInputter(poisoned, 8, shuffle=0), gpu_count=towers)
+    outcome = train(["train_speed"], inputter=TinyInputter(poisoned, 8, shuffle=0), gpu_count=towers)
     assert f"step {step}: the gradient of weights is not finite on tower {bad}" in outcome.message
 
 
@@ -182,7 +182,7 @@ def test_refusals_come_before_anything_is_written(train: Callable, tmp_path: pat
     for callbacks, expected in (
         (["train_los"], "did you mean train_loss"),
         (["eval_basic"], "is for eval"),
-        (["train_loss", "train_loss"], "stands twice"),
+        (["train_loss", "train_loss"], "is named twice"),
         (["tiny_hooks:Nothing"], "cannot load"),
         (["tiny_hooks:Losses"], "cannot be made"),
         (["tiny_workload:TinyModeler"], "expected a class that is derived from tf.train.SessionRunHook"),

@@ -12,7 +12,7 @@ from clusters import free_addresses
 from yt8m.deploy.cluster import PS, ClusterConfig
 from yt8m.errors import UsageError
 from yt8m.runner.cluster import exchange, servers
-from yt8m.runner.cluster.creators import StoppedWaiting, WorkerCreator
+from yt8m.runner.cluster.replica import StoppedWaiting, WorkerCreator
 
 
 @pytest.fixture
@@ -22,29 +22,25 @@ def address() -> Iterator[str]:
         yield f"localhost:{there.getsockname()[1]}"
 
 
-def heard(workers: list[str]) -> tuple[servers._Heard, Callable[[int], str]]:
+def awaited(workers: list[str]) -> tuple[servers._Awaited, Callable[[int], str]]:
     cluster = ClusterConfig(("chief:1", *workers), ("ps:1",), PS)
-    return servers._Heard(cluster, grace_seconds=0.0), cluster.replica_name
+    return servers._Awaited(cluster, grace_seconds=0.0), cluster.replica_name
 
 
 @pytest.mark.promise("P5")
 def test_a_server_ends_when_all_are_done() -> None:
-    server, name = heard(["worker:1"])
-    assert not server.is_over()
-    server.add(name(1))
-    assert not server.is_over()
-    server.add(name(0))
-    assert server.is_over()
+    server, name = awaited(["worker:1"])
+    assert not server.is_over(set())
+    assert not server.is_over({name(1)})
+    assert server.is_over({name(0), name(1)})
 
 
 @pytest.mark.promise("P5")
 def test_a_server_waits_for_a_worker_that_lives_and_for_no_other(address: str) -> None:
     (gone,) = free_addresses(1)
-    server, name = heard([address, gone])
-    server.add(name(0))
-    assert not server.is_over()  # the grace has gone, but one still runs
-    server.add(name(1))
-    assert server.is_over()
+    server, name = awaited([address, gone])
+    assert not server.is_over({name(0)})  # the grace is over, but one still runs
+    assert server.is_over({name(0), name(1)})
 
 
 @pytest.mark.promise("P4")
@@ -86,7 +82,7 @@ def test_a_server_says_that_it_listens_everywhere(caplog: pytest.LogCaptureFixtu
 def test_a_chief_without_servers_listens_where_it_is_told(host: str) -> None:
     (address,) = free_addresses(1)
     port = int(address.rpartition(":")[2])
-    with servers.seen_at(f"{host}:{port}"):
+    with exchange.answering_at(f"{host}:{port}"):
         socket.create_connection(("127.0.0.1", port)).close()
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.2", port))

@@ -149,14 +149,14 @@ def test_a_holder_keeps_its_lock_fresh_and_notes_that_it_is_lost(
     proxy.faults = [Fault("PATCH", times=1, before=beaten.set)]
     with storage.lock(f"{bucket}/run/train.lock"):
         assert beaten.wait(60)
-        sending.refuse_lost_lock(f"{bucket}/run")
+        storage.refuse_lost_lock(f"{bucket}/run")
         storage.remove(f"{bucket}/run/train.lock")
         monkeypatch.setattr(gcs.logging, "error", lambda *_: lost.set())
         assert lost.wait(60)
-        sending.refuse_lost_lock(f"{bucket}/other")
+        storage.refuse_lost_lock(f"{bucket}/other")
         with pytest.raises(RunError, match="taken over by another process"):
-            sending.refuse_lost_lock(f"{bucket}/run")
-    sending.refuse_lost_lock(f"{bucket}/run")
+            storage.refuse_lost_lock(f"{bucket}/run")
+    storage.refuse_lost_lock(f"{bucket}/run")
 
 
 @pytest.mark.promise("C7")

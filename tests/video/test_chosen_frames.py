@@ -49,8 +49,8 @@ def built(name: str, dtype: Any, *, is_training: bool) -> tuple[tf.Tensor, ...]:
 @pytest.mark.parametrize("name", SAMPLING)
 def test_equal_those_among_all(name: str, dtype: Any, is_training: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
-    for made_from in (frames.made_from, lambda *_: contextlib.nullcontext()):
-        monkeypatch.setattr(frames, "made_from", made_from)
+    for build_on_demand in (frames.build_on_demand, lambda *_: contextlib.nullcontext()):
+        monkeypatch.setattr(frames, "build_on_demand", build_on_demand)
         with tf.Graph().as_default(), tf.Session() as session:
             fetches = built(name, dtype, is_training=is_training)
             session.run(tf.global_variables_initializer())
@@ -66,7 +66,7 @@ class Padded(models.BaseModel):
 
     def forward(self, net: Any, inputs: tf.Tensor, vocab_size: int, num_frames: Any) -> ModelOutput:
         numbers = tf.tile([[0, 10, 3]], [tf.shape(num_frames)[0], 1])
-        return ModelOutput(frames.take(inputs, numbers)[:, :, 0])
+        return ModelOutput(frames.pick(inputs, numbers)[:, :, 0])
 
 
 @pytest.mark.parametrize("transform", ["l2_normalize", "reverse_whitening", "raw"])
@@ -98,9 +98,9 @@ def test_other_inputs_are_taken_as_they_are() -> None:
     numbers = [[2, 0], [1, 1]]
     with tf.Graph().as_default(), tf.Session() as session:
         given, unlike = tf.constant(inputs), tf.constant(other)
-        with frames.made_from(unlike, unlike, lambda _: tf.fill([2, 2, 2], 7.0)):
-            fetches = frames.take(given, tf.constant(numbers)), frames.take(unlike, tf.constant(numbers))
-        found = session.run([*fetches, frames.take(unlike, tf.constant(numbers))])
+        with frames.build_on_demand(unlike, unlike, lambda _: tf.fill([2, 2, 2], 7.0)):
+            fetches = frames.pick(given, tf.constant(numbers)), frames.pick(unlike, tf.constant(numbers))
+        found = session.run([*fetches, frames.pick(unlike, tf.constant(numbers))])
     np.testing.assert_array_equal(found[0], np.stack([inputs[0][[2, 0]], inputs[1][[1, 1]]]))
     assert (found[1] == 7).all()
     assert (found[2] == 0).all()

@@ -14,7 +14,7 @@ from yt8m.lazy import tf
 from yt8m.models.frame_level import FrameLevelLogisticModel
 from yt8m.types import Batch
 from yt8m.video import transforms
-from yt8m.video.transforms import is_meant_for, mean_of_unit_frames, takes_mean
+from yt8m.video.transforms import can_average_bytes, mean_of_unit_frames, takes_mean
 
 SIZES = (7, 3)
 
@@ -89,4 +89,4 @@ def test_it_is_made_of_bytes_on_a_cpu(kinds: tuple[type, ...], device: str, is_m
     with tf.Graph().as_default():
         features = tuple(tf.zeros([2, 3, 4], kind) for kind in kinds)
         with tf.device(device):
-            assert is_meant_for(Batch(None, features, tf.constant([3, 1]), None)) == is_meant
+            assert can_average_bytes(Batch(None, features, tf.constant([3, 1]), None)) == is_meant

@@ -7,7 +7,7 @@ import pytest
 
 from yt8m import models
 from yt8m.lazy import tf
-from yt8m.video.scores import narrowed, paired
+from yt8m.video.scores import select_classes, select_pairs
 
 
 def ancestors(tensor: tf.Tensor) -> set[tf.Operation]:
@@ -25,7 +25,7 @@ def test_the_same_scores(model: str, is_cut: bool) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         inputs = tf.constant(np.random.default_rng(0).normal(size=(6, 8)).astype(np.float32))
         output = models.create(model).create_model(inputs, vocab_size=30)
-        found = narrowed(tf.identity(output.predictions), tf.constant([3, 29, 0]))
+        found = select_classes(tf.identity(output.predictions), tf.constant([3, 29, 0]))
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         session.run(found)  # the first step picks the columns
         some, every = session.run([found, output.predictions])
@@ -41,7 +41,7 @@ def test_other_products_are_left_alone() -> None:
         by_rows = tf.sigmoid(tf.matmul(x, w[:2]) + tf.constant([[1.0, 2.0]]))
         for predictions in (by_turned, by_rows, tf.sigmoid(x), x):
             session.run(tf.local_variables_initializer())
-            every, last = session.run([predictions, narrowed(predictions, tf.constant([1]))])
+            every, last = session.run([predictions, select_classes(predictions, tf.constant([1]))])
             np.testing.assert_allclose(last[:, 0], every[:, 1])
 
 
@@ -53,7 +53,7 @@ def test_the_same_scores_of_pairs(model: str, is_cut: bool, count: int) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         inputs = tf.constant(draw.normal(size=(6, 8)).astype(np.float32))
         output = models.create(model).create_model(inputs, vocab_size=30)
-        found = paired(tf.identity(output.predictions), tf.constant(pairs, tf.int64))
+        found = select_pairs(tf.identity(output.predictions), tf.constant(pairs, tf.int64))
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         session.run(found)  # the first step turns the weights
         some, every = session.run([found, output.predictions])

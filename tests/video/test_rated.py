@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evaluated_videos import add_rated
 
 from yt8m import eval_util, losses
 from yt8m.eval_util.segments import RatedPairs
@@ -54,7 +55,7 @@ def test_figures_are_those_of_all_scores(loss: str, rows: int, towers: int, keep
     evaluator, dense, pairs = (modeler.evaluator(), eval_util.EvaluationMetrics(CLASSES, 4), RatedPairs(CLASSES))
     evaluator.accumulate(modeler.completed(fetched), mean_loss)
     dense.accumulate(all_scores, labels, all_loss, label_weights=weights)
-    pairs.accumulate(np.where(weights > 0, all_scores, -np.inf), labels)
+    add_rated(pairs, np.where(weights > 0, all_scores, -np.inf), labels)
     found, expected = evaluator.get(), dense.get()
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-5, err_msg=name)

@@ -15,8 +15,8 @@ from yt8m.deploy import cluster as clusters
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.runner import checkpoints
-from yt8m.runner.cluster import exchange, servers
-from yt8m.runner.cluster.watchdog import answers
+from yt8m.runner.cluster import exchange
+from yt8m.runner.cluster.exchange import answers
 
 POLL_SECONDS = 2.0
 
@@ -61,7 +61,7 @@ def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
     """A chief without workers trains as ever, but an evaluator sees that it lives and when it ends."""
     if exchange.read_run_marker(config.train_dir) is not None:
         exchange.begin_run_marker(config.train_dir)  # it has not ended yet
-    with servers.seen_at(cluster.address):
+    with exchange.answering_at(cluster.address):
         status = training.train(config)
     steps = checkpoints.steps_in(config.train_dir)
     if not status and steps:

@@ -1,6 +1,6 @@
-"""Evaluation of a run's checkpoints: once, or each new one as it comes.
+"""Evaluation of a run's checkpoints, once or each new one as it comes, and everything that it writes.
 
-What an evaluation tells: a line in the log, a table, eval/report.json and summaries for TensorBoard.
+Its figures go to a line in the log, a table, eval/report.json, TensorBoard and, if asked for, an HTML report.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
@@ -24,31 +24,35 @@ from yt8m.commands.report import eval_samples
 from yt8m.commands.saved_run import keep_best
 from yt8m.config import run_dir
 from yt8m.config.programs import DataConfig, EvalConfig, TrainConfig
-from yt8m.errors import RunError
-from yt8m.eval_util.segments import MOST
+from yt8m.errors import RunError, UsageError
+from yt8m.eval_util import metrics
+from yt8m.eval_util.metrics import Gap, Metric
 from yt8m.eval_util.videos import VideoSample
 from yt8m.export import model_card
 from yt8m.export.inference_model import write_inference_model
 from yt8m.lazy import tf
 from yt8m.records import vocabulary
-from yt8m.runner import checkpoints, metric_files
+from yt8m.runner import callbacks, checkpoints, metric_files
 from yt8m.runner.metric_files import EventFile
 from yt8m.storage import copies
-
-if TYPE_CHECKING:
-    pass
 
 POLL_SECONDS = 5.0
 
 
 class Evaluated(NamedTuple):
-    """One checkpoint's figures."""
+    """One checkpoint's figures, as `EvaluationMetrics.get` names them, and what they were computed with."""
 
     checkpoint: str
     step: int
     figures: dict[str, Any]
     num_examples: int
+    metric_classes: Sequence[type[Metric]]
     sample: VideoSample | None = None
+
+    def values(self) -> list[tuple[type[Metric], float]]:
+        """The metrics that these data have, with their values."""
+        shown = (metric for metric in self.metric_classes if metric.figure_key() in self.figures)
+        return [(metric, self.figures[metric.figure_key()]) for metric in shown]
 
 
 Evaluate = Callable[[EvalConfig, TrainConfig, str, str, workload.Workload], runner.Outcome]
@@ -88,13 +92,12 @@ def _evaluated(
     parts: workload.Workload,
     evaluate_one: Evaluate,
 ) -> runner.Outcome | None:
-    """Evaluates one checkpoint and writes what comes of it; None where training took it away meanwhile."""
+    """Evaluates one checkpoint and writes the results; None if training deleted it meanwhile."""
     outcome = None
     try:
         outcome = evaluate_one(config, run, train_dir, checkpoint, parts)
         if not outcome.exit_code:
-            videos = getattr(outcome.results.get("evaluator"), "sample", None)
-            done = Evaluated(checkpoint, outcome.global_step, *_figures(outcome.results), videos)
+            done = _done(checkpoint, outcome)
             write_report(train_dir, done, run)
             _write_page(train_dir, done, run)
             _keep(config, run, train_dir, done, parts)
@@ -107,14 +110,22 @@ def _evaluated(
 
 
 def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
-    """The run's folder, the run, and what is evaluated with."""
+    """The run's folder, the run, and what it is evaluated with. All flags are checked here, before the work.
+
+    Raises:
+      UsageError: see `evaluate`.
+    """
     if config.report:
-        report.need_matplotlib()
+        report.require_libraries()
+    callbacks.check("eval", config.callbacks)
+    if "eval_metrics" not in callbacks.names_for("eval", config.callbacks):
+        raise UsageError("--callbacks=-eval_metrics would leave an evaluation without figures; leave it out.")
+    metric_classes = metrics.load(config.metrics, RESERVED_KEYS)
     train_dir = saved_run.find_run(config.train_dir)
     run = saved_run.load_run(train_dir, config.num_classes, config.hyper_parameters, trust_code=config.trust_code)
     data = _data(config, run)
     parts = workload.create(data, run.model, "eval", config.top_k)
-    parts.modeler.keeps_videos = config.report
+    parts.modeler.keeps_videos, parts.modeler.metric_classes = config.report, metric_classes
     return train_dir, run, parts._replace(walked=check_input(parts.inputter, data))
 
 
@@ -133,15 +144,15 @@ def _data(config: EvalConfig, run: TrainConfig) -> DataConfig:
 
 
 def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> Iterator[str]:
-    """The newest checkpoint; then each newer one as it comes, or with `run_once` until one was not deleted.
+    """The newest checkpoint; then each newer one as it comes, or with `run_once` only until one was not deleted.
 
     Args:
       train_dir: the run's folder.
       run_once: whether one evaluation is enough.
-      deleted: those that training took away while they were evaluated, as the caller finds out.
+      deleted: checkpoints that training deleted while they were evaluated; the caller adds to it.
 
     Raises:
-      RunError: there is none to begin with, or none in place of one that was deleted.
+      RunError: there is no checkpoint, or no newer one in place of one that was deleted.
     """
     last = saved_run.newest(train_dir)
     yield last
@@ -151,7 +162,7 @@ def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> It
         return
     while True:
         time.sleep(POLL_SECONDS)
-        # By name first: to see that a checkpoint is readable means to read all of it.
+        # Compare names first: to check that a checkpoint is readable means to read all of it.
         if max(checkpoints.steps_in(train_dir), default=-1) > checkpoints.step_of(last):
             newest = checkpoints.newest_readable(train_dir)
             if newest is not None and newest != last:
@@ -161,7 +172,7 @@ def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> It
 
 
 def _in_place_of(deleted: str, train_dir: str) -> Iterator[str]:
-    """One newer checkpoint, which is held: a training that saves faster than we read is met once."""
+    """One newer checkpoint. It is held (see `copies`), so that training cannot delete it before it is read."""
     while True:
         newest = checkpoints.newest_readable(train_dir)
         if newest is None or checkpoints.step_of(newest) <= checkpoints.step_of(deleted):
@@ -193,30 +204,32 @@ def run_one(
         optimizer=run.optimizer,
         progress=sys.stderr.isatty(),
     )
-    callbacks = runner.CallbackConfig(config.callbacks)
-    outcome = runner.build(settings, parts.inputter, parts.modeler, callbacks).run()
+    outcome = runner.build(settings, parts.inputter, parts.modeler, runner.CallbackConfig(config.callbacks)).run()
     if parts.walked is not None and outcome.status is runner.Status.OUT_OF_DATA:
         parts.walked.check_read(parts.inputter)
     return outcome
 
 
-def _figures(results: Any) -> tuple[dict[str, Any], int]:
+def _done(checkpoint: str, outcome: runner.Outcome) -> Evaluated:
+    results = outcome.results
     if not results.get("examples"):
         raise RunError("the evaluation data hold no example: nothing was evaluated.")
-    return results["figures"], results["examples"]
+    evaluator = results["evaluator"]
+    figures, classes = results["figures"], evaluator.metrics.metric_classes
+    return Evaluated(checkpoint, outcome.global_step, figures, results["examples"], classes, evaluator.sample)
 
 
 def _write_page(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
-    """Where videos were kept: the file of them, and the page that is made of it."""
+    """If videos were kept: writes their file and the HTML report that is made from it."""
     videos = done.sample.videos() if done.sample else None
     if done.sample is not None and videos is not None:
-        figures = report_json(done, run)
-        eval_samples.write(train_dir, eval_samples.EvalSamples(figures, videos, run.data.num_classes, done.sample.seen))
+        samples = eval_samples.EvalSamples(report_json(done, run), videos, run.data.num_classes, done.sample.seen)
+        eval_samples.write(train_dir, samples)
         report.write([train_dir])
 
 
 def _keep(config: EvalConfig, run: TrainConfig, train_dir: str, done: Evaluated, parts: workload.Workload) -> None:
-    """What an evaluation leaves beside its report."""
+    """Writes the inference model and, if asked to, keeps the best checkpoint."""
     prefix = write_inference_model(
         storage.join(train_dir, "inference_model"),
         done.checkpoint,
@@ -227,62 +240,51 @@ def _keep(config: EvalConfig, run: TrainConfig, train_dir: str, done: Evaluated,
     )
     logging.info("the inference model of step %d is %s", done.step, prefix)
     if config.keep_best:
-        keep_best(train_dir, done.checkpoint, done.step, float(done.figures["gap"]))
+        keep_best(train_dir, done.checkpoint, done.step, float(done.figures[Gap.figure_key()]))
 
 
-FOLDER = "eval"
-AT_N = f"MAP@{MOST}"  # over rated segments, as the 2019 challenge has it
+# Keys of report.json and of the evaluator's figures that no metric may have.
+RESERVED_KEYS = frozenset(
+    ("checkpoint", "global_step", "model", "num_examples", "num_classes_with_positives", "metrics", "classes")
+    + ("versions", "aps", "aps_class", "aps_positives", "threshold_counts")
+)
 _SHOWN = 5  # best and worst classes in the table
 
 
 def write_report(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
-    """Gives out the figures of one checkpoint, in every form."""
-    logging.info("%s", summary_line(done.step, done.figures))
+    """Writes the figures of one checkpoint to the log, standard output, eval/report.json and TensorBoard."""
+    logging.info("%s", summary_line(done))
     if not len(done.figures["aps"]):
-        logging.warning("no example has a label (a test split?): these figures say nothing of the model")
+        logging.warning("no example has a label (a test split?): these figures say nothing about the model")
     print_table(done, run.data.num_classes)
-    folder = storage.join(train_dir, FOLDER)
+    folder = storage.join(train_dir, eval_samples.FOLDER)
     with storage.write_atomic(storage.join(folder, "report.json"), "w") as file:
         json.dump(report_json(done, run), file, indent=2, ensure_ascii=False, allow_nan=False)
     _write_summaries(folder, done)
 
 
-def summary_line(step: int, figures: dict[str, Any]) -> str:
+def summary_line(done: Evaluated) -> str:
     """The published line; `num_classes` counts the classes that have a positive in these data."""
-    rated = f"| {AT_N}: {figures['map_at_n']:.3f} " if "map_at_n" in figures else ""
-    return (
-        f"epoch/eval number {step} | Avg_Hit@1: {figures['avg_hit_at_one']:.3f} "
-        f"| Avg_PERR: {figures['avg_perr']:.3f} | MAP: {figures['map']:.3f} | GAP: {figures['gap']:.3f} "
-        f"{rated}| Avg_Loss: {figures['avg_loss']:.6f} | num_classes: {len(figures['aps'])}"
-    )
+    figures = [f"{metric.log_name()}: {metric.described().text(value)}" for metric, value in done.values()]
+    return " | ".join([f"epoch/eval number {done.step}", *figures, f"num_classes: {len(done.figures['aps'])}"])
 
 
 def report_json(done: Evaluated, run: TrainConfig) -> dict[str, Any]:
     """All figures as JSON has them; a figure that is not defined on these data is null."""
-    figures = done.figures
     return {
         "checkpoint": done.checkpoint,
         "global_step": done.step,
         "model": run.model.model,
         "num_examples": done.num_examples,
-        "num_classes_with_positives": len(figures["aps"]),
-        **{name: _number(figures[key]) for name, key in _FIGURES},
-        **({"map_at_n": _number(figures["map_at_n"])} if "map_at_n" in figures else {}),
+        "num_classes_with_positives": len(done.figures["aps"]),
+        **{metric.key: float(value) if np.isfinite(value) else None for metric, value in done.values()},
+        "metrics": [metric.described()._asdict() for metric, _ in done.values()],
         "classes": [
             {"class": index, "name": name, "average_precision": ap, "positives": positives}
-            for index, name, ap, positives in _classes(figures, run.data.num_classes)
+            for index, name, ap, positives in _classes(done.figures, run.data.num_classes)
         ],
         "versions": run_dir.versions(),
     }
-
-
-_FIGURES = (
-    ("hit_at_one", "avg_hit_at_one"),
-    ("perr", "avg_perr"),
-    ("gap", "gap"),
-    ("map", "map"),
-    ("loss", "avg_loss"),
-)
 
 
 def print_table(done: Evaluated, num_classes: int) -> None:
@@ -290,10 +292,8 @@ def print_table(done: Evaluated, num_classes: int) -> None:
     table = Table(title=f"step {done.step}, {done.num_examples} examples")
     table.add_column("figure")
     table.add_column("value", justify="right")
-    for title, key in zip(("Hit@1", "PERR", "GAP", "mAP", "loss"), [key for _, key in _FIGURES], strict=True):
-        table.add_row(title, f"{float(done.figures[key]):.4f}")
-    if "map_at_n" in done.figures:
-        table.add_row(f"{AT_N}, rated pairs", f"{done.figures['map_at_n']:.4f}")
+    for metric, value in done.values():
+        table.add_row(metric.name, metric.described().text(value, 4))
     ranked = sorted(_classes(done.figures, num_classes), key=lambda row: (-row[2], row[0]))
     for title, rows in (("best", ranked[:_SHOWN]), ("worst", ranked[_SHOWN:][-_SHOWN:])):
         table.add_section()
@@ -308,19 +308,9 @@ def _classes(figures: dict[str, Any], num_classes: int) -> list[tuple[int, str, 
     return [(int(index), names.name(int(index)), float(ap), int(count)) for index, ap, count in found]
 
 
-def _number(value: Any) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
 def _write_summaries(folder: str, done: Evaluated) -> None:
     """The published tags and a precision-recall curve over all classes, at the step of the checkpoint."""
-    titles = ("Avg_Hit@1", "Avg_PERR", "GAP", "MAP", "Avg_Loss")
-    tags = list(zip(titles, [key for _, key in _FIGURES], strict=True))
-    if "map_at_n" in done.figures:
-        tags = [*tags, (AT_N, "map_at_n")]
-    values = [tf.Summary.Value(tag=f"Epoch/Eval_{tag}", simple_value=float(done.figures[key])) for tag, key in tags]
     events = EventFile(folder)
-    events.add(tf.Summary(value=values), done.step)
-    curve = metric_files.precision_recall("Epoch/Eval_PR", done.figures["threshold_counts"])
-    events.add(curve, done.step)
+    events.add_scalars({f"Epoch/Eval_{metric.log_name()}": value for metric, value in done.values()}, done.step)
+    events.add(metric_files.precision_recall("Epoch/Eval_PR", done.figures["threshold_counts"]), done.step)
     events.close()

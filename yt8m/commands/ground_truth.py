@@ -1,6 +1,6 @@
-"""What the records say is right: labels of videos and ratings of segments, read without TensorFlow.
+"""The ground truth that records hold: labels of videos and ratings of segments, read without TensorFlow.
 
-Ratings as text, `videoid:start,class,score` a line, which suffices without the records.
+Ratings are cached in a text file with lines `video:start,class,score`; with it, the records are not needed.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from yt8m.records import prediction_files, shards
 from yt8m.records.prediction_files import video_name
 from yt8m.records.shards import Record, id_bytes, id_text
 
-_LATEST = 1 << 31  # starts and classes past it are garbage
-_LISTS = ("segment_start_times", "segment_labels", "segment_scores")
+_LARGEST = 1 << 31  # a start or class beyond it is no plausible value
 
 
 class VideoLabels(NamedTuple):
     """The labels of V videos.
 
     Attributes:
-      rows: {id: its row}, the ids as CSV files show them.
-      splits: int64 [V + 1], where each row's labels begin and end.
+      rows: {id: its row}, with the ids as CSV files show them.
+      splits: int64 [V + 1]; the labels of row r are `labels[splits[r]:splits[r + 1]]`.
       labels: int64, ascending in each row.
     """
 
@@ -39,7 +38,7 @@ class Ratings(NamedTuple):
     """R rated (segment, class) pairs.
 
     Attributes:
-      segments: `video:start`, the video as `segment_lists.video_name` writes it.
+      segments: `video:start`, with the video as `prediction_files.video_name` writes it.
       classes: int64 [R].
       scores: float64 [R], in 0..1.
     """
@@ -62,7 +61,7 @@ def files(pattern: str, flag: str = "eval_data_pattern") -> list[str]:
 
 
 def contexts(pattern: str, flag: str = "eval_data_pattern") -> Iterator[tuple[str, Record]]:
-    """(where it stands, the record without its frames) of each record of the shards.
+    """(path and number, the record without its frames) of each record of the shards.
 
     Raises:
       RunError: a record is damaged, or has no id.
@@ -92,8 +91,7 @@ def video_labels(pattern: str, num_classes: int, flag: str = "eval_data_pattern"
         name = id_text(record.id())
         if rows.setdefault(name, len(rows)) < len(labels):
             raise RunError(f"{where}: video {name} is there twice.")
-        feature = record.context.get("labels")
-        labels.append(_labels(feature.values() if feature else [], num_classes, f"{where}: video {name}"))
+        labels.append(_labels(record.values("labels"), num_classes, f"{where}: video {name}"))
     splits = np.cumsum([0, *map(len, labels)])
     if not splits[-1]:
         raise RunError(f"{pattern} holds no label: there is nothing to score by.")
@@ -119,16 +117,16 @@ def ratings(pattern: str) -> Ratings:
     segments: list[bytes] = []
     pairs: list[tuple[float, float]] = []
     for where, record in contexts(pattern):
-        starts, classes, scores = (record.context[name].values() if name in record.context else [] for name in _LISTS)
+        starts, classes, scores = map(record.values, shards.RATING_LISTS)
         if not len(starts) == len(classes) == len(scores):
             raise RunError(
-                f"{where}: {len(starts)} {_LISTS[0]}, {len(classes)} {_LISTS[1]} and {len(scores)} "
-                f"{_LISTS[2]}; they must be as many."
+                f"{where}: {len(starts)} segment_start_times, {len(classes)} segment_labels and {len(scores)} "
+                "segment_scores; they must be as many."
             )
         _check_ratings(starts, classes, scores, where)
         name = video_name(record.id())
         segments += [b"%s:%d" % (name, int(start)) for start in starts]
-        pairs += zip(classes, scores, strict=True)  # type: ignore[arg-type]
+        pairs += zip(classes, scores, strict=True)
     if not segments:
         raise RunError(f"{pattern} holds no rated segment; name the segment-level records of a rated split.")
     table = np.array(pairs, np.float64)
@@ -136,38 +134,34 @@ def ratings(pattern: str) -> Ratings:
 
 
 def _check_ratings(starts: shards.Values, classes: shards.Values, scores: shards.Values, where: str) -> None:
-    for values, name, low, high in (
-        (starts, "segment start", 0, _LATEST),
-        (classes, "segment label", 0, _LATEST),
-        (scores, "segment score", 0, 1),
+    whole = "a whole number from 0"
+    for values, name, most, expected in (
+        (starts, "start", _LARGEST, whole),
+        (classes, "label", _LARGEST, whole),
+        (scores, "score", 1, "0 to 1"),
     ):
-        expected = "0 to 1" if high == 1 else "a whole number from 0"
         for value in values:
-            if isinstance(value, bytes) or not low <= value <= high:
-                raise RunError(f"{where}: a {name} is {value!r}; expected {expected}.")
+            if isinstance(value, bytes) or not 0 <= value <= most:
+                raise RunError(f"{where}: a segment {name} is {value!r}; expected {expected}.")
 
 
 def write(path: str, found: Ratings) -> None:
-    """Writes the cache, whole or not at all."""
+    """Writes a cache file, whole or not at all."""
     with storage.write_atomic(path) as file:
         for segment, number, score in zip(found.segments, found.classes.tolist(), found.scores.tolist(), strict=True):
             file.write(b"%s,%d,%s\n" % (_marked(segment), number, str(score).encode()))
 
 
 def read(path: str) -> Ratings:
-    """Reads a cache, of this project or of the published evaluator.
+    """Reads a cache file of this project or of the published evaluator.
 
     Raises:
-      RunError: names the line that is none, or there is no line.
+      RunError: a line is no rating (it is named), or the file has no line.
     """
-    segments, classes, scores = [], [], []
-    for line in prediction_files.read_lines(path):
-        segment, number, score = _fields(line)
-        segments.append(segment)
-        classes.append(number)
-        scores.append(score)
-    if not segments:
+    rows = [_fields(line) for line in prediction_files.read_lines(path)]
+    if not rows:
         raise RunError(f"{path} holds no rating; delete it and give --eval_data_pattern to fill it again.")
+    segments, classes, scores = map(list, zip(*rows, strict=True))
     return Ratings(segments, np.array(classes, np.int64), np.array(scores, np.float64))
 
 
@@ -185,11 +179,11 @@ def _fields(line: prediction_files.TextLine) -> tuple[bytes, int, float]:
 
 
 def _bare(video: bytes) -> bytes:
-    """The id without the b'' that the published evaluator writes around it under Python 3."""
+    """The id without the b'...' that the published evaluator writes around it under Python 3."""
     return video[2:-1] if video.startswith(b"b'") and video.endswith(b"'") else video
 
 
 def _marked(segment: bytes) -> bytes:
-    """`segment` with its `b` escaped if `_bare` would take a part of its id away."""
+    """`segment`, with its first `b` escaped if `_bare` would shorten its id."""
     video = segment.rpartition(b":")[0]
     return segment if _bare(video) == video else b"\\x62" + segment[1:]

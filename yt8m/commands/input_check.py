@@ -1,10 +1,8 @@
-"""What a program reads where no data are named: the sample data, with one clear line that says so.
+"""Checks the data before they are read, and afterwards that all of them were read; names sample data by default.
 
-Are the shards whole, are they what they should be, and was all of them read?
-
-TensorFlow reads a shard that was cut between two records, or inside the 12 bytes before one, as one that ends
-there. So the headers of all shards are walked first, and their counts compared with the manifest's; what an
-evaluation or inference then reads is compared with that walk.
+TensorFlow reads a shard that was cut between two records, or inside the 12 bytes before one, as one that ends there. So
+the records of all shards are counted first, by their headers, and compared with the manifest. The records that an
+evaluation or inference then reads are compared with these counts.
 """
 
 from __future__ import annotations
@@ -27,9 +25,14 @@ from yt8m.storage.base import Stamp
 
 
 def default_to_sample_data(data: DataConfig, split: str) -> DataConfig:
-    """`data` reading one split of the sample data, which are made at the first call."""
-    from yt8m.commands import sample_data  # brings rich, for a bar that most runs never draw
+    """`data` with one split of the sample data, which are made at the first call."""
+    from yt8m.commands import sample_data  # imports rich, for a progress bar that most runs never show
 
+    if data.reader:
+        raise UsageError(
+            f"no data were named, and the sample data are laid out as YouTube-8M's, not as --reader={data.reader} "
+            "reads them: name the files to read."
+        )
     level = level_of(data)
     folder = sample_data.default_sample_data(level)
     logging.info("no data were named: this is SAMPLE DATA made by yt8m, in %s", folder)
@@ -37,27 +40,26 @@ def default_to_sample_data(data: DataConfig, split: str) -> DataConfig:
 
 
 def level_of(data: DataConfig) -> str:
-    """The level of records that a config reads: video, frame or segment."""
+    """The level of the records that a config reads: video, frame or segment."""
     if not data.frame_features:
         return "video"
     return "segment" if data.segment_labels else "frame"
 
 
-_SHOWN = 3  # differences in one error
+_SHOWN = 3  # differences in one message
 
 
 class Walked:
-    """What the shards held before the first record was read, to compare with what is read of them later.
+    """The number of records of each shard before the first was read, to compare with what is read later.
 
-    Shards in buckets are not walked. How many records they hold is known from a manifest, or from the first
-    pass that has read them.
+    Shards in buckets are not walked: their numbers come from a manifest, or from the first pass that reads them.
 
     Args:
       inputter: as `check_input` left it.
       data: of the run.
-      known: what the manifests say.
-      counts: the records of each shard that was walked.
-      stamps: bytes and time of each shard, from before the walk.
+      known: the manifests.
+      counts: the number of records of each shard that was walked.
+      stamps: size and time of each shard, from before the walk.
     """
 
     def __init__(
@@ -74,10 +76,10 @@ class Walked:
         self.digest = digest(self._files, self._stamps, self._held)
 
     def check_unchanged(self) -> None:
-        """Before another pass: walks the shards anew whose size or time is another now.
+        """Before another pass: walks again the shards whose size or time has changed.
 
         Raises:
-          RunError: names a shard that is gone, torn, or holds another number of records.
+          RunError: a shard is gone, damaged, or holds another number of records; the message names it.
         """
         stamps = storage.stamps(self._files)
         changed = [path for path in self._files if stamps.get(path) != self._stamps.get(path)]
@@ -89,16 +91,16 @@ class Walked:
         _refuse(found, "The shards changed after the first look at them: make them whole, and start again.")
         self._held = {path: n for path, n in self._held.items() if path not in there} | counts
         self._stamps = stamps
-        self._tell_of_new()
+        self._log_new_shards()
 
     def check_read(self, inputter: readers.BatchQueue) -> None:
-        """After a pass that has read all: compares what was read of each shard with what it held.
+        """After a whole pass: compares the number of records read of each shard with the number that it holds.
 
         Args:
-          inputter: that was read, all of it or one process' share.
+          inputter: the one that was read: all of the data, or the share of one process.
 
         Raises:
-          RunError: names a shard of which more or fewer records were read.
+          RunError: more or fewer records of a shard were read; the message names it.
         """
         read, wanted = inputter.reads(), inputter.reads_of(self._held)
         unknown = [path for path, count in wanted.items() if count is None]
@@ -114,9 +116,9 @@ class Walked:
             self._held.update({path: read[path] for path in unknown})
 
     def _change(self, path: str, counts: Mapping[str, int]) -> str:
-        """What is wrong with a shard that was written anew, in a few words; empty for nothing.
+        """What is wrong with a shard that was written anew, in a few words; empty if nothing is.
 
-        One that is damaged is not in `counts`: the run goes on past it.
+        A damaged shard that the run tolerates is not in `counts`.
         """
         if path not in self._held:
             return f"{path} was written anew, and how many records it held is not known"
@@ -125,7 +127,7 @@ class Walked:
         logging.info("%s was written anew; it holds as many records as before", path)
         return ""
 
-    def _tell_of_new(self) -> None:
+    def _log_new_shards(self) -> None:
         newer = sorted({*self._inputter.matching_files()} - {*self._files})
         if len(newer) > self._newer:
             logging.warning(
@@ -136,17 +138,17 @@ class Walked:
 
 
 def check_input(inputter: readers.BatchQueue, data: DataConfig, is_training: bool = False) -> Walked:
-    """Refuses shards that are damaged or not as the manifest says; a training only warns of the latter.
+    """Refuses shards that are damaged or differ from the manifest; a training only warns of a difference.
 
-    From then on the inputter reads these very files; but for a training, it counts what it reads of each.
-    Shards in buckets are not walked: of them, sizes are compared.
+    From then on the inputter reads exactly these files. Unless it is for a training, it counts the records that it
+    reads of each. Shards in buckets are not walked; only their sizes are compared.
 
     Raises:
-      UsageError: no file matches; the manifest that was named is not there.
-      RunError: names the shard, what it holds and what it should.
+      UsageError: no file matches, or the manifest that was named does not exist.
+      RunError: a shard is damaged or different; the message says what it holds and what it should hold.
     """
     files = inputter.keep_files()
-    inputter.threads.tell(data.num_readers)
+    inputter.threads.log(data.num_readers)
     stamps = {} if is_training else storage.stamps(files)  # before the walk: what changes during it is seen later
     counts = _counts([path for path in files if not storage.is_remote(path)], data.max_bad_records > 0)
     known = _manifest(files, data)
@@ -158,18 +160,18 @@ def check_input(inputter: readers.BatchQueue, data: DataConfig, is_training: boo
         inputter.count_reads()
     elif different:
         logging.warning("%s", _shortened(different))
-    _tell_counts(inputter, data, counts, known)
+    _pass_counts(inputter, data, counts, known)
     return Walked(inputter, data, known, counts, stamps)
 
 
 def digest(files: Sequence[str], stamps: Mapping[str, Stamp], held: Mapping[str, int]) -> str:
-    """The same for processes that have the same files, by name, bytes and records; times may differ."""
+    """A hash that is equal in processes whose files have the same names, sizes and records; times may differ."""
     told = [[path, stamps[path].bytes if path in stamps else None, held.get(path)] for path in files]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
-def _tell_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping[str, int], known: Manifest) -> None:
-    """Lets the inputter know how many records an epoch has, and should have; not where segments are drawn."""
+def _pass_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping[str, int], known: Manifest) -> None:
+    """Tells the inputter how many records an epoch has, and should have; not if segments are drawn from them."""
     files = inputter.files()
     if data.segment_labels or counts.keys() != set(files):
         return
@@ -181,7 +183,7 @@ def _tell_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping
 
 
 def _with_manifest(counts: Mapping[str, int], files: Sequence[str], known: Manifest) -> dict[str, int]:
-    """`counts`, and for shards in buckets what the manifest says."""
+    """`counts`, with the manifest's numbers for shards in buckets."""
     remote = {path: known.expected(path) for path in files if storage.is_remote(path)}
     return dict(counts) | {path: shard.records for path, shard in remote.items() if shard is not None}
 
@@ -197,7 +199,7 @@ def _shortened(found: Sequence[str]) -> str:
 
 
 def _counts(files: Sequence[str], may_be_damaged: bool) -> dict[str, int]:
-    """The records of each shard; without the damaged ones where the run goes on past damage."""
+    """The number of records of each shard; without damaged ones if the run tolerates damage."""
     counts: dict[str, int] = {}
     for path, count in zip(files, manifest.count_all(files), strict=True):
         if isinstance(count, int):
@@ -237,7 +239,7 @@ def _differences(files: Sequence[str], counts: dict[str, int], known: Manifest, 
 
 
 def _gone(files: Sequence[str], known: Manifest, data: DataConfig) -> list[str]:
-    """Shards that the manifest names and the pattern asks for, but that are not there."""
+    """Shards that the manifest names and the pattern matches, but that do not exist."""
     patterns = [os.path.abspath(piece.strip()) for piece in data.data_pattern.split(",")]
     there = {os.path.abspath(path) for path in files}
     return [

@@ -1,13 +1,11 @@
-"""What one shard holds, gathered record by record.
-
-`yt8m inspect FILES`: what TFRecord shards hold, as a table or as JSON.
-"""
+"""`yt8m inspect FILES`: what TFRecord shards hold, as a table or as JSON."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -27,8 +25,6 @@ from yt8m.records.shards import Feature, Record, id_text
 from yt8m.records.vocabulary import Vocabulary
 
 _SHOWN_IDS, _SHOWN_LABELS, _SHOWN_DAMAGE = 5, 10, 20
-_RATINGS = ("segment_start_times", "segment_labels", "segment_scores")
-_KNOWN = {"id", "video_id", "labels", "segment_end_times", *_RATINGS}
 
 
 class FeatureSummary:
@@ -41,9 +37,9 @@ class FeatureSummary:
         self.not_finite = 0
 
     def add(self, features: list[Feature]) -> None:
-        """Adds the frames of a record, or its one feature."""
+        """Adds the frames of one record."""
         for one in features:
-            values = _numbers(one)
+            values = one.numbers()
             self.kinds.add("uint8" if one.kind == "bytes" else one.kind or "empty")
             self.sizes[len(values)] += 1
             finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
@@ -51,21 +47,14 @@ class FeatureSummary:
             if len(finite):
                 self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
 
-    def told(self) -> dict[str, Any]:
-        """As JSON has it."""
+    def as_json(self) -> dict[str, Any]:
+        """The summary for `--json`."""
         return {
             "type": "/".join(sorted(self.kinds)),
             "sizes": {str(size): count for size, count in sorted(self.sizes.items())},
             "range": [self.low, self.high] if self.low <= self.high else None,
             "not_finite": self.not_finite,
         }
-
-
-def _numbers(feature: Feature) -> np.ndarray[Any, Any]:
-    values = feature.values()
-    if feature.kind == "bytes":
-        return np.frombuffer(b"".join(values), np.uint8)  # type: ignore[arg-type]
-    return np.array(values, np.float32 if feature.kind == "float" else np.int64)
 
 
 class ShardSummary:
@@ -77,7 +66,7 @@ class ShardSummary:
 
     def __init__(self, path: str) -> None:
         self.path, self.size, self.records = path, storage.size(path), 0
-        self.features: dict[str, FeatureSummary] = {}
+        self.features: defaultdict[str, FeatureSummary] = defaultdict(FeatureSummary)
         self.levels: Counter[str] = Counter()
         self.ids: list[str] = []
         self.labels: Counter[int] = Counter()
@@ -88,7 +77,7 @@ class ShardSummary:
         self.damage: list[str] = []
 
     def read(self) -> ShardSummary:
-        """Reads the whole shard; what is damaged is noted, and a shard is read as far as it can be."""
+        """Reads the shard as far as it can be read, and collects what is damaged."""
         try:
             for number, payload in enumerate(shards.read_shard(self.path)):
                 self.records += 1
@@ -111,11 +100,8 @@ class ShardSummary:
         self._add_ratings(record, f"record {number} ({name})")
         rated = "segment_labels" in record.context
         self.levels["segment" if rated else "frame" if record.lists else "video"] += 1
-        for key, frames in record.lists.items():
-            self._feature(key).add(frames)
-        for key, feature in record.context.items():
-            if key not in _KNOWN:
-                self._feature(key).add([feature])
+        for key, frames in record.features().items():
+            self.features[key].add(frames)
         lengths = {key: len(frames) for key, frames in record.lists.items()}
         if len(set(lengths.values())) > 1:
             told = ", ".join(f"{count} of {key}" for key, count in sorted(lengths.items()))
@@ -123,17 +109,13 @@ class ShardSummary:
         if lengths:
             self.frames.append(max(lengths.values()))
 
-    def _feature(self, name: str) -> FeatureSummary:
-        return self.features.setdefault(name, FeatureSummary())
-
     def _add_labels(self, record: Record) -> None:
-        feature = record.context.get("labels")
-        values = feature.values() if feature else []
+        values = record.values("labels")
         self.labels.update(int(value) for value in values)
         self.unlabelled += not values
 
     def _add_ratings(self, record: Record, where: str) -> None:
-        starts, classes, scores = (record.context[name].values() if name in record.context else [] for name in _RATINGS)
+        starts, classes, scores = map(record.values, shards.RATING_LISTS)
         if not len(starts) == len(classes) == len(scores):
             self.damage.append(f"{where}: {len(starts)} segment starts, {len(classes)} classes, {len(scores)} scores")
             return
@@ -141,14 +123,14 @@ class ShardSummary:
         self.segments += len(set(starts))
         self.positive += sum(float(score) > 0 for score in scores)
 
-    def told(self, names: Vocabulary) -> dict[str, Any]:
-        """As JSON has it, the classes by these names."""
+    def as_json(self, names: Vocabulary) -> dict[str, Any]:
+        """The summary for `--json`, with the names of the classes."""
         return {
             "path": self.path,
             "bytes": self.size,
             "level": "/".join(sorted(self.levels)) or "empty",
             "records": self.records,
-            "features": {name: feature.told() for name, feature in self.features.items()},
+            "features": {name: feature.as_json() for name, feature in self.features.items()},
             "ids": self.ids[:_SHOWN_IDS],
             "frames": _spread(self.frames),
             "labels": {**_named(self.labels, names), "records_without": self.unlabelled},
@@ -165,7 +147,7 @@ def _spread(values: list[int]) -> dict[str, float] | None:
 
 
 def _named(counts: Counter[int], names: Vocabulary) -> dict[str, Any]:
-    """How many there are, of how many classes, and the most frequent with their names."""
+    """How many labels there are, of how many classes, and the most frequent classes with their names."""
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_LABELS]
     return {
         "count": sum(counts.values()),
@@ -175,17 +157,17 @@ def _named(counts: Counter[int], names: Vocabulary) -> dict[str, Any]:
     }
 
 
-_WIDTH = 160  # characters, where the output is no terminal
+_WIDTH = 160  # characters, if the output is no terminal
 
 
 @dataclass(frozen=True)
 class InspectConfig:
-    """How `yt8m inspect` shows what it found."""
+    """How `yt8m inspect` shows the shards."""
 
-    json: bool = option(False, "one JSON list in place of tables")
+    json: bool = option(False, "print one JSON list rather than tables")
     num_classes: int = option(
         3862,
-        "number of classes of the data; for any but YouTube-8M's 3862, classes have numbers and no names",
+        "number of classes of the data; unless it is YouTube-8M's 3862, classes are shown without names",
         minimum=1,
     )
 
@@ -194,17 +176,16 @@ class InspectConfig:
 
 
 def main(argv: list[str]) -> int:
-    """Shows the shards; returns the exit status, 1 where one is damaged.
+    """Shows the shards; returns the exit status, 1 if one is damaged.
 
     Raises:
       UsageError: no file is named, or none matches.
     """
-    patterns = [word for word in argv if not word.startswith("-")]
-    words = [word for word in argv if word.startswith("-")]
+    patterns: list[str] = []
     purpose = "Shows what TFRecord shards hold: name them, as files or patterns, beside the flags."
-    config = flags.read(InspectConfig, "yt8m inspect", purpose, words)
+    config = flags.read(InspectConfig, "yt8m inspect", purpose, argv, patterns)
     names = vocabulary.of(config.num_classes)
-    found = [ShardSummary(path).read().told(names) for path in _paths(patterns)]
+    found = [ShardSummary(path).read().as_json(names) for path in named_files(patterns, "inspect")]
     if config.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
     else:
@@ -214,20 +195,30 @@ def main(argv: list[str]) -> int:
     return 1 if any(one["damages"] for one in found) else 0
 
 
-def _paths(patterns: list[str]) -> list[str]:
+def named_files(patterns: list[str], command: str, ignored: str = "") -> list[str]:
+    """The files that match the patterns on the command line of `yt8m COMMAND`, each once.
+
+    Args:
+      patterns: as given.
+      command: for the message.
+      ignored: a file name that a pattern does not match.
+
+    Raises:
+      UsageError: there is no pattern, or one matches no file.
+    """
     if not patterns:
-        raise UsageError("no file is named: yt8m inspect FILE ... (patterns may be quoted).")
-    paths = []
+        raise UsageError(f"no file is named: yt8m {command} FILE ... (patterns may be quoted).")
+    paths: dict[str, None] = {}
     for pattern in patterns:
-        matching = storage.glob(pattern)
+        matching = [path for path in storage.glob(pattern) if os.path.basename(path) != ignored]
         if not matching:
             raise UsageError(f"no file matches {pattern!r}.")
-        paths += matching
-    return paths
+        paths.update(dict.fromkeys(matching))
+    return list(paths)
 
 
 def table(shard: dict[str, Any]) -> Table:
-    """One shard, a row a fact."""
+    """One shard, one row for each fact."""
     shown = Table(title=_plain(shard["path"]), show_header=False, title_justify="left")
     for name, fact in _facts(shard):
         shown.add_row(_plain(name), _plain(fact))
@@ -235,7 +226,7 @@ def table(shard: dict[str, Any]) -> Table:
 
 
 def _plain(text: str) -> Text:
-    """Text as it is: brackets are no markup, and what a terminal would obey is written out."""
+    """The text with brackets as they are, not as markup, and with control characters escaped."""
     return Text("".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text))
 
 

@@ -1,4 +1,4 @@
-"""`yt8m score`: GAP, Hit@1, PERR and mAP of a prediction file, the measures of 2017 and 2018."""
+"""`yt8m score`: GAP, Hit@1, PERR and mAP of a prediction file, the metrics of the 2017 and 2018 challenges."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from yt8m.commands.ground_truth import VideoLabels
 from yt8m.config import flags
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import EvaluationMetrics
+from yt8m.eval_util.metrics import Loss, gap_first, metrics
 from yt8m.options import option
 from yt8m.program import run_main
 from yt8m.records import prediction_files
@@ -40,7 +41,7 @@ class ScoreConfig:
 
 
 def main(argv: list[str]) -> int:
-    """Prints the figures, one a line; returns the exit status.
+    """Prints the figures, one per line; returns the exit status.
 
     Raises:
       UsageError: no such files.
@@ -50,23 +51,24 @@ def main(argv: list[str]) -> int:
     truth = ground_truth.video_labels(config.eval_data_pattern, config.num_classes)
     rows = prediction_files.read_predictions(config.predictions, config.num_classes)
     figures = score(rows, truth, config.num_classes, config.top_k)
-    for name, key in (("GAP", "gap"), ("Hit@1", "avg_hit_at_one"), ("PERR", "avg_perr"), ("mAP", "map")):
-        print(f"{name}: {figures[key]:.6f}")
+    for metric in gap_first(metrics.all()):
+        if metric is not Loss and metric.figure_key() in figures:
+            print(f"{metric.name}: {metric.described().text(figures[metric.figure_key()], 6)}")
     return 0
 
 
 def score(rows: Iterable[PredictionRow], truth: VideoLabels, num_classes: int, top_k: int = 20) -> dict[str, Any]:
     """The figures of predictions, as `EvaluationMetrics.get` names them.
 
-    A video of the records that was not predicted counts as one with no prediction: its labels are missed.
+    A video of the records without predictions counts too: its labels are missed.
 
     Raises:
       RunError: a prediction is for a video that the records do not hold; the line is named.
     """
-    metrics = EvaluationMetrics(num_classes, top_k)
+    found = EvaluationMetrics(num_classes, top_k)
     for batch in _batches(rows, truth):
-        _accumulate(metrics, batch, truth)
-    return metrics.get()
+        _accumulate(found, batch, truth)
+    return found.get()
 
 
 _Found = tuple[int, np.ndarray, np.ndarray]
@@ -92,10 +94,10 @@ def _batches(rows: Iterable[PredictionRow], truth: VideoLabels) -> Iterator[list
         yield [(place, *nothing) for place in places[start : start + _BATCH]]
 
 
-def _accumulate(metrics: EvaluationMetrics, batch: list[_Found], truth: VideoLabels) -> None:
-    """Adds rows as columns wide enough for PERR, which looks at as many as there are labels."""
+def _accumulate(added_to: EvaluationMetrics, batch: list[_Found], truth: VideoLabels) -> None:
+    """Adds rows as columns, wide enough for PERR: it looks at as many columns as there are labels."""
     labels = [truth.labels[truth.splits[place] : truth.splits[place + 1]] for place, _, _ in batch]
-    width = max([metrics.top_k, *map(len, labels), *(len(classes) for _, classes, _ in batch)])
+    width = max([added_to.top_k, *map(len, labels), *(len(classes) for _, classes, _ in batch)])
     scores = np.full((len(batch), width), -np.inf, np.float32)
     classes = np.zeros((len(batch), width), np.int32)
     hits = np.zeros((len(batch), width), np.bool_)
@@ -104,8 +106,8 @@ def _accumulate(metrics: EvaluationMetrics, batch: list[_Found], truth: VideoLab
         scores[at, : len(found)] = values[order]
         classes[at, : len(found)] = found[order]
         hits[at, : len(found)] = np.isin(found[order], labels[at])
-    counts = np.bincount(np.concatenate([*labels, np.zeros(0, np.int64)]), minlength=metrics.num_class)
-    metrics.accumulate_top_k(scores, classes, hits, np.array([len(one) for one in labels], np.int64), counts)
+    counts = np.bincount(np.concatenate([*labels, np.zeros(0, np.int64)]), minlength=added_to.num_class)
+    added_to.accumulate_top_k(scores, classes, hits, np.array([len(one) for one in labels], np.int64), counts)
 
 
 if __name__ == "__main__":

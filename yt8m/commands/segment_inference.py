@@ -126,6 +126,11 @@ def inputter_for(data: DataConfig, context: int) -> readers.BatchQueue:
     Raises:
       UsageError: no file matches.
     """
+    if data.reader:
+        raise UsageError(
+            f"--segment_labels cuts videos of YouTube-8M's layout into segments, but the run's reader is "
+            f"{data.reader}: predict for whole records, without --segment_labels."
+        )
     reader = readers.EverySegmentReader(
         *(data.num_classes, data.feature_sizes, data.feature_names, data.max_frames),
         *(data.segment_size, context, data.nan_policy),

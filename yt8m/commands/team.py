@@ -1,11 +1,8 @@
-"""Evaluation and inference by several processes: orders go from the chief to the workers, results come back.
+"""Evaluation and inference by several processes, under TF_CONFIG: the chief sends orders, the workers send results.
 
-Both travel through queues of TensorFlow's runtime that live in the chief's process, so that nothing of
-an earlier job can be taken for something of this one.
-
-Evaluation under TF_CONFIG: every process takes a share of the data, the chief merges and reports.
-
-Inference under TF_CONFIG: every process predicts for some of the files, the chief joins the parts.
+Both go through queues of TensorFlow's runtime in the process of the chief, so that none of an earlier job is left. In
+an evaluation every process takes a share of the data, and the chief merges the metrics. In an inference every process
+predicts for some of the files, and the chief joins the parts.
 """
 
 from __future__ import annotations
@@ -30,8 +27,9 @@ from yt8m.deploy.cluster import EVALUATOR, PS, ClusterConfig, from_environment
 from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
-from yt8m.runner.cluster import servers
-from yt8m.runner.cluster.watchdog import Watchdog, answers, unreachable
+from yt8m.runner.cluster import exchange, servers
+from yt8m.runner.cluster.exchange import answers
+from yt8m.runner.cluster.watchdog import Watchdog, unreachable
 from yt8m.storage import json_text
 
 OTHER_DATA = (
@@ -42,17 +40,17 @@ POLL_SECONDS = 0.5
 LAST_ORDER_SECONDS = 20.0
 CLOSE_SECONDS = 5.0
 _HELLO, _FAILED, _END = b"hello", b"failed", ""
-_CHIEF = f"/job:{servers.WORKER_JOB}/task:0"
+_CHIEF = f"/job:{exchange.WORKER_JOB}/task:0"
 
 
 def cluster_here() -> ClusterConfig | None:
-    """The cluster, where several processes evaluate or predict together; None where this one is alone."""
+    """The cluster, if several processes evaluate or predict together; None if this one is alone."""
     cluster = from_environment()
     return cluster if cluster is not None and len(cluster.replicas) > 1 else None
 
 
 def has_no_part(cluster: ClusterConfig) -> bool:
-    """Whether this process is one that only training needs."""
+    """Whether only training needs this process."""
     if cluster.role not in (PS, EVALUATOR):
         return False
     logging.info("%s has nothing to do here: the chief and the workers share the data", cluster.name)
@@ -60,13 +58,13 @@ def has_no_part(cluster: ClusterConfig) -> bool:
 
 
 class Team:
-    """A process' connection to the others; a context.
+    """The connection of a process to the others; a context.
 
-    A worker that leaves it by an exception tells the chief of that.
+    A worker that leaves it by an exception tells the chief so.
 
     Args:
       cluster: all processes, and which this is.
-      stall_timeout: seconds that one may be out of reach.
+      stall_timeout: seconds that a process may be out of reach.
 
     Raises:
       UsageError: the port is taken.
@@ -82,7 +80,7 @@ class Team:
         self._graph = tf.Graph()
         with self._graph.as_default():
             self._build()
-        own = f"/job:{servers.WORKER_JOB}/task:{self.cluster.replica}"
+        own = f"/job:{exchange.WORKER_JOB}/task:{self.cluster.replica}"
         config = tf.ConfigProto(device_filters=[_CHIEF, own])
         with self._watched():
             self._session = tf.Session(runtime.target, self._graph, config)
@@ -94,7 +92,7 @@ class Team:
     def __exit__(self, kind: Any, error: BaseException | None, *unused: object) -> None:
         if self.cluster.is_chief:
             self._dismiss()
-        # Of a chief that is gone, both words and close() wait for an answer without end.
+        # If the chief died, sending and close() block forever.
         leaving = threading.Thread(target=self._leave, args=(error,), name="leave-team", daemon=True)
         leaving.start()
         leaving.join(CLOSE_SECONDS)

@@ -259,6 +259,7 @@ def _signature(config: TrainConfig) -> Mapping[str, Any]:
         "distillation": dataclasses.asdict(config.distillation),
         "augmentation": dataclasses.asdict(config.augmentation),
         **_copied(config),
+        **_reader(config),
         **_threads(config),
     }
 
@@ -267,6 +268,11 @@ def _copied(config: TrainConfig) -> Mapping[str, Any]:
     """The teacher's copy out of a bucket, whose name is in the graph."""
     teacher = config.distillation.distill_from
     return {"distill_from, here": copies.file_copy(teacher)} if storage.is_remote(teacher) else {}
+
+
+def _reader(config: TrainConfig) -> Mapping[str, Any]:
+    """A reader of the user's own, whose ops parse the records."""
+    return {"reader": config.data.reader} if config.data.reader else {}
 
 
 def _threads(config: TrainConfig) -> Mapping[str, Any]:
@@ -286,5 +292,6 @@ def _stream(config: TrainConfig) -> Mapping[str, Any]:
         "shuffle_buffer": data.shuffle_buffer,
         **({CALLS_PYTHON: True} if calls_python else {}),
         **({"cache": True} if data.cache else {}),  # what waits to be shuffled are then numbers
+        **_reader(config),
         **_threads(config),
     }

@@ -1,21 +1,20 @@
-"""What is wrong inside of records: `yt8m verify --deep`.
+"""`yt8m verify FILES`: whether shards are whole, and the manifest of how many records they hold.
 
-`yt8m verify FILES`: whether shards are whole, and the manifest of how many records they hold.
+With `--deep` it also checks the content of each record: features, frames, labels, ratings and ids.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
-import numpy as np
 
 from yt8m import options, storage
+from yt8m.commands.inspect_shards import named_files
 from yt8m.config import flags
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
@@ -24,16 +23,14 @@ from yt8m.records import manifest, shards
 from yt8m.records.manifest import Manifest, Shard
 from yt8m.records.shards import DamagedError, Feature, Record, id_text, read_records
 
-_RATINGS = ("segment_start_times", "segment_labels", "segment_scores")
-_KNOWN = {"id", "video_id", "labels", "segment_end_times", *_RATINGS}
-
 
 class DeepCheck:
-    """Checks one record after the other against what is expected.
+    """Checks the content of one record after another.
 
     Args:
-      sizes: values of each feature that every record must have; where empty, a shard's first record says.
-      num_classes: labels must be below; None for any that are not negative.
+      sizes: the features that every record must have and the number of their values; if empty, those of the first
+        record of each shard.
+      num_classes: labels must be below it; None to allow all that are not negative.
     """
 
     def __init__(self, sizes: Mapping[str, int], num_classes: int | None = None) -> None:
@@ -42,20 +39,19 @@ class DeepCheck:
         self._seen: dict[bytes, str] = {}
 
     def begin_shard(self) -> None:
-        """The records to come are another shard's, maybe of another level."""
+        """The next records are of another shard, which may be of another level."""
         self._sizes = dict(self._given)
 
     def problems(self, payload: bytes, where: str) -> list[str]:
-        """What is wrong with one record, each with the record's id in front.
+        """What is wrong with one record; each text begins with the id of the record.
 
         Args:
           payload: the record.
-          where: shard and number of the record, to name it where its id comes again.
+          where: shard and number of the record, to name it if a later record has the same id.
         """
         try:
             record = shards.parse(payload)
-            found = [*self._id(record, where), *self._labels(record), *_ratings(record)]
-            found += self._features(record)
+            found = [*self._id(record, where), *self._labels(record), *_ratings(record), *self._features(record)]
         except ValueError as error:
             return [f"{shards.NO_PROTO}: {error}"]
         name = id_text(record.id())
@@ -70,7 +66,7 @@ class DeepCheck:
 
     def _labels(self, record: Record) -> Iterator[str]:
         for name in ("labels", "segment_labels"):
-            for label in _values(record, name):
+            for label in record.values(name):
                 if not isinstance(label, int):
                     yield f"{name} holds {label!r}; expected whole numbers"
                 elif label < 0 or (self._num_classes is not None and label >= self._num_classes):
@@ -78,10 +74,9 @@ class DeepCheck:
                     yield f"{name} has {label}; expected 0{end or ' or more'}"
 
     def _features(self, record: Record) -> Iterator[str]:
-        singles = {name: [feature] for name, feature in record.context.items() if name not in _KNOWN}
-        there = singles | record.lists
+        there = record.features()
         if not self._sizes:
-            self._sizes = {name: len(_numbers(frames[0])) for name, frames in there.items() if frames}
+            self._sizes = {name: len(frames[0].numbers()) for name, frames in there.items() if frames}
         for name, size in self._sizes.items():
             if name not in there:
                 yield f"feature {name} is missing"
@@ -94,8 +89,8 @@ class DeepCheck:
 
 
 def _wrong_values(name: str, frames: list[Feature], size: int) -> Iterator[str]:
-    """The first frame of another size, and how many values of all frames are not fit for a feature."""
-    arrays = [_numbers(frame) for frame in frames]
+    """The first frame of another size, and how many values of all frames no feature may have."""
+    arrays = [frame.numbers() for frame in frames]
     for index, values in enumerate(arrays):
         if len(values) != size:
             place = f", frame {index}," if len(arrays) > 1 else ""
@@ -106,37 +101,28 @@ def _wrong_values(name: str, frames: list[Feature], size: int) -> Iterator[str]:
         yield f"feature {name} has {count} values that are {shards.UNFIT}"
 
 
-def _numbers(feature: Feature) -> np.ndarray[Any, Any]:
-    values = feature.values()
-    if feature.kind == "bytes":
-        return np.frombuffer(b"".join(values), np.uint8)  # type: ignore[arg-type]
-    return np.array(values, np.float32 if feature.kind == "float" else np.int64)
-
-
 def _ratings(record: Record) -> Iterator[str]:
-    counts = {name: len(_values(record, name)) for name in _RATINGS}
+    counts = {name: len(record.values(name)) for name in shards.RATING_LISTS}
     if len(set(counts.values())) > 1:
         yield "; ".join(f"{count} {name}" for name, count in counts.items()) + "; they must be as many"
 
 
-def _values(record: Record, name: str) -> list[Any]:
-    return list(record.context[name].values()) if name in record.context else []
-
-
-_SHOWN = 20  # problems of a shard
+_SHOWN = 20  # problems of one shard
 
 
 @dataclass(frozen=True)
 class VerifyConfig:
-    """What `yt8m verify` looks at."""
+    """What `yt8m verify` checks."""
 
-    manifest: str = option("", "the manifest: checked where there is one, else written when all is sound")
-    update: bool = option(False, "write the manifest anew where there is one")
-    deep: bool = option(False, "decode each record too: features, frames, labels, ids, NaN")
-    feature_names: tuple[str, ...] = option((), "with --deep: features of each record; as in the first one")
+    manifest: str = option("", "the manifest: checked if the file exists, else written if all shards are sound")
+    update: bool = option(False, "write the manifest anew if it exists")
+    deep: bool = option(False, "also check the content of each record: features, frames, labels, ids, NaN")
+    feature_names: tuple[str, ...] = option(
+        (), "with --deep: the features of each record; by default those of a shard's first record"
+    )
     feature_sizes: tuple[int, ...] = option((), "with --deep: their lengths, in the same order")
-    num_classes: int | None = option(None, "with --deep: labels must be below", minimum=1)
-    json: bool = option(False, "one JSON list in place of lines")
+    num_classes: int | None = option(None, "with --deep: labels must be below this number", minimum=1)
+    json: bool = option(False, "print one JSON list rather than lines")
 
     def __post_init__(self) -> None:
         options.check(self)
@@ -149,7 +135,7 @@ class VerifyConfig:
 
 
 class Verified(NamedTuple):
-    """One shard: its path, what it holds as far as it can be read, and what is wrong."""
+    """One shard: its path, what it holds as far as it can be read, and its problems."""
 
     path: str
     shard: Shard
@@ -157,38 +143,26 @@ class Verified(NamedTuple):
 
 
 def main(argv: list[str]) -> int:
-    """Checks the shards and tells of each; returns the exit status, 1 where one is not sound.
+    """Checks the shards and prints a line for each; returns the exit status, 1 if a shard is damaged or missing.
 
     Raises:
       UsageError: no file is named, or none matches.
-      RunError: the manifest is none.
+      RunError: the file named by --manifest is no manifest.
     """
     patterns: list[str] = []
     purpose = "Checks TFRecord shards: lengths and checksums of all records, and their counts."
     config = flags.read(VerifyConfig, "yt8m verify", purpose, argv, patterns)
-    paths, known = _paths(patterns), _known(config)
+    paths, known = named_files(patterns, "verify", ignored=manifest.NAME), _known(config)
     checker = DeepCheck(dict(zip(config.feature_names, config.feature_sizes, strict=True)), config.num_classes)
     found = [verify(path, checker if config.deep else None, known) for path in paths]
     missing = [] if known is None else _missing(known, paths)
-    _tell(found, missing, config.json)
+    _print(found, missing, config.json)
     if missing or any(one.problems for one in found):
         return 1
     if config.manifest and known is None:
         manifest.write(config.manifest, {one.path: one.shard for one in found})
         print(f"wrote {config.manifest}", file=sys.stderr)
     return 0
-
-
-def _paths(patterns: list[str]) -> list[str]:
-    if not patterns:
-        raise UsageError("no file is named: yt8m verify FILE ... (patterns may be quoted).")
-    paths: dict[str, None] = {}
-    for pattern in patterns:
-        matching = [path for path in storage.glob(pattern) if os.path.basename(path) != manifest.NAME]
-        if not matching:
-            raise UsageError(f"no file matches {pattern!r}.")
-        paths.update(dict.fromkeys(matching))
-    return list(paths)
 
 
 def _known(config: VerifyConfig) -> Manifest | None:
@@ -199,7 +173,7 @@ def _known(config: VerifyConfig) -> Manifest | None:
 
 
 def _missing(known: Manifest, paths: list[str]) -> list[str]:
-    """Shards of the manifest that are gone; those that were merely not named are left out."""
+    """Shards of the manifest that do not exist; those that exist and were not named on the command line are fine."""
     return sorted(path for path in known.shards if path not in paths and not storage.exists(path))
 
 
@@ -208,29 +182,29 @@ def verify(path: str, checker: DeepCheck | None = None, known: Manifest | None =
 
     Args:
       path: of the shard.
-      checker: checks each record's content.
-      known: what the shard must hold.
+      checker: checks the content of each record; None to check only that it is an Example or SequenceExample.
+      known: says what the shard must hold.
     """
     problems: list[str] = []
-    counts, crc, size = 0, 0, 0
+    count, crc, size = 0, 0, 0
     if checker is not None:
         checker.begin_shard()
     try:
         with storage.open_read(path) as file:
             tee = _Summed(file)
             for payload in read_records(tee, path):  # type: ignore[arg-type]
-                problems += _problems(checker, payload, path, counts)
-                counts += 1
+                problems += _problems(checker, payload, path, count)
+                count += 1
             crc, size = tee.crc, tee.size
-            if not counts:
+            if not count:
                 problems.append("the file is empty: it holds no example")
     except DamagedError as error:
         problems.append(f"record {error.record}: {error.what}")
         size = storage.size(path)
     except (RunError, OSError) as error:
         problems.append(str(error))
-    shard = Shard(counts, size, f"{crc:08x}")
-    return Verified(path, shard, [*problems, *([] if problems else _differences(path, shard, known))])
+    shard = Shard(count, size, f"{crc:08x}")
+    return Verified(path, shard, problems or _differences(path, shard, known))
 
 
 def _problems(checker: DeepCheck | None, payload: bytes, path: str, number: int) -> Iterator[str]:
@@ -241,7 +215,7 @@ def _problems(checker: DeepCheck | None, payload: bytes, path: str, number: int)
 
 def _no_proto(payload: bytes) -> list[str]:
     try:
-        shards.check(payload)
+        shards.parse(payload, with_lists=False)
     except ValueError as error:
         return [f"{shards.NO_PROTO}: {error}"]
     return []
@@ -262,7 +236,7 @@ def _differences(path: str, shard: Shard, known: Manifest | None) -> list[str]:
 
 
 class _Summed:
-    """A file that sums up what is read of it."""
+    """A file that computes size and checksum of what is read from it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.crc, self.size = file, 0, 0
@@ -274,20 +248,13 @@ class _Summed:
         self.size += len(data)
         return data
 
-    def tell(self) -> int:
-        """As the file's."""
-        return self._file.tell()
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """As the file's."""
-        return self._file.seek(offset, whence)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
 
-def _tell(found: list[Verified], missing: list[str], as_json: bool) -> None:
+def _print(found: list[Verified], missing: list[str], as_json: bool) -> None:
     if as_json:
-        rows: list[dict[str, Any]] = [
-            {"path": one.path, **one.shard._asdict(), "problems": one.problems} for one in found
-        ]
+        rows: list[Any] = [{"path": one.path, **one.shard._asdict(), "problems": one.problems} for one in found]
         rows += [{"path": path, "problems": ["it is gone"]} for path in missing]
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return

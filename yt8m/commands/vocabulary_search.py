@@ -1,7 +1,4 @@
-"""Tables on the standard output, with aligned columns; as wide as their content where that is no terminal.
-
-`yt8m vocabulary search TEXT`: the classes of YouTube-8M by name, vertical or number.
-"""
+"""`yt8m vocabulary search TEXT`: the classes of YouTube-8M by name, vertical or number."""
 
 from __future__ import annotations
 
@@ -22,15 +19,15 @@ from yt8m.program import run_main
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
-_WIDTH = 10_000  # without a terminal no line is to be cut or folded
+_WIDTH = 10_000  # if the output is no terminal, no line may be cut or folded
 
 
 def show(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
-    """Prints one table.
+    """Prints a table with aligned columns to the standard output.
 
     Args:
-      headers: of the columns; without any text in them no header is shown.
-      rows: as many texts each.
+      headers: of the columns; if all are empty, no header is printed.
+      rows: one text for each column.
       right: headers of the columns that are aligned to the right (numbers).
     """
     table = Table(box=None, pad_edge=False, show_header=any(headers), header_style="bold")
@@ -51,9 +48,9 @@ _HEADERS = ("class", "name", "training videos", "vertical", "segments")
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How `yt8m vocabulary search` shows what it found."""
+    """How `yt8m vocabulary search` shows the classes."""
 
-    limit: int = option(20, "classes shown at most, the best matches first", minimum=1)
+    limit: int = option(20, "the most classes to show, the best matches first", minimum=1)
 
     def __post_init__(self) -> None:
         options.check(self)
@@ -82,10 +79,10 @@ def main(argv: list[str]) -> int:
 
 
 def search(text: str, known: Vocabulary) -> list[int]:
-    """The classes that match, the best first, equals by how many videos they have.
+    """The classes that match, the best match first, equal ones by their number of videos.
 
-    The number of a class comes before a name that is the text, that begins with it, that has a word that
-    begins with it, that has it anywhere, and before a vertical that has it. Case does not count.
+    The order of matches: the text is the number of the class; it is the name; the name begins with it; a word of the
+    name begins with it; the name contains it; the vertical contains it. Case does not count.
     """
     wanted = " ".join(text.casefold().split())
     ranks = {index: _rank(wanted, index, known) for index in range(len(known))}

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from yt8m import losses, models, storage
+from yt8m import losses, models, readers, storage
 from yt8m.config import flag_parsing, registry
 from yt8m.config.flag_parsing import HelpAsked, find_word, owners, parse, usage
 from yt8m.config.programs import (
@@ -233,6 +233,8 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
     )
     config = _section(TrainConfig, given, config)
     check_names(config.model, config.optimizer.optimizer)
+    if config.data.reader:
+        readers.own_reader_class(config.data.reader)
     model = with_hyper_parameters(config.model, _hyper_parameters(given, flag_parsing.training_flags()))
     check_features(config.data, model)
     if files_are_here:
@@ -287,7 +289,7 @@ def _given(
     flags = known()
     model, loss = find_word("model", words), find_word("label_loss", words)
     registry.given_on_command_line((model, loss))  # a class of the user's own is loaded for its flags
-    own = {flag.name for flag in flags} - {"model", "label_loss", "callbacks"}
+    own = {flag.name for flag in flags} - {"model", "label_loss", "callbacks", "metrics", "reader"}
     flags += flag_parsing.hyper_parameters(flags, model, loss, of_losses=known is not flag_parsing.inference_flags)
     names = {"models": models.names(), "losses": losses.names(), "optimizers": OPTIMIZERS}
     given = _parsed(program, purpose, flags, words, names)

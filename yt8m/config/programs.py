@@ -28,9 +28,12 @@ from yt8m.errors import UsageError
 from yt8m.options import option
 
 MANIFEST_HELP = "file of how many records each shard holds (yt8m verify); manifest.json beside the shards"
-BAD_HELP = "bad records that are borne; the rest of the shard of each is skipped, and told at the end"
+BAD_HELP = "bad records that are tolerated; the rest of the shard of each is skipped, and told at the end"
 NAN_HELP = "features that are NaN, infinite or beyond 1e16: an error, or set to 0 and counted"
 NAN_POLICIES = ("refuse", "zero")
+CALLBACKS_HELP = (
+    "callbacks besides the usual ones, by name or package.module:Class, commas between; -name takes one away"
+)
 
 
 CACHE_HELP = "local folder that keeps videos as they were parsed, for every later pass over them"
@@ -49,6 +52,11 @@ def check_cache(data: Any) -> None:
         raise UsageError(
             f"{given} keeps videos, and --frame_features reads frames, which are bytes before and "
             "after parsing: nothing would be saved. Leave out one of the two."
+        )
+    if data.reader:
+        raise UsageError(
+            f"{given} cannot tell when the code of --reader={data.reader} changes, and would keep what the old "
+            "code parsed. Leave out one of the two."
         )
     for path, what in ((data.cache, "a local folder"), (data.data_pattern, "local shards")):
         if "gs://" in path:
@@ -105,6 +113,7 @@ class DataConfig(_Checked):
     manifest: str = option("", MANIFEST_HELP)
     max_bad_records: int = option(0, BAD_HELP, minimum=0)
     nan_policy: str = option("refuse", NAN_HELP, choices=NAN_POLICIES)
+    reader: str = option("", "reader of your own for records of another layout, as package.module:Class [YouTube-8M's]")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -171,7 +180,7 @@ class TrainConfig(_Checked):
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     devices: DeviceConfig = field(default_factory=DeviceConfig)
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
-    callbacks: tuple[str, ...] = option((), "callbacks in place of the usual ones, by name, commas between")
+    callbacks: tuple[str, ...] = option((), CALLBACKS_HELP)
     max_steps: int | None = option(None, "last step of the run, steps of earlier starts included", minimum=1)
     log_every_n_steps: int = option(10, "steps between two lines in the log", minimum=1)
     save_summary_steps: int = option(100, "steps between summaries for TensorBoard", minimum=1)
@@ -217,7 +226,10 @@ class EvalConfig(_Checked):
     top_k: int = option(20, "best predictions of each video that count", minimum=1)
     keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP")
     report: bool = option(False, "write eval/report.html too, a page of figures and pictures")
-    callbacks: tuple[str, ...] = option((), "callbacks in place of the usual ones, by name, commas between")
+    metrics: tuple[str, ...] = option(
+        (), "metrics of your own besides the usual ones: package.module:Class, commas between"
+    )
+    callbacks: tuple[str, ...] = option((), CALLBACKS_HELP)
     log_every_n_steps: int = option(10, "steps between two lines in the log", minimum=1)
     manifest: str = option("", MANIFEST_HELP)
     max_bad_records: int = option(0, BAD_HELP, minimum=0)
@@ -258,7 +270,7 @@ class InferenceConfig(_Checked):
     top_k: int = option(20, "predictions listed per video; at most one a class", minimum=1)
     batch_size: int = option(512, "examples per step", minimum=1)
     num_readers: int = option(1, "files that are read side by side", minimum=1)
-    callbacks: tuple[str, ...] = option((), "callbacks in place of the usual ones, by name, commas between")
+    callbacks: tuple[str, ...] = option((), CALLBACKS_HELP)
     log_every_n_steps: int = option(10, "steps between two lines in the log", minimum=1)
     manifest: str = option("", MANIFEST_HELP)
     max_bad_records: int = option(0, BAD_HELP, minimum=0)

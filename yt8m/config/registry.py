@@ -92,6 +92,10 @@ class Registry(Generic[T]):
         """All registered names, sorted."""
         return sorted(self._entries)
 
+    def all(self) -> list[T]:
+        """All entries, in the order in which they were registered."""
+        return list(self._entries.values())
+
     def get(self, name: str) -> T:
         """The entry called `name`, or the object that `package.module:Name` points to.
 

@@ -1,4 +1,4 @@
-"""Which processes make up a cluster and which of them this one is, as the environment says."""
+"""Reads from the environment which processes make up a cluster, and which of them this one is."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from yt8m.storage import json_text
 
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 
-# The names of each variable for the four jobs. TF_CONFIG is Estimator's and Vertex AI's, CLUSTER_SPEC
-# Vertex AI's alone; where both are set they say the same.
+# How each variable names the four jobs. Estimator and Vertex AI set TF_CONFIG, Vertex AI also CLUSTER_SPEC; if both
+# are set, they describe the same cluster.
 _JOBS = {
     "TF_CONFIG": {"chief": CHIEF, "master": CHIEF, "worker": WORKER, "ps": PS, "evaluator": EVALUATOR},
     "CLUSTER_SPEC": {"workerpool0": CHIEF, "workerpool1": WORKER, "workerpool2": PS, "workerpool3": EVALUATOR},
@@ -30,10 +30,10 @@ class ClusterConfig:
     """The processes of a cluster, and which one this is.
 
     Attributes:
-      replicas: addresses of those that train, the chief first.
+      replicas: addresses of the processes that train, the chief first.
       servers: addresses of the parameter servers.
       role: chief, worker, ps or evaluator.
-      index: which of the role's processes, from 0.
+      index: of this process among those of its role, from 0.
     """
 
     replicas: tuple[str, ...]
@@ -43,12 +43,12 @@ class ClusterConfig:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process saves, evaluates and joins."""
+        """Whether this process is the chief, which saves the run."""
         return self.role == CHIEF
 
     @property
     def is_distributed(self) -> bool:
-        """Whether several processes work on one run; a chief with an evaluator beside it is alone."""
+        """Whether several processes train together; a chief with an evaluator trains alone."""
         return len(self.replicas) + len(self.servers) > 1
 
     @property
@@ -58,12 +58,12 @@ class ClusterConfig:
 
     @property
     def name(self) -> str:
-        """`worker 0`: as a person calls this process."""
+        """What messages call this process, as `worker 0`."""
         return self.role if self.role == CHIEF else f"{self.role} {self.index}"
 
     @property
     def address(self) -> str:
-        """Where this process listens; empty for an evaluator, which talks to nobody."""
+        """Where this process listens; empty for an evaluator, to which no process connects."""
         if self.role == EVALUATOR:
             return ""
         return self.servers[self.index] if self.role == PS else self.replicas[self.replica]
@@ -74,7 +74,7 @@ class ClusterConfig:
         return f"{name} ({self.replicas[replica]})"
 
     def need_servers(self) -> None:
-        """Refuses workers without a parameter server: nothing would hold the variables they share.
+        """Refuses workers without a parameter server, which would hold the variables that they share.
 
         Raises:
           UsageError: there is none.
@@ -87,10 +87,10 @@ class ClusterConfig:
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> ClusterConfig | None:
-    """The cluster that TF_CONFIG describes, or else CLUSTER_SPEC; None where neither speaks of one.
+    """The cluster that TF_CONFIG describes, or else CLUSTER_SPEC; None if neither describes one.
 
     Raises:
-      UsageError: the description cannot be; the text says what was found and what was expected.
+      UsageError: the description is malformed; the message says what was found and what was expected.
     """
     for variable, jobs in _JOBS.items():
         found = _parse(variable, environment.get(variable, ""), jobs)
@@ -120,7 +120,7 @@ def _parse(variable: str, text: str, jobs: Mapping[str, str]) -> ClusterConfig |
     chiefs = " or ".join(name for name, role in jobs.items() if role == CHIEF)
     if not addresses[CHIEF]:
         raise UsageError(
-            f"{variable} names no chief (it has {_jobs_of(whole['cluster'])}); exactly one process has to "
+            f"{variable} names no chief (it has {', '.join(whole['cluster']) or 'no job'}); exactly one process has to "
             f"be {chiefs}: it saves the run. {_EXAMPLE}"
         )
     if len(addresses[CHIEF]) > 1:
@@ -145,7 +145,7 @@ def _addresses(variable: str, cluster: Any, jobs: Mapping[str, str]) -> dict[str
 
 
 def _usual_task(variable: str) -> Any:
-    """The task of a process that is told of none: the master in TF_CONFIG, as the published code has it."""
+    """The task of a process if the variable names none: as in the published code, TF_CONFIG means the master."""
     if variable != "TF_CONFIG":
         return None
     logging.info("TF_CONFIG names no task: this process is taken as master 0, the chief")
@@ -160,14 +160,14 @@ def _task(variable: str, task: Any, jobs: Mapping[str, str], addresses: Mapping[
     if job not in jobs:
         raise UsageError(_unknown(variable, job, jobs))
     role = jobs[job]
-    # An evaluator need not be listed: nobody talks to it.
+    # An evaluator need not be listed: no process connects to it.
     count = len(addresses[role]) or int(role == EVALUATOR)
+    if not count:
+        raise UsageError(f"{variable}: the task is of the job {job}, which the cluster does not list.")
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < count:
         raise UsageError(
             f"{variable}: the task's index is {_shown(index)}, but the job {job} has "
             f"{count} process{'es' * (count != 1)}; expected a whole number from 0 to {count - 1}."
-            if count
-            else f"{variable}: the task is of the job {job}, which the cluster does not list."
         )
     return role, index
 
@@ -186,11 +186,7 @@ def _is_address(value: Any) -> bool:
 def _refuse_twice(variable: str, addresses: Sequence[str]) -> None:
     twice = sorted({address for address in addresses if addresses.count(address) > 1})
     if twice:
-        raise UsageError(f"{variable}: the address {twice[0]} stands twice; each process needs one of its own.")
-
-
-def _jobs_of(cluster: Mapping[str, Any]) -> str:
-    return ", ".join(cluster) or "no job"
+        raise UsageError(f"{variable}: the address {twice[0]} is given twice; each process needs one of its own.")
 
 
 def _shown(value: Any) -> str:

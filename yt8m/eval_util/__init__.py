@@ -1,4 +1,4 @@
-"""Figures of multi-label classification, in NumPy alone: Hit@1, PERR, average precision, mAP, GAP."""
+"""Metrics of multi-label classification, in NumPy alone: Hit@1, PERR, average precision, mAP, GAP."""
 
 from __future__ import annotations
 

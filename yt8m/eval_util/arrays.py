@@ -1,11 +1,7 @@
-"""Array types of this package, and the checks on what comes in.
+"""Array types of this package, checks of what comes in, and ranked entries packed into integers.
 
-Rank orders as unsigned integers, so that sorting is one value sort without an index array.
-
-A ranked entry is one uint64: class (31 bits), then score, best first (32 bits), then hit (1 bit).
-It is also how entries are kept: 8 bytes each.
-
-Ranked entries kept in chunks, as they come.
+A ranked entry is one uint64: class (31 bits), score, best first (32 bits), hit (1 bit). Sorting entries is then one
+value sort without an index array, and an entry takes 8 bytes.
 """
 
 from __future__ import annotations
@@ -24,19 +20,19 @@ Bools = npt.NDArray[np.bool_]
 
 
 def score_matrix(scores: npt.ArrayLike, name: str = "predictions") -> Floats32:
-    """`scores` as float32 [B, C], the precision in which rows are ranked; NaN is looked for by the ranking.
+    """`scores` as float32 [B, C], the precision in which rows are ranked. The ranking itself refuses NaN.
 
     Raises:
-      ValueError: it is no matrix, or has no class.
+      ValueError: `scores` is not a matrix, or has no class.
     """
     matrix = np.asarray(scores, np.float32)
     if matrix.ndim != 2 or matrix.shape[1] == 0:
-        raise ValueError(f"{name} must be [examples, classes] with a class at least; the shape is {matrix.shape}")
+        raise ValueError(f"{name} must be [examples, classes] with at least one class; the shape is {matrix.shape}")
     return matrix
 
 
 def positive_mask(actuals: npt.ArrayLike, shape: tuple[int, ...], name: str = "actuals") -> Bools:
-    """True where `actuals` is above 0: every such label is a positive.
+    """True if `actuals` is above 0: every such label is a positive.
 
     Raises:
       ValueError: the shape is not `shape`.
@@ -48,19 +44,21 @@ def positive_mask(actuals: npt.ArrayLike, shape: tuple[int, ...], name: str = "a
 
 
 def refuse_nan(scores: npt.NDArray[np.floating[Any]]) -> None:
-    """Raises ValueError where a score is NaN: it has no rank."""
+    """Raises ValueError if a score is NaN: NaN has no rank."""
     if np.isnan(scores.max(initial=-np.inf)):  # the maximum passes NaN on
         raise ValueError("predictions hold NaN, which has no rank: the model has diverged")
 
 
-def positive_int(value: object, name: str) -> None:
-    """Raises ValueError unless `value` is an integer above 0."""
+def positive_int(value: object, name: str, or_none: bool = False) -> None:
+    """Raises ValueError unless `value` is an integer above 0, or None if that is allowed."""
+    if value is None and or_none:
+        return
     if not isinstance(value, (int, np.integer)) or value <= 0:
         raise ValueError(f"{name} must be a positive integer; it is {value!r}")
 
 
 def places_within(counts: Ints64) -> Ints64:
-    """int64 [sum of counts]: 0, 1, ... anew for each row, of rows with `counts` entries side by side."""
+    """int64 [sum of counts]: 0, 1, ..., counts[row] - 1 for each row, row after row. [2, 3] gives 0 1 0 1 2."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
@@ -69,25 +67,25 @@ _WITHIN_CLASS = np.uint64((1 << _CLASS_SHIFT) - 1)
 
 
 def best_first(scores: Floats32) -> npt.NDArray[np.uint32]:
-    """Integers whose ascending order is the descending order of `scores`; equal where scores are equal.
+    """Integers whose ascending order is the descending order of `scores`; equal scores give equal integers.
 
-    The bits of an IEEE 754 float, read as an integer, grow with its magnitude: turned round for
-    positive numbers and kept for negative ones (whose sign bit puts them last), they fall with the score.
+    The bits of an IEEE 754 float, read as an integer, grow with its magnitude. Inverted for positive numbers and
+    kept for negative ones (whose sign bit puts them last), they fall as the score rises.
     """
-    bits = (scores + np.float32(0)).view(np.int32)  # the sum makes -0.0 and 0.0 one
+    bits = (scores + np.float32(0)).view(np.int32)  # adding 0 turns -0.0 into 0.0
     negative = bits >> 31  # all bits set, or none
     return np.asarray(bits ^ (~negative & 0x7FFF_FFFF)).view(np.uint32)
 
 
 def pack(classes: npt.NDArray[np.integer], scores: Floats32, hits: Bools) -> Keys:
-    """One uint64 an entry, ordered by class, then score from the best. All arrays have one shape."""
+    """One uint64 per entry; ascending order is by class, then from the best score. All arrays have one shape."""
     upper = classes.astype(np.uint64) << np.uint64(_CLASS_SHIFT)
     lower = best_first(scores).astype(np.uint64) << np.uint64(1)
     return np.asarray(upper | lower | hits.astype(np.uint64), np.uint64)
 
 
 def without_class(keys: Keys) -> Keys:
-    """The same entries as if of one class: ordered by score alone."""
+    """The same entries as if they were of one class: ordered by score alone."""
     return keys & _WITHIN_CLASS
 
 
@@ -97,7 +95,7 @@ def class_of(keys: Keys) -> Ints64:
 
 
 def block_starts(keys: Keys) -> Ints64:
-    """Where, in sorted `keys`, the entries of one class and one score begin."""
+    """The indexes in sorted `keys` at which a class or a score begins."""
     blocks = keys >> np.uint64(1)
     first = np.ones(len(blocks), np.bool_)
     first[1:] = blocks[1:] != blocks[:-1]
@@ -110,7 +108,7 @@ def hit_of(keys: Keys) -> Bools:
 
 
 def score_of(keys: Keys) -> Floats32:
-    """Score of each entry: the inverse of `best_first`, which is its own."""
+    """Score of each entry; `best_first` is its own inverse."""
     bits = ((keys >> np.uint64(1)) & np.uint64(0xFFFF_FFFF)).astype(np.uint32).view(np.int32)
     return np.asarray(bits ^ (~(bits >> 31) & 0x7FFF_FFFF)).view(np.float32)
 
@@ -119,7 +117,7 @@ _PARTS_IN_A_CHUNK = 256
 
 
 class Entries:
-    """An append-only bag of packed entries (`sort_keys`), 8 bytes each, however small the parts."""
+    """An append-only bag of packed entries. It takes 8 bytes per entry, however small the parts are."""
 
     def __init__(self) -> None:
         self._chunks: list[Keys] = []
@@ -133,7 +131,7 @@ class Entries:
             self._recent = []
 
     def extend(self, other: Entries) -> None:
-        """Adds all that `other` holds now; it is shared, not copied."""
+        """Adds all that `other` holds now; the arrays are shared, not copied."""
         self._chunks += other._chunks
         self._recent += other._recent
 

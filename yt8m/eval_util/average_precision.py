@@ -1,15 +1,9 @@
-"""Average precision of many ranked lists at once.
+"""Average precision (AP) of ranked lists: of many lists at once, of one list fed in parts, of each class.
 
-AP = sum over the positives of (precision at their rank) / number of positives. Where items tie, the
-figure is the mean over all orders of the tied items, in closed form: F. McSherry and M. Najork,
-Computing Information Retrieval Performance Measures Efficiently in the Presence of Tied Scores
-(ECIR 2008). It rests on nothing but scores and labels: not on the order of arrival, nor on a shuffle.
-
-Many lists of scored items, fed in parts, for the calculators of average precision.
-
-Average precision of one list, at once or fed in parts.
-
-Average precision of each class, fed in parts.
+AP = sum over the positives of (precision at their rank) / number of positives. If items tie, the value is the mean
+over all orders of the tied items, in closed form: F. McSherry and M. Najork, Computing Information Retrieval
+Performance Measures Efficiently in the Presence of Tied Scores (ECIR 2008). So it depends on scores and labels
+alone, not on the order in which items arrive.
 """
 
 from __future__ import annotations
@@ -20,7 +14,20 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from yt8m.eval_util.arrays import Bools, Floats64, Ints64, positive_int, positive_mask, refuse_nan
+from yt8m.eval_util.arrays import (
+    Bools,
+    Floats64,
+    Ints64,
+    Keys,
+    block_starts,
+    class_of,
+    hit_of,
+    places_within,
+    positive_int,
+    positive_mask,
+    refuse_nan,
+    without_class,
+)
 
 
 class _Blocks(NamedTuple):
@@ -50,7 +57,7 @@ def average_precisions(
       lists: [N], the list of each item, non-decreasing, in 0..L-1.
       starts: indexes in 0..N-1 at which a list or a score begins.
       hits: [N], whether each item is a positive.
-      num_positives: [L], all positives of each list, those that are not among the items too.
+      num_positives: [L], all positives of each list, including those that are not among the items.
       n: only the first n ranks count, and at most n positives; None for all.
 
     Returns:
@@ -66,7 +73,7 @@ def average_precisions(
 
 
 def _blocks_with_positives(lists: Ints64, starts: Ints64, hits: Bools, num_lists: int) -> _Blocks:
-    # Only positives add to AP, and most blocks hold none: what follows is as long as the hits are many.
+    # Only positives add to AP, and most blocks hold none, so these arrays are as long as there are hits.
     at = np.flatnonzero(hits)
     block, positives = _runs(np.searchsorted(starts, at, side="right") - 1)
     first = starts[block]
@@ -84,23 +91,40 @@ def _runs(ascending: Ints64) -> tuple[Ints64, Ints64]:
 
 
 def _expected_precisions(blocks: _Blocks, kept: Ints64) -> Floats64:
-    """Of the first `kept` places of each block: P(positive there) x expected precision given that."""
-    place = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
+    """For the first `kept` places of each block: P(positive there) x expected precision given that."""
+    place = places_within(kept)
     share = blocks.positives / blocks.size
     others = (blocks.positives - 1) / np.maximum(blocks.size - 1, 1)
     precision = np.repeat(blocks.before + 1, kept) + place * np.repeat(others, kept)
     return np.asarray(np.repeat(share, kept) * precision / (np.repeat(blocks.rank + 1, kept) + place))
 
 
-# Below this many items it is not worth to look for those that no longer matter.
+def global_average_precision(entries: Keys, num_positives: int) -> float:
+    """AP of all packed entries as one list; 0 if there is no positive."""
+    return float(class_average_precisions(without_class(entries), np.array([num_positives]))[0])
+
+
+def class_average_precisions(entries: Keys, num_positives: Ints64, n: int | None = None) -> Floats64:
+    """[C], the AP of each class over its own entries; 0 for a class without positives.
+
+    Args:
+      entries: packed, in any order.
+      num_positives: [C].
+      n: only the n best entries of each class count; None for all.
+    """
+    keys = np.sort(entries)
+    return average_precisions(class_of(keys), block_starts(keys), hit_of(keys), num_positives, n)
+
+
+# With fewer items than this it is not worth dropping those that no longer matter.
 _SMALL = 4096
 
 
 class ScoredLists:
     """Items (list, score in float64, positive or not) and how many positives each list has in all.
 
-    With `top_n` only what may still be among a list's n best is kept, in memory that grows with
-    num_lists x top_n; items tied with the n-th best all stay, since each has its share in the figure.
+    With `top_n` only items that may still be among a list's n best are kept, so memory grows with
+    num_lists x top_n. All items that tie with the n-th best stay, since each has its share in the result.
 
     Attributes:
       num_positives: float64 [L], so far.
@@ -108,8 +132,7 @@ class ScoredLists:
     """
 
     def __init__(self, num_lists: int, top_n: int | None = None) -> None:
-        if top_n is not None:
-            positive_int(top_n, "top_n")
+        positive_int(top_n, "top_n", or_none=True)
         self.top_n = top_n
         self._num_lists = num_lists
         self.clear()
@@ -127,7 +150,7 @@ class ScoredLists:
         return self._seen if self.top_n is None else np.minimum(self._seen, self.top_n)
 
     def append(self, lists: Ints64, scores: Floats64, hits: Bools, num_positives: npt.ArrayLike | None = None) -> None:
-        """Adds items [N], each of its list; `num_positives` [L] stands for the positives among them.
+        """Adds items [N], each of its list; `num_positives` [L] replaces the number of positives among them.
 
         Raises:
           ValueError: a score is NaN.
@@ -171,7 +194,7 @@ def _block_starts(lists: Ints64, scores: Floats64) -> Ints64:
 class AveragePrecisionCalculator:
     """AP of one ranked list, or AP at n; scores in any range, positives are actuals above 0.
 
-    Tied scores: the mean over all orders of the tied items (see `precision`).
+    Tied scores: the mean over all orders of the tied items.
 
     >>> AveragePrecisionCalculator.ap([0.9, 0.5, 0.1], [1, 0, 1])
     0.8333333333333333
@@ -203,7 +226,7 @@ class AveragePrecisionCalculator:
         Args:
           predictions: [N] scores.
           actuals: [N].
-          num_positives: positives of this part, where some are not among its items; None to count them.
+          num_positives: positives of this part, if some are not among its items; None to count them.
 
         Raises:
           ValueError: shapes differ, a score is NaN, or num_positives is negative.
@@ -219,7 +242,7 @@ class AveragePrecisionCalculator:
         self._items.clear()
 
     def peek_ap_at_n(self) -> float:
-        """AP of what came so far; its recall is over min(positives, top_n). 0 where there is none."""
+        """AP of what came so far; its recall is over min(positives, top_n). 0 if there is none."""
         return float(self._items.average_precisions()[0])
 
     @staticmethod
@@ -237,14 +260,13 @@ class AveragePrecisionCalculator:
           predictions: [N] scores.
           actuals: [N].
           n: None for all items.
-          total_num_positives: where some positives are not among the items; None to count them. The
-            result may pass 1 where it is less than the items hold.
+          total_num_positives: all positives, if some are not among the items; None to count them. The
+            result may exceed 1 if this is less than the items hold.
 
         Raises:
           ValueError: shapes differ, a score is NaN, or n is not positive.
         """
-        if n is not None:
-            positive_int(n, "n")
+        positive_int(n, "n", or_none=True)
         calculator = AveragePrecisionCalculator(n)
         calculator.accumulate(predictions, actuals, total_num_positives)
         return calculator.peek_ap_at_n()
@@ -287,8 +309,8 @@ class MeanAveragePrecisionCalculator:
 
         Args:
           predictions: C lists of scores.
-          actuals: C lists, each as long as its scores; positive where above 0.
-          num_positives: [C], positives of this part where some are not among the items; None to count them.
+          actuals: C lists, each as long as its scores; positive if above 0.
+          num_positives: [C], positives of this part if some are not among the items; None to count them.
 
         Raises:
           ValueError: there are not C lists, lengths differ, a score is NaN, or a count is negative.
@@ -314,6 +336,6 @@ class MeanAveragePrecisionCalculator:
         return not self._items.sizes.any()
 
     def peek_map_at_n(self) -> Floats64:
-        """AP of each class (of each with a positive, where empty classes are filtered), in class order."""
+        """AP of each class (of each with a positive, if empty classes are filtered), in class order."""
         aps = self._items.average_precisions()
         return aps[self._items.num_positives > 0] if self._filter else aps

@@ -1,109 +1,371 @@
-"""Hit@1: the share of examples whose best class is one of theirs.
+"""The metrics of an evaluation, one class each: what it is called, which way is better, and how it is computed.
 
-PERR, precision at equal recall rate: the share of right classes among the n best, n the number of labels.
+Everything that shows figures (the log, the table, report.json, TensorBoard, the HTML report, `yt8m score`) takes
+names and formats from these classes. A metric of your own is a class in a module of yours, which
+`yt8m eval --metrics=my_metrics:HitAtFive` adds:
 
-Source: S. Abu-El-Haija et al., YouTube-8M: A Large-Scale Video Classification Benchmark (2016),
-section on evaluation metrics.
+    class HitAtFive(MeanMetric):
+        name, key = "Hit@5", "hit_at_five"
 
-GAP, global average precision: the AP of all examples' top k entries pooled in one list.
-
-Its recall counts every positive of the ground truth, those outside of the top k too.
+        @classmethod
+        def of_examples(cls, batch):
+            return (batch.columns.hits & batch.columns.ranked)[:, :5].any(axis=1)
 """
 
 from __future__ import annotations
 
+import abc
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, NamedTuple, Self, TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
-from yt8m.eval_util.arrays import (
-    Bools,
-    Floats32,
-    Floats64,
-    Ints64,
-    Keys,
-    block_starts,
-    class_of,
-    hit_of,
-    pack,
-    positive_int,
-    without_class,
-)
-from yt8m.eval_util.average_precision import average_precisions
-from yt8m.eval_util.top_k import Columns, rated_only, take_columns, top_k
+from yt8m.config.registry import Registry
+from yt8m.errors import UsageError
+from yt8m.eval_util.arrays import Floats64, Ints64, Keys, positive_int
+from yt8m.eval_util.average_precision import class_average_precisions, global_average_precision
+from yt8m.eval_util.segments import MOST_SEGMENTS, Pairs, RatedPairs
+from yt8m.eval_util.top_k import Columns, perr_of_rows, rated_only, take_columns
 
 
-def hit_at_one_of_rows(columns: Columns) -> Bools:
-    """bool [B]; among tied best classes the lowest index counts; False for a row without labels."""
-    return np.asarray(columns.hits[:, 0] & columns.ranked[:, 0])
+class ScoredBatch(NamedTuple):
+    """What a metric sees of a batch of B examples.
+
+    Attributes:
+      columns: the best classes of each example (as many as `--top_k`, or more), whether each is right, and how
+        many labels the example has.
+      perr: float64 [B], precision at equal recall rate of each example.
+      loss: the mean loss of the batch, or [B]; None if there is none.
+      pairs: the rated (example, class) pairs; None unless the labels are ratings of segments.
+    """
+
+    columns: Columns
+    perr: Floats64
+    loss: npt.ArrayLike | None = None
+    pairs: Pairs | None = None
+
+
+@dataclass(frozen=True)
+class RankedEntries:
+    """The top_k entries of each example and the labels of all, of one batch or of a whole evaluation.
+
+    Attributes:
+      keys: packed entries (see `arrays`), in any order.
+      label_counts: int64 [C], labels of each class.
+      num_examples: examples that were judged.
+      top_n: only so many of the best entries of a class count for its AP; None for all.
+    """
+
+    keys: Keys
+    label_counts: Ints64
+    num_examples: int
+    top_n: int | None = None
+
+    @cached_property
+    def classes(self) -> Ints64:
+        """int64 [P], the classes that have a label."""
+        return np.flatnonzero(self.label_counts)
+
+    @cached_property
+    def aps(self) -> Floats64:
+        """float64 [P], the AP of each of `classes`."""
+        return class_average_precisions(self.keys, self.label_counts, self.top_n)[self.classes]
+
+
+class Description(NamedTuple):
+    """What has to be known of a metric in order to show and compare its values, without its code."""
+
+    name: str
+    key: str
+    higher_is_better: bool = True
+    digits: int = 3
+    percent: bool = False
+
+    def text(self, value: float, digits: int | None = None) -> str:
+        """`value` with `digits` decimals (by default the metric's own), or as a percentage with two fewer."""
+        places = self.digits if digits is None else digits
+        return f"{100 * value:.{max(places - 2, 0)}f} %" if self.percent else f"{value:.{places}f}"
+
+
+class Metric(abc.ABC):
+    """One figure: `create` takes a batch, `merge` adds another part, `compute` gives the value.
+
+    An instance holds what was seen so far; `Metric()` has seen nothing. A figure that follows from the ranked
+    entries alone, as GAP does, only needs `compute`: `EvaluationMetrics` keeps those entries once for all metrics.
+    Instances are sent between processes, so they must be picklable.
+
+    Attributes:
+      name: as people read it.
+      key: as programs read it: lower-case letters, digits and underscores.
+      higher_is_better: which way is better.
+      digits: decimals in the evaluation's log line; tables have four.
+      percent: whether values are shown as percentages.
+      of_batches: whether the lines in the log show the value of single batches.
+      published_name: the name in the evaluation's log line and in TensorBoard's tags, if it is not `name`.
+      prefix: what is put before it, and in lower case before the key in `EvaluationMetrics.get()`.
+    """
+
+    name: ClassVar[str]
+    key: ClassVar[str]
+    higher_is_better: ClassVar[bool] = True
+    digits: ClassVar[int] = 3
+    percent: ClassVar[bool] = False
+    of_batches: ClassVar[bool] = True
+    published_name: ClassVar[str] = ""
+    prefix: ClassVar[str] = ""
+
+    @classmethod
+    def create(cls, batch: ScoredBatch) -> Self:  # noqa: ARG003
+        """The metric of one batch."""
+        return cls()
+
+    def merge(self, other: Self) -> None:  # noqa: B027 - a metric of the ranked entries has nothing to add
+        """Adds what `other` has seen; `other` stays as it is."""
+
+    @abc.abstractmethod
+    def compute(self, ranked: RankedEntries) -> float | None:
+        """The value; nan if it is not defined; None to leave it out, for data that the metric is not about.
+
+        Args:
+          ranked: the ranked entries of the same examples.
+        """
+
+    @classmethod
+    def figure_key(cls) -> str:
+        """The key in `EvaluationMetrics.get()`."""
+        return f"{cls.prefix.lower()}{cls.key}"
+
+    @classmethod
+    def log_name(cls) -> str:
+        """The name in the evaluation's log line and in TensorBoard's tags."""
+        return cls.prefix + (cls.published_name or cls.name)
+
+    @classmethod
+    def described(cls) -> Description:
+        """How to show and compare values."""
+        return Description(cls.name, cls.key, cls.higher_is_better, cls.digits, cls.percent)
+
+
+class MeanMetric(Metric):
+    """A metric that is the mean of one number per example; `of_examples` gives the numbers."""
+
+    prefix = "Avg_"
+    of_nothing: ClassVar[float] = 0.0  # the value before any example
+
+    def __init__(self, total: float = 0.0, count: int = 0) -> None:
+        self.total, self.count = total, count
+
+    @classmethod
+    @abc.abstractmethod
+    def of_examples(cls, batch: ScoredBatch) -> npt.ArrayLike | None:
+        """The numbers [B]; those of examples that were not judged are ignored. None if the batch has none."""
+
+    @classmethod
+    def create(cls, batch: ScoredBatch) -> Self:
+        """Sums the numbers of the examples that were judged."""
+        values = cls.of_examples(batch)
+        if values is None:
+            return cls()
+        counted = np.asarray(values, np.float64)[batch.columns.examples]
+        return cls(float(counted.sum()), len(counted))
+
+    def merge(self, other: Self) -> None:
+        """Adds the sums."""
+        self.total, self.count = self.total + other.total, self.count + other.count
+
+    def compute(self, ranked: RankedEntries) -> float:
+        """The mean."""
+        return self.total / self.count if self.count else self.of_nothing
+
+
+# In the order in which the published log line has them.
+metrics: Registry[type[Metric]] = Registry("metric")
+
+
+@metrics.register
+class HitAtOne(MeanMetric):
+    """Share of the examples whose best class is one of their labels.
+
+    Among tied best classes the one with the lowest index counts. An example without labels counts as a miss.
+    """
+
+    name, key = "Hit@1", "hit_at_one"
+
+    @classmethod
+    def of_examples(cls, batch: ScoredBatch) -> npt.ArrayLike:
+        """1 for a hit."""
+        return batch.columns.hits[:, 0] & batch.columns.ranked[:, 0]
+
+
+@metrics.register
+class Perr(MeanMetric):
+    """Precision at equal recall rate: the share of right classes among the n best, n the number of labels.
+
+    Source: S. Abu-El-Haija et al., YouTube-8M: A Large-Scale Video Classification Benchmark (2016), section on
+    evaluation metrics.
+    """
+
+    name, key = "PERR", "perr"
+
+    @classmethod
+    def of_examples(cls, batch: ScoredBatch) -> npt.ArrayLike:
+        """As computed with the batch; 0 for an example without labels."""
+        return batch.perr
+
+
+@metrics.register
+class MeanAveragePrecision(Metric):
+    """Mean over the classes that have a label of the AP of each; nan if no class has one."""
+
+    name, key, published_name = "mAP", "map", "MAP"
+    of_batches = False
+
+    def compute(self, ranked: RankedEntries) -> float:
+        """The mean of `ranked.aps`."""
+        return float(ranked.aps.mean()) if len(ranked.aps) else float("nan")
+
+
+@metrics.register
+class Gap(Metric):
+    """Global average precision: the AP of the top_k entries of all examples, pooled in one list.
+
+    Its recall counts every label, also those outside of the top_k. 0 if there is no label.
+    """
+
+    name, key = "GAP", "gap"
+
+    def compute(self, ranked: RankedEntries) -> float:
+        """The AP of the pooled list."""
+        return global_average_precision(ranked.keys, int(ranked.label_counts.sum()))
+
+
+@metrics.register
+class RatedMap(Metric):
+    """MAP@n over rated (segment, class) pairs, the measure of the 2019 challenge."""
+
+    name, key = f"MAP@{MOST_SEGMENTS} of rated pairs", "map_at_n"
+    published_name = f"MAP@{MOST_SEGMENTS}"
+    of_batches = False
+
+    def __init__(self, pairs: RatedPairs | None = None) -> None:
+        self._pairs = pairs
+
+    @classmethod
+    def create(cls, batch: ScoredBatch) -> Self:
+        """Keeps the pairs of the batch."""
+        if batch.pairs is None:
+            return cls()
+        pairs = RatedPairs(len(batch.columns.label_counts))
+        pairs.accumulate(batch.pairs.classes, batch.pairs.scores, batch.pairs.hits)
+        return cls(pairs)
+
+    def merge(self, other: Self) -> None:
+        """Adds the pairs."""
+        if other._pairs is not None:
+            self._pairs = self._pairs or RatedPairs(other._pairs.num_class)
+            self._pairs.merge(other._pairs)
+
+    def compute(self, ranked: RankedEntries) -> float | None:
+        """None if no pair was rated."""
+        return None if self._pairs is None else self._pairs.get().map
+
+
+@metrics.register
+class Loss(MeanMetric):
+    """The mean loss; nan if no batch had one."""
+
+    name, key, published_name = "loss", "loss", "Loss"
+    higher_is_better = False
+    digits = 6
+    of_nothing = float("nan")
+
+    @classmethod
+    def of_examples(cls, batch: ScoredBatch) -> npt.ArrayLike | None:
+        """A loss of the whole batch stands for each of its examples."""
+        if batch.loss is None:
+            return None
+        return np.broadcast_to(np.asarray(batch.loss, np.float64), batch.perr.shape)
+
+
+def load(names: Sequence[str] = (), reserved: Collection[str] = ()) -> tuple[type[Metric], ...]:
+    """The built-in metrics, then those called `names`, which are tried on no example at all.
+
+    Args:
+      names: `package.module:Class` each.
+      reserved: keys that no metric may have.
+
+    Raises:
+      UsageError: there is no such metric, it is not a `Metric`, it fails, or its name or key is taken.
+    """
+    found = list(metrics.all())
+    for name in names:
+        metric = metrics.get(name)
+        _check(name, metric)
+        taken = {one.name for one in found} | {one.key for one in found} | set(reserved)
+        if {metric.name, metric.key} & taken:
+            raise UsageError(
+                f"the metric {name} has the name {metric.name!r} and the key {metric.key!r}, of which one is taken "
+                f"already. Taken are {', '.join(sorted(taken))}; the usual metrics need not be named."
+            )
+        found.append(metric)
+    return tuple(found)
+
+
+def _check(name: str, metric: object) -> None:
+    if not (isinstance(metric, type) and issubclass(metric, Metric)):
+        raise UsageError(f"the metric {name!r} must be a class that is derived from yt8m.eval_util.metrics.Metric.")
+    try:
+        if not re.fullmatch("[a-z][a-z0-9_]*", metric.key):
+            raise ValueError(f"the key {metric.key!r} must consist of lower-case letters, digits and underscores")
+        nothing = RankedEntries(np.zeros(0, np.uint64), np.zeros(1, np.int64), 0)
+        metric.described().text(metric().compute(nothing) or 0.0)
+    except Exception as error:
+        raise UsageError(f"the metric {name!r} does not work on an evaluation without examples: {error!r}") from error
+
+
+_M = TypeVar("_M", Description, type[Metric])
+
+
+def gap_first(found: Iterable[_M]) -> list[_M]:
+    """GAP, by which models are compared first, before the others."""
+    return sorted(found, key=lambda one: one.key != Gap.key)
 
 
 def calculate_hit_at_one(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> float:
-    """The mean over examples; those without labels count as misses.
+    """Hit@1 of a batch; examples without labels count as misses.
 
     Args:
       predictions: float [B, C].
-      actuals: [B, C], positive where above 0.
+      actuals: [B, C], positive if above 0.
 
     Returns:
-      0..1; 0 where there is no example.
+      0..1; 0 if there is no example.
 
     Raises:
       ValueError: shapes differ or a score is NaN.
     """
-    scores, positives = rated_only(predictions, actuals)
-    hits = hit_at_one_of_rows(take_columns(scores, positives, 1))
+    columns = take_columns(*rated_only(predictions, actuals), 1)
+    hits = columns.hits & columns.ranked
     return float(hits.mean()) if len(hits) else 0.0
 
 
-# Few examples have more labels than this; those that do are ranked once more, deeper.
+# Few examples have more labels than this; those that do are ranked again, deeper.
 _USUAL_LABELS = 20
 
 
-def perr_of_columns(columns: Columns) -> Floats64:
-    """[B], exact from the columns.
-
-    Scores of 0 or less never count; a row without labels has 0.
-
-    Raises:
-      ValueError: a row has more labels than there are columns, and not all classes are there.
-    """
-    width = columns.scores.shape[1]
-    most = int(columns.num_labels.max(initial=0))
-    if width < min(most, len(columns.label_counts)):
-        raise ValueError(
-            f"PERR of an example with {most} labels needs as many columns; there are {width}. "
-            "Take more columns, or hand in perr."
-        )
-    return _precision(columns.scores, columns.hits, columns.num_labels)
-
-
-def perr_of_rows(scores: Floats32, positives: Bools, columns: Columns) -> Floats64:
-    """[B], of dense [B, C] scores; `columns` are those already taken from them, of any width."""
-    values = _precision(columns.scores, columns.hits, columns.num_labels)
-    deep = columns.num_labels > columns.scores.shape[1]
-    if deep.any():
-        num_labels = columns.num_labels[deep]
-        best = top_k(scores[deep], int(num_labels.max()))
-        hits = np.take_along_axis(positives[deep], best.classes, axis=1)
-        values[deep] = _precision(best.scores, hits, num_labels)
-    return values
-
-
-def _precision(scores: Floats32, hits: Bools, num_labels: Ints64) -> Floats64:
-    within = np.arange(scores.shape[1]) < num_labels[:, None]
-    right = np.count_nonzero(hits & within & (scores > 0), axis=1)
-    return np.asarray(right / np.maximum(num_labels, 1))
-
-
 def calculate_precision_at_equal_recall_rate(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> float:
-    """The mean over examples; those without labels count as 0. Ties at the boundary go to the lowest class.
+    """PERR of a batch; examples without labels count as 0. Ties at the boundary go to the lowest class.
 
     Args:
       predictions: float [B, C]; scores of 0 or less never count.
-      actuals: [B, C], positive where above 0.
+      actuals: [B, C], positive if above 0.
 
     Returns:
-      0..1; 0 where there is no example.
+      0..1; 0 if there is no example.
 
     Raises:
       ValueError: shapes differ or a score is NaN.
@@ -113,45 +375,20 @@ def calculate_precision_at_equal_recall_rate(predictions: npt.ArrayLike, actuals
     return float(values.mean()) if len(values) else 0.0
 
 
-def entries_of(columns: Columns, k: int) -> Keys:
-    """The first `k` columns as packed entries [N]; columns without a class are left out."""
-    keys = pack(columns.classes[:, :k], columns.scores[:, :k], columns.hits[:, :k])
-    ranked = columns.ranked[:, :k]
-    return keys.ravel() if ranked.all() else keys[ranked]
-
-
-def global_average_precision(entries: Keys, num_positives: int) -> float:
-    """AP of all entries as one list; 0 where there is no positive."""
-    return float(class_average_precisions(without_class(entries), np.array([num_positives]))[0])
-
-
-def class_average_precisions(entries: Keys, num_positives: Ints64, n: int | None = None) -> Floats64:
-    """[C], the AP of each class over its own entries; 0 for a class without positives.
-
-    Args:
-      entries: packed, in any order.
-      num_positives: [C].
-      n: only the n best entries of each class count; None for all.
-    """
-    keys = np.sort(entries)
-    return average_precisions(class_of(keys), block_starts(keys), hit_of(keys), num_positives, n)
-
-
 def calculate_gap(predictions: npt.ArrayLike, actuals: npt.ArrayLike, top_k: int = 20) -> float:
     """GAP of a batch.
 
     Args:
       predictions: float [B, C].
-      actuals: [B, C], positive where above 0.
+      actuals: [B, C], positive if above 0.
       top_k: how many of each example's best classes enter the list; clipped to C.
 
     Returns:
-      0..1; 0 where there is no positive or no example.
+      0..1; 0 if there is no positive or no example.
 
     Raises:
       ValueError: shapes differ, a score is NaN, or top_k is not positive.
     """
     positive_int(top_k, "top_k")
-    scores, positives = rated_only(predictions, actuals)
-    columns = take_columns(scores, positives, top_k)
-    return global_average_precision(entries_of(columns, top_k), int(columns.num_labels.sum()))
+    columns = take_columns(*rated_only(predictions, actuals), top_k)
+    return global_average_precision(columns.entries(top_k), int(columns.num_labels.sum()))

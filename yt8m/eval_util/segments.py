@@ -1,8 +1,7 @@
-"""MAP@n of ranked segments, the measure of the 2019 challenge: each class ranks segments of all videos.
+"""Figures of rated segments, of which only some (segment, class) pairs were rated.
 
-Columns of examples of which a few pairs were rated, from those pairs alone.
-
-MAP@n over rated (segment, class) pairs, fed batch by batch: the challenge's figure in an evaluation.
+`mean_average_precision_at_n` is MAP@n of a submission, the measure of the 2019 challenge: each class ranks segments of
+all videos. `RatedPairs` is the same figure in an evaluation, fed batch by batch.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from yt8m.eval_util.arrays import (
     positive_int,
     positive_mask,
     refuse_nan,
-    score_matrix,
 )
-from yt8m.eval_util.average_precision import average_precisions
-from yt8m.eval_util.metrics import class_average_precisions, perr_of_rows
-from yt8m.eval_util.top_k import Columns, take_columns
+from yt8m.eval_util.average_precision import average_precisions, class_average_precisions
+from yt8m.eval_util.top_k import Columns, perr_of_rows, take_columns
+
+MOST_SEGMENTS = 100_000  # that a class of a submission may list
 
 
 class SegmentFigures(NamedTuple):
-    """mAP over the classes that have a positive rating (nan where none has), and the AP of each.
+    """mAP over the classes that have a positive rating (nan if none has), and the AP of each.
 
     Attributes:
       map: mean of `aps`.
@@ -42,6 +41,11 @@ class SegmentFigures(NamedTuple):
     map: float
     aps: Floats64
     aps_class: Ints64
+
+    @classmethod
+    def of(cls, aps: Floats64, classes: Ints64) -> SegmentFigures:
+        """The figures of `classes`, whose AP are `aps`."""
+        return cls(float(aps.mean()) if len(aps) else float("nan"), aps, classes)
 
 
 class _Ratings(NamedTuple):
@@ -58,7 +62,7 @@ def mean_average_precision_at_n(
     rated_classes: npt.ArrayLike,
     rated_segments: npt.ArrayLike,
     rated_scores: npt.ArrayLike,
-    top_n: int | None = 100_000,
+    top_n: int | None = MOST_SEGMENTS,
 ) -> SegmentFigures:
     """AP of each class over its rated segments; segments not rated for the class are skipped.
 
@@ -71,22 +75,21 @@ def mean_average_precision_at_n(
         classes in any order. A segment that a class names again is skipped.
       rated_classes: int [M].
       rated_segments: text or bytes [M].
-      rated_scores: [M], positive where above 0; a pair rated several times is positive if any is.
+      rated_scores: [M], positive if above 0; a pair rated several times is positive if any is.
       top_n: only so many submitted segments of each class are looked at, skipped ones among them;
         None for all.
 
     Raises:
       ValueError: lengths differ, or top_n is not positive.
     """
-    if top_n is not None:
-        positive_int(top_n, "top_n")
+    positive_int(top_n, "top_n", or_none=True)
     ratings = _ratings(rated_classes, rated_segments, rated_scores)
     hits, classes = _ranked_ratings(*_pairs(submitted_classes, submitted_segments, "submitted"), ratings, top_n)
     present, total = np.unique(ratings.codes[ratings.positive] // max(len(ratings.segments), 1), return_counts=True)
     judged = np.isin(classes, present)
     lists = np.searchsorted(present, classes[judged])
     aps = average_precisions(lists, np.arange(len(lists)), hits[judged], total)
-    return SegmentFigures(float(aps.mean()) if len(aps) else float("nan"), aps, present)
+    return SegmentFigures.of(aps, present)
 
 
 def _pairs(classes: npt.ArrayLike, segments: npt.ArrayLike, name: str) -> tuple[Ints64, npt.NDArray[np.str_]]:
@@ -109,7 +112,7 @@ def _ratings(classes: npt.ArrayLike, segments: npt.ArrayLike, scores: npt.ArrayL
 def _ranked_ratings(
     classes: Ints64, segments: npt.NDArray[np.str_], ratings: _Ratings, top_n: int | None
 ) -> tuple[Bools, Ints64]:
-    """What was submitted and is rated, by class and then from the best: positive or not, and class."""
+    """The submitted pairs that are rated, by class and then from the best: positive or not, and the class."""
     order = np.argsort(classes, kind="stable")
     classes, segments = classes[order], segments[order]
     if top_n is not None:
@@ -123,7 +126,7 @@ def _ranked_ratings(
 
 
 def _found(table: npt.NDArray[np.generic], wanted: npt.NDArray[np.generic]) -> tuple[Bools, Ints64]:
-    """Which of `wanted` are in the sorted `table`, and where those that are stand in it."""
+    """Which of `wanted` are in the sorted `table`, and the places of those that are."""
     if not len(table):
         return np.zeros(len(wanted), np.bool_), np.zeros(0, np.int64)
     place = np.minimum(np.searchsorted(table, wanted), len(table) - 1)
@@ -148,7 +151,7 @@ class Pairs(NamedTuple):
 
 
 def columns_of_pairs(pairs: Pairs, k: int, num_class: int) -> tuple[Columns, Floats64]:
-    """The `k` best columns, at most num_class, and PERR [B]: as of dense scores that are -inf elsewhere.
+    """The `k` best columns, at most num_class, and PERR [B]: as from dense scores with -inf for pairs not rated.
 
     Raises:
       ValueError: a score is NaN.
@@ -159,16 +162,13 @@ def columns_of_pairs(pairs: Pairs, k: int, num_class: int) -> tuple[Columns, Flo
     scores, hits = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.bool_)
     classes = np.zeros(shape, np.int32)
     scores[rows, places], hits[rows, places], classes[rows, places] = pairs.scores, pairs.hits, pairs.classes
-    # A place stands for a class; both ascend, so that ties come out alike.
+    # A place stands for a class. Both ascend, so ties are broken in the same way.
     by_place = take_columns(scores, hits, k)
     columns = by_place._replace(
         classes=np.take_along_axis(classes, by_place.classes, axis=1),
         label_counts=np.bincount(pairs.classes[pairs.hits], minlength=num_class),
     )
     return columns, perr_of_rows(scores, hits, by_place)
-
-
-MOST = 100_000  # segments that a class of a submission may list
 
 
 class RatedPairs:
@@ -188,25 +188,7 @@ class RatedPairs:
         self._entries = Entries()
         self._positives: Ints64 = np.zeros(self.num_class, np.int64)
 
-    def accumulate(self, scores: npt.ArrayLike, hits: npt.ArrayLike) -> None:
-        """Adds a batch.
-
-        Args:
-          scores: float [B, C]; -inf where the pair was not rated.
-          hits: [B, C], above 0 for positives, of which unrated ones do not count.
-
-        Raises:
-          ValueError: shapes differ from [B, num_class], or a score is NaN.
-        """
-        values = score_matrix(scores, "scores")
-        if values.shape[1] != self.num_class:
-            raise ValueError(f"scores must have {self.num_class} classes; they have {values.shape[1]}")
-        refuse_nan(values)
-        positive = positive_mask(hits, values.shape, "hits")
-        rows, classes = np.nonzero(values > -np.inf)
-        self.accumulate_pairs(classes, values[rows, classes], positive[rows, classes])
-
-    def accumulate_pairs(self, classes: Ints64, scores: Floats32, hits: Bools) -> None:
+    def accumulate(self, classes: Ints64, scores: Floats32, hits: Bools) -> None:
         """Adds rated pairs, whichever examples they are of.
 
         Args:
@@ -232,11 +214,11 @@ class RatedPairs:
         self._entries.extend(other._entries)
         self._positives = self._positives + other._positives
 
-    def get(self, n: int = MOST) -> SegmentFigures:
+    def get(self, n: int = MOST_SEGMENTS) -> SegmentFigures:
         """MAP@n: each class ranks its rated segments; the mean over classes with a positive (nan for none).
 
-        As in `segments.mean_average_precision_at_n`, but ties are the mean over all their orders.
+        As `mean_average_precision_at_n`, except that tied scores give the mean over all their orders.
         """
         present = np.flatnonzero(self._positives)
         aps = class_average_precisions(self._entries.all(), self._positives, n)[present]
-        return SegmentFigures(float(aps.mean()) if len(aps) else float("nan"), aps, present)
+        return SegmentFigures.of(aps, present)

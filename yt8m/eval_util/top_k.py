@@ -1,6 +1,6 @@
-"""The k best classes of each row, with a rule for ties: the lowest class index goes first.
+"""The k best classes of each example, whether they are right, how many labels it has, and the PERR that follows.
 
-What is kept of each example: its k best classes, whether they are right, and how many labels it has.
+If scores tie, the class with the lowest index goes first.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ import numpy.typing as npt
 from yt8m.eval_util.arrays import (
     Bools,
     Floats32,
+    Floats64,
     Ints32,
     Ints64,
     Keys,
     best_first,
+    pack,
     places_within,
     positive_mask,
     refuse_nan,
     score_matrix,
 )
 
-# Scores are ranked in chunks of so many, which stay in a core's cache.
+# Scores are ranked in chunks of this size, which stay in a core's cache.
 _CHUNK = 1 << 19
-# Groups of classes that bound the k best: so many for each of them, and no fewer than are compared at once.
+# Groups of classes that bound the k best: so many per class wanted, and at least as many as one instruction compares.
 _GROUPS, _LEAST_GROUPS = 6, 128
 _LEAST = np.finfo(np.float32).min
 
@@ -57,7 +59,7 @@ def top_k(scores: Floats32, k: int) -> TopK:
 
 
 def _best_classes(scores: Floats32, k: int) -> Ints32:
-    """[B, k]. Score and class make one integer, so that nothing ties and no index array is moved about."""
+    """[B, k]. Score and class make one integer, so that nothing ties and no index array is moved."""
     keys = _keys(scores, k)
     if k < keys.shape[1]:
         keys.partition(k - 1, axis=1)
@@ -65,7 +67,7 @@ def _best_classes(scores: Floats32, k: int) -> Ints32:
 
 
 def _keys(scores: Floats32, k: int) -> Keys:
-    """uint64 [B, at most C], those of the k best classes among them; short rows are filled up at the end."""
+    """uint64 [B, at most C] that include the k best classes of each row; short rows are padded at the end."""
     num_classes = scores.shape[1]
     groups = max(_GROUPS * k, _LEAST_GROUPS)
     flat = np.flatnonzero(_may_be_best(scores, k, groups)) if groups * 4 <= num_classes else None
@@ -80,9 +82,10 @@ def _keys(scores: Floats32, k: int) -> Keys:
 
 
 def _may_be_best(scores: Floats32, k: int, groups: int) -> Bools:
-    """[B, C], True for the k best of each row and, unless much ties, few others.
+    """[B, C], True for the k best classes of each row and for few others, unless many scores tie.
 
-    The maxima of groups of classes are scores of the row, so the k-th best of all is no worse than theirs.
+    The maxima of groups of classes are themselves scores of the row, so the k-th best score of the row is at least
+    the k-th best maximum.
     """
     grouped = scores.shape[1] // groups * groups
     maxima = scores[:, :grouped].reshape(len(scores), -1, groups).max(axis=1)
@@ -90,7 +93,7 @@ def _may_be_best(scores: Floats32, k: int, groups: int) -> Bools:
     refuse_nan(scores[:, grouped:])
     bound = np.partition(maxima, groups - k, axis=1)[:, groups - k, np.newaxis]
     found = scores >= np.maximum(bound, _LEAST)
-    found[:, :k] |= bound < _LEAST  # classes at -inf all tie, so that the first are enough
+    found[:, :k] |= bound < _LEAST  # classes at -inf all tie, so the first ones are enough
     return np.asarray(found)
 
 
@@ -102,7 +105,7 @@ class Columns(NamedTuple):
     """The k best classes of B examples.
 
     Attributes:
-      scores: float32 [B, k], best first; -inf where a row has fewer than k ranked classes.
+      scores: float32 [B, k], best first; -inf if the row has fewer than k ranked classes.
       classes: int32 [B, k].
       hits: bool [B, k], whether the example has that class.
       num_labels: int64 [B], positives of the example over all classes.
@@ -117,13 +120,19 @@ class Columns(NamedTuple):
 
     @property
     def ranked(self) -> Bools:
-        """bool [B, k], where a column holds a class."""
+        """bool [B, k], True if the column holds a class."""
         return np.asarray(self.scores > -np.inf)
 
     @property
     def examples(self) -> Bools:
-        """bool [B]: a row with neither a ranked class nor a label holds nothing that was judged."""
+        """bool [B]: False for an example with neither a ranked class nor a label, of which nothing was judged."""
         return self.ranked[:, 0] | (self.num_labels > 0)
+
+    def entries(self, k: int) -> Keys:
+        """The first `k` columns as packed entries [N], without those that hold no class."""
+        keys = pack(self.classes[:, :k], self.scores[:, :k], self.hits[:, :k])
+        ranked = self.ranked[:, :k]
+        return keys.ravel() if ranked.all() else keys[ranked]
 
 
 def take_columns(scores: Floats32, positives: Bools, k: int) -> Columns:
@@ -145,7 +154,7 @@ def take_columns(scores: Floats32, positives: Bools, k: int) -> Columns:
 def rated_only(
     predictions: npt.ArrayLike, labels: npt.ArrayLike, label_weights: npt.ArrayLike | None = None
 ) -> tuple[Floats32, Bools]:
-    """Dense scores and positives; a pair whose weight is not above 0 is neither ranked nor a positive.
+    """Dense scores and positives. A pair whose weight is not above 0 is neither ranked nor a positive.
 
     Raises:
       ValueError: shapes differ, or the predictions are no matrix.
@@ -165,7 +174,7 @@ def given_columns(
     num_labels: npt.ArrayLike,
     label_counts: npt.ArrayLike,
 ) -> Columns:
-    """Columns that were taken elsewhere, checked.
+    """Columns that were computed elsewhere, after checks.
 
     Raises:
       ValueError: shapes disagree, a row is not sorted, a class is out of range, or the labels of the
@@ -191,9 +200,43 @@ def _check(columns: Columns) -> None:
             f"{scores.shape}, {classes.shape}, {num_labels.shape}, {label_counts.shape}"
         )
     if classes.size and not 0 <= classes.min() <= classes.max() < len(label_counts):
-        raise ValueError(f"classes must lie in 0..{len(label_counts) - 1}; {classes.min()}..{classes.max()} found")
+        raise ValueError(f"classes must lie in 0..{len(label_counts) - 1}; found {classes.min()}..{classes.max()}")
     # Written so that NaN fails too.
     if not (scores[:, :-1] >= scores[:, 1:]).all() or np.isnan(scores).any():
         raise ValueError("scores must be sorted from the best along each row, and not NaN")
     if num_labels.sum() != label_counts.sum():
         raise ValueError(f"num_labels add up to {num_labels.sum()}, label_counts to {label_counts.sum()}")
+
+
+def perr_of_columns(columns: Columns) -> Floats64:
+    """PERR of each example, [B], exact from the columns. Scores of 0 or less never count; 0 for a row without labels.
+
+    Raises:
+      ValueError: a row has more labels than there are columns, and not all classes are there.
+    """
+    width = columns.scores.shape[1]
+    most = int(columns.num_labels.max(initial=0))
+    if width < min(most, len(columns.label_counts)):
+        raise ValueError(
+            f"PERR of an example with {most} labels needs {most} columns; there are {width}. "
+            "Take more columns, or pass perr."
+        )
+    return _precision(columns.scores, columns.hits, columns.num_labels)
+
+
+def perr_of_rows(scores: Floats32, positives: Bools, columns: Columns) -> Floats64:
+    """PERR of each example, [B], from dense [B, C] scores and the columns taken from them, of any width."""
+    values = _precision(columns.scores, columns.hits, columns.num_labels)
+    deep = columns.num_labels > columns.scores.shape[1]
+    if deep.any():
+        num_labels = columns.num_labels[deep]
+        best = top_k(scores[deep], int(num_labels.max()))
+        hits = np.take_along_axis(positives[deep], best.classes, axis=1)
+        values[deep] = _precision(best.scores, hits, num_labels)
+    return values
+
+
+def _precision(scores: Floats32, hits: Bools, num_labels: Ints64) -> Floats64:
+    within = np.arange(scores.shape[1]) < num_labels[:, None]
+    right = np.count_nonzero(hits & within & (scores > 0), axis=1)
+    return np.asarray(right / np.maximum(num_labels, 1))

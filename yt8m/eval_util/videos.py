@@ -1,18 +1,15 @@
-"""What an evaluation keeps of single videos: their best classes, which of them are right, and all labels.
-
-A sample of the evaluated videos, of bounded size whatever their number.
-"""
+"""A bounded sample of the evaluated videos: the best classes of each, which of them are right, and all labels."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
 
-from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints32, Ints64, Keys
+from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints32, Ints64, Keys, places_within
 from yt8m.eval_util.top_k import Columns
 
 
@@ -22,7 +19,7 @@ class Videos:
 
     Attributes:
       keys: uint64 [N], a hash of the id.
-      scores: float32 [N, K], best first; -inf where fewer classes were ranked.
+      scores: float32 [N, K], best first; -inf if fewer classes were ranked.
       classes: int32 [N, K].
       hits: bool [N, K], whether the video has that class.
       perr: float64 [N], precision at equal recall rate of each.
@@ -43,16 +40,11 @@ class Videos:
 
     @property
     def ranked(self) -> Bools:
-        """bool [N, K], where a column holds a class."""
+        """bool [N, K], True if the column holds a class."""
         return np.asarray(self.scores > -np.inf)
 
-    @property
-    def hit_at_one(self) -> Bools:
-        """bool [N], whether the best class of each is one of its labels."""
-        return np.asarray(self.hits[:, 0] & self.ranked[:, 0])
-
     def columns(self, num_classes: int) -> Columns:
-        """The same as the metrics take it."""
+        """The same, as the metrics take it."""
         counts = np.bincount(self.labels, minlength=num_classes).astype(np.int64)
         return Columns(self.scores, self.classes, self.hits, self.num_labels, counts)
 
@@ -64,26 +56,20 @@ class Videos:
         """The videos `rows`, in that order."""
         starts = np.cumsum(self.num_labels) - self.num_labels
         counts = self.num_labels[rows]
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        labels = self.labels[np.repeat(starts[rows], counts) + within]
+        labels = self.labels[np.repeat(starts[rows], counts) + places_within(counts)]
         whole = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "labels"}
         return Videos(**whole, labels=labels)
-
-
-def joined(parts: Sequence[Videos]) -> Videos:
-    """All videos of one or more parts, in order."""
-    return Videos(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Videos)})
 
 
 MOST = 50_000  # videos kept; each takes about 250 bytes
 
 
 class VideoSample:
-    """The `most` videos with the smallest hash of their id: all of them where there are no more.
+    """The `most` videos whose ids have the smallest hashes; all videos if there are no more.
 
     Which videos these are depends on their ids alone (bottom-k sampling: E. Cohen and H. Kaplan, Summarizing
-    Data using Bottom-k Sketches, PODC 2007). So two runs keep the same ones, whatever the order of the
-    batches, and parts of several processes merge into the sample of the whole.
+    Data using Bottom-k Sketches, PODC 2007). So two runs keep the same videos, whatever the order of
+    the batches, and the samples of several processes merge into the sample of the whole.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -100,7 +86,7 @@ class VideoSample:
 
         Args:
           reports: `video_ids` [B] bytes; `scores`, `classes` and `hits` [B, K], best first; `perr` [B];
-            `labels` bool [B, C]. A video without a ranked class and without labels was not judged and is
+            `labels` bool [B, C]. A video with neither a ranked class nor labels was not judged and is
             left out.
         """
         labels = np.asarray(reports["labels"], np.bool_)
@@ -124,7 +110,7 @@ class VideoSample:
         self.seen += other.seen
 
     def videos(self) -> Videos | None:
-        """The sample, in the order of the hashes; None where nothing was added."""
+        """The sample, in the order of the hashes; None if nothing was added."""
         self._shrink()
         return self._parts[0] if self._parts else None
 
@@ -136,7 +122,9 @@ class VideoSample:
 
     def _shrink(self) -> None:
         if self._parts:
-            everything = joined(self._parts)
+            everything = Videos(
+                **{f.name: np.concatenate([getattr(part, f.name) for part in self._parts]) for f in fields(Videos)}
+            )
             self._parts = [everything.take(np.argsort(everything.keys, kind="stable")[: self.most])]
 
 

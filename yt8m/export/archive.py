@@ -58,7 +58,7 @@ def safe_extract(tgz_path: str, folder: str, max_bytes: int = MAX_BYTES, max_mem
     Raises:
       UsageError: the archive holds an absolute name, `..`, a link, a device, a sparse or set-user-id file,
         the same name twice, too much; or `folder` is in use, or is reached through a symbolic link of
-        another user. Nothing is left behind.
+        another user. Nothing is left.
       RunError: the archive is damaged, or there is no room.
     """
     _refuse_used_folder(folder)
@@ -98,7 +98,7 @@ def _refuse_used_folder(folder: str) -> None:
 
 
 def _links_on(path: str) -> Iterator[str]:
-    """The symbolic links that the system follows on the way to `path`, those behind other links too."""
+    """The symbolic links that the system follows on the way to `path`, those reached through other links too."""
     place, parts, count = "/", os.path.join(os.getcwd(), path).split("/"), 0
     while parts:
         part = parts.pop(0)
@@ -146,7 +146,7 @@ def _members(
                 names.add(name)
                 stream.allow(member.size + _BETWEEN)
                 yield archive, member, name
-        while stream.read(_CHUNK):  # on to the end, where the checksum stands
+        while stream.read(_CHUNK):  # on to the end: the checksum is there
             pass
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from yt8m.export.small_weights import cpu_session
 from yt8m.graph.protocols import PredictOps
 from yt8m.graph.restore import AVERAGE
 from yt8m.lazy import tf
@@ -57,7 +58,7 @@ def scope_of(place: int) -> str:
 
 
 def gather_checkpoint(path: str, modeler: EnsembleModeler, checkpoints: Sequence[str], width: Sequence[int]) -> str:
-    """Writes one checkpoint of all members' weights, from their averages where a member kept some.
+    """Writes one checkpoint of all members' weights, from their averages if a member kept some.
 
     Args:
       path: prefix of the files to write.
@@ -69,7 +70,7 @@ def gather_checkpoint(path: str, modeler: EnsembleModeler, checkpoints: Sequence
       `path`.
     """
     shape = [None, *([None] * (len(width) - 1)), width[-1]]
-    with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={"GPU": 0})) as session:
+    with tf.Graph().as_default() as graph, cpu_session(graph) as session:
         modeler.predict_raw(tf.placeholder(tf.float32, shape), tf.placeholder(tf.int32, [None]))
         step = tf.train.get_or_create_global_step()
         session.run(step.initializer)

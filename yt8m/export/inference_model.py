@@ -28,7 +28,7 @@ def write_inference_model(
     """Writes `folder`/inference_model.{meta,index,data-*}, whole or not at all.
 
     The graph takes `input_batch_raw` (float32 [B, D], or [B, T, D] with frame features) and `num_frames`
-    (int32 [B]) and gives `predictions`; all three are collections of those names. Where the run kept
+    (int32 [B]) and gives `predictions`; all three are collections of those names. If the run kept
     moving averages, these are the weights.
 
     Args:
@@ -36,7 +36,7 @@ def write_inference_model(
       checkpoint: of the model.
       modeler: the model.
       frame_features: whether it takes frames.
-      moving_average_decay: above 0 where the run kept averages.
+      moving_average_decay: above 0 if the run kept averages.
       weights: how they are stored: float32, float16 or int8.
       describe: called with the folder as it is written and the number of parameters, to put a
         description beside the model.

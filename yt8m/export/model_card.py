@@ -51,7 +51,7 @@ def text(
       step: of the checkpoint.
       parameters: numbers that training adjusted.
       sizes: bytes of each part of the export, by name.
-      figures: by name, as they are printed; empty where the checkpoint was not evaluated.
+      figures: by name, as they are printed; empty if the checkpoint was not evaluated.
       weights: how they are stored.
     """
     data = run.data
@@ -95,7 +95,7 @@ def flags(run: TrainConfig) -> list[str]:
 
 
 def report_of(train_dir: str, step: int) -> dict[str, Any]:
-    """The figures in the run's eval/report.json, where that is of this step."""
+    """The figures in the run's eval/report.json, if it is of this step."""
     try:
         report = json_text.parse(storage.read_text(storage.join(train_dir, "eval", "report.json")))
     except (RunError, ValueError):

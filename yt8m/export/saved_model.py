@@ -1,6 +1,6 @@
-"""A SavedModel of two signatures: serialized records, and MediaPipe's dequantised features.
+"""SavedModels: a checkpoint written as one, and one read back to predict.
 
-An exported model, read back: records or features in, classes and scores out.
+Two signatures: serialised records to the best classes, and MediaPipe's dequantised features to all classes.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line
-from yt8m.export.small_weights import restored
+from yt8m.export.small_weights import cpu_session, restored
 from yt8m.graph.restore import warn_of_program
-from yt8m.lazy import quiet_native_stderr, tf
-from yt8m.readers import join_features
-from yt8m.readers.damage import readable
+from yt8m.lazy import tf
+from yt8m.readers import Reader, join_features
+from yt8m.readers.base import zero_padding
+from yt8m.readers.damage import plain_reason
 from yt8m.storage import copies, sending
 from yt8m.video.modeler import VideoModeler
 
@@ -28,17 +29,10 @@ RECORDS, MEDIAPIPE = "records", "mediapipe"
 SIGNATURES = (RECORDS, MEDIAPIPE)
 
 
-class ServingRecordParser(Protocol):
-    """What the export needs of a reader."""
-
-    def prepare_serialized_examples(self, serialized: tf.Tensor) -> Any:
-        """A `Batch` from a vector of records."""
-
-
 def export_saved_model(
     folder: str,
     checkpoint: str,
-    reader: ServingRecordParser,
+    reader: Reader,
     modeler: VideoModeler,
     *,
     moving_average_decay: float = 0.0,
@@ -52,17 +46,17 @@ def export_saved_model(
     to `video_id` string [B], `class_indexes` int32 [B, k] best first, `predictions` float32 [B, k].
 
     Signature `mediapipe`: `rgb_and_audio` float32 [B, T, D], features side by side as they are before
-    quantising, and `num_frames` int32 [B, 1] or [B] (one for all where B is 1) to `predictions` float32
-    [B, C]. Later frames count for nothing. A model of videos takes the mean of the frames.
+    quantising, and `num_frames` int32 [B, 1] or [B] (one for all if B is 1) to `predictions` float32
+    [B, C]. Later frames are ignored. A video-level model gets the mean of the frames.
 
     Args:
       folder: local or gs://.
       checkpoint: of the model.
       reader: parses the records.
       modeler: the model.
-      moving_average_decay: above 0 where the run kept averages, which are taken then.
+      moving_average_decay: above 0 if the run kept averages, which are then exported.
       weights: how they are stored: float32, float16 or int8.
-      default: which of the two is `serving_default` too, which most programs ask for.
+      default: which of the two is also `serving_default`, which most programs ask for.
       describe: called with the folder as it is written and the number of parameters, to put a
         description beside the model.
 
@@ -81,13 +75,13 @@ def export_saved_model(
     return folder
 
 
-def _signatures(reader: ServingRecordParser, modeler: VideoModeler) -> dict[str, Any]:
-    """One model for both: its features come from the records where they are not fed."""
+def _signatures(reader: Reader, modeler: VideoModeler) -> dict[str, Any]:
+    """One model for both: unless features are fed, they come from the records."""
     example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")
     batch = reader.prepare_serialized_examples(example_bytes)
     joined = join_features(batch)
     has_frames = joined.shape.rank == 3
-    # MediaPipe names a stream by an input's name in capitals: the names are its.
+    # MediaPipe names a stream by the name of an input in capitals: these names are MediaPipe's.
     frames = tf.placeholder_with_default(
         joined if has_frames else joined[:, tf.newaxis], [None, None, joined.shape[-1]], name="rgb_and_audio"
     )
@@ -106,9 +100,7 @@ def _masked(frames: tf.Tensor, given: tf.Tensor, has_frames: bool) -> tuple[tf.T
     """What the model takes: frames with 0 past the last, or their mean; and their numbers, int32 [B]."""
     rows, longest = tf.shape(frames)[0], tf.shape(frames)[1]
     counts = tf.clip_by_value(tf.broadcast_to(tf.reshape(given, [-1]), [rows]), 0, longest)
-    # Not a product with the mask: what stands behind the last frame may be no number.
-    there = tf.sequence_mask(counts, longest)[:, :, tf.newaxis]
-    raw = tf.where_v2(there, frames, 0.0)
+    raw = zero_padding(frames, counts)
     if not has_frames:
         raw = tf.math.divide_no_nan(tf.reduce_sum(raw, 1), tf.cast(counts, tf.float32)[:, tf.newaxis])
     return raw, counts
@@ -207,7 +199,7 @@ def find(folder: str) -> str:
 
 
 def opened(folder: str) -> SavedModel:
-    """The model that `find` finds; the next, where that is deleted while it is read and there is a newer one.
+    """The model that `find` finds; if it is deleted during reading and there is a newer one, that one.
 
     Raises:
       UsageError, RunError: as `find` and `SavedModel`.
@@ -218,7 +210,7 @@ def opened(folder: str) -> SavedModel:
     except (UsageError, RunError):
         if storage.exists(storage.join(place, _FILE)) or find(folder) == place:
             raise
-    logging.warning("%s was deleted while it was read: taking the next", place)
+    logging.warning("%s was deleted during reading: taking the next", place)
     return opened(folder)
 
 
@@ -233,11 +225,11 @@ class SavedModel:
     `with` block. Several threads may call it at once.
 
     Args:
-      folder: where its `saved_model.pb` is.
+      folder: the folder of its `saved_model.pb`.
 
     Attributes:
       folder: the same.
-      feature_size: D, of the features of a frame; None where the model takes records alone.
+      feature_size: D, of the features of a frame; None if the model takes records alone.
       num_classes: C; None if the model does not say, because it takes records alone.
 
     Raises:
@@ -248,8 +240,7 @@ class SavedModel:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         warn_of_program(folder)
-        with quiet_native_stderr():  # which complains where there is no GPU
-            self._session = tf.Session(graph=tf.Graph(), config=tf.ConfigProto(device_count={"GPU": 0}))
+        self._session = cpu_session(tf.Graph())
         try:
             with self._session.graph.as_default():
                 loaded = tf.saved_model.loader.load(
@@ -281,7 +272,7 @@ class SavedModel:
         try:
             found: list[Any] = self._session.run(self._outputs, {self._input: np.array(records, object)})
         except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
-            reason = readable(str(error.message))
+            reason = plain_reason(str(error.message))
             raise RunError(f"the model in {self.folder} cannot read these records: {reason}") from error
         return Predictions(*found)
 

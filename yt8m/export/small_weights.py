@@ -1,4 +1,4 @@
-"""Weights in few bits: stored as float16 or as one byte each, and turned back where the graph reads them."""
+"""Weights in few bits: stored as float16 or as one byte each, and converted back in the graph."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def restored(
     with tf.Graph().as_default() as graph:
         built, restorer = build(), Restorer(moving_average_decay)
         parameters = sum(int(np.prod(v.shape.as_list())) for v in tf.trainable_variables())
-        with _session(graph) as session:
+        with cpu_session(graph) as session:
             restorer.restore(session, checkpoint)
             if kind == "float32":
                 yield Restored(session, built, parameters)
@@ -137,11 +137,12 @@ def restored(
     with tf.Graph().as_default() as graph:
         with tf.variable_scope(tf.get_variable_scope(), custom_getter=stored.get, auxiliary_name_scope=False):
             built = build()
-        with _session(graph) as session:
+        with cpu_session(graph) as session:
             stored.load(session)
             yield Restored(session, built, parameters)
 
 
-def _session(graph: tf.Graph) -> tf.Session:
-    with quiet_native_stderr():  # which complains where there is no GPU
+def cpu_session(graph: tf.Graph) -> tf.Session:
+    """A session on `graph` that sees no GPU."""
+    with quiet_native_stderr():  # the runtime complains if there is no GPU
         return tf.Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0}))

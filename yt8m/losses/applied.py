@@ -1,9 +1,7 @@
-"""The loss of a whole batch, [B, C], and its gradient; those of this project in one pass over memory.
+"""A loss on a whole batch, [B, C], its gradient, and the loss on single (example, class) pairs.
 
-What a loss of one's own does is not known, nor whether it can be compiled: it is called as it is. So is one
-that is not static: it would be compiled anew for every batch.
-
-The loss of single (example, class) pairs, where the others weigh nothing.
+Static losses of this project are compiled into one pass over memory. A loss of the user's own, or one that is not
+static, is called as it is: the first may not compile, the second would compile anew for every batch.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ def gradient_of_logits(
 def _mean(loss: Any, of_rows: str, of_batch: str, scores: Any, labels: Any, weights: Any) -> tf.Tensor:
     if not _is_compiled(loss):
         return getattr(loss, of_batch)(scores, labels, label_weights=weights)
-    # The mean stays outside: compiled, it becomes one sum over all pairs, in float32 good for four digits.
+    # The mean is not compiled: it would become one float32 sum over all pairs, exact to four digits only.
     return tf.reduce_mean(fused(getattr(loss, of_rows), scores, labels, weights))
 
 
@@ -51,25 +49,25 @@ def _is_compiled(loss: Any) -> bool:
     return is_ours and loss.is_static
 
 
-# Each of their terms is of its own pair alone; of a subclass that need not be so.
-_APART = (CrossEntropyLoss, WeightedCrossEntropyLoss, FocalLoss, HingeLoss)
+# A term of these depends on its own pair alone; in a subclass it may not.
+_PAIRWISE_TERMS = (CrossEntropyLoss, WeightedCrossEntropyLoss, FocalLoss, HingeLoss)
 
 
 def is_of_pairs(loss: Any) -> bool:
-    """Whether `loss` can be taken of the weighted pairs alone."""
-    return type(loss) in _APART
+    """Whether `loss` can be computed from the weighted pairs alone."""
+    return type(loss) in _PAIRWISE_TERMS
 
 
 def loss_of_pairs(
     loss: Any, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, rows: tf.Tensor
 ) -> tf.Tensor:
-    """What `loss.calculate_loss` gives for dense predictions whose other pairs have weight 0.
+    """`loss.calculate_loss` on dense predictions whose other pairs have weight 0.
 
     Args:
       loss: one that `is_of_pairs`.
       predictions: float32 [P], the scores of the weighted pairs.
       labels: float32 [P], their labels.
       weights: float32 [P], their weights.
-      rows: int scalar, how many examples they come from.
+      rows: int scalar, the number of examples they come from.
     """
     return tf.reduce_sum(loss.terms(predictions, labels) * weights) / tf.cast(rows, tf.float32)

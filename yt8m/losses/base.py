@@ -1,7 +1,4 @@
-"""Losses by name.
-
-What a label loss is.
-"""
+"""What a label loss is, and losses by name."""
 
 from __future__ import annotations
 
@@ -30,8 +27,8 @@ class BaseLoss(abc.ABC):
     still counts in the mean. The fields of a loss are its hyper-parameters.
 
     Attributes:
-      is_static: whether no size and no index in it depends on values, so that one compilation does for all
-        batches of a shape.
+      is_static: whether no size and no index depends on values, so that one compilation serves all batches
+        of a shape.
     """
 
     is_static: ClassVar[bool] = True
@@ -48,7 +45,7 @@ class BaseLoss(abc.ABC):
         """float32 [B] of logits."""
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """float32 [B, C], d (sum of rows_from_logits) / d logits; automatic where no closed form is given."""
+        """float32 [B, C], d (sum of rows_from_logits) / d logits; automatic unless a loss has a closed form."""
         return tf.gradients(self.rows_from_logits(logits, labels, weights), logits)[0]
 
     def row_losses(
@@ -60,7 +57,7 @@ class BaseLoss(abc.ABC):
     def row_losses_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """float32 [B] of logits [B, C], where predictions are sigmoid(logits)."""
+        """float32 [B] of logits [B, C], for predictions sigmoid(logits)."""
         return self.rows_from_logits(logits, *_floats(labels, label_weights))
 
     def calculate_loss(
@@ -78,7 +75,7 @@ class BaseLoss(abc.ABC):
     def gradient_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """d calculate_loss_from_logits / d logits, [B, C]; in closed form no loss has to be computed."""
+        """d calculate_loss_from_logits / d logits, [B, C]; with a closed form the loss is not computed."""
         slopes = self.slopes(logits, *_floats(labels, label_weights))
         return slopes / tf.cast(tf.shape(logits)[0], tf.float32)
 

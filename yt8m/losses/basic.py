@@ -1,7 +1,4 @@
-"""Cross-entropy, hinge and softmax.
-
-Losses of pairs of classes.
-"""
+"""Cross-entropy, hinge, softmax, and the hinge on pairs of classes."""
 
 from __future__ import annotations
 
@@ -32,8 +29,8 @@ class CrossEntropyLoss(ClassLoss):
     ) -> tf.Tensor:
         """float32 [B].
 
-        Of a label that is either True or False one term is 0, and its logarithm need not be taken: half the
-        work, and the same numbers bit for bit.
+        For a label that is True or False one of the two terms is 0; its logarithm is not computed. Half the
+        work, and the same result bit for bit.
         """
         labels = tf.convert_to_tensor(labels)
         if not self._has_one_term(labels):
@@ -84,7 +81,7 @@ class HingeLoss(ClassLoss):
         return self.terms(logits, labels)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """-(2y - 1) where the margin is not kept."""
+        """-(2y - 1) within the margin, else 0."""
         signs = 2.0 * labels - 1.0
         return weighted(tf.where(signs * logits < self.hinge_margin, -signs, tf.zeros_like(signs)), weights)
 

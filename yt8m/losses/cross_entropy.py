@@ -67,7 +67,7 @@ class WeightedCrossEntropyLoss(ClassLoss):
 class FocalLoss(ClassLoss):
     """-(1 - p_t)^gamma log p_t, p_t = p for a label and 1 - p otherwise (Lin et al. 2017, equation 4)."""
 
-    focal_gamma: float = option(2.0, "how much less a class counts the better it is told", minimum=0)
+    focal_gamma: float = option(2.0, "how much less a class counts the better it is predicted", minimum=0)
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """With 1e-5 inside the logarithms."""
@@ -93,7 +93,7 @@ class FocalLoss(ClassLoss):
 
 @dataclass(frozen=True)
 class ReweightedLoss(BaseLoss, abc.ABC):
-    """Cross-entropy with weights that the loss makes itself and holds constant."""
+    """Cross-entropy with weights that the loss computes and holds constant."""
 
     @abc.abstractmethod
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
@@ -143,7 +143,7 @@ class SegmentFineTuningLoss(ReweightedLoss):
 
     The label weights say which classes of a segment were rated; without them all are. Absent are, of the
     classes that segments are rated for, those that are no labels of the segment's video: a label of the
-    video that nobody rated for this segment may well be in it, and costs nothing. `weights_of` marks those.
+    video that nobody rated for this segment may be right, and costs nothing. `weights_of` marks those.
     """
 
     unrated_weight: float = option(0.1, "alpha, what the absent classes together weigh", minimum=0)
@@ -158,7 +158,7 @@ class SegmentFineTuningLoss(ReweightedLoss):
         return tf.where(video_labels & tf.equal(label_weights, 0.0), -tf.ones_like(label_weights), label_weights)
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The weights where rated, alpha / (number of absent classes) where absent, 0 where unknown."""
+        """Rated: the weight. Absent: alpha / (number of absent classes). Unknown: 0."""
         if weights is None:
             return tf.ones_like(labels)
         weights = weights * tf.ones_like(labels)

@@ -1,6 +1,6 @@
-"""From the frames of a video to one vector, by soft assignment of each frame to clusters.
+"""Models that assign frames to clusters: bags of words and the VLAD family.
 
-Bags of words and the VLAD family: frames are assigned to clusters, the clusters make the video.
+Each frame is softly assigned to clusters; the clusters then describe the video as one vector.
 """
 
 from __future__ import annotations
@@ -8,25 +8,23 @@ from __future__ import annotations
 import abc
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from yt8m.lazy import tf
 from yt8m.models import frames, layers
 from yt8m.models.base import ClassifiedModel, NormalisedModel, register
+from yt8m.models.layers import Net
 from yt8m.numerics import precision
 from yt8m.options import option
 from yt8m.types import ModelOutput
 
-if TYPE_CHECKING:
-    from yt8m.models.layers import Net
-
 
 def assign(net: Net, inputs: tf.Tensor, mask: tf.Tensor, clusters: int, *, batch_norm: bool = True) -> tf.Tensor:
-    """a_i = softmax(BN(W x_i)), [B, T, clusters]; zeros where the mask [B, T] is 0.
+    """a_i = softmax(BN(W x_i)), [B, T, clusters]; zeros if the mask [B, T] is 0.
 
     Args:
       inputs: float32 [B, T, D].
-      batch_norm: else biases.
+      batch_norm: batch normalisation; otherwise biases.
     """
     features = int(inputs.shape[-1])
     spread = tf.random_normal_initializer(stddev=1 / math.sqrt(features))
@@ -39,12 +37,12 @@ def assign(net: Net, inputs: tf.Tensor, mask: tf.Tensor, clusters: int, *, batch
 
 
 def anchors(net: Net, name: str, clusters: int, features: int, mean: float = 0.0) -> tf.Tensor:
-    """A learned [clusters, features]: the centres c_k, or what stands in their place."""
+    """A learned matrix [clusters, features]: the centres c_k, or the gates or spreads of clusters."""
     spread = tf.random_normal_initializer(mean=mean, stddev=1 / math.sqrt(features))
     return net.variable(name, [clusters, features], spread)
 
 
-def gathered(shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
+def weighted_sums(shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
     """sum_i a_ik x_i, [B, K, D], of shares [B, T, K] and inputs [B, T, D]."""
     return precision.matmul(shares, inputs, transpose_a=True)
 
@@ -68,36 +66,7 @@ def flatten(described: tf.Tensor) -> tf.Tensor:
 def residuals(net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
     """V_k = sum_i a_ik (x_i - c_k), [B, K, D] (Arandjelovic et al. 2016, equation 4)."""
     centres = anchors(net, "centres", shares.shape[-1], inputs.shape[-1])
-    return gathered(shares, inputs) - masses(shares) * centres
-
-
-def vlad(net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-    """The residuals V_k, normalised and flat (Arandjelovic et al. 2016, section 3.1)."""
-    return flatten(residuals(net, shares, inputs))
-
-
-def rvlad(shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-    """V_k = sum_i a_ik x_i: residual-less (Miech et al. 2017, section 3)."""
-    return flatten(gathered(shares, inputs))
-
-
-def vlagd(net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-    """V_k = sigmoid(G_k) sum_i a_ik x_i: a learned gate in place of the residual."""
-    gates = tf.sigmoid(anchors(net, "gates", shares.shape[-1], inputs.shape[-1]))
-    return flatten(gathered(shares, inputs) * gates)
-
-
-def fisher(net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-    """First and second order statistics, side by side (NetFV, Miech et al. 2017, equations 4 and 5)."""
-    sizes = shares.shape[-1], inputs.shape[-1]
-    centres = anchors(net, "centres", *sizes)
-    sigma = tf.square(anchors(net, "spreads", *sizes, mean=1.0)) + 1e-6
-    mass, first = masses(shares), gathered(shares, inputs)
-    second = gathered(shares, tf.square(inputs))
-    of_means = (first - mass * centres) / sigma
-    centred = second - 2.0 * centres * first + mass * tf.square(centres)
-    of_variances = centred / tf.square(sigma) - mass
-    return tf.concat([flatten(of_means), flatten(of_variances)], -1)
+    return weighted_sums(shares, inputs) - masses(shares) * centres
 
 
 class Sizes(NamedTuple):
@@ -110,10 +79,10 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True)
 class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
-    """Frames sampled in training, all real frames in evaluation; pooled, a hidden layer, classified.
+    """Frames (a sample in training, all in evaluation), pooled to a vector, a hidden layer, a classifier.
 
     Attributes:
-      family: what the fields of its sizes begin with, as the published flags do.
+      family: prefix of the fields for its sizes, as in the published flags.
     """
 
     family: ClassVar[str]
@@ -122,14 +91,14 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
     sample_random_frames: bool = option(True, "frames one by one; else a run of neighbours")
     l2_penalty: float = option(1e-6, "weight of the classifier's squared weights", minimum=0)
     gating: bool = option(True, "context gating of the hidden layer")
-    gating_remove_diag: bool = option(False, "no feature has a say in its own gate")
+    gating_remove_diag: bool = option(False, "no feature is an input of its own gate")
 
     @abc.abstractmethod
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """[B, F] of inputs [B, T, D] with mask [B, T]."""
 
     def sizes(self) -> Sizes:
-        """The sizes, whatever they are called in the family."""
+        """The sizes, from the fields that begin with `family`."""
         names = ("cluster_size", "hidden_size", "add_batch_norm")
         return Sizes(*(getattr(self, f"{self.family}_{name}") for name in names))
 
@@ -198,7 +167,7 @@ class StreamModel(AggregatedModel, abc.ABC):
         """[B, F] of one stream [B, T, D] and its assignments [B, T, K]."""
 
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """The streams' descriptions side by side."""
+        """The descriptions of the streams, side by side."""
         size, _, batch_norm = self.sizes()
 
         def described(stream: tf.Tensor, index: int) -> tf.Tensor:
@@ -212,7 +181,7 @@ class StreamModel(AggregatedModel, abc.ABC):
 @register
 @dataclass(frozen=True)
 class NetVladModel(StreamModel):
-    """V_k = sum_i a_ik (x_i - c_k) (Arandjelovic et al. 2016; Miech et al. 2017)."""
+    """V_k = sum_i a_ik (x_i - c_k) (Arandjelovic et al. 2016, section 3.1; Miech et al. 2017)."""
 
     family: ClassVar[str] = "netvlad"
 
@@ -221,34 +190,35 @@ class NetVladModel(StreamModel):
     netvlad_add_batch_norm: bool = option(True, "batch normalisation; else biases")
 
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        """As the class says."""
-        return vlad(net, shares, inputs)
+        """The residuals V_k, normalised and flat."""
+        return flatten(residuals(net, shares, inputs))
 
 
 @register
 @dataclass(frozen=True)
 class NetRvladModel(NetVladModel):
-    """NetVLAD without the centres."""
+    """V_k = sum_i a_ik x_i: NetVLAD without the centres (Miech et al. 2017, section 3)."""
 
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        """As the class says."""
-        return rvlad(shares, inputs)
+        """The sums V_k, normalised and flat."""
+        return flatten(weighted_sums(shares, inputs))
 
 
 @register
 @dataclass(frozen=True)
 class NetVlagdModel(NetVladModel):
-    """NetVLAD with a learned gate in place of the residual."""
+    """V_k = sigmoid(G_k) sum_i a_ik x_i: NetVLAD with a learned gate in place of the residual."""
 
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        """As the class says."""
-        return vlagd(net, shares, inputs)
+        """The gated sums V_k, normalised and flat."""
+        gates = tf.sigmoid(anchors(net, "gates", shares.shape[-1], inputs.shape[-1]))
+        return flatten(weighted_sums(shares, inputs) * gates)
 
 
 @register
 @dataclass(frozen=True)
 class NetFvModel(StreamModel):
-    """Fisher vectors with learned, uncoupled centres and spreads (Miech et al. 2017)."""
+    """Fisher vectors with learned, uncoupled centres and spreads (Miech et al. 2017, equations 4 and 5)."""
 
     family: ClassVar[str] = "fv"
 
@@ -257,5 +227,13 @@ class NetFvModel(StreamModel):
     fv_add_batch_norm: bool = option(True, "batch normalisation; else biases")
 
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        """As the class says."""
-        return fisher(net, shares, inputs)
+        """First and second order statistics, side by side."""
+        sizes = shares.shape[-1], inputs.shape[-1]
+        centres = anchors(net, "centres", *sizes)
+        sigma = tf.square(anchors(net, "spreads", *sizes, mean=1.0)) + 1e-6
+        mass, first = masses(shares), weighted_sums(shares, inputs)
+        second = weighted_sums(shares, tf.square(inputs))
+        of_means = (first - mass * centres) / sigma
+        centred = second - 2.0 * centres * first + mass * tf.square(centres)
+        of_variances = centred / tf.square(sigma) - mass
+        return tf.concat([flatten(of_means), flatten(of_variances)], -1)

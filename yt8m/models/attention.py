@@ -1,65 +1,61 @@
-"""Attention over the frames of a video; padding gets none.
-
-Models that choose frames by attention.
-"""
+"""Models that weigh frames by attention, and the kinds of attention they use; padding gets none."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models import frames, recurrent
-from yt8m.models.base import ClassifiedModel, of_videos, register
+from yt8m.models.base import ClassifiedModel, reduce_parts, register
+from yt8m.models.layers import Net
 from yt8m.numerics import precision
 from yt8m.options import option
 from yt8m.types import ModelOutput
 
-if TYPE_CHECKING:
-    from yt8m.models.layers import Net
-
-# Added to the scores of padding: its share is exactly 0 in float32.
-_NEVER = -1e9
+# Added to the scores of padding, so that its share is exactly 0 in float32.
+_MASKED = -1e9
 
 
-def over_time(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+def softmax_over_time(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Softmax of scores [B, T, A] over the real frames of mask [B, T]; zeros for a video without any."""
     real = mask[:, :, tf.newaxis]
-    return tf.nn.softmax(scores + (1.0 - real) * _NEVER, 1) * real
+    return tf.nn.softmax(scores + (1.0 - real) * _MASKED, 1) * real
 
 
-def weigh(net: Net, inputs: tf.Tensor, mask: tf.Tensor, units: int, scope: str = "attention") -> tf.Tensor:
+def attend(net: Net, inputs: tf.Tensor, mask: tf.Tensor, units: int, scope: str = "attention") -> tf.Tensor:
     """v_k = sum_i a_ki x_i with a_k = softmax_i(w_k x_i), [B, units, D] of inputs [B, T, D].
 
-    A bias would add the same to the score of every frame, and so change nothing.
+    No bias: it would add the same to the score of every frame and change nothing.
     """
-    shares = over_time(net.dense(inputs, units, scope, bias=False), mask)
+    shares = softmax_over_time(net.dense(inputs, units, scope, bias=False), mask)
     return precision.matmul(shares, inputs, transpose_a=True)
 
 
-def ask(net: Net, inputs: tf.Tensor, mask: tf.Tensor, queries: int, size: int) -> tf.Tensor:
+def query(net: Net, inputs: tf.Tensor, mask: tf.Tensor, queries: int, size: int) -> tf.Tensor:
     """z_q = sum_i softmax_i(q K x_i / sqrt(size)) V x_i for learned q, [B, queries, size]."""
     asked = net.variable("queries", [size, queries], tf.random_normal_initializer())
     keys = net.dense(inputs, size, "keys", bias=False)
-    shares = over_time(precision.product(keys, asked) / math.sqrt(size), mask)
+    shares = softmax_over_time(precision.product(keys, asked) / math.sqrt(size), mask)
     return precision.matmul(shares, net.dense(inputs, size, "values", bias=False), transpose_a=True)
 
 
 def multi_head(net: Net, inputs: tf.Tensor, mask: tf.Tensor, heads: int) -> tf.Tensor:
     """Self-attention among the frames [B, T, D], D / heads features a head (Vaswani et al. 2017, 3.2.2)."""
     size = int(inputs.shape[-1])
-    query, key, value = (_cut(net.dense(inputs, size, name, bias=False), heads) for name in ("query", "key", "value"))
+    query, key, value = (
+        _split_heads(net.dense(inputs, size, name, bias=False), heads) for name in ("query", "key", "value")
+    )
     scores = precision.matmul(query, key, transpose_b=True) / math.sqrt(size // heads)
-    shares = tf.nn.softmax(scores + (1.0 - mask[:, tf.newaxis, tf.newaxis, :]) * _NEVER)
+    shares = tf.nn.softmax(scores + (1.0 - mask[:, tf.newaxis, tf.newaxis, :]) * _MASKED)
     mixed = tf.transpose(precision.matmul(shares, value), [0, 2, 1, 3])
     return net.dense(tf.reshape(mixed, tf.shape(inputs)), size, "output")
 
 
-def _cut(values: tf.Tensor, heads: int) -> tf.Tensor:
+def _split_heads(values: tf.Tensor, heads: int) -> tf.Tensor:
     """[B, T, D] -> [B, heads, T, D / heads]."""
     batch, time = tf.shape(values)[0], tf.shape(values)[1]
     return tf.transpose(tf.reshape(values, [batch, time, heads, values.shape[-1] // heads]), [0, 2, 1, 3])
@@ -90,7 +86,7 @@ class AttentionLstmModel(ClassifiedModel):
             outputs, _finals = recurrent.both_ways(
                 recurrent.lstm, net, stream, mask, self.lstm_cells, self.lstm_layers, "rnn"
             )
-            return tf.squeeze(weigh(net, outputs, mask, 1), 1)
+            return tf.squeeze(attend(net, outputs, mask, 1), 1)
 
         return self.classify(net, frames.each_stream(inputs, self.feature_sizes, read), vocab_size)
 
@@ -120,33 +116,33 @@ class AttentionClusterModel(ClassifiedModel):
         units = self.attention_cluster_size
         scale = net.variable("alpha", [units, 1], tf.ones_initializer())
         shift = net.variable("beta", [units, 1], tf.zeros_initializer())
-        shifted = tf.nn.l2_normalize(scale * weigh(net, inputs, mask, units) + shift, -1)
+        shifted = tf.nn.l2_normalize(scale * attend(net, inputs, mask, units) + shift, -1)
         return tf.reshape(shifted / math.sqrt(units), [-1, units * inputs.shape[-1]])
 
 
 @register
 @dataclass(frozen=True)
 class LstmAttentionMaxModel(ClassifiedModel):
-    """Attentions over the outputs of an LSTM; one classifier on each, the largest log-odds of a class win."""
+    """Attentions over the outputs of an LSTM; a classifier on each; the largest log-odds of a class win."""
 
     lstm_cells: int = option(1024, "cells of each layer", minimum=1)
     lstm_layers: int = option(1, "layers", minimum=1)
     lstm_attentions: int = option(8, "attentions over the outputs", minimum=1)
-    moe_num_mixtures: int = option(8, "experts of each class, where the classifier has some", minimum=1)
+    moe_num_mixtures: int = option(8, "experts of each class, if the classifier has some", minimum=1)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """inputs [B, T, D] -> [B, vocab_size]."""
         mask = frames.mask(inputs, num_frames)
         outputs, _ = recurrent.stack(recurrent.lstm, net, inputs, mask, self.lstm_cells, self.lstm_layers)
-        seen = weigh(net, outputs, mask, self.lstm_attentions)
+        seen = attend(net, outputs, mask, self.lstm_attentions)
         views = self.classify(net, tf.reshape(seen, [-1, self.lstm_cells]), vocab_size)
-        return of_videos(views, self.lstm_attentions, tf.reduce_max)
+        return reduce_parts(views, self.lstm_attentions, tf.reduce_max)
 
 
 @register
 @dataclass(frozen=True)
 class AttentionPoolingModel(ClassifiedModel):
-    """Learned queries that each gather what they look for: z_q = sum_i softmax_i(q K x_i / sqrt d) V x_i."""
+    """A learned query for each part of the description: z_q = sum_i softmax_i(q K x_i / sqrt d) V x_i."""
 
     attention_queries: int = option(8, "queries", minimum=1)
     attention_size: int = option(512, "d, features of a key and of a value", minimum=1)
@@ -154,7 +150,7 @@ class AttentionPoolingModel(ClassifiedModel):
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """inputs [B, T, D] -> [B, vocab_size]."""
         mask = frames.mask(inputs, num_frames)
-        found = ask(net, inputs, mask, self.attention_queries, self.attention_size)
+        found = query(net, inputs, mask, self.attention_queries, self.attention_size)
         flat = tf.reshape(found, [-1, self.attention_queries * self.attention_size])
         return self.classify(net, flat, vocab_size)
 

@@ -1,10 +1,7 @@
-"""Models by name.
+"""What a model is, models by name, and the two kinds that others derive from.
 
-What a model is: typed hyper-parameters, the input it wants, and `create_model`.
-
-What models with batch normalisation have in common.
-
-A video-level model as the last part of another model.
+A model has typed hyper-parameters, an input transform, and `create_model`. A `NormalisedModel` has batch
+normalisation; a `ClassifiedModel` ends in a video-level model of the user's choice.
 """
 
 from __future__ import annotations
@@ -12,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from yt8m import options
 from yt8m.errors import UsageError
@@ -20,11 +17,6 @@ from yt8m.lazy import tf
 from yt8m.models.layers import BATCH_NORM_DECAY, Net
 from yt8m.options import Catalogue, option
 from yt8m.types import ModelOutput
-
-if TYPE_CHECKING:
-    import tensorflow.compat.v1 as tf
-
-    from yt8m.models.layers import Net
 
 _models = Catalogue("model")
 
@@ -37,7 +29,7 @@ hyper_parameters = _models.hyper_parameters
 
 @dataclass(frozen=True)
 class BaseModel:
-    """The hyper-parameters are the fields of the class, under the names of the flags.
+    """The fields of the class are its hyper-parameters, named as the flags are.
 
     A model either writes `forward`, with the layers of a `Net`, or `create_model` as a whole.
 
@@ -45,9 +37,8 @@ class BaseModel:
       level: "video" takes float32 [B, D], "frame" takes [B, T, D] and `num_frames`.
       input_transform: what is done to the dequantised input before the model sees it:
         "l2_normalize" (over the last axis), "reverse_whitening" or "raw".
-      takes_mean: whether the model looks at nothing but the mean of its frames, so that it may be given that
-        as the only one, which is cheaper to make. It belongs beside `forward` and counts for no class that
-        writes another.
+      takes_mean: whether the model uses only the mean of its frames, so that it may get the mean as a single
+        frame, which is cheaper to compute. A subclass that overrides `forward` has to say it again.
     """
 
     level: ClassVar[str] = "video"
@@ -59,7 +50,7 @@ class BaseModel:
         self.validate()
 
     def validate(self) -> None:
-        """Refuses combinations of fields that cannot be.
+        """Refuses impossible combinations of fields.
 
         Raises:
           UsageError: names the fields and the allowed values.
@@ -79,9 +70,9 @@ class BaseModel:
         Args:
           model_input: float32 [B, D], or [B, T, D] with zeros past num_frames.
           vocab_size: C, the number of classes.
-          num_frames: int [B], 0..T; None where every frame counts.
-          is_training: batch statistics, random samples and dropout only where True.
-          labels: [B, C], for models that look at them; none of this project does.
+          num_frames: int [B], 0..T; None if every frame counts.
+          is_training: whether to use batch statistics, random samples and dropout.
+          labels: [B, C], for models that use them; none of this project does.
         """
         net = self.new_net(is_training)
         return net.finish(self.forward(net, model_input, vocab_size, num_frames))
@@ -97,11 +88,11 @@ class BaseModel:
 
 @dataclass(frozen=True)
 class NormalisedModel(BaseModel):
-    """A model whose moving averages can be made to follow a run of some hundred steps.
+    """A model with batch normalisation, whose moving averages can be made to follow a short run.
 
-    They start at mean 0 and variance 1. With the published decay, 0.999, that start still weighs 0.999^n
-    after n steps, and a variance of 1 is a thousand times that of scores of length-normalised frames: what
-    evaluation reads makes sense after some ten thousand steps, in shorter runs only with a smaller decay.
+    The averages start at mean 0 and variance 1. With the published decay, 0.999, the start still weighs 0.999^n
+    after n steps, and a variance of 1 is a thousand times that of scores of length-normalised frames. So
+    evaluation needs some ten thousand steps of training before it, or a smaller decay.
     """
 
     batch_norm_decay: float = option(
@@ -120,8 +111,8 @@ class NormalisedModel(BaseModel):
 class ClassifiedModel(BaseModel):
     """A model that ends in a video-level model of the user's choice.
 
-    Where the model has an `l2_penalty`, `moe_num_mixtures` or `batch_norm_decay` of its own, the classifier
-    takes the same, unless `classifier_hyper_parameters` say otherwise.
+    If the model has an `l2_penalty`, `moe_num_mixtures` or `batch_norm_decay` of its own, the classifier gets
+    the same value, unless `classifier_hyper_parameters` has another.
     """
 
     level: ClassVar[str] = "frame"
@@ -132,7 +123,7 @@ class ClassifiedModel(BaseModel):
 
     @classmethod
     def arrange(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Hands hyper-parameters that are the classifier's, and not the model's, to the classifier."""
+        """Moves hyper-parameters that only the classifier has to `classifier_hyper_parameters`."""
         own = {field.name for field in dataclasses.fields(cls)}
         default = cls.__dataclass_fields__["video_level_classifier_model"].default
         classifier = get(values.get("video_level_classifier_model", default))
@@ -144,7 +135,7 @@ class ClassifiedModel(BaseModel):
         return kept
 
     def validate(self) -> None:
-        """Refuses a classifier that is none.
+        """Checks the classifier.
 
         Raises:
           UsageError: it is not a video-level model, or does not take its hyper-parameters.
@@ -173,13 +164,13 @@ class ClassifiedModel(BaseModel):
         return net.absorb(ModelOutput.of(given))
 
 
-def of_videos(output: ModelOutput, parts: int, reduce: Callable[[tf.Tensor, int], tf.Tensor]) -> ModelOutput:
-    """What a classifier says of `parts` parts of each video, [B * parts, C], as one output on videos.
+def reduce_parts(output: ModelOutput, parts: int, reduce: Callable[[tf.Tensor, int], tf.Tensor]) -> ModelOutput:
+    """Reduces the output [B * parts, C] for `parts` parts of each video to one output for each video.
 
     Args:
-      output: its further heads are reduced in the same way.
-      parts: rows of a video, one behind the other.
-      reduce: tf.reduce_mean or tf.reduce_max, of the log-odds, or of the probabilities where there are none.
+      output: its side outputs are reduced in the same way.
+      parts: rows of a video, which follow one another.
+      reduce: tf.reduce_mean or tf.reduce_max, of the log-odds, or of the probabilities if there are none.
     """
 
     def merged(values: tf.Tensor) -> tf.Tensor:

@@ -1,10 +1,10 @@
 """An LSTM layer by cuDNN's kernel, on the variables of our own loop.
 
-The kernel takes one flat vector for all weights of a layer. Ours are packed into it at every step, so that
-variables and checkpoints are those of the loop, and gradients go back to them through the packing.
+The kernel takes one flat vector for all weights of a layer. Each step packs our variables into it, so variables
+and checkpoints are those of the loop, and gradients reach them through the packing.
 
 Equations and order of the gates: NVIDIA cuDNN, `cudnnRNNMode_t` (CUDNN_LSTM) and `cudnnGetRNNWeightParams`;
-that the parts lie one behind the other is what Keras builds on too (`_standardize_cudnn_weights`).
+Keras relies on the same order of the parts (`_standardize_cudnn_weights`).
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ LOOP, CUDNN = "loop", "cudnn"
 
 
 def is_meant_for(kernel: str, tensor: tf.Tensor) -> bool:
-    """Whether `kernel` asks for cuDNN's and what is made of `tensor` here is on a GPU that has it.
+    """Whether `kernel` asks for cuDNN's kernel and the op on `tensor` is on a GPU that has it.
 
-    Where it asks in vain the log says so, once a process.
+    If it asks in vain the log says so, once a process.
     """
     if kernel != CUDNN:
         return False
     # ROCm puts another library under the op, with the gates in another order.
     if is_on_gpu(tf.identity(tensor)) and not tf.test.is_built_with_rocm():
         return True
-    _say_that_the_loop_runs()
+    _log_that_the_loop_runs()
     return False
 
 
 @functools.cache
-def _say_that_the_loop_runs() -> None:
+def _log_that_the_loop_runs() -> None:
     logging.info("lstm_kernel=cudnn: this graph is for no NVIDIA GPU; the loop computes the same with the same weights")
 
 
 def lstm(
     inputs: tf.Tensor, mask: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, *, is_training: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """As `recurrent.lstm`, but that outputs past a video's last frame mean nothing.
+    """As `recurrent.lstm`, but outputs past the last frame of a video are undefined.
 
-    Every row is run to the end of the longest: no output depends on a later frame. So rows without a frame,
-    which the kernel refuses, are rows like others, and its way for rows of unequal lengths is not needed.
+    Every row runs to the end of the longest, since no output depends on a later frame. So rows without a frame,
+    which the kernel refuses, are like others, and its code for rows of unequal lengths is not needed.
     It computes in float32 whatever the products of other layers are made in, on tensor cores with operands
     of 11 significant bits (TF32): TensorFlow keeps its bfloat16 off them, and states would be rounded too.
 
@@ -94,6 +94,6 @@ def packed(kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 
 
 def _in_its_order(gates: tf.Tensor) -> list[tf.Tensor]:
-    """The gates, ours side by side along the first axis: write, keep (forget), fresh (new memory), show."""
+    """The gates in the order of cuDNN; ours are split along the first axis."""
     write, fresh, keep, show = tf.split(gates, 4, 0)
     return [write, keep, fresh, show]

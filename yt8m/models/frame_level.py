@@ -1,23 +1,18 @@
-"""Frame-level models that are a classifier on a simple pooling.
-
-Deep bag of frames.
-"""
+"""Frame-level models that are a classifier on a simple pooling: the mean frame, and the deep bag of frames."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from yt8m.lazy import tf
 from yt8m.models import frames
-from yt8m.models.base import BaseModel, ClassifiedModel, NormalisedModel, of_videos, register
+from yt8m.models.base import BaseModel, ClassifiedModel, NormalisedModel, reduce_parts, register
+from yt8m.models.layers import Net
 from yt8m.numerics import precision
 from yt8m.options import option
 from yt8m.types import ModelOutput
-
-if TYPE_CHECKING:
-    from yt8m.models.layers import Net
 
 
 @register
@@ -64,7 +59,7 @@ class DbofModel(NormalisedModel, ClassifiedModel):
         return self.of_sample(net, sampled, frames.count(inputs, num_frames) > 0, vocab_size)
 
     def of_sample(self, net: Net, sampled: tf.Tensor, valid: tf.Tensor, vocab_size: int) -> ModelOutput:
-        """The model behind the sampling.
+        """The model on sampled frames.
 
         Args:
           sampled: float32 [B, S, D].
@@ -76,10 +71,10 @@ class DbofModel(NormalisedModel, ClassifiedModel):
             rows = net.batch_norm(rows, "input_bn", mask)
         scores = self._scores(net, rows, self.dbof_cluster_size, "cluster", mask)
         pooled = self._pool(net, tf.reshape(scores, [-1, self.iterations, self.dbof_cluster_size]))
-        apart = self.dbof_pooling_method == "none"
-        hidden = self._scores(net, pooled, self.dbof_hidden_size, "hidden1", mask if apart else valid)
+        classifies_frames = self.dbof_pooling_method == "none"
+        hidden = self._scores(net, pooled, self.dbof_hidden_size, "hidden1", mask if classifies_frames else valid)
         output = self.classify(net, self._activate(hidden), vocab_size)
-        return of_videos(output, self.iterations, tf.reduce_mean) if apart else output
+        return reduce_parts(output, self.iterations, tf.reduce_mean) if classifies_frames else output
 
     def _scores(self, net: Net, inputs: tf.Tensor, units: int, name: str, mask: tf.Tensor) -> tf.Tensor:
         features = int(inputs.shape[-1])
@@ -95,11 +90,11 @@ class DbofModel(NormalisedModel, ClassifiedModel):
         return getattr(tf.nn, self.dbof_activation)(scores)
 
     def _pool(self, net: Net, scores: tf.Tensor) -> tf.Tensor:
-        """Scores [B, S, K] before their activation -> units [B, K]; [B * S, K] where nothing is pooled."""
+        """Scores [B, S, K] before their activation -> units [B, K]; [B * S, K] without pooling."""
         if self.dbof_pooling_method == "max":
-            # No activation ever falls, so that only the largest scores need it. The kernel for pictures has
-            # the faster gradient; where frames tie (one drawn twice), it goes to the first.
-            # Not by an index: the gradient of that is a copy.
+            # Activations are monotonic, so only the largest scores need them. The kernel for pictures has the
+            # faster gradient; it goes to the first of equal frames (one drawn twice). Not `gather`: its
+            # gradient is a copy.
             picture = tf.reshape(scores, [-1, scores.shape[1], 1, scores.shape[2]])
             best = tf.nn.max_pool2d(picture, [scores.shape[1], 1], 1, "VALID")
             return self._activate(tf.squeeze(best, [1, 2]))

@@ -1,25 +1,20 @@
-"""What every frame-level model needs: which frames are real, some of them, and their mean.
-
-Choosing frames: at random, evenly, or a run of neighbours.
-"""
+"""The frames of a batch: which are real, their mean, their features apart, and samples of them."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
+from yt8m.models.layers import Net
 from yt8m.numerics import random_keys
-
-if TYPE_CHECKING:
-    from yt8m.models.layers import Net
 
 
 class _Origin(NamedTuple):
-    """What `inputs` are made of: see `made_from`."""
+    """How `inputs` are computed: see `build_on_demand`."""
 
     inputs: tf.Tensor
     codes: tf.Tensor
@@ -30,13 +25,13 @@ _origin: ContextVar[_Origin | None] = ContextVar("origin", default=None)
 
 
 @contextlib.contextmanager
-def made_from(inputs: tf.Tensor, codes: tf.Tensor, make: Callable[[tf.Tensor], tf.Tensor]) -> Iterator[None]:
-    """Within it, a model that takes but some frames of `inputs` has these alone made.
+def build_on_demand(inputs: tf.Tensor, codes: tf.Tensor, make: Callable[[tf.Tensor], tf.Tensor]) -> Iterator[None]:
+    """A context in which a model that picks some frames of `inputs` has only these computed.
 
     Args:
-      inputs: float32 [B, T, D], what a model is given.
-      codes: [B, T, ...], of which they were made frame by frame.
-      make: gives the frames [B, S, D] with the numbers int32 [B, S], zeros for padding.
+      inputs: float32 [B, T, D], the input of a model.
+      codes: [B, T, ...], from which they are computed frame by frame.
+      make: computes the frames [B, S, D] with the numbers int32 [B, S], zeros for padding.
     """
     token = _origin.set(_Origin(inputs, codes, make))
     try:
@@ -45,7 +40,7 @@ def made_from(inputs: tf.Tensor, codes: tf.Tensor, make: Callable[[tf.Tensor], t
         _origin.reset(token)
 
 
-def take(inputs: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
+def pick(inputs: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
     """The frames [B, S, D] of inputs [B, T, D] with the numbers int32 [B, S]."""
     origin = _origin.get()
     if origin is not None and origin.inputs is inputs:
@@ -54,9 +49,9 @@ def take(inputs: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
 
 
 def count(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
-    """int32 [B], the real frames of inputs [B, T, D]: `num_frames` within 0..T; all T where None."""
+    """int32 [B], the real frames of inputs [B, T, D]: `num_frames` within 0..T; all T if None."""
     origin = _origin.get()
-    # A shape is known only when what has it is there, and `inputs` need not be made.
+    # The shape of `codes` is known without computing `inputs`.
     sized = origin.codes if origin is not None and origin.inputs is inputs else inputs
     rows, frames = tf.shape(sized)[0], tf.shape(sized)[1]
     if num_frames is None:
@@ -72,7 +67,7 @@ def mask(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
 def mean(inputs: tf.Tensor, num_frames: tf.Tensor | None, norms: tf.Tensor | None = None) -> tf.Tensor:
     """The mean [B, D] of the real frames of inputs [B, T, D], each divided by its entry in `norms` [B, T].
 
-    Zeros where there is none.
+    Zeros for a video without frames.
     """
     real = count(inputs, num_frames)
     shares = mask(inputs, num_frames) / tf.cast(tf.maximum(real, 1), tf.float32)[:, tf.newaxis]
@@ -101,7 +96,7 @@ def streams(inputs: tf.Tensor, feature_sizes: tuple[int, ...]) -> list[tf.Tensor
 def each_stream(
     inputs: tf.Tensor, feature_sizes: tuple[int, ...], describe: Callable[[tf.Tensor, int], tf.Tensor]
 ) -> tf.Tensor:
-    """What `describe(stream, index)` [B, .] makes of each feature of inputs [B, T, D], side by side.
+    """Applies `describe(stream, index)` to each feature of inputs [B, T, D]; the results [B, .] side by side.
 
     The variables of a feature stand under `stream_0`, `stream_1`, ...
     """
@@ -120,13 +115,13 @@ def sample(
     Args:
       num_frames: int [B] or None for all T. A video without a frame gives its first row, zeros.
       scattered: frames drawn independently with replacement, evenly spaced in evaluation. Otherwise a
-        run of neighbours from a random start, frame 0 in evaluation; the last frame is repeated where
-        the video is shorter than the run.
-      is_training: random draws only where True.
+        run of neighbours from a random start, frame 0 in evaluation; the last frame is repeated if the
+        video is shorter than the run.
+      is_training: whether to draw at random.
     """
     real = tf.maximum(count(inputs, num_frames), 1)[:, tf.newaxis]
     choose = _scattered if scattered else _run
-    return take(inputs, choose(real, samples, is_training))
+    return pick(inputs, choose(real, samples, is_training))
 
 
 def in_training(

@@ -1,20 +1,14 @@
-"""Layers on `tf.nn`, with the variable names and initialisers of slim.
-
-Gates that let a vector weigh its own features.
-"""
+"""The layers of models, on `tf.nn`, with the variable names and initialisers of slim; and gates of features."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from yt8m.lazy import tf
 from yt8m.numerics import across_towers, precision, random_keys
 from yt8m.types import ModelOutput
-
-if TYPE_CHECKING:
-    pass
 
 BATCH_NORM_EPSILON = 1e-3
 BATCH_NORM_DECAY = 0.999
@@ -22,7 +16,7 @@ LAYER_NORM_EPSILON = 1e-6
 
 
 class Net:
-    """One build of a model: makes its layers and gathers what they add to a training step.
+    """One build of a model: makes its layers and collects what they add to a training step.
 
     Attributes:
       is_training: batch statistics, dropout and random samples are used only then.
@@ -106,21 +100,21 @@ class Net:
         """Zeroes a share `rate` of the values [B, F] or [B, T, F] in training; scales the others to match."""
         if not self.is_training or not rate:
             return inputs
-        # Time first, so that padding adds its draws behind those of the real frames and moves none.
+        # Time first, so that padding takes its draws after the real frames and changes none of theirs.
         order = [1, 0, 2] if inputs.shape.rank == 3 else [0, 1]
         draws = tf.random.stateless_uniform(tf.gather(tf.shape(inputs), order), random_keys.next_seed())
         kept = tf.transpose(draws, order) >= rate
         return tf.where(kept, inputs / (1.0 - rate), tf.zeros_like(inputs))
 
     def absorb(self, output: ModelOutput) -> ModelOutput:
-        """The output of a part that is a model itself: what it gathered is gathered here."""
+        """Takes over the penalties and updates of an inner model; returns its output without them."""
         if output.regularization_loss is not None:
             self.penalties.append(output.regularization_loss)
         self.update_ops += output.update_ops
         return dataclasses.replace(output, regularization_loss=None, update_ops=())
 
     def finish(self, output: ModelOutput) -> ModelOutput:
-        """`output` with what the layers gathered beside what it brought."""
+        """`output` with its own penalties and updates and those of the layers."""
         output = self.absorb(output)
         return dataclasses.replace(
             output,
@@ -173,7 +167,7 @@ def _statistics(rows: tf.Tensor, weights: tf.Tensor) -> _Statistics:
 def _of_all_towers(count: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> _Statistics:
     """Those of the rows of all towers together, from those of each (Chan, Golub and LeVeque 1983).
 
-    Variances about the towers' own means are combined, not sums of squares, which would lose digits where
+    Variances about the towers' own means are combined, not sums of squares, which would lose digits if
     the mean is large. Each tower counts by its valid rows; one without any counts nothing.
     """
     size = int(mean.shape[0])
@@ -199,7 +193,7 @@ def context(
 
     Args:
       valid: [B], rows that count for the batch statistics; None: all.
-      remove_diagonal: no feature has a say in its own gate.
+      remove_diagonal: no feature is an input of its own gate.
     """
     features = int(inputs.shape[-1])
     with tf.variable_scope(scope):

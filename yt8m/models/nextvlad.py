@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models import aggregation, frames, layers
 from yt8m.models.base import ClassifiedModel, NormalisedModel, register
+from yt8m.models.layers import Net
 from yt8m.numerics import precision
 from yt8m.options import option
 from yt8m.types import ModelOutput, SideOutput
-
-if TYPE_CHECKING:
-    from yt8m.models.layers import Net
 
 
 @register

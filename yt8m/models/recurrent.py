@@ -1,10 +1,8 @@
-"""Recurrent layers whose costly products are taken once for all time steps.
+"""Models that read the frames in order, and their recurrent layers.
 
-The input product is one before the loop, the gradient of the recurrent weights one after it: inside,
-only the state is multiplied. A step past a video's last frame hands the state on unchanged. On a GPU an LSTM
-may run cuDNN's kernel instead (`cudnn`).
-
-Models that read the frames in order.
+A layer takes its costly products once for all time steps: the product with the inputs before the loop, the
+gradient of the recurrent weights after it. Inside the loop, only the state is multiplied. Steps past the last
+frame of a video pass the state on unchanged. On a GPU an LSTM may run cuDNN's kernel instead (`cudnn`).
 """
 
 from __future__ import annotations
@@ -13,17 +11,15 @@ import abc
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from yt8m.lazy import tf
 from yt8m.models import cudnn, frames
 from yt8m.models.base import ClassifiedModel, register
+from yt8m.models.layers import Net
 from yt8m.numerics import precision
 from yt8m.options import option
 from yt8m.types import ModelOutput
-
-if TYPE_CHECKING:
-    from yt8m.models.layers import Net
 
 # drive(k, operand) -> the k-th input of this step + operand times the k-th recurrent weights.
 Drive = Callable[[int, Any], Any]
@@ -39,10 +35,10 @@ def lstm(
     Args:
       inputs: float32 [T, B, D], time first.
       mask: float32 [T, B], 1 at real frames, which come first.
-      kernel: "loop", or "cudnn" for cuDNN's where the layer is on a GPU.
+      kernel: "loop", or "cudnn" for cuDNN's if the layer is on a GPU.
 
     Returns:
-      (h at every step [T, B, cells], h after the last real frame [B, cells]; zeros where there is none).
+      (h at every step [T, B, cells], h after the last real frame [B, cells]; zeros without one).
     """
     with tf.variable_scope(f"{scope}/basic_lstm_cell"):
         variables = _variables(net, inputs, cells, 4 * cells, tf.zeros_initializer())
@@ -132,10 +128,10 @@ def _driven(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tuple[tf.T
 def _recur(
     step: Step, inputs: Sequence[tf.Tensor], weights: Sequence[tf.Tensor], mask: tf.Tensor, cells: int, states: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Runs `step` over time; the last state is what is put out.
+    """Runs `step` over time; the last state is the output.
 
-    The gradient goes through the loop with the weights held constant. What it finds for the inputs is
-    that of the products too, so that of the weights follows as operands^T gradient, in one product.
+    The gradient goes through the loop with the weights held constant. The gradient of the inputs is also that
+    of the products, so the gradient of the weights is operands^T times it, in one product.
     """
     count, computed_in = len(inputs), precision.current()
 

@@ -1,8 +1,6 @@
-"""What the experts of a mixture say together, with the gradient in closed form.
+"""Models of one vector a video, which are also the classifiers at the end of frame-level models.
 
-Models of one vector a video; also the classifiers at the end of frame-level models.
-
-Video-level models with more than one layer: gated mixtures, chains, residual blocks.
+Logistic regression, mixtures of experts, gated mixtures, chains of mixtures and residual blocks.
 """
 
 from __future__ import annotations
@@ -10,25 +8,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models.base import BaseModel, ClassifiedModel, NormalisedModel, register
+from yt8m.models.layers import Net
 from yt8m.numerics import precision
 from yt8m.options import option
 from yt8m.types import ModelOutput, SideOutput
 
-if TYPE_CHECKING:
-    from yt8m.models.layers import Net
-
-_LEAST = 1e-30  # what speaks for a class, and what speaks against it, is at least so much
+_LEAST = 1e-30  # lower bound of F and A in `log_odds`
 
 
 def log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tf.Tensor:
     """log F - log A with F = sum_e g_e sigmoid(v_e), A = sum_e g_e sigmoid(-v_e) + g_dummy.
 
-    For and against are summed apart, so that neither is the rounding error of one minus the other.
+    F and A are summed apart: neither is the rounding error of one minus the other.
 
     Args:
       gates: float32 [B, C, E + 1] before their softmax, the dummy expert's last.
@@ -48,16 +44,16 @@ def _log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tuple[tf.Tensor, Callable[.
     *chosen, dummy = _softened(tf.unstack(gates, axis=-1))
     yes = [tf.sigmoid(vote) for vote in tf.unstack(votes, axis=-1)]
     no = [tf.sigmoid(-vote) for vote in tf.unstack(votes, axis=-1)]
-    for_it = [gate * says for gate, says in zip(chosen, yes, strict=True)]
-    against = [gate * says for gate, says in zip(chosen, no, strict=True)]
-    in_favour = tf.maximum(tf.add_n(for_it), _LEAST)
+    votes_for = [gate * vote for gate, vote in zip(chosen, yes, strict=True)]
+    against = [gate * vote for gate, vote in zip(chosen, no, strict=True)]
+    in_favour = tf.maximum(tf.add_n(votes_for), _LEAST)
     opposed = tf.maximum(tf.add_n([*against, dummy]), _LEAST)
 
     def gradient(slope: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         up, down = slope / in_favour, slope / opposed
         both = up + down
-        of_gates = [a * up - b * down for a, b in zip(for_it, against, strict=True)]
-        of_votes = [a * says * both for a, says in zip(for_it, no, strict=True)]
+        of_gates = [a * up - b * down for a, b in zip(votes_for, against, strict=True)]
+        of_votes = [a * vote * both for a, vote in zip(votes_for, no, strict=True)]
         return _side_by_side([*of_gates, -dummy * down]), _side_by_side(of_votes)
 
     return tf.math.log(in_favour / opposed), gradient
@@ -119,17 +115,17 @@ class GatedMoeModel(NormalisedModel, MoeModel):
 
     moe_prob_gating_input: str = option("prob", "what the gates see", choices=("prob", "input"))
     moe_low_rank_gating: int = option(0, "rank of W; 0 or -1: full", minimum=-1)
-    gating_remove_diag: bool = option(False, "no class has a say in its own gate")
+    gating_remove_diag: bool = option(False, "no class is an input of its own gate")
 
     def validate(self) -> None:
-        """Refuses a diagonal that is not there.
+        """Refuses to remove a diagonal from gates that have none.
 
         Raises:
           UsageError: gating_remove_diag with gates that see the input.
         """
         if self.gating_remove_diag and self.moe_prob_gating_input == "input":
             raise UsageError(
-                f"{type(self).__name__}: gating_remove_diag must be False where moe_prob_gating_input is "
+                f"{type(self).__name__}: gating_remove_diag must be False if moe_prob_gating_input is "
                 "input; only gates that see the classes have a diagonal"
             )
 
@@ -163,7 +159,7 @@ class GatedMoeModel(NormalisedModel, MoeModel):
 @register
 @dataclass(frozen=True)
 class DeepCombineChainModel(BaseModel):
-    """Mixtures in a chain, each on the input and what its predecessors said (Wang et al. 2017).
+    """Mixtures in a chain, each on the input and the predictions of those before it (Wang et al. 2017).
 
     For l = 1..L: q_l = MoE(s_l), r_l = l2(relu(FC(q_l))), s_l+1 = [s_l, r_l]; p = MoE(s_L+1). The loss is
     L(p) + w / (1 - w) sum_l L(q_l), which is 1 / (1 - w) of the published (1 - w) L(p) + w sum_l L(q_l).
@@ -181,10 +177,10 @@ class DeepCombineChainModel(BaseModel):
         sides = []
         for index in range(self.deep_chain_layers):
             with tf.variable_scope(f"chain_{index}"):
-                said = self._mixture(net, inputs, vocab_size)
-                units = net.dense(said.predictions, self.deep_chain_relu_cells, l2_penalty=self.l2_penalty)
+                mixed = self._mixture(net, inputs, vocab_size)
+                units = net.dense(mixed.predictions, self.deep_chain_relu_cells, l2_penalty=self.l2_penalty)
                 inputs = tf.concat([inputs, tf.nn.l2_normalize(tf.nn.relu(units), -1)], -1)
-            sides.append(SideOutput(f"chain_{index}", said.logits, weight))
+            sides.append(SideOutput(f"chain_{index}", mixed.logits, weight))
         last = self._mixture(net, inputs, vocab_size)
         return ModelOutput(last.predictions, last.logits, side_outputs=tuple(sides))
 

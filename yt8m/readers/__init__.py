@@ -1,8 +1,9 @@
 """From files of records to batches."""
 
 from yt8m.readers.base import Reader, ZeroedCount, dequantize, join_features, resize_axis
-from yt8m.readers.batch_queue import BatchQueue, reader_for
+from yt8m.readers.batch_queue import BatchQueue
 from yt8m.readers.frame_reader import EverySegmentReader, YT8MFrameFeatureReader
+from yt8m.readers.selection import own_reader_class, reader_for
 from yt8m.readers.video_reader import YT8MAggregatedFeatureReader
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "ZeroedCount",
     "dequantize",
     "join_features",
+    "own_reader_class",
     "reader_for",
     "resize_axis",
 ]

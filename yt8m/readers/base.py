@@ -1,12 +1,7 @@
-"""Pure functions on feature arrays: quantised bytes to floats, sizes made equal, features joined.
+"""What every reader is, and what readers share: feature arrays as floats, ids, labels and the checks of both.
 
-Checks of what stands in the records, made inside the graph; a failure says what and where.
-
-What video records and frame records have in common: the id, the labels, features of a given size.
-
-NaN, infinity and values whose norm overflows in features: refused, or set to 0 and counted.
-
-What every reader is: records in, a `Batch` out.
+A reader turns serialised records into a `Batch`. What it finds wrong with a record it says inside the graph, in
+one sentence that names the video.
 """
 
 from __future__ import annotations
@@ -14,7 +9,6 @@ from __future__ import annotations
 import abc
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from google.protobuf import descriptor_pb2
@@ -24,8 +18,75 @@ from yt8m.lazy import tf
 from yt8m.records.shards import LARGEST, UNFIT
 from yt8m.types import Batch
 
-if TYPE_CHECKING:
-    import tensorflow.compat.v1 as tf
+
+class ZeroedCount:
+    """How many values were set to 0, over all threads that parse."""
+
+    def __init__(self) -> None:
+        self.count, self._lock = 0, threading.Lock()
+
+    def add(self, count: int) -> np.float32:
+        """Adds to the count; returns the 0 that replaces the values."""
+        with self._lock:
+            self.count += int(count)
+        return np.float32(0)
+
+
+class Reader(abc.ABC):
+    """Knows the names and sizes of the features and how they lie in a record.
+
+    Attributes:
+      num_classes: C, size of the vocabulary.
+      feature_sizes: values of each feature (of one frame), in the order of the names.
+      feature_names: names of the features in the records.
+      nan_policy: what happens to features that are NaN, infinite or too large: refuse or zero.
+      zeroed: counts the values that were set to 0; None if nobody wants to know.
+    """
+
+    zeroed: ZeroedCount | None = None
+
+    def __init__(
+        self, num_classes: int, feature_sizes: Sequence[int], feature_names: Sequence[str], nan_policy: str = "refuse"
+    ) -> None:
+        """Checks its arguments.
+
+        Raises:
+          UsageError: names and sizes of unequal count, a name twice, a size or class count below 1, an
+            unknown policy.
+        """
+        if nan_policy not in ("refuse", "zero"):
+            raise UsageError(f"--nan_policy={nan_policy}: expected refuse or zero.")
+        self.nan_policy = nan_policy
+        self.num_classes = at_least_one("num_classes", num_classes)
+        self.feature_sizes = tuple(at_least_one("feature_sizes", size) for size in feature_sizes)
+        self.feature_names = tuple(feature_names)
+        names, sizes = self.feature_names, self.feature_sizes
+        if len(names) != len(sizes) or not names:
+            raise UsageError(
+                f"--feature_names has {len(names)} entries ({', '.join(names)}) and --feature_sizes has "
+                f"{len(sizes)} ({', '.join(map(str, sizes))}); give one size for each name, and at least one."
+            )
+        if len(set(names)) < len(names):
+            raise UsageError(f"--feature_names names a feature twice: {', '.join(names)}")
+
+    @abc.abstractmethod
+    def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
+        """Parses a vector of records in bulk.
+
+        Args:
+          serialized: string [B].
+        """
+
+    @abc.abstractmethod
+    def video_matrix(self, batch: Batch) -> tf.Tensor:
+        """The features of a batch as one float32 tensor."""
+
+
+def at_least_one(name: str, value: int) -> int:
+    """`value`; UsageError if it is below 1."""
+    if value < 1:
+        raise UsageError(f"--{name} is {value}; it must be at least 1.")
+    return int(value)
 
 
 def dequantize(tensor: tf.Tensor, max_quantized_value: float = 2.0, min_quantized_value: float = -2.0) -> tf.Tensor:
@@ -52,7 +113,7 @@ def dequantize(tensor: tf.Tensor, max_quantized_value: float = 2.0, min_quantize
 
 
 def resize_axis(tensor: tf.Tensor, axis: int, new_size: int, fill_value: float = 0) -> tf.Tensor:
-    """Cuts `tensor` along `axis` to `new_size`, or fills it up there with `fill_value`."""
+    """Cuts `tensor` along `axis` to `new_size`, or pads it there with `fill_value`."""
     kept = tf.gather(tensor, tf.range(tf.minimum(tf.shape(tensor)[axis], new_size)), axis=axis)
     missing = new_size - tf.shape(kept)[axis]
     paddings = tf.scatter_nd([[axis, 1]], [missing], [tensor.shape.rank, 2])
@@ -67,62 +128,28 @@ def join_features(batch: Batch) -> tf.Tensor:
 
     Returns:
       float32 [B, D] at video level; [B, T, D] for frames: uint8 is dequantised, floats are taken as they
-      are, and what lies past num_frames is exactly 0 (the byte 0 would be -1.99).
+      are, and frames past num_frames are exactly 0 (the byte 0 would be -1.99).
     """
     floats = [dequantize(one) if one.dtype == tf.uint8 else one for one in batch.features]
-    joined = tf.concat(floats, axis=-1)
-    if joined.shape.rank == 2:
-        return joined
-    valid = tf.sequence_mask(batch.num_frames, tf.shape(joined)[1])
-    return tf.where_v2(valid[:, :, tf.newaxis], joined, 0.0)
+    return zero_padding(tf.concat(floats, axis=-1), batch.num_frames)
 
 
-def require(good: tf.Tensor, describe: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
-    """Fails with InvalidArgumentError where some entry of `good` is False.
+def zero_padding(features: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
+    """`features` [B, T, D] with frames past `num_frames` [B] set to 0; unchanged at video level, [B, D].
 
-    Args:
-      good: bool [N].
-      describe: from the int64 index of the first bad entry to a string scalar; its ops run on failure only.
-
-    Returns:
-      bool scalar to hang other ops on (`gate`).
+    Not a product with a mask: padding may hold NaN.
     """
-
-    def fail() -> tf.Tensor:
-        message = describe(tf.argmin(tf.cast(good, tf.int32)))
-        wrong = tf.constant(False)
-        with tf.control_dependencies([tf.raw_ops.Assert(condition=wrong, data=[message])]):
-            return tf.identity(wrong)
-
-    return tf.cond(tf.reduce_all(good), lambda: tf.constant(True), fail)
-
-
-def say(*parts: str | tf.Tensor) -> tf.Tensor:
-    """A string scalar of words and scalar tensors (strings, whole numbers, floats)."""
-    return tf.strings.join([part if isinstance(part, str) else _word(part) for part in parts])
-
-
-def _word(value: tf.Tensor) -> tf.Tensor:
-    if value.dtype == tf.string:
-        return readable(value)
-    return tf.as_string(value, shortest=value.dtype.is_floating)
-
-
-def readable(text: tf.Tensor) -> tf.Tensor:
-    """`text` without bytes that are no UTF-8: Python cannot decode an error message that holds them."""
-    return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
-
-
-def gate(value: tf.Tensor, checks: Sequence[tf.Tensor]) -> tf.Tensor:
-    """`value`, only once all `checks` have passed."""
-    with tf.control_dependencies(checks):
-        return tf.identity(value)
+    if features.shape.rank == 2:
+        return features
+    valid = tf.sequence_mask(num_frames, tf.shape(features)[1])
+    return tf.where_v2(valid[:, :, tf.newaxis], features, 0.0)
 
 
 def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
     """string [B] from Examples or SequenceExamples: `id`, or `video_id` as in the files of 2017 and AudioSet.
 
-    Fails on a record that has neither, and on bytes that are no such proto, cut ones among them (`whole`).
+    Fails on a record that has neither, and on bytes that are no such proto, cut ones among them. A parse of its
+    own, before that of the features: only with the ids at hand can the parser name the video it complains of.
     """
     # An Example is, on the wire, a SequenceExample with a context alone. This parser names what is wrong;
     # the other one quotes the damaged bytes, which Python then fails to decode.
@@ -131,51 +158,18 @@ def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
     ids = tf.where_v2(tf.equal(parsed["id"], ""), parsed["video_id"], parsed["id"])
     named = require(
         tf.not_equal(ids, ""),
-        lambda row: say("record ", row, " of the batch has no id: neither 'id' nor 'video_id' is there"),
+        lambda row: message("record ", row, " of the batch has no id: neither 'id' nor 'video_id' is there"),
     )
-    return gate(ids, [named, whole(gate(serialized, [ids]))])
-
-
-def whole(serialized: tf.Tensor) -> tf.Tensor:
-    """A check that the outermost fields of each record [B] end where the record ends; bool scalar.
-
-    TensorFlow's parser takes the end of a record for the end of any message that claims to be longer. A
-    record that was cut between two features would lose what came after the cut. Fails with DataLossError.
-    """
-
-    def walked() -> tf.Tensor:
-        # The op goes over all fields and takes out one that no record has, so that nothing is copied.
-        found = tf.raw_ops.DecodeProtoV2(
-            bytes=serialized,
-            message_type="yt8m.Outermost",
-            field_names=["unused"],
-            output_types=[tf.string],
-            descriptor_source=_outermost(),
-        )
-        return tf.reduce_all(found.sizes >= 0)  # the op itself complains; unused, it would be optimised away
-
-    # The op refuses an empty batch, which has no record to complain of.
-    is_whole = tf.cond(tf.size(serialized) > 0, walked, lambda: tf.constant(True))
-    return require(tf.reshape(is_whole, [1]), lambda _: say("a record of the batch is damaged"))
-
-
-def _outermost() -> bytes:
-    """A message whose only field no record has, as DecodeProto wants it described."""
-    files = descriptor_pb2.FileDescriptorSet()
-    message = files.file.add(name="yt8m/outermost.proto", package="yt8m").message_type.add(name="Outermost")
-    field = descriptor_pb2.FieldDescriptorProto
-    largest = (1 << 29) - 1
-    message.field.add(name="unused", number=largest, type=field.TYPE_BYTES, label=field.LABEL_OPTIONAL)
-    return b"bytes://" + files.SerializeToString(deterministic=True)
+    return after_checks(ids, [named, require_complete(after_checks(serialized, [ids]))])
 
 
 def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:
-    """bool [B, C] from int64 lists in any order; none gives a row of False, a repeated one counts once.
+    """bool [B, C] from int64 lists in any order; an empty list gives a row of False, repeats count once.
 
     A label outside of 0..C-1 fails and names the label, C and the video.
     """
-    known = labels_in_range(labels, ids, num_classes)
-    indices = tf.stack([labels.value_rowids(), gate(labels.values, [known])], axis=1)
+    known = require_known_labels(labels, ids, num_classes)
+    indices = tf.stack([labels.value_rowids(), after_checks(labels.values, [known])], axis=1)
     shape = tf.stack([tf.size(ids, out_type=tf.int64), num_classes])
     found = tf.SparseTensor(indices, tf.ones_like(labels.values, tf.bool), shape)
     # Without the validation repeated and unsorted labels are fine, and it is the quickest way there is.
@@ -183,47 +177,24 @@ def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> t
     return tf.ensure_shape(dense, [None, num_classes])
 
 
-def labels_in_range(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:
-    """A check that every label is in 0..num_classes-1."""
-    return require(
-        tf.logical_and(labels.values >= 0, labels.values < num_classes),
-        lambda at: say(
-            *("video ", tf.gather(ids, labels.value_rowids()[at]), ": label ", labels.values[at]),
-            f" is outside of 0..{num_classes - 1} (num_classes={num_classes}); check --num_classes",
-        ),
-    )
-
-
-def of_size(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> tf.Tensor:
+def fixed_size(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> tf.Tensor:
     """[B, size] from lists of values; a list of another length fails and names feature, sizes and video."""
     lengths = feature.row_lengths()
-    right = require(
+    right = require_of_video(
         tf.equal(lengths, size),
-        lambda row: say(
-            *("video ", ids[row], f": feature {name} has ", lengths[row], f" values, expected {size}"),
+        lambda row: ids[row],
+        lambda row: (
+            *(f"feature {name} has ", lengths[row], f" values, expected {size}"),
             " (0: it is missing); check --feature_names and --feature_sizes",
         ),
     )
-    return tf.reshape(gate(feature.values, [right]), [-1, size])
-
-
-class ZeroedCount:
-    """How many values were set to 0, over all threads that parse."""
-
-    def __init__(self) -> None:
-        self.count, self._lock = 0, threading.Lock()
-
-    def add(self, count: int) -> np.float32:
-        """Counts, and gives the 0 that is put in place."""
-        with self._lock:
-            self.count += int(count)
-        return np.float32(0)
+    return tf.reshape(after_checks(feature.values, [right]), [-1, size])
 
 
 def only_finite(
     values: tf.Tensor,
     name: str,
-    video: Callable[[tf.Tensor], tf.Tensor],
+    id_of: Callable[[tf.Tensor], tf.Tensor],
     policy: str = "refuse",
     zeroed: ZeroedCount | None = None,
 ) -> tf.Tensor:
@@ -232,93 +203,137 @@ def only_finite(
     Args:
       values: float32 [R, size].
       name: of the feature.
-      video: from the number of a row to the id of its video.
+      id_of: from the number of a row to the id of its video.
       policy: refuse, which fails and names the feature and the video; or zero.
       zeroed: counts what is set to 0.
     """
 
-    def look_closely() -> tf.Tensor:
+    def check_each() -> tf.Tensor:
         good = tf.abs(values) <= LARGEST
         # Counted without logical_not: TensorFlow would make `>` of it and `<=`, and NaN is neither.
         bad = tf.shape(values, out_type=tf.int64)[1] - tf.math.count_nonzero(good, axis=1)
         if policy == "zero":
-            # By Python, for what counts within the input cannot be fetched beside a batch; as a function
-            # without a state, for others keep the input's position from being saved.
-            zero = (
-                tf.zeros([])
-                if zeroed is None
-                else tf.numpy_function(zeroed.add, [tf.reduce_sum(bad)], tf.float32, stateful=False)
-            )
+            zero = tf.zeros([])
+            if zeroed is not None:
+                # In Python, since a count within the input cannot be fetched with a batch; as a function
+                # without a state, since others keep the input's position from being saved.
+                zero = tf.numpy_function(zeroed.add, [tf.reduce_sum(bad)], tf.float32, stateful=False)
             return tf.where_v2(good, values, tf.reshape(zero, []))
-        none = require(
+        none = require_of_video(
             tf.equal(bad, 0),
-            lambda row: say(
-                *("video ", video(row), f": feature {name} has ", bad[row], f" values that are {UNFIT}"),
+            id_of,
+            lambda row: (
+                *(f"feature {name} has ", bad[row], f" values that are {UNFIT}"),
                 ", expected none: the L2 norm must fit a float32; mend the file, or set them to 0 by --nan_policy=zero",
             ),
         )
-        return gate(values, [none])
+        return after_checks(values, [none])
 
-    # The sum of squares is all that sound values cost: where it is this small, each of them is.
+    # Sound values cost only the sum of their squares: if it is this small, each of them is in range.
     half_sum = tf.nn.l2_loss(values)
-    return tf.cond(half_sum < LARGEST**2 / 4, lambda: values, look_closely)
+    return tf.cond(half_sum < LARGEST**2 / 4, lambda: values, check_each)
 
 
-class Reader(abc.ABC):
-    """Knows the names and sizes of the features and how they lie in a record.
+def require(good: tf.Tensor, describe: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
+    """Fails with InvalidArgumentError if some entry of `good` is False.
 
-    Attributes:
-      num_classes: C, size of the vocabulary.
-      feature_sizes: values of each feature (of one frame), in the order of the names.
-      feature_names: names of the features in the records.
-      nan_policy: refuse or zero, what is done about features that are NaN, infinite or too large.
-      zeroed: counts the values that were set to 0, where somebody wants to know.
+    Args:
+      good: bool [N].
+      describe: from the int64 index of the first bad entry to a string scalar; its ops run on failure only.
+
+    Returns:
+      bool scalar for `after_checks`.
     """
 
-    zeroed: ZeroedCount | None = None
+    def fail() -> tf.Tensor:
+        text = describe(tf.argmin(tf.cast(good, tf.int32)))
+        wrong = tf.constant(False)
+        with tf.control_dependencies([tf.raw_ops.Assert(condition=wrong, data=[text])]):
+            return tf.identity(wrong)
 
-    def __init__(
-        self, num_classes: int, feature_sizes: Sequence[int], feature_names: Sequence[str], nan_policy: str = "refuse"
-    ) -> None:
-        """Checks what it is given.
-
-        Raises:
-          UsageError: names and sizes of unequal count, a name twice, a size or class count below 1, an
-            unknown policy.
-        """
-        if nan_policy not in ("refuse", "zero"):
-            raise UsageError(f"--nan_policy={nan_policy}: expected refuse or zero.")
-        self.nan_policy = nan_policy
-        self.num_classes = at_least_one("num_classes", num_classes)
-        self.feature_sizes = tuple(at_least_one("feature_sizes", size) for size in feature_sizes)
-        self.feature_names = tuple(feature_names)
-        self._check_names()
-
-    def _check_names(self) -> None:
-        names, sizes = self.feature_names, self.feature_sizes
-        if len(names) != len(sizes) or not names:
-            raise UsageError(
-                f"--feature_names has {len(names)} entries ({', '.join(names)}) and --feature_sizes has "
-                f"{len(sizes)} ({', '.join(map(str, sizes))}); give one size for each name, and at least one."
-            )
-        if len(set(names)) < len(names):
-            raise UsageError(f"--feature_names names a feature twice: {', '.join(names)}")
-
-    @abc.abstractmethod
-    def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
-        """Parses a vector of records in bulk.
-
-        Args:
-          serialized: string [B].
-        """
-
-    @abc.abstractmethod
-    def video_matrix(self, batch: Batch) -> tf.Tensor:
-        """The features of a batch as one float32 tensor."""
+    return tf.cond(tf.reduce_all(good), lambda: tf.constant(True), fail)
 
 
-def at_least_one(name: str, value: int) -> int:
-    """`value`, or UsageError where it is below 1."""
-    if value < 1:
-        raise UsageError(f"--{name} is {value}; it must be at least 1.")
-    return int(value)
+def require_of_video(
+    good: tf.Tensor, id_of: Callable[[tf.Tensor], tf.Tensor], describe: Callable[[tf.Tensor], Sequence[str | tf.Tensor]]
+) -> tf.Tensor:
+    """`require` with a text that begins with the video.
+
+    Args:
+      good: bool [N].
+      id_of: from the index of a bad entry to the id of its video.
+      describe: from that index to the parts of a `message`.
+    """
+    return require(good, lambda at: message("video ", id_of(at), ": ", *describe(at)))
+
+
+def id_of_value(ragged: tf.RaggedTensor, ids: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
+    """From the index of a value in `ragged` [B, (values)] to the id of its record."""
+    return lambda at: ids[ragged.value_rowids()[at]]
+
+
+def require_known_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:
+    """A check that every label is in 0..num_classes-1."""
+    return require_of_video(
+        tf.logical_and(labels.values >= 0, labels.values < num_classes),
+        id_of_value(labels, ids),
+        lambda at: (
+            *("label ", labels.values[at]),
+            f" is outside of 0..{num_classes - 1} (num_classes={num_classes}); check --num_classes",
+        ),
+    )
+
+
+def require_complete(serialized: tf.Tensor) -> tf.Tensor:
+    """A check that the outermost fields of each record [B] end at the end of the record.
+
+    TensorFlow's parser takes the end of a record for the end of any message that claims to be longer: a
+    record that was cut between two features would lose what came after the cut. Fails with DataLossError.
+    """
+
+    def walk() -> tf.Tensor:
+        # The op goes over all fields and takes out one that no record has, so that nothing is copied.
+        found = tf.raw_ops.DecodeProtoV2(
+            bytes=serialized,
+            message_type="yt8m.Outermost",
+            field_names=["unused"],
+            output_types=[tf.string],
+            descriptor_source=_outermost_message(),
+        )
+        return tf.reduce_all(found.sizes >= 0)  # the op itself complains; unused, it would be optimised away
+
+    # The op refuses an empty batch, which has no record to complain of.
+    is_complete = tf.cond(tf.size(serialized) > 0, walk, lambda: tf.constant(True))
+    return require(tf.reshape(is_complete, [1]), lambda _: message("a record of the batch is damaged"))
+
+
+def _outermost_message() -> bytes:
+    """A message whose only field no record has, as DecodeProto wants it described."""
+    files = descriptor_pb2.FileDescriptorSet()
+    outermost = files.file.add(name="yt8m/outermost.proto", package="yt8m").message_type.add(name="Outermost")
+    field = descriptor_pb2.FieldDescriptorProto
+    largest = (1 << 29) - 1
+    outermost.field.add(name="unused", number=largest, type=field.TYPE_BYTES, label=field.LABEL_OPTIONAL)
+    return b"bytes://" + files.SerializeToString(deterministic=True)
+
+
+def after_checks(value: tf.Tensor, checks: Sequence[tf.Tensor]) -> tf.Tensor:
+    """`value`, available only after all `checks` have passed."""
+    with tf.control_dependencies(checks):
+        return tf.identity(value)
+
+
+def message(*parts: str | tf.Tensor) -> tf.Tensor:
+    """A string scalar of words and scalar tensors (strings, whole numbers, floats)."""
+    return tf.strings.join([part if isinstance(part, str) else _as_text(part) for part in parts])
+
+
+def _as_text(value: tf.Tensor) -> tf.Tensor:
+    if value.dtype == tf.string:
+        return valid_utf8(value)
+    return tf.as_string(value, shortest=value.dtype.is_floating)
+
+
+def valid_utf8(text: tf.Tensor) -> tf.Tensor:
+    """`text` without bytes that are no UTF-8: Python cannot decode an error message that holds them."""
+    return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")

@@ -1,19 +1,11 @@
-"""The reader that a configuration asks for.
-
-From file patterns to files.
-
-How many threads the input takes, and the guard at its start.
-
-Files of records as a stream of batches: shuffled, repeated and parsed in bulk.
-"""
+"""Files of records as a stream of batches: shuffled, repeated and parsed in bulk, on threads chosen by the cores."""
 
 from __future__ import annotations
 
 import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from absl import logging
 
@@ -25,143 +17,26 @@ from yt8m.lazy import tf
 from yt8m.readers.base import Reader, ZeroedCount, at_least_one
 from yt8m.readers.cache import ShardCache
 from yt8m.readers.damage import RecordCheck, Tolerance, find_damage
-from yt8m.readers.frame_reader import YT8MFrameFeatureReader
 from yt8m.readers.pipeline import (
     ReadCounts,
     StagedFiles,
+    epoch_order,
     in_epochs,
-    numbered,
-    order_of,
-    parsed,
+    parse_in_batches,
     shuffled,
     staging_for,
-    unconverted,
     with_numbers,
+    with_shard_number,
+    without_autograph,
 )
-from yt8m.readers.video_reader import YT8MAggregatedFeatureReader
+from yt8m.readers.selection import reader_for
 from yt8m.records.shards import DamagedError
-from yt8m.types import Batch
-
-
-def reader_for(data: DataConfig) -> Reader:
-    """The reader for videos, or for frames and the segments in them."""
-    common = (data.num_classes, data.feature_sizes, data.feature_names)
-    if not data.frame_features:
-        return YT8MAggregatedFeatureReader(*common, nan_policy=data.nan_policy)
-    segments = (data.max_frames, data.segment_labels, data.segment_size)
-    return YT8MFrameFeatureReader(*common, *segments, nan_policy=data.nan_policy)
-
-
-def matching(pattern: str, list_files: Callable[[str], list[str]]) -> list[str]:
-    """The paths that match one of the patterns in `pattern`, which commas separate.
-
-    Raises:
-      UsageError: one of them matches nothing.
-    """
-    whole = list_files(pattern) if pattern else []
-    if whole == [pattern]:  # a path of its own, though it may hold a comma
-        return whole
-    found = []
-    for piece in (part.strip() for part in pattern.split(",")):
-        paths = list_files(piece) if piece else []
-        if not paths:
-            raise UsageError(
-                f"no file matches {piece!r}; give the shards to read, such as '/data/train*.tfrecord' "
-                "or 'gs://bucket/train*.tfrecord' (quoted, so that the shell leaves the * alone)."
-            )
-        found += paths
-    return found
-
 
 # Records held for shuffling, serialised. A video record has 5 KB, a frame record 250 to 350 KB.
 VIDEO_SHUFFLE_BUFFER = 4096
 FRAME_SHUFFLE_BUFFER = 256
 
 BLOCK = 4  # records taken from one file before the next one's turn
-
-
-def buffer_for(reader: Any) -> int:
-    """How many records of this reader's are shuffled among each other where nobody says."""
-    return FRAME_SHUFFLE_BUFFER if hasattr(reader, "max_frames") else VIDEO_SHUFFLE_BUFFER
-
-
-def assert_not_empty(files: tf.Tensor) -> tf.Tensor:
-    """`files`, which must not be empty: `repeat` would look for the first record for ever."""
-    there = tf.debugging.Assert(tf.size(files) > 0, ["the list of input files is empty"])
-    with tf.control_dependencies([there]):
-        return tf.identity(files)
-
-
-def cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def read_calls(patterns: Sequence[str], num_readers: int) -> int | None:
-    """Threads that read: what comes over the network waits for answers, what is local costs a core.
-
-    One thread reads 300,000 cached video records a second, and handing records from thread to thread
-    costs as much as reading them, so few cores have none to spare (None: read where it is asked for).
-    """
-    if any("gs://" in pattern for pattern in patterns):
-        return num_readers
-    return min(num_readers, cores() // 4) if cores() >= 8 else None
-
-
-@dataclass(frozen=True)
-class Threads:
-    """How many batches are in work at once; None: as many as the cores can use.
-
-    Attributes:
-      parse: parsed side by side; each is held in memory, so there are few.
-      ahead: made before they are asked for.
-    """
-
-    parse: int | None = None
-    ahead: int | None = None
-
-    @property
-    def parse_calls(self) -> int:
-        """Half the cores, at most 4: the others are the step's."""
-        return self.parse or min(4, max(1, cores() // 2))
-
-    @property
-    def prefetch(self) -> int:
-        """One; two where there are cores to make them."""
-        return self.ahead or (1 if cores() < 8 else 2)
-
-    def tell(self, num_readers: int) -> None:
-        """Logs what was chosen, and what changes it."""
-        logging.info(
-            "input on %d cores: --parse_threads=%d --prefetch=%d --num_readers=%d",
-            *(cores(), self.parse_calls, self.prefetch, num_readers),
-        )
-
-
-def threads_for(reader: Any, shuffle: bool, parse: int | None = None, ahead: int | None = None) -> Threads:
-    """The threads for records of `reader`; `parse` and `ahead` are what the user wants.
-
-    An evaluation of rated segments parses whole videos for a few frames of each, beside which its step is
-    nothing: all cores may parse, up to 8. Segments are small, so that the batches in work are too.
-    """
-    if not shuffle and getattr(reader, "keeps_few_frames", False):
-        parse = parse or min(8, cores())
-    return Threads(parse, ahead)
-
-
-def pipeline_options() -> Any:
-    """All numbers are set, so the tuner's thread would only cost time."""
-    chosen = tf.data.Options()
-    chosen.autotune.enabled = False
-    chosen.deterministic = True
-    return chosen
-
-
-class RecordParser(Protocol):
-    """What the queue asks of a reader."""
-
-    def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
-        """Parses a vector of records."""
 
 
 class BatchQueue(Inputter):
@@ -174,14 +49,14 @@ class BatchQueue(Inputter):
 
     Attributes:
       reader, batch_size, num_epochs: as given.
-      tolerance: reads on past bad records and counts them; None where the first one is an error.
-      records: of an epoch, as their headers say; None where not known.
+      tolerance: reads on past bad records and counts them; None if the first one is an error.
+      records: in an epoch, as the headers of the files say; None if unknown.
       expected_records: how many records each file should have, if `records` is known.
     """
 
     def __init__(
         self,
-        reader: RecordParser,
+        reader: Reader,
         pattern: str | Sequence[str],
         batch_size: int = 1024,
         num_epochs: int | None = 1,
@@ -193,7 +68,7 @@ class BatchQueue(Inputter):
         max_bad_records: int = 0,
         cache: str = "",
     ) -> None:
-        """Only keeps what it is given; no file is looked for yet.
+        """Stores the arguments; files are looked for later.
 
         Args:
           reader: parses the records.
@@ -202,11 +77,11 @@ class BatchQueue(Inputter):
           num_epochs: passes over the files; None for no end.
           shuffle: whether files and records are drawn at random.
           shuffle_buffer: records to draw from; None chooses by the kind of reader.
-          num_readers: files read side by side where shuffled.
+          num_readers: files read side by side if shuffled.
           seed: of the shuffling.
           list_files: from one pattern to the paths that match.
-          max_bad_records: bad records that are borne; the rest of the shard of each is skipped.
-          cache: folder that keeps parsed videos, where they are shuffled; empty for none.
+          max_bad_records: bad records that are tolerated; the rest of the shard of each is skipped.
+          cache: folder that keeps parsed videos, if they are shuffled; empty for none.
 
         Raises:
           UsageError: a number is below 1.
@@ -216,7 +91,8 @@ class BatchQueue(Inputter):
         self._patterns = [pattern] if isinstance(pattern, str) else list(pattern)
         self.num_epochs = None if num_epochs is None else at_least_one("num_epochs", num_epochs)
         self._shuffle = shuffle
-        self._shuffle_buffer = at_least_one("shuffle_buffer", shuffle_buffer or buffer_for(reader))
+        usual = FRAME_SHUFFLE_BUFFER if hasattr(reader, "max_frames") else VIDEO_SHUFFLE_BUFFER
+        self._shuffle_buffer = at_least_one("shuffle_buffer", shuffle_buffer or usual)
         self._num_readers = at_least_one("num_readers", num_readers)
         self._seed = seed
         self.shard_order = {"seed": seed} if shuffle else None
@@ -258,31 +134,31 @@ class BatchQueue(Inputter):
         return queue
 
     def files(self) -> list[str]:
-        """The paths that match, sorted, each once; UsageError where a pattern matches nothing."""
+        """The paths that match, sorted, each once; UsageError if a pattern matches nothing."""
         return self.matching_files() if self._files is None else list(self._files)
 
     def matching_files(self) -> list[str]:
-        """The paths that match now, whatever was kept; raises as `files`."""
+        """The paths that match now, even if others were kept; raises as `files`."""
         return sorted({path for pattern in self._patterns for path in matching(pattern, self._list_files)})
 
     def keep_files(self) -> list[str]:
-        """From now on `files` are those that match now, whatever is added or removed; returns them."""
+        """Fixes `files` to those that match now, whatever is added or removed later; returns them."""
         self._files = self.files()
         return list(self._files)
 
     def count_reads(self) -> None:
-        """Has each later pass that is not shuffled count the records of each file, for `reads`."""
+        """Counts the records of each file in each later pass that is not shuffled, for `reads`."""
         self._counts = ReadCounts()
 
     def reads(self) -> dict[str, int]:
-        """How many records of each file the last pass has read, where they are counted."""
+        """How many records of each file the last pass has read, if they are counted."""
         counts = self._counts or ReadCounts()
         return {path: counts.of(number) for number, path in enumerate(self.files())}
 
     def reads_of(self, held: Mapping[str, int]) -> dict[str, int | None]:
-        """How many records of each file a pass in order should read; None where nobody knows.
+        """How many records of each file a pass in order should read; None if unknown.
 
-        A file that has a bad record is read up to that one. Of the others it counts what they hold.
+        A file with a bad record is read up to that one, any other to its end.
 
         Args:
           held: the records of each file, by its path.
@@ -310,7 +186,7 @@ class BatchQueue(Inputter):
     def share(self, index: int, count: int) -> BatchQueue:
         """One of `count` queues that together read every record of an epoch exactly once.
 
-        Each takes whole files where there are enough of them, else every `count`-th record of each file.
+        Each takes whole files if there are enough of them, else every `count`-th record of each file.
 
         Raises:
           UsageError: a pattern matches nothing.
@@ -343,7 +219,7 @@ class BatchQueue(Inputter):
         return zeroed.count if zeroed is not None else 0
 
     def close(self) -> None:
-        """Lets go of what looking for damage has taken."""
+        """Closes the sessions that check and cache records."""
         self._check.close()
         if self._cache:
             self._cache.close()
@@ -351,9 +227,9 @@ class BatchQueue(Inputter):
     def epoch_order(self, epoch: int) -> list[str]:
         """The files in the order in which a shuffled epoch (from 0) begins them."""
         files = self.files()
-        return [files[place] for place in order_of(len(files), self._seed, epoch)]
+        return [files[place] for place in epoch_order(len(files), self._seed, epoch)]
 
-    @unconverted
+    @without_autograph
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
         """Batches of `batch_size` examples, the last one smaller.
 
@@ -368,20 +244,20 @@ class BatchQueue(Inputter):
         if self._counts is None:
             records = self._in_order(assert_not_empty(files)).repeat(self.num_epochs)
             return self._batches(records, batch_size, self.reader.prepare_serialized_examples)
-        self._counts = ReadCounts()  # not that of an earlier pass, whose threads may still be at work
+        self._counts = ReadCounts()  # a new count: threads of an earlier pass may still run
         records = self._in_order_numbered(assert_not_empty(files)).repeat(self.num_epochs)
         return self._batches(records, batch_size, self._counts.counting(self.reader.prepare_serialized_examples))
 
-    @unconverted
+    @without_autograph
     def numbered_dataset(self, files: tf.Tensor, batch_size: int, begun: tf.Tensor) -> tf.data.Dataset:
-        """Shuffled batches, each with int64 [B]: of each example its shard's number, or one read with it.
+        """Shuffled batches, each with int64 [B]: the shard number of each example, or of one parsed with it.
 
         The shards of a run are numbered from 0 in the order in which they are begun, epoch by epoch.
 
         Args:
           files: string [F], as in `dataset`.
           batch_size: examples in a batch.
-          begun: int64 scalar, how many shards to skip at the start of that sequence.
+          begun: int64 scalar, the number of shards of that sequence to skip.
         """
         self._stage()
         parse = self._cache.batch if self._cache else self.reader.prepare_serialized_examples
@@ -396,9 +272,11 @@ class BatchQueue(Inputter):
             self._cache = ShardCache(self._cache_folder, self.reader, self.files())
 
     def _batches(self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any]) -> tf.data.Dataset:
-        batches = parsed(records, parse, batch_size, self.threads.parse_calls, self._has_segments)
-        options = pipeline_options()
-        if self._staged:  # waits for files, which must not keep the steps waiting too
+        batches = parse_in_batches(records, parse, batch_size, self.threads.parse_calls, self._has_segments)
+        options = tf.data.Options()
+        options.autotune.enabled = False  # all numbers are set: the tuner's thread would only cost time
+        options.deterministic = True
+        if self._staged:  # threads that wait for files must not keep the steps waiting too
             options.threading.private_threadpool_size = self._num_readers + cores()
         return batches.prefetch(self.threads.prefetch).with_options(options)
 
@@ -408,33 +286,33 @@ class BatchQueue(Inputter):
         return bool(getattr(self.reader, "segment_labels", False))
 
     def _in_order_numbered(self, files: tf.Tensor) -> tf.data.Dataset:
-        """As `_in_order`, each record with its file's number."""
+        """One epoch of records in order, each with the number of its file."""
         paths = tf.data.Dataset.from_tensor_slices(files)
         paths = self._staged.announced(paths) if self._staged else paths
         pairs = tf.data.Dataset.zip((paths, tf.data.Dataset.range(tf.size(files, out_type=tf.int64))))
-        return self._own(pairs.flat_map(lambda path, number: numbered(self._all_of(path), number)))
+        return self._own(pairs.flat_map(lambda path, number: with_shard_number(self._all_of(path), number)))
 
     def _in_order(self, files: tf.Tensor) -> tf.data.Dataset:
-        """One epoch of serialised records, not shuffled."""
+        """One epoch of records in order."""
         if self._staged is None:
             return self._read(files)
         paths = self._staged.announced(tf.data.Dataset.from_tensor_slices(files))
         return self._own(paths.flat_map(self._all_of))
 
     def _shuffled(self, paths: tf.data.Dataset, numbers: tf.data.Dataset, epoch: tf.Tensor) -> Any:
-        """One epoch of pairs: a serialised record, the number of its shard."""
+        """One shuffled epoch of pairs: a record, the number of its shard."""
         paths = self._staged.announced(paths) if self._staged else paths
         records = tf.data.Dataset.zip((paths, numbers)).interleave(
-            lambda path, number: numbered(self._read(path), number),
+            lambda path, number: with_shard_number(self._read(path), number),
             cycle_length=self._num_readers,
             block_length=BLOCK,
-            # A local copy is held for as many files as are read side by side; threads would take more ahead.
+            # Local copies are held for `num_readers` files only; threads would open more ahead.
             num_parallel_calls=None if self._staged else read_calls(self._patterns, self._num_readers),
         )
         return shuffled(records, self._shuffle_buffer, self._seed, epoch)
 
     def _read(self, files: tf.Tensor) -> tf.data.Dataset:
-        """Of these files, the records that are this queue's."""
+        """The records of these files that belong to this queue."""
         return self._own(self._all_of(files))
 
     def _all_of(self, files: tf.Tensor) -> tf.data.Dataset:
@@ -446,3 +324,77 @@ class BatchQueue(Inputter):
 
     def _own(self, records: tf.data.Dataset) -> tf.data.Dataset:
         return records.shard(self._parts, self._part) if self._parts > 1 else records
+
+
+def matching(pattern: str, list_files: Callable[[str], list[str]]) -> list[str]:
+    """The paths that match one of the patterns in `pattern`, which commas separate.
+
+    Raises:
+      UsageError: one of them matches nothing.
+    """
+    if pattern and list_files(pattern) == [pattern]:  # one path, though it may hold a comma
+        return [pattern]
+    found = []
+    for piece in (part.strip() for part in pattern.split(",")):
+        paths = list_files(piece) if piece else []
+        if not paths:
+            raise UsageError(
+                f"no file matches {piece!r}; give the shards to read, such as '/data/train*.tfrecord' "
+                "or 'gs://bucket/train*.tfrecord' (quoted, so that the shell leaves the * alone)."
+            )
+        found += paths
+    return found
+
+
+def assert_not_empty(files: tf.Tensor) -> tf.Tensor:
+    """`files`, which must not be empty: `repeat` would look for the first record for ever."""
+    there = tf.debugging.Assert(tf.size(files) > 0, ["the list of input files is empty"])
+    with tf.control_dependencies([there]):
+        return tf.identity(files)
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Threads(NamedTuple):
+    """How many batches are made at once.
+
+    Attributes:
+      parse_calls: batches parsed side by side; each is held in memory, so there are few.
+      prefetch: batches made before they are asked for.
+    """
+
+    parse_calls: int
+    prefetch: int
+
+    def log(self, num_readers: int) -> None:
+        """Logs the numbers, and the flags that change them."""
+        logging.info(
+            "input on %d cores: --parse_threads=%d --prefetch=%d --num_readers=%d",
+            *(cores(), self.parse_calls, self.prefetch, num_readers),
+        )
+
+
+def threads_for(reader: Any, shuffle: bool, parse_calls: int | None = None, prefetch: int | None = None) -> Threads:
+    """The threads for records of `reader`; `parse_calls` and `prefetch` are what the user asks for.
+
+    By default half the cores parse, at most 4: the others are the step's. One batch is made ahead; two if there
+    are cores for it. An evaluation of rated segments parses whole videos for a few frames of each, and its step
+    costs almost nothing beside that: all cores may parse, up to 8. Segments are small, so the batches are too.
+    """
+    parses_most = not shuffle and getattr(reader, "keeps_few_frames", False)
+    usual = min(8, cores()) if parses_most else min(4, max(1, cores() // 2))
+    return Threads(parse_calls or usual, prefetch or (1 if cores() < 8 else 2))
+
+
+def read_calls(patterns: Sequence[str], num_readers: int) -> int | None:
+    """Threads that read: reading over the network waits for answers, reading local files costs a core.
+
+    One thread reads 300,000 cached video records a second, and handing records from thread to thread
+    costs as much as reading them, so few cores have none to spare (None: read in the thread that asks).
+    """
+    if any("gs://" in pattern for pattern in patterns):
+        return num_readers
+    return min(num_readers, cores() // 4) if cores() >= 8 else None

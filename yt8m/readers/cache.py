@@ -1,13 +1,9 @@
-"""One parsed shard of videos in one file: NumPy arrays one behind the other, mapped into memory.
+"""Parsed shards of videos in files of NumPy arrays, which later epochs map into memory instead of parsing.
 
-A whole shard of videos parsed at once, in a graph of its own.
-
-Parsed shards of videos in files of NumPy arrays, which later epochs map into memory and do not parse.
-
-What is shuffled are the numbers of records in place of the records, so that the order of examples is that of
-a run without a cache. A shard is parsed when it is first begun, whatever the epoch, and its file appears
-whole or not at all. The file's name says what it was made from (the shard as it lies there, and how it is
-read): for a shard that has changed, or for another reader, another file is looked for.
+The input shuffles the numbers of records instead of the records, so that the order of examples is that of a run
+without a cache. A shard is parsed when it is first begun, whatever the epoch; its file appears whole or not at
+all. The name of the file says what it was made from (the shard, its size and time, and how it is read): for a
+shard that has changed, or for another reader, another file is looked for.
 """
 
 from __future__ import annotations
@@ -30,10 +26,10 @@ import numpy as np
 from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.lazy import tf
-from yt8m.readers.pipeline import unconverted
+from yt8m.readers.pipeline import cpu_session, without_autograph
 from yt8m.types import Batch
 
-# NumPy drops zero bytes at the end of a string; with this behind it, an id keeps its own.
+# NumPy drops zero bytes at the end of a string; with this byte after them, an id keeps its own.
 _END_OF_ID = b"."
 
 _HEAD = 64  # bytes before the arrays
@@ -46,7 +42,7 @@ class CachedShard:
     Attributes:
       ids: bytes [N], each with one byte more at its end.
       classes: int64, the labels of all records in a row.
-      splits: int64 [N + 1], where in `classes` those of each record begin and end.
+      splits: int64 [N + 1], the borders of each record in `classes`.
       features: float32 [N, size] each.
     """
 
@@ -67,7 +63,7 @@ class CachedShard:
         classes = np.concatenate([np.zeros(0, np.int64), *labels])
         marked = np.array([name + _END_OF_ID for name in ids], np.bytes_)
         content = io.BytesIO()
-        for array in (splits, classes, *features, marked):  # ids last: behind them nothing would be aligned
+        for array in (splits, classes, *features, marked):  # ids last: what follows them is not aligned
             np.lib.format.write_array(content, array, version=(1, 0), allow_pickle=False)
         with storage.write_atomic(path) as file:
             file.write(_head(content.getbuffer()))
@@ -75,7 +71,7 @@ class CachedShard:
 
     @classmethod
     def read(cls, path: str, checked: bool = False) -> CachedShard | None:
-        """The arrays, mapped; None where the file is not there or is damaged.
+        """The arrays, mapped; None if the file is missing or damaged.
 
         Args:
           path: of the file.
@@ -108,7 +104,7 @@ class CachedShard:
 
 
 def _head(content: Any) -> bytes:
-    """What stands before the arrays: their check sum, and zeros, so that they are aligned."""
+    """The bytes before the arrays: their check sum, then zeros for alignment."""
     return zlib.crc32(content).to_bytes(_HEAD, "little")
 
 
@@ -162,12 +158,12 @@ class ShardParser:
         return ids, labels, [np.concatenate(parts) for parts in zip(empty, *features, strict=True)]
 
     def close(self) -> None:
-        """Lets the graph go; a later call makes it anew."""
+        """Closes the session; a later call opens another."""
         if self._session is not None:
             self._session.close()
             self._session = None
 
-    @unconverted
+    @without_autograph
     def _open(self) -> tf.Session:
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             self._path = tf.placeholder(tf.string, [])
@@ -176,9 +172,7 @@ class ShardParser:
             batch = iterator.get_next()
             self._start = iterator.initializer
             self._batch: dict[str, Any] = {"ids": batch.video_ids, "labels": batch.labels, "features": batch.features}
-        # Threads of its own: it is run from within threads of the session that trains.
-        config = tf.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2, device_count={"GPU": 0})
-        self._session = tf.Session(graph=graph, config=config)
+        self._session = cpu_session(graph)
         return self._session
 
 
@@ -191,12 +185,12 @@ class ShardCache:
     """The parsed records of a list of shards.
 
     Args:
-      folder: local; made if need be, and of use to any number of runs at once.
-      reader: of videos; parses what is not there yet.
+      folder: local; created if need be; any number of runs may share it.
+      reader: of videos; parses shards that are not cached yet.
       files: the shards; records are numbered by them.
 
     Attributes:
-      failure: why a shard could not be taken into the cache.
+      failure: why a shard could not be cached.
     """
 
     def __init__(self, folder: str, reader: Any, files: Sequence[str]) -> None:
@@ -216,10 +210,10 @@ class ShardCache:
         return tf.data.Dataset.range(ends[0], ends[1])
 
     def batch(self, numbers: tf.Tensor) -> Batch:
-        """The examples that int64 [B] numbers stand for, as the reader would give them."""
+        """The examples with these numbers, int64 [B], as the reader would parse them."""
         types = [tf.string, tf.bool] + [tf.float32] * len(self._reader.feature_sizes)
-        ids, labels, *features = tf.numpy_function(self._take, [numbers], types, stateful=False)
-        lengths = tf.strings.length(ids) - 1  # without the byte that `CachedShard` puts behind an id
+        ids, labels, *features = tf.numpy_function(self._batch_arrays, [numbers], types, stateful=False)
+        lengths = tf.strings.length(ids) - 1  # without the byte that `CachedShard` adds to an id
         ids = tf.ensure_shape(tf.strings.substr(ids, tf.zeros_like(lengths), lengths), [None])
         sizes = self._reader.feature_sizes
         return Batch(
@@ -230,7 +224,7 @@ class ShardCache:
         )
 
     def close(self) -> None:
-        """Lets the parser and the mapped files go, for good."""
+        """Closes the parser and the mapped files, for good."""
         with self._lock:
             self._is_closed = True
             self._parser.close()
@@ -240,7 +234,7 @@ class ShardCache:
         number = self._numbers[path.decode()]
         return np.int64(number * _ROWS) + np.array([0, self._shard(number, is_begun=True).rows])
 
-    def _take(self, numbers: np.ndarray) -> list[np.ndarray]:
+    def _batch_arrays(self, numbers: np.ndarray) -> list[np.ndarray]:
         shards, rows = np.divmod(numbers, _ROWS)
         taken = CachedShard.empty(len(numbers), self._reader.feature_sizes, self._reader.num_classes)
         for number in np.unique(shards):
@@ -249,9 +243,9 @@ class ShardCache:
         return taken
 
     def _shard(self, number: int, is_begun: bool = False) -> CachedShard:
-        """A shard, parsed if that has to be; where it is begun, only as it lies there now."""
+        """A shard, parsed if it is not cached; when a pass begins it, as the file is now."""
         with self._lock:
-            if self._is_closed:  # what makes batches ahead may still be at work
+            if self._is_closed:  # threads that prefetch may still run
                 raise RunError("the cache of parsed videos is closed")
             try:
                 return self._mapped(number, is_begun)
@@ -285,7 +279,7 @@ class ShardCache:
         return found
 
     def _place(self, shard: str) -> str:
-        """The file of a shard as it lies there, for this reader."""
+        """The cache file of a shard as it is now, for this reader."""
         try:
             stat = os.stat(shard)
         except OSError as error:

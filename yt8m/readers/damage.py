@@ -1,10 +1,8 @@
-"""Which record is bad, by the very reader that will parse it, in a graph of its own.
-
-Reading on past bad records: the rest of their shards is left out, and each is counted and named.
+"""Bad records: which record is bad, by the reader that will parse it, and reading on past bad ones.
 
 TensorFlow's own way (`ignore_errors`) says neither what it drops nor where. Here the shards are read in
-Python, and each block of records is parsed by a check before it goes to the queue, so that the first bad
-record ends its shard, whatever is wrong with it. Only runs that ask for it pay for the second parse.
+Python, and each block of records is parsed by a check before it goes to the queue. So the first bad record ends
+its shard, whatever is wrong with it. Only runs that ask for it pay for the second parse.
 """
 
 from __future__ import annotations
@@ -20,10 +18,11 @@ import numpy as np
 from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.lazy import tf
+from yt8m.readers.pipeline import cpu_session
 from yt8m.records import shards
 from yt8m.records.shards import DamagedError
 
-END = -1  # in place of an offset: there is no more
+END = -1  # in place of an offset: no more records
 _RECORDS, _BYTES = 256, 8 << 20  # of a block
 _LONGEST = 400  # characters of what the parser says: it may quote the record
 _MISSING = re.compile(r"^Name: (.*), Feature list '(.*)' is required but could not be found")
@@ -58,7 +57,7 @@ class RecordCheck:
         raise RuntimeError("records that can be parsed one by one cannot be parsed together")
 
     def close(self) -> None:
-        """Lets the graph go; a later call makes it anew."""
+        """Closes the session; a later call opens another."""
         with self._lock:
             if self._session is not None:
                 self._session.close()
@@ -69,9 +68,9 @@ class RecordCheck:
         try:
             session.run(self._parsed, {self._records: list(records)})
         except tf.errors.OpError as error:
-            return readable(str(error.message))
+            return plain_reason(str(error.message))
         except UnicodeDecodeError as error:  # the runtime quotes the record, and Python fails to decode that
-            return readable(error.object.decode("utf-8", "backslashreplace"))
+            return plain_reason(error.object.decode("utf-8", "backslashreplace"))
         return ""
 
     def _open(self) -> tf.Session:
@@ -79,12 +78,8 @@ class RecordCheck:
             self._records = tf.placeholder(tf.string, [None])
             batch = self._reader.prepare_serialized_examples(self._records)
             self._parsed = [leaf.op for leaf in tf.nest.flatten(batch) if leaf is not None]
-        # Threads of its own: it is run from within threads of the session that trains.
-        config = tf.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2, device_count={"GPU": 0})
-        # Nobody looks at the parsed values, so that an optimizer would leave them out, checks and all.
-        config.graph_options.rewrite_options.disable_meta_optimizer = True
-        config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
-        self._session = tf.Session(graph=graph, config=config)
+        # Nobody looks at the parsed values: an optimizer would leave them out, checks and all.
+        self._session = cpu_session(graph, is_optimized=False)
         return self._session
 
 
@@ -93,11 +88,11 @@ def read_block(path: str, offset: int, number: int) -> tuple[list[bytes], int, D
 
     Args:
       path: of the shard.
-      offset: where they begin, in bytes.
+      offset: of the first of them, in bytes.
       number: of the first of them.
 
     Returns:
-      The records, the place behind them or END, and the damage that ended them.
+      The records, the offset after them or END, and the damage that ended them.
     """
     records: list[bytes] = []
     size = 0
@@ -146,8 +141,8 @@ def _damage_in(check: RecordCheck, path: str) -> DamagedError | None:
     return None
 
 
-def readable(message: str) -> str:
-    """What the runtime says, without its frame and without bytes that no terminal shows."""
+def plain_reason(message: str) -> str:
+    """The reason in an error message of the runtime, without stack frames and unprintable bytes."""
     lines = [line.strip() for line in message.splitlines()]
     line = next((line for line in lines if line and not line.startswith(_AROUND)), "no message")
     missing = _MISSING.match(line)
@@ -176,7 +171,7 @@ class Tolerance:
 
     Args:
       check: tells which records are bad.
-      limit: bad records that are borne.
+      limit: bad records that are tolerated.
 
     Attributes:
       skipped: the shards that are not read to their end, by path, and why.
@@ -203,13 +198,13 @@ class Tolerance:
             number.set_shape([])
             return (offset, number), records
 
-        # The state is all that there is to it, so that a saved position in the data is one here too.
+        # Offset and number are the whole state, so a saved position in the data restores this dataset too.
         zero = tf.zeros([], tf.int64)
         blocks = tf.data.Dataset.range(1 << 62).scan((zero, zero), next_block)
         return blocks.take_while(lambda records: tf.size(records) > 0).unbatch()
 
     def _block(self, path: bytes, offset: int, number: int) -> tuple[Any, Any, Any]:
-        """Sound records from `offset` on, where the next block begins, and the number of its first record."""
+        """Sound records from `offset` on, the offset of the next block, and the number of its first record."""
         records: list[bytes] = []
         if offset != END:
             records, offset, damage = sound_block(self._check, self.find(path.decode()), int(offset), int(number))
@@ -220,7 +215,7 @@ class Tolerance:
     def _note(self, damage: DamagedError) -> None:
         """Counts a bad record once, however often its shard is read.
 
-        This is a thread of the runtime, so that somebody else has to log it.
+        Runs in a thread of the runtime, so the caller of the session logs it.
         """
         with self._lock:
             if damage.path in self.skipped:
@@ -229,6 +224,6 @@ class Tolerance:
             count = len(self.skipped)
             if count > self._limit:
                 self.failure = TooManyBadError(
-                    f"{damage} It is bad record {count}; --max_bad_records={self._limit} bears no more."
+                    f"{damage} It is bad record {count}; --max_bad_records={self._limit} tolerates no more."
                 )
                 raise self.failure

@@ -1,27 +1,35 @@
-"""The frames of a batch of records, flat until they are padded or picked.
+"""Frame records parsed but not yet padded: the frames of a batch in one flat row, and its rated segments.
 
-Rated segments of frame-level records: which there are, their frames, their labels.
-
-The rules beside the plain case:
+Frames stay flat until they are padded to videos or picked for segments, so that only frames in use are decoded.
+Two rules beside the plain case:
 
 * A segment that straddles the end of its video keeps the frames that are there; one wholly past the end
   has none. num_frames says how many, the rest is 0.
-* Where one (segment, class) pair is rated several times, the largest score counts: it does not depend on
+* If one (segment, class) pair is rated several times, the largest score counts: it does not depend on
   the order of the ratings and leaves scores of 0 and 1 what they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from yt8m.lazy import tf
-from yt8m.readers.base import ZeroedCount, gate, labels_in_range, only_finite, readable, require, say
+from yt8m.readers.base import (
+    ZeroedCount,
+    after_checks,
+    id_of_value,
+    message,
+    only_finite,
+    require,
+    require_known_labels,
+    require_of_video,
+    valid_utf8,
+)
 
 
 def holds_floats(name: str) -> bool:
-    """Whether the file holds floats under this name (MediaPipe's `RGB/feature/floats`), not bytes."""
+    """Whether the file holds floats, not bytes, under this name (MediaPipe's `RGB/feature/floats`)."""
     return name.endswith("/floats")
 
 
@@ -33,13 +41,12 @@ def list_features(names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class Frames:
+class Frames(NamedTuple):
     """All frames of one feature, of all records in a row.
 
     Attributes:
       values: string [F] (raw bytes, decoded once it is known which are needed) or float32 [F, size].
-      row_splits: int64 [N + 1], where each record's frames begin and end.
+      row_splits: int64 [N + 1], the borders of each record in `values`.
       size: values of a frame.
     """
 
@@ -54,7 +61,7 @@ class Frames:
           lengths: int64 [N], a check on which the values must wait.
           longest: int64 scalar.
         """
-        values = self._decode(gate(self.values, [lengths]))
+        values = self._decode(after_checks(self.values, [lengths]))
         ragged = tf.RaggedTensor.from_row_splits(values, self.row_splits, validate=False)
         return tf.ensure_shape(ragged.to_tensor(shape=tf.stack([-1, longest, self.size])), [None, None, self.size])
 
@@ -88,30 +95,26 @@ def flat_frames(
 ) -> Frames:
     """From a feature list [N, (frames), (values)] to its frames; each must hold `size` values.
 
-    A frame of another size fails and names the feature, the sizes, the frame and the video; floats that
-    are NaN, infinite or too large are treated as `only_finite` says.
+    A frame of another size fails and names the feature, the sizes, the frame and the video; `only_finite` says
+    what happens to floats that are NaN, infinite or too large.
     """
-    steps = ragged.values
+    steps, id_of = ragged.values, id_of_value(ragged, ids)
 
     def checked(values: tf.Tensor, counts: tf.Tensor, expected: int, what: str) -> tf.Tensor:
-        def describe(at: tf.Tensor) -> tf.Tensor:
-            row = ragged.value_rowids()[at]
-            frame = at - ragged.row_splits[row]
-            return say(
-                *("video ", ids[row], f": feature {name}, frame ", frame, ", has ", counts[at]),
+        def describe(at: tf.Tensor) -> tuple[str | tf.Tensor, ...]:
+            frame = at - ragged.row_splits[ragged.value_rowids()[at]]
+            return (
+                *(f"feature {name}, frame ", frame, ", has ", counts[at]),
                 f" {what}, expected {expected}; check --feature_names and --feature_sizes",
             )
 
-        return gate(values, [require(tf.equal(counts, expected), describe)])
+        return after_checks(values, [require_of_video(tf.equal(counts, expected), id_of, describe)])
 
     if holds_floats(name):
-        values = checked(steps.values, steps.row_lengths(), size, "values")
-        flat, rows = tf.reshape(values, [-1, size]), ragged.value_rowids()
-        flat = only_finite(flat, name, lambda frame: ids[rows[frame]], nan_policy, zeroed)
-        return Frames(flat, ragged.row_splits, size)
+        values = tf.reshape(checked(steps.values, steps.row_lengths(), size, "values"), [-1, size])
+        return Frames(only_finite(values, name, id_of, nan_policy, zeroed), ragged.row_splits, size)
     values = checked(steps.values, steps.row_lengths(), 1, "strings of bytes")
-    values = checked(values, tf.strings.length(values), size, "bytes")
-    return Frames(values, ragged.row_splits, size)
+    return Frames(checked(values, tf.strings.length(values), size, "bytes"), ragged.row_splits, size)
 
 
 def equal_lengths(parts: Sequence[Frames], names: Sequence[str], ids: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
@@ -121,7 +124,13 @@ def equal_lengths(parts: Sequence[Frames], names: Sequence[str], ids: tf.Tensor,
     of the features (an empty list is a video without frames and passes).
     """
     counts = [part.row_splits[1:] - part.row_splits[:-1] for part in parts]
-    checks = [_same(counts[0], other, names[0], name, ids) for other, name in zip(counts, names, strict=True)]
+    checks = [
+        _require_as_many(
+            *(counts[0], f" frames of {names[0]} and ", other, f" of {name}"),
+            *("; they must be as many (0: the feature is missing or empty)", ids),
+        )
+        for other, name in zip(counts, names, strict=True)
+    ]
     # An absent list and an empty one look the same when parsed ragged; the strict parser tells them apart.
     empty = tf.equal(counts[0], 0)
     checks.append(
@@ -131,16 +140,14 @@ def equal_lengths(parts: Sequence[Frames], names: Sequence[str], ids: tf.Tensor,
             lambda: tf.constant(True),
         )
     )
-    return gate(counts[0], checks)
+    return after_checks(counts[0], checks)
 
 
-def _same(first: tf.Tensor, other: tf.Tensor, first_name: str, name: str, ids: tf.Tensor) -> tf.Tensor:
-    return require(
-        tf.equal(first, other),
-        lambda row: say(
-            *("video ", ids[row], ": ", first[row], f" frames of {first_name} and ", other[row], f" of {name}"),
-            "; they must be as many (0: the feature is missing or empty)",
-        ),
+def _require_as_many(
+    first: tf.Tensor, of_first: str, other: tf.Tensor, of_other: str, remedy: str, ids: tf.Tensor
+) -> tf.Tensor:
+    return require_of_video(
+        tf.equal(first, other), lambda row: ids[row], lambda row: (first[row], of_first, other[row], of_other, remedy)
     )
 
 
@@ -151,14 +158,14 @@ def _all_present(parts: Sequence[Frames], names: Sequence[str], serialized: tf.T
         else tf.io.FixedLenSequenceFeature([], tf.string)
         for name, part in zip(names, parts, strict=True)
     }
-    _, _, lengths = tf.io.parse_sequence_example(serialized, {}, strict, example_names=readable(ids))
+    _, _, lengths = tf.io.parse_sequence_example(serialized, {}, strict, example_names=valid_utf8(ids))
     # The parser itself complains; a result that nothing looks at would be optimised away with it.
     seen = tf.concat(list(lengths.values()), axis=0)
-    return require(seen >= 0, lambda row: say("a feature list has ", seen[row], " frames"))
+    return require(seen >= 0, lambda row: message("a feature list has ", seen[row], " frames"))
 
 
 def _picked(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
-    """values[indices], without copying a frame where that is all of them in their order."""
+    """values[indices], without copying a frame if these are all of them in their order."""
     every = tf.range(tf.shape(values, out_type=tf.int64)[0])
     is_all = tf.cond(
         tf.equal(tf.size(indices), tf.size(every)),
@@ -182,7 +189,7 @@ class Segments(NamedTuple):
       rows: int64 [R], the record each belongs to.
       starts: int64 [R], its first frame (seconds).
       labels: float32 [R, C], scores in 0..1.
-      label_weights: float32 [R, C], 1 where the class was rated.
+      label_weights: float32 [R, C], 1 if the class was rated.
     """
 
     rows: tf.Tensor
@@ -191,69 +198,58 @@ class Segments(NamedTuple):
     label_weights: tf.Tensor
 
 
-def find(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_classes: int) -> Segments:
+def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_classes: int) -> Segments:
     """The segments, one for each distinct start of a record, in the order of first appearance."""
     times, classes, scores = (context[name] for name in CONTEXT)
-    checks = [_as_many(times, other, name, ids) for name, other in context.items()]
-    checks += [_from_zero(times, ids), _in_unit_range(scores, ids), labels_in_range(classes, ids, num_classes)]
-    starts, record = gate(times.values, checks), times.value_rowids()
+    checks = [
+        _require_as_many(
+            *(times.row_lengths(), " segment_start_times and ", other.row_lengths(), f" {name}"),
+            *("; they must be as many", ids),
+        )
+        for name, other in context.items()
+    ]
+    checks += [
+        require_of_video(
+            tf.logical_and(times.values >= 0, times.values < _LATEST),
+            id_of_value(times, ids),
+            lambda at: ("a segment starts at ", times.values[at], "; expected a second from 0"),
+        ),
+        require_of_video(
+            tf.logical_and(scores.values >= 0, scores.values <= 1),
+            id_of_value(scores, ids),
+            lambda at: ("a segment score is ", scores.values[at], "; expected 0 to 1"),
+        ),
+        require_known_labels(classes, ids, num_classes),
+    ]
+    starts, record = after_checks(times.values, checks), times.value_rowids()
     # One number for (record, start): unique then keeps the order of first appearance.
     stride = tf.reduce_max(tf.concat([starts, [0]], axis=0)) + 1
     keys, segment = tf.unique(record * stride + starts, out_idx=tf.int64)
-    pairs = tf.stack([segment, gate(classes.values, checks)], axis=1)
+    pairs = tf.stack([segment, after_checks(classes.values, checks)], axis=1)
     none = tf.zeros(tf.stack([tf.size(keys, out_type=tf.int64), num_classes]))
     return Segments(
         rows=keys // stride,
         starts=keys % stride,
-        labels=_wide(tf.tensor_scatter_nd_max(none, pairs, gate(scores.values, checks)), num_classes),
+        labels=_wide(tf.tensor_scatter_nd_max(none, pairs, after_checks(scores.values, checks)), num_classes),
         label_weights=_wide(tf.tensor_scatter_nd_update(none, pairs, tf.ones_like(scores.values)), num_classes),
     )
 
 
-def frame_indices(found: Segments, lengths: tf.Tensor, segment_size: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Where the segments' frames lie among all frames of the batch, int64 [R, size]; bool, which are there.
+def frame_indices(
+    rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, lengths: tf.Tensor, count: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Indices of `count` frames a segment among all frames of the batch, int64 [R, count]; bool, which exist.
 
     Args:
-      found: the segments.
+      rows: int64 [R], the record of each segment.
+      starts, ends: int64 [R], its first frame, and the frame after its last.
       lengths: int64 [N], frames of each record.
-      segment_size: frames of a segment.
+      count: frames of a row.
     """
-    seconds = found.starts[:, tf.newaxis] + tf.range(segment_size, dtype=tf.int64)
+    seconds = starts[:, tf.newaxis] + tf.range(count, dtype=tf.int64)
     first_frame = tf.cumsum(lengths, exclusive=True)
-    at = tf.gather(first_frame, found.rows)[:, tf.newaxis] + seconds
-    return at, seconds < tf.gather(lengths, found.rows)[:, tf.newaxis]
+    return tf.gather(first_frame, rows)[:, tf.newaxis] + seconds, seconds < ends[:, tf.newaxis]
 
 
 def _wide(dense: tf.Tensor, num_classes: int) -> tf.Tensor:
     return tf.ensure_shape(dense, [None, num_classes])
-
-
-def _as_many(times: tf.RaggedTensor, other: tf.RaggedTensor, name: str, ids: tf.Tensor) -> tf.Tensor:
-    first, second = times.row_lengths(), other.row_lengths()
-    return require(
-        tf.equal(first, second),
-        lambda row: say(
-            *("video ", ids[row], ": ", first[row], " segment_start_times and ", second[row]),
-            f" {name}; they must be as many",
-        ),
-    )
-
-
-def _from_zero(times: tf.RaggedTensor, ids: tf.Tensor) -> tf.Tensor:
-    return require(
-        tf.logical_and(times.values >= 0, times.values < _LATEST),
-        lambda at: say(
-            *("video ", tf.gather(ids, times.value_rowids()[at])),
-            *(": a segment starts at ", times.values[at], "; expected a second from 0"),
-        ),
-    )
-
-
-def _in_unit_range(scores: tf.RaggedTensor, ids: tf.Tensor) -> tf.Tensor:
-    return require(
-        tf.logical_and(scores.values >= 0, scores.values <= 1),
-        lambda at: say(
-            *("video ", tf.gather(ids, scores.value_rowids()[at])),
-            *(": a segment score is ", scores.values[at], "; expected 0 to 1"),
-        ),
-    )

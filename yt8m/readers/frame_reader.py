@@ -1,7 +1,4 @@
-"""Frame-level records: one vector a feature and second; and the rated segments inside them.
-
-All segments of frame-level records, rated or not: what segment inference ranks.
-"""
+"""Frame-level records, one vector a feature and second: whole videos, their rated segments, or all segments."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any
 
 from yt8m.lazy import tf
 from yt8m.readers import flat_frames
-from yt8m.readers.base import Reader, at_least_one, dense_labels, join_features, parse_ids, readable, resize_axis
+from yt8m.readers.base import Reader, at_least_one, dense_labels, join_features, parse_ids, resize_axis, valid_utf8
 from yt8m.readers.flat_frames import Frames
 from yt8m.types import Batch
 
@@ -19,14 +16,14 @@ class YT8MFrameFeatureReader(Reader):
     """Reads tf.train.SequenceExample records.
 
     Context: `id` or `video_id`, `labels` (may be missing). Feature lists: one for each of
-    `feature_names`, one entry a frame, either bytes (uint8 values) or, where the name ends in `/floats`
-    as MediaPipe writes it (`RGB/feature/floats`), floats.
+    `feature_names`, one entry a frame: bytes (uint8 values), or floats if the name ends in `/floats`, as
+    MediaPipe writes it (`RGB/feature/floats`).
 
     With `segment_labels`, an example is one rated segment: `segment_size` frames from its start, labels
     and label weights from the context lists `segment_start_times`, `segment_labels`, `segment_scores`.
 
     Attributes:
-      max_frames: later frames of a video are left out (segments are taken wherever they lie).
+      max_frames: later frames of a video are left out (a rated segment may lie after them).
       segment_labels: whether segments are read in place of videos.
       segment_size: frames of a segment.
     """
@@ -59,7 +56,7 @@ class YT8MFrameFeatureReader(Reader):
 
         Returns:
           A `Batch` of B = N videos, or of all rated segments of the N videos (B may be 0). Features are
-          uint8 (float32 for floats) [B, T, size], 0 past num_frames, where T is the longest of the batch,
+          uint8 (float32 for floats) [B, T, size], 0 past num_frames; T is the longest of the batch,
           at least 1 and at most max_frames; for segments it is segment_size. Running it raises
           InvalidArgumentError, with the video's id, on a feature that is missing or of another size or
           type, on features with unequal numbers of frames, on labels outside of 0..C-1 and on
@@ -70,7 +67,7 @@ class YT8MFrameFeatureReader(Reader):
             serialized,
             self._context_features(),
             flat_frames.list_features(self.feature_names),
-            example_names=readable(ids),
+            example_names=valid_utf8(ids),
         )
         parts = [
             flat_frames.flat_frames(lists[name], name, size, ids, self.nan_policy, self.zeroed)
@@ -87,9 +84,7 @@ class YT8MFrameFeatureReader(Reader):
             name: tf.io.RaggedFeature(tf.as_dtype(dtype), row_splits_dtype=tf.int64) for name, dtype in names.items()
         }
 
-    def _videos(
-        self, context: Mapping[str, Any], parts: list[flat_frames.Frames], lengths: tf.Tensor, ids: tf.Tensor
-    ) -> Batch:
+    def _videos(self, context: Mapping[str, Any], parts: list[Frames], lengths: tf.Tensor, ids: tf.Tensor) -> Batch:
         num_frames = tf.minimum(lengths, self.max_frames)
         longest = tf.maximum(tf.reduce_max(tf.concat([num_frames, [1]], axis=0)), 1)
         return Batch(
@@ -99,12 +94,11 @@ class YT8MFrameFeatureReader(Reader):
             labels=dense_labels(context["labels"], ids, self.num_classes),
         )
 
-    def _segments(
-        self, context: Mapping[str, Any], parts: list[flat_frames.Frames], lengths: tf.Tensor, ids: tf.Tensor
-    ) -> Batch:
-        found = flat_frames.find({name: context[name] for name in flat_frames.CONTEXT}, ids, self.num_classes)
+    def _segments(self, context: Mapping[str, Any], parts: list[Frames], lengths: tf.Tensor, ids: tf.Tensor) -> Batch:
+        found = flat_frames.find_segments({name: context[name] for name in flat_frames.CONTEXT}, ids, self.num_classes)
         of_videos = dense_labels(context["labels"], ids, self.num_classes)
-        at, valid = flat_frames.frame_indices(found, lengths, self.segment_size)
+        ends = tf.gather(lengths, found.rows)
+        at, valid = flat_frames.frame_indices(found.rows, found.starts, ends, lengths, self.segment_size)
         return Batch(
             video_ids=tf.gather(ids, found.rows),
             features=tuple(part.gathered(at, valid, self.segment_size) for part in parts),
@@ -121,14 +115,14 @@ class YT8MFrameFeatureReader(Reader):
 
 
 class EverySegmentReader(YT8MFrameFeatureReader):
-    """Reads each video as its segments, from second 0 on, each `seconds` after the one before.
+    """Reads each video as all of its segments, rated or not, for segment inference: one every `seconds` from 0 on.
 
     The last segment keeps the frames that are there, as published. `video_ids` of a batch are
     `video:start`; the segments of a video follow one another. A video without frames has none.
 
     Attributes:
       seconds: from one start to the next.
-      context: frames before and behind a segment that the model sees too, as far as the video goes.
+      context: frames before and after a segment that the model sees too, as far as the video goes.
     """
 
     def __init__(
@@ -161,9 +155,7 @@ class EverySegmentReader(YT8MFrameFeatureReader):
         starts = place * self.seconds
         first = tf.maximum(starts - self.context, 0)
         end = tf.minimum(starts + self.seconds + self.context, tf.gather(usable, rows))
-        seconds = first[:, tf.newaxis] + tf.range(self.segment_size, dtype=tf.int64)
-        valid = seconds < end[:, tf.newaxis]
-        at = tf.gather(tf.cumsum(lengths, exclusive=True), rows)[:, tf.newaxis] + seconds
+        at, valid = flat_frames.frame_indices(rows, first, end, lengths, self.segment_size)
         return Batch(
             video_ids=tf.strings.join([tf.gather(ids, rows), tf.as_string(starts)], ":"),
             features=tuple(part.gathered(at, valid, self.segment_size) for part in parts),

@@ -1,13 +1,6 @@
-"""Keeps AutoGraph away from the functions of the input.
+"""The steps of the input, each a function on `tf.data` datasets; `BatchQueue` puts them together.
 
-Serialised records to batches of examples.
-
-Shuffled epochs whose order can be entered anywhere: the run's shards are one seeded sequence.
-
-Epoch by epoch, the order of an epoch is a function of seed and epoch alone. So the number of the last shard
-that was begun says, in any process, which shards of its epoch are left.
-
-Remote shards in a dataset: announced some files ahead, read from local copies.
+Batching and parsing; shuffled epochs that can be entered at any shard; local copies of shards in buckets.
 """
 
 from __future__ import annotations
@@ -26,38 +19,47 @@ from yt8m.storage import base
 from yt8m.storage.staging import Stage
 from yt8m.types import Batch
 
-_Given = ParamSpec("_Given")
-_Made = TypeVar("_Made")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-def unconverted(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
-    """`function`, with all functions that datasets made within it are given left as they are.
+def without_autograph(function: Callable[P, R]) -> Callable[P, R]:
+    """A decorator: AutoGraph leaves the functions alone that `function` gives to datasets.
 
     None of them branches on a tensor in Python. AutoGraph would take half a second to find that out, and
     would leave a folder of bytecode among the system's temporary files.
     """
 
-    @functools.wraps(function)
-    def called(*args: _Given.args, **kwargs: _Given.kwargs) -> _Made:
-        made: _Made = tf.autograph.experimental.do_not_convert(function)(*args, **kwargs)
-        return made
+    @functools.wraps(function)  # TensorFlow, which the decorator needs, is not imported before the first call
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = tf.autograph.experimental.do_not_convert(function)(*args, **kwargs)
+        return result
 
     return called
 
 
-# Frame records parsed at once where their segments are the examples.
+def cpu_session(graph: tf.Graph, *, is_optimized: bool = True) -> tf.Session:
+    """A session with threads of its own, since threads of the session that trains run it."""
+    config = tf.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2, device_count={"GPU": 0})
+    if not is_optimized:
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+    return tf.Session(graph=graph, config=config)
+
+
+# Frame records parsed at once if their segments are the examples.
 _RECORDS_PER_PARSE = 64
 
 
-def parsed(
+def parse_in_batches(
     records: tf.data.Dataset, parse: Callable[..., Any], batch_size: int, calls: int, has_segments: bool
 ) -> tf.data.Dataset:
-    """What `parse` makes of the records, `batch_size` examples at a time.
+    """Batches of `batch_size` examples that `parse` makes of the records; the last one is smaller.
 
     Args:
-      records: serialised ones, or tuples of them and what comes with them.
-      parse: from vectors of these to a batch, or to a tuple that begins with one.
-      batch_size: examples in a batch; the last one is what remains.
+      records: serialised records, or tuples that begin with one.
+      parse: from vectors of these to a batch, or to a tuple that begins with a batch.
+      batch_size: examples in a batch.
       calls: batches parsed side by side.
       has_segments: whether a record has any number of examples.
     """
@@ -68,9 +70,9 @@ def parsed(
 
 
 def with_numbers(parse: Callable[[tf.Tensor], Batch], has_segments: bool) -> Callable[..., tuple[Batch, tf.Tensor]]:
-    """`parse` of records with their shards' numbers.
+    """A function that parses records with the numbers of their shards.
 
-    Each example gets the number of its record; where a record has any number of examples, the largest number
+    Each example gets the number of its record; if a record has any number of examples, the largest number
     that was parsed with it.
     """
 
@@ -95,7 +97,7 @@ class ReadCounts:
         return self._counts[number]
 
     def counting(self, parse: Callable[[tf.Tensor], Batch]) -> Callable[..., Batch]:
-        """`parse` of records with their files' numbers, which are counted on the way."""
+        """A function that parses records with the numbers of their files, and counts these."""
 
         def count_and_parse(serialized: tf.Tensor, numbers: tf.Tensor) -> Batch:
             counted = tf.numpy_function(self._add, [numbers], tf.int64)
@@ -115,9 +117,9 @@ def _has_rows(*parts: Any) -> tf.Tensor:
     return tf.size(tf.nest.flatten(parts)[0]) > 0
 
 
-# Where there is no last epoch, their orders come again after so many. Not endless, so that shards without a
-# record come to an end: `repeat` looks for the first record once, and then no more.
-_EPOCHS_OF_NO_END = 1 << 16
+# Without a last epoch the orders repeat after so many. Not endless, so that reading shards without a record
+# ends: `repeat` looks for a first record only once.
+_EPOCHS_BEFORE_REPEAT = 1 << 16
 
 
 def in_epochs(
@@ -127,13 +129,16 @@ def in_epochs(
     seed: int,
     read: Callable[[tf.data.Dataset, tf.data.Dataset, tf.Tensor], tf.data.Dataset],
 ) -> tf.data.Dataset:
-    """The records of all epochs, one epoch after the other.
+    """The records of all epochs, one epoch after the other, from any shard of the sequence on.
+
+    The order of an epoch is a function of seed and epoch alone. So the number of the last shard that was begun
+    says, in any process, which shards of its epoch are left.
 
     Args:
       files: string [F].
-      begun: int64 scalar, how many shards of the sequence are passed over: whole epochs, then the first
-        ones of the epoch after them.
-      num_epochs: epochs in all, those passed over too; None for no end.
+      begun: int64 scalar, how many shards of the sequence are skipped: whole epochs, then the first ones of
+        the next epoch.
+      num_epochs: epochs in all, skipped ones included; None for no end.
       seed: of the orders.
       read: from an epoch's paths, their numbers in the sequence and the epoch (int64 scalar) to its records.
     """
@@ -148,15 +153,14 @@ def in_epochs(
         numbers = tf.data.Dataset.range(start + skipped, start + count)
         return read(paths, numbers, epoch)
 
-    last = first + _EPOCHS_OF_NO_END if num_epochs is None else tf.constant(num_epochs, tf.int64)
+    last = first + _EPOCHS_BEFORE_REPEAT if num_epochs is None else tf.constant(num_epochs, tf.int64)
     records = tf.data.Dataset.range(first, last).flat_map(epoch_of)
     return records.repeat() if num_epochs is None else records
 
 
-def order_of(count: int, seed: int, epoch: int) -> list[int]:
+def epoch_order(count: int, seed: int, epoch: int) -> list[int]:
     """The order in which `in_epochs` begins its `count` files in an epoch, by their places in the list."""
-    config = tf.ConfigProto(device_count={"GPU": 0})
-    with tf.Graph().as_default(), tf.device("/cpu:0"), tf.Session(config=config) as session:
+    with tf.Graph().as_default() as graph, tf.device("/cpu:0"), cpu_session(graph) as session:
         order = _order(tf.constant(count, tf.int64), seed, tf.constant(epoch, tf.int64))
         return session.run(order).tolist()
 
@@ -165,38 +169,35 @@ def _order(count: tf.Tensor, seed: int, epoch: tf.Tensor) -> tf.Tensor:
     return tf.random.experimental.stateless_shuffle(tf.range(count), tf.stack([2 * seed, epoch]))
 
 
-def numbered(records: tf.data.Dataset, number: tf.Tensor) -> tf.data.Dataset:
+def with_shard_number(records: tf.data.Dataset, number: tf.Tensor) -> tf.data.Dataset:
     """The records of shard `number`, each with it."""
-    # A function that only hands on what it is given and holds is not run, so this is nearly free. Counting
-    # (`zip` with `range`) would make a tensor a record, and `repeat` costs twice that.
+    # TensorFlow does not run a function that only returns its argument and a constant, so this is nearly free.
+    # Counting (`zip` with `range`) would make a tensor a record, and `repeat` costs twice that.
     return records.map(lambda record: (record, number))
 
 
 def shuffled(records: tf.data.Dataset, buffer: int, seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
     """Draws from `buffer` records at a time, in an order that is a function of seed and epoch."""
-    # Not `records.shuffle`, which within a function takes an op whose position cannot be saved.
+    # Not `records.shuffle`: within a function it uses an op whose position cannot be saved.
+    specs = tf.nest.flatten(records.element_spec)
     variant = tf.raw_ops.ShuffleDataset(
         input_dataset=tf.data.experimental.to_variant(records),
         buffer_size=tf.constant(buffer, tf.int64),
         seed=tf.constant(2 * seed + 1, tf.int64),  # both 0 would mean any
         seed2=epoch,
         reshuffle_each_iteration=False,
-        **_described(records),
+        output_types=[spec.dtype for spec in specs],
+        output_shapes=[spec.shape for spec in specs],
     )
     return tf.data.experimental.from_variant(variant, records.element_spec)
 
 
-def _described(dataset: tf.data.Dataset) -> dict[str, list[Any]]:
-    specs = tf.nest.flatten(dataset.element_spec)
-    return {"output_types": [spec.dtype for spec in specs], "output_shapes": [spec.shape for spec in specs]}
-
-
-_AHEAD = 4  # files, beside those that are read side by side
+_AHEAD = 4  # files fetched ahead of those that are being read
 _BUFFER = 256 << 10  # bytes, as tf.data.TFRecordDataset has it
 
 
 class StagedFiles:
-    """The paths of a dataset, and the local copies that they are read from.
+    """Local copies of the shards of a dataset, fetched some files ahead of reading.
 
     Args:
       num_readers: files read side by side.
@@ -212,13 +213,13 @@ class StagedFiles:
         return self._stage.failure
 
     def announced(self, paths: tf.data.Dataset) -> tf.data.Dataset:
-        """The same paths; each begins to be fetched some places before it is asked for."""
+        """The same paths; a fetch starts some files before its path is asked for."""
         return paths.map(lambda path: self._call(self._announce, path)).prefetch(self._ahead)
 
     def records(self, path: tf.Tensor) -> tf.data.Dataset:
         """The records of a file, from its local copy; waits for it."""
-        # Not tf.data.TFRecordDataset, which puts the copy's name into a saved position in the data: another
-        # process has other copies. Of this one, the position holds the name in the bucket.
+        # Not tf.data.TFRecordDataset: it saves the name of the copy in the position in the data, and another
+        # process has other copies. This op saves the name in the bucket.
         here = self._call(self._take, path)
         variant = tf.raw_ops.TFRecordDataset(filenames=here, compression_type="", buffer_size=_BUFFER)
         return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
@@ -241,7 +242,7 @@ class StagedFiles:
 
 
 def staging_for(patterns: Sequence[str], num_readers: int) -> StagedFiles | None:
-    """How the files of `patterns` are staged; None where none is in a bucket, or TensorFlow is to read them.
+    """How the files of `patterns` are staged; None if none is in a bucket, or if TensorFlow is to read them.
 
     Raises:
       UsageError: TensorFlow is to read them by itself, and cannot.

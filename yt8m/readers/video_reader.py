@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from yt8m.lazy import tf
-from yt8m.readers.base import Reader, dense_labels, join_features, of_size, only_finite, parse_ids, readable
+from yt8m.readers.base import Reader, dense_labels, fixed_size, join_features, only_finite, parse_ids, valid_utf8
 from yt8m.types import Batch
 
 
@@ -36,22 +36,21 @@ class YT8MAggregatedFeatureReader(Reader):
           InvalidArgumentError, with the video's id, on a feature that is missing or of another size or
           type, on NaN and infinity (unless they become 0), and on a label outside of 0..C-1.
         """
-        # The ids come first, so that the parser can name the record in what it complains about.
         ids = parse_ids(serialized)
         floats = {name: tf.io.RaggedFeature(tf.float32, row_splits_dtype=tf.int64) for name in self.feature_names}
         labels = {"labels": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)}
-        parsed = tf.io.parse_example(serialized, {**floats, **labels}, example_names=readable(ids))
-        named_sizes = zip(self.feature_names, self.feature_sizes, strict=True)
+        parsed = tf.io.parse_example(serialized, {**floats, **labels}, example_names=valid_utf8(ids))
+
+        def feature(name: str, size: int) -> tf.Tensor:
+            values = fixed_size(parsed[name], name, size, ids)
+            return only_finite(values, name, lambda row: ids[row], self.nan_policy, self.zeroed)
+
         return Batch(
             video_ids=ids,
-            features=tuple(self._feature(parsed[name], name, size, ids) for name, size in named_sizes),
+            features=tuple(map(feature, self.feature_names, self.feature_sizes)),
             num_frames=tf.ones_like(ids, tf.int32),
             labels=dense_labels(parsed["labels"], ids, self.num_classes),
         )
-
-    def _feature(self, parsed: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> tf.Tensor:
-        values = of_size(parsed, name, size, ids)
-        return only_finite(values, name, lambda row: ids[row], self.nan_policy, self.zeroed)
 
     def video_matrix(self, batch: Batch) -> tf.Tensor:
         """float32 [B, D]: the features side by side, not normalised."""

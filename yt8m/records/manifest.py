@@ -3,11 +3,10 @@
     {"format": "yt8m manifest 1",
      "shards": {"train0000.tfrecord": {"records": 1024, "bytes": 5318272, "crc32c": "1f2e3d4c"}, ...}}
 
-The shards' names are relative to the manifest's folder; crc32c is of the whole file, as buckets have it.
+Names of shards are relative to the manifest's folder; crc32c is that of the whole file, as buckets have it.
 
-How many records a shard holds, by its headers alone: a cut that TensorFlow reads as a clean end is found.
-
-Only the 12 bytes in front of each record are looked at. What is inside a record is for whoever reads it.
+`count_records` counts the records of a shard from the 12 bytes before each record alone. TensorFlow reads a shard that
+was cut there as one that ends there; the count finds the cut.
 """
 
 from __future__ import annotations
@@ -26,6 +25,10 @@ from yt8m.records.shards import DamagedError
 from yt8m.storage import json_text
 
 NAME, FORMAT = "manifest.json", "yt8m manifest 1"
+_AROUND = 16  # bytes of a record beside its content: length, checksum of the length, checksum of the content
+_CHUNK, _HEADER = 1 << 18, 64
+_LARGE = 1 << 16  # after a record of more bytes, only the header of the next one is read
+_THREADS = 8
 
 
 class Shard(NamedTuple):
@@ -43,18 +46,18 @@ class Shard(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """The shards of one or several manifests, by their full paths.
+    """The content of one or several manifest files.
 
     Attributes:
       sources: the files that it was read from.
-      shards: what each path must hold.
+      shards: {absolute path: what the shard must hold}.
     """
 
     sources: tuple[str, ...]
     shards: Mapping[str, Shard]
 
     def expected(self, path: str) -> Shard | None:
-        """What the shard must hold; None where no manifest names it."""
+        """What the shard must hold; None if no manifest names it."""
         return self.shards.get(_whole(path))
 
 
@@ -62,7 +65,7 @@ def read(path: str) -> Manifest:
     """The manifest in a file.
 
     Raises:
-      RunError: it is no manifest.
+      RunError: the file is no manifest.
       NotFoundError: there is no such file.
     """
     folder = os.path.dirname(path)
@@ -83,7 +86,7 @@ def read(path: str) -> Manifest:
 
 
 def find(files: Sequence[str]) -> Manifest:
-    """The manifests that lie beside the files; without shards where there is none."""
+    """The manifests in the folders of the files; without shards if there is none."""
     folders = sorted({os.path.dirname(path) for path in files})
     found = [storage.join(folder, NAME) if folder else NAME for folder in folders]
     parts = [read(path) for path in found if storage.exists(path)]
@@ -92,10 +95,10 @@ def find(files: Sequence[str]) -> Manifest:
 
 
 def write(path: str, shards: Mapping[str, Shard]) -> None:
-    """Writes what the shards (by path) hold.
+    """Writes a manifest of the shards, given as {path: what it holds}.
 
     Raises:
-      UsageError: a shard lies where no path from the manifest leads to (a bucket, say).
+      UsageError: a shard has no path relative to the manifest (it is in a bucket and the manifest is not, say).
     """
     folder = os.path.dirname(_whole(path))
     named: dict[str, Any] = {}
@@ -113,18 +116,12 @@ def _shard(values: Mapping[str, Any]) -> Shard:
 
 
 def _whole(path: str) -> str:
-    """One spelling for one file."""
+    """The same text for the same file: the absolute path."""
     return path if storage.is_remote(path) else os.path.abspath(path)
 
 
-_AROUND = 16  # bytes of a record beside its content: length, checksum of the length, checksum of the content
-_CHUNK, _HEADER = 1 << 18, 64
-_LARGE = 1 << 16  # past such a record only the header of the next one is read
-_THREADS = 8
-
-
 def count_records(path: str) -> int:
-    """The number of records of a shard; one in a bucket is fetched for it.
+    """The number of records of a shard; if it is in a bucket, it is fetched first.
 
     Raises:
       DamagedError: it is empty, torn, or its lengths do not lead to its end.
@@ -140,7 +137,7 @@ def count_records(path: str) -> int:
 
 
 def count_all(paths: Sequence[str]) -> list[int | Exception]:
-    """`count_records` of each path, side by side; what it raises stands in place of the count."""
+    """`count_records` of each path, in several threads; an error that it raises takes the place of the count."""
 
     def count(path: str) -> int | Exception:
         try:
@@ -153,7 +150,7 @@ def count_all(paths: Sequence[str]) -> list[int | Exception]:
 
 
 def _walk(file: BinaryIO) -> int | None:
-    """From header to header; None where that does not lead to the end of the file."""
+    """Goes from header to header; None if that does not lead to the end of the file."""
     descriptor, end = file.fileno(), os.fstat(file.fileno()).st_size
     place = count = length = 0
     while place < end:
@@ -170,7 +167,7 @@ def _walk(file: BinaryIO) -> int | None:
 
 
 def _damage(path: str) -> DamagedError:
-    """Where it is damaged, by reading it whole."""
+    """Reads the whole shard to find where it is damaged."""
     number = -1
     try:
         for number, _payload in enumerate(shards.read_shard(path)):  # noqa: B007 - told below

@@ -1,11 +1,11 @@
-"""Lines of the text files that challenges exchange, with what is wrong named by line number.
+"""The text files of the YouTube-8M challenges: predictions for videos, and ranked segments.
 
-Writes and reads prediction files (`VideoId,LabelConfidencePairs`): a video, its classes and scores a line.
+    VideoId,LabelConfidencePairs            Class,Segments
+    ab12,3 0.95 17 0.5                      3,ab12:0 ab12:35 cd34:10
 
-The format of the challenges of 2017 and 2018. An id stands in a line as `record_reader.id_text` writes it, in
-quotes if it holds a comma or quotes itself. An id is never empty, neither in records nor here.
-
-Segment submissions (`Class,Segments`): each line a class and its segments, best first.
+2017 and 2018: a line is a video with classes and scores, best first. An id is written as `shards.id_text` gives it,
+and quoted if it contains a comma or a quote; it is never empty. 2019: a line is a class with its segments, best first.
+Readers name the line of what they refuse.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.records.shards import id_bytes, id_text
 
-_DIGITS = 18  # so that it fits an int64
+_DIGITS = 18  # a number of so many digits fits an int64
 
 
 class TextLine(NamedTuple):
-    """One line of a file, to be quoted in complaints.
+    """One line of a file, as error messages name it.
 
     Attributes:
       path: of the file.
@@ -43,10 +43,10 @@ class TextLine(NamedTuple):
 
 
 def read_lines(path: str) -> Iterator[TextLine]:
-    """The lines of a file, one in memory at a time; empty ones are passed over.
+    """The lines of a file, one in memory at a time; empty ones are skipped.
 
     Raises:
-      RunError: gzip, CRLF line ends, or a last line that does not end; with the line number.
+      RunError: gzip, CRLF line ends, or a last line without its end; the message has the line number.
     """
     with storage.open_read(path) as file:
         for number, text in enumerate(file, 1):
@@ -56,7 +56,7 @@ def read_lines(path: str) -> Iterator[TextLine]:
 
 
 def checked(path: str, number: int, text: bytes) -> TextLine:
-    """A line as it was read, its end included; raises as `read`."""
+    """The line for `text`, which includes the line end; raises as `read_lines`."""
     line = TextLine(path, number, text.rstrip(b"\n"))
     if number == 1 and text.startswith(b"\x1f\x8b"):
         line.refuse("the file is compressed by gzip; unpack it first (gunzip).")
@@ -68,12 +68,12 @@ def checked(path: str, number: int, text: bytes) -> TextLine:
 
 
 def whole_number(text: bytes) -> int:
-    """The whole number, or -1 where `text` is none, or has more digits than any number that is meant."""
+    """The whole number, or -1 if `text` is none, or has more digits than an int64 holds."""
     return int(text) if text.isdigit() and len(text) <= _DIGITS else -1
 
 
 def shown(text: bytes) -> str:
-    """The beginning of `text`, as it may be quoted."""
+    """The beginning of `text`, for an error message."""
     start = text[:40].decode("utf-8", "backslashreplace")
     return repr(start + ("..." if len(text) > 40 else ""))
 
@@ -84,11 +84,11 @@ _QUOTED = re.compile(rb'"(?:[^"]|"")*"')
 
 
 class PredictionWriter:
-    """Writes rows in the order they come; a consumer of inference reports.
+    """Writes predictions for videos in the order in which they come; a consumer of inference reports.
 
     Args:
       file: text, opened for writing.
-      top_k: pairs a row; at most as many as there are columns.
+      top_k: pairs in a row; fewer if the reports have fewer columns.
     """
 
     def __init__(self, file: IO[Any], top_k: int) -> None:
@@ -97,7 +97,7 @@ class PredictionWriter:
         self._file.write(HEADER_LINE)
 
     def __call__(self, reports: Mapping[str, np.ndarray]) -> None:
-        """Adds one step: `video_ids` [B], `classes` and `scores` [B, k], best first.
+        """Writes the rows of one step: `video_ids` [B], `classes` and `scores` [B, k], best first.
 
         Raises:
           RunError: a score is NaN, or an id is empty.
@@ -105,7 +105,7 @@ class PredictionWriter:
         classes, scores = (reports[name][:, : self._top_k] for name in ("classes", "scores"))
         if np.isnan(scores).any():
             raise RunError("the model's predictions hold NaN: its training diverged; nothing was written.")
-        # One format for a whole row: half the time of one for each pair.
+        # One format for the whole row takes half the time of one for each pair.
         form = " ".join(["%i %g"] * classes.shape[1])
         numbers: list[float] = [0] * (2 * classes.shape[1])
         for video_id, row_classes, row_scores in zip(
@@ -117,10 +117,10 @@ class PredictionWriter:
 
 
 def written(video_id: str, pairs: Iterable[tuple[float, float]]) -> str:
-    """One line, its end included.
+    """One line of a prediction file, with its end.
 
     Args:
-      video_id: the text of the id, as `id_text` or `Row` gives it.
+      video_id: the text of the id, as `id_text` gives it.
       pairs: (class, score), best first.
 
     Raises:
@@ -139,10 +139,10 @@ def _field(text: str) -> str:
 
 
 class PredictionRow(NamedTuple):
-    """One video.
+    """The predictions for one video.
 
     Attributes:
-      where: file and line, for complaints.
+      where: file and line, for error messages.
       video_id: the text of the id, as `id_text` gives it.
       classes: int32 [k], in the order of the file, each once.
       scores: float32 [k].
@@ -158,8 +158,8 @@ def read_predictions(path: str, num_classes: int) -> Iterator[PredictionRow]:
     """The rows of a prediction file, with or without its header, one in memory at a time.
 
     Raises:
-      RunError: names the line: a video given twice, an empty id, an unknown or repeated class, a word that
-        is no number, CRLF, gzip, a last line that was cut short; or the file has no video.
+      RunError: a video that is given twice, an empty id, an unknown or repeated class, a word that is no number,
+        CRLF, gzip, a last line that was cut short (the line is named); or the file has no video.
     """
     seen: set[str] = set()
     for line in read_lines(path):
@@ -177,16 +177,15 @@ def read_predictions(path: str, num_classes: int) -> Iterator[PredictionRow]:
 
 
 def parse_prediction(line: TextLine, num_classes: int) -> PredictionRow:
-    """One row; raises as `read`."""
+    """One row; raises as `read_predictions`."""
     video_id, pairs = fields(line)
     return PredictionRow(f"{line.path}, line {line.number}", video_id, *_pairs(line, pairs, num_classes))
 
 
 def fields(line: TextLine) -> tuple[str, bytes]:
-    """The text of the id and the pairs; raises as `read`.
+    """The text of the id, and the pairs; raises as `read_predictions`.
 
-    An id that another program wrote with raw control characters or bytes that are no UTF-8 gets the same
-    text as one that was written here.
+    Other programs may write control characters or bytes that are no UTF-8 into an id; it gets the text of `id_text`.
     """
     field, comma, pairs = line.text.rpartition(b",")
     if not comma:
@@ -218,19 +217,19 @@ def _pairs(line: TextLine, pairs: bytes, num_classes: int) -> tuple[npt.NDArray[
 
 SEGMENTS_HEADER = b"Class,Segments"
 
-_FORBIDDEN = (b",", b"\t", b"\r", b'"')  # none of them stands in a segment's name
+_FORBIDDEN = (b",", b"\t", b"\r", b'"')  # not part of a segment's name
 _SEPARATOR = re.compile(r'[ ,"]')
 _BLANK, _COLON, _ZERO = b" "[0], b":"[0], b"0"[0]
-_CLASS_DIGITS = 6  # of a start: more than eleven days
+_START_DIGITS = 6  # more than eleven days of seconds
 _GRID = 5  # seconds between two starts
 
 
 class ClassLine(NamedTuple):
-    """One line of a submission.
+    """One line of ranked segments.
 
     Attributes:
       number: of the class.
-      ranks: {`video:start`: its place in the line, from 0}, in the order of the line.
+      ranks: {`video:start`: its rank, from 0}, in the order of the line.
     """
 
     number: int
@@ -243,16 +242,16 @@ def video_name(video_id: bytes) -> bytes:
 
 
 def read_segments(path: str, classes: Collection[int], any_start: bool = False) -> Iterator[ClassLine]:
-    """The lines of a submission, with or without its header, one in memory at a time.
+    """The lines of a file of ranked segments, with or without its header, one in memory at a time.
 
     Args:
       path: of the file.
-      classes: those that may stand there.
-      any_start: starts need not be multiples of 5 seconds.
+      classes: that the file may have.
+      any_start: whether starts need not be multiples of 5 seconds.
 
     Raises:
-      RunError: names the line: an unknown or repeated class, a repeated segment, a bad start, a line
-        that is no such line, CRLF, gzip, a last line that was cut short; or the file has no class.
+      RunError: an unknown or repeated class, a repeated segment, a bad start, a malformed line, CRLF, gzip, a last
+        line that was cut short (the line is named); or the file has no class.
     """
     seen: dict[int, int] = {}
     for line in read_lines(path):
@@ -261,7 +260,12 @@ def read_segments(path: str, classes: Collection[int], any_start: bool = False) 
             continue
         if line.number == 1 and name == b"VideoId":
             line.refuse(f"a file of predictions for videos; expected ranked segments ({SEGMENTS_HEADER.decode()}).")
-        number = _class_of(line, name, classes)
+        number = whole_number(name)
+        if number not in classes:
+            line.refuse(
+                f"{shown(name)} is none of the {len(classes)} classes that segments are rated for; "
+                "give class numbers, or the file of yours by --segment_label_ids_file."
+            )
         if not comma:
             line.refuse("there is no comma; expected `class,video:start video:start ...`.")
         if seen.setdefault(number, line.number) != line.number:
@@ -271,23 +275,17 @@ def read_segments(path: str, classes: Collection[int], any_start: bool = False) 
         raise RunError(f"{path} lists no class; expected lines `class,video:start video:start ...`.")
 
 
-def _class_of(line: TextLine, name: bytes, classes: Collection[int]) -> int:
-    number = whole_number(name)
-    if number not in classes:
-        line.refuse(
-            f"{shown(name)} is none of the {len(classes)} classes that segments are rated for; "
-            "give class numbers, or the file of yours by --segment_label_ids_file."
-        )
-    return number
-
-
 def _ranks(line: TextLine, text: bytes, any_start: bool) -> dict[bytes, int]:
-    """The segments of a line by name; all of them checked."""
+    """{segment: its rank}, with every segment checked."""
     text = text.strip(b" ")
     segments = text.split(b" ") if text else []
     bad = _first_bad(text, segments, any_start) if text else -1
     if bad >= 0:
-        _refuse_segment(line, segments[bad])
+        what = f"{shown(segments[bad])} is no segment" if segments[bad] else "two blanks in a row"
+        line.refuse(
+            f"{what}; expected video:start with a start of 0, {_GRID}, {2 * _GRID}, ... seconds, and one blank "
+            "from one to the next."
+        )
     ranks = dict(zip(segments, range(len(segments)), strict=True))
     if len(ranks) < len(segments):
         twice = next(name for place, name in enumerate(segments) if ranks[name] != place)
@@ -295,18 +293,10 @@ def _ranks(line: TextLine, text: bytes, any_start: bool) -> dict[bytes, int]:
     return ranks
 
 
-def _refuse_segment(line: TextLine, segment: bytes) -> None:
-    what = f"{shown(segment)} is no segment" if segment else "two blanks in a row"
-    line.refuse(
-        f"{what}; expected video:start with a start of 0, {_GRID}, {2 * _GRID}, ... seconds, and one blank "
-        "from one to the next."
-    )
-
-
 def _first_bad(text: bytes, segments: list[bytes], any_start: bool) -> int:
-    """Place of the first word that is no `video:start`, or -1; at once for the whole line.
+    """Index of the first word that is no `video:start`, or -1.
 
-    A Python loop over the words would take ten times as long, and a submission has 100 million.
+    All words are checked at once: a loop over them would take ten times as long, and a file has 100 million.
     """
     if any(one in text for one in _FORBIDDEN):
         return next(at for at, name in enumerate(segments) if any(one in name for one in _FORBIDDEN))
@@ -316,7 +306,7 @@ def _first_bad(text: bytes, segments: list[bytes], any_start: bool) -> int:
     colons = np.append(-1, np.flatnonzero(letters == _COLON))
     colon = colons[np.searchsorted(colons, ends) - 1]  # the last one before the end of the word
     length = ends - colon - 1
-    good = (colon > starts) & (length >= 1) & (length <= _CLASS_DIGITS)
+    good = (colon > starts) & (length >= 1) & (length <= _START_DIGITS)
     good[good] &= _are_starts(letters, colon[good] + 1, length[good], any_start)
     return -1 if good.all() else int(np.argmin(good))
 
@@ -324,7 +314,7 @@ def _first_bad(text: bytes, segments: list[bytes], any_start: bool) -> int:
 def _are_starts(
     letters: npt.NDArray[np.uint8], first: npt.NDArray[np.int64], length: npt.NDArray[np.int64], any_start: bool
 ) -> npt.NDArray[np.bool_]:
-    """Which of the numbers, by first digit and length, are written as a start is."""
+    """Which of the numbers, given by the index of their first digit and their length, are valid starts."""
     good = (letters[first] != _ZERO) | (length == 1)
     for place in range(int(length.max(initial=0))):
         here = letters[first[place < length] + place] - _ZERO  # wraps around below "0"

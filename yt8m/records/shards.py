@@ -1,13 +1,13 @@
-"""TFRecord shards and the two protos in them, written without TensorFlow.
+"""TFRecord shards and the Example and SequenceExample records in them, read and written without TensorFlow.
 
-The wire format is protocol buffers' (https://protobuf.dev/programming-guides/encoding) for the messages of
-tensorflow/core/example/example.proto and feature.proto; the framing is TFRecord's: length, masked CRC-32C of
-the length, payload, masked CRC-32C of the payload.
+    with storage.write_atomic("a.tfrecord") as file:
+        file.write(framed(example({"id": bytes_feature(b"abcd"), "labels": int64_feature([3])})))
+    labels = [parse(payload).values("labels") for payload in read_shard("a.tfrecord")]
 
-TFRecord shards and the two protos in them, read without TensorFlow; `records` writes the same.
-
-For tools that look at a few fields of each record. An Example is, on the wire, a SequenceExample with a
-context alone, so one decoder serves both.
+The framing of TFRecord: length, masked CRC-32C of the length, payload, masked CRC-32C of the payload. The wire format
+of a payload is protocol buffers' (https://protobuf.dev/programming-guides/encoding); its messages are those of
+tensorflow/core/example/example.proto and feature.proto. An Example has the wire format of a SequenceExample with a
+context alone, so one class reads both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
@@ -25,12 +25,284 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import RunError
 
-_MASK_DELTA = 0xA282EAD8
-_WORD = 0xFFFFFFFF
+Values = list[bytes] | list[int] | list[float]
+
+RATING_LISTS = ("segment_start_times", "segment_labels", "segment_scores")
+# What a record's context has beside its features.
+NOT_FEATURES = {"id", "video_id", "labels", "segment_end_times", *RATING_LISTS}
+
+# The largest absolute value of a feature. The squares of up to 3.4 million such values add up to a float32, so that
+# the L2 norm of a vector of them is finite; that of a single 1e38 is not.
+LARGEST = 1e16
+UNFIT = f"NaN, infinite or beyond {LARGEST:.0e}"  # how messages call values that no feature may have
+
+NO_PROTO = "it is no Example or SequenceExample"
+
+_USUAL = 1 << 24  # bytes; before a longer read, the file is asked whether it has as many
+_GZIP = b"\x1f\x8b"
+_MASK_DELTA, _WORD = 0xA282EAD8, 0xFFFFFFFF
+
+_ORDINARY_ID = re.compile(rb"[ -\[\]-~]*")  # printable ASCII without the backslash
+# Control characters, line separators, bytes that are no UTF-8, and a backslash that looks like an escape.
+_ESCAPED_IN_IDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\udc80-\udcff]|\\(?=x[0-9a-f]{2})")
+_ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
+
+
+class DamagedError(RunError):
+    """A shard is damaged from some record on; the records before it are sound.
+
+    Attributes:
+      path: of the shard.
+      record: number of the damaged record, from 0.
+      what: what is wrong with it.
+    """
+
+    def __init__(self, path: str, record: int, what: str) -> None:
+        super().__init__(f"{path}: record {record}: {what}; fetch the file again, or leave it out.")
+        self.path, self.record, self.what = path, record, what
+
+
+class Feature(NamedTuple):
+    """One Feature of a record.
+
+    Attributes:
+      kind: `bytes`, `float` or `int64`; empty for a feature without a value.
+      value: the values as protobuf keeps them.
+    """
+
+    kind: str
+    value: Sequence[Any]
+
+    def values(self) -> Values:
+        """The values; none for an empty feature."""
+        return list(self.value)
+
+    def numbers(self) -> NDArray[Any]:
+        """The values as an array: the bytes as uint8, the others as float32 or int64."""
+        if self.kind == "bytes":
+            return np.frombuffer(b"".join(self.value), np.uint8)
+        return np.array(self.value, np.float32 if self.kind == "float" else np.int64)
+
+
+class Record(NamedTuple):
+    """A decoded Example or SequenceExample.
+
+    Attributes:
+      context: features of the whole video; an Example has no others.
+      lists: the frames of each feature list.
+    """
+
+    context: dict[str, Feature]
+    lists: dict[str, list[Feature]]
+
+    def values(self, name: str) -> list[Any]:
+        """The values of one feature of the context; none if there is no such feature."""
+        return list(self.context[name].value) if name in self.context else []
+
+    def id(self) -> bytes:
+        """The `id`, or the `video_id` in files of 2017; empty if the record has neither."""
+        for name in ("id", "video_id"):
+            found = self.values(name)
+            if found and isinstance(found[0], bytes):
+                return found[0]
+        return b""
+
+    def features(self) -> dict[str, list[Feature]]:
+        """The features that a model reads: the frames of each list, and each other feature as one frame."""
+        taken = NOT_FEATURES | self.lists.keys()
+        return self.lists | {name: [feature] for name, feature in self.context.items() if name not in taken}
+
+
+def id_text(video_id: bytes) -> str:
+    """The id of a video as one line of text, as all files and messages show it; `id_bytes` undoes it.
+
+    Each byte of a control character, of the line separators U+2028 and U+2029, and each byte that is no UTF-8
+    becomes `\\xHH`. So does a backslash that would otherwise read as such an escape. Everything else stays.
+    """
+    if _ORDINARY_ID.fullmatch(video_id):
+        return video_id.decode("ascii")
+    return _ESCAPED_IN_IDS.sub(_escape, video_id.decode("utf-8", "surrogateescape"))
+
+
+def _escape(found: re.Match[str]) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in found[0].encode("utf-8", "surrogateescape"))
+
+
+def id_bytes(text: bytes) -> bytes:
+    """The id that a text in UTF-8 stands for; a text without escapes stands for itself."""
+    return _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), text)
+
+
+def read_shard(path: str) -> Iterator[bytes]:
+    """The records of a TFRecord file, one after another.
+
+    Raises:
+      DamagedError: names the file and the number of the record (from 0) that is damaged or cut short.
+    """
+    with storage.open_read(path) as file:
+        yield from read_records(file, path)
+
+
+def read_records(file: BinaryIO, path: str, number: int = 0) -> Iterator[bytes]:
+    """The records of an open shard from its present position on.
+
+    Args:
+      file: at the beginning of a record.
+      path: for the errors, which are those of `read_shard`.
+      number: of the first record to come.
+    """
+    while header := file.read(12):
+        if len(header) < 12 or header[8:] != masked_crc(header[:8]):
+            raise DamagedError(path, number, _header_damage(header, number))
+        (length,) = struct.unpack("<Q", header[:8])
+        body = file.read(length + 4) if _is_there(file, length) else b""
+        if len(body) < length + 4:
+            raise DamagedError(path, number, "it is cut short")
+        payload = body[:length]
+        if body[length:] != masked_crc(payload):
+            raise DamagedError(path, number, "its checksum is wrong")
+        yield payload
+        number += 1
+
+
+def _header_damage(header: bytes, number: int) -> str:
+    if number == 0 and header.startswith(_GZIP):
+        return "the file is compressed by gzip, and read as plain; unpack it (gunzip)"
+    return "its length is damaged or cut short"
+
+
+def _is_there(file: BinaryIO, length: int) -> bool:
+    """Whether `length` bytes can follow. A damaged length would make a read set aside that much memory."""
+    if length < _USUAL:
+        return True
+    here = file.tell()
+    end = file.seek(0, 2)
+    file.seek(here)
+    return length <= end - here
+
+
+def parse(payload: bytes, with_lists: bool = True) -> Record:
+    """Decodes a serialised Example or SequenceExample.
+
+    Args:
+      payload: one record.
+      with_lists: whether the result has the feature lists (the frames).
+
+    Raises:
+      ValueError: protobuf does not parse it as such a message.
+    """
+    from google.protobuf.message import DecodeError
+
+    try:
+        message = _proto().FromString(payload)
+    except DecodeError:
+        _refuse_damage(payload, "SequenceExample")  # it says where the damage is, if it finds it
+        raise ValueError("protobuf refuses what is inside its features") from None
+    context = {entry.key: _feature(entry.value) for entry in message.context.feature}
+    lists = {entry.key: entry.value.feature for entry in message.feature_lists.feature_list} if with_lists else {}
+    return Record(context, {name: [_feature(frame) for frame in frames] for name, frames in lists.items()})
+
+
+def _feature(message: Any) -> Feature:
+    kind = message.WhichOneof("kind") or ""
+    return Feature(kind, getattr(message, kind).value if kind else ())
+
+
+def unfit_values(values: NDArray[Any]) -> int:
+    """How many values are `UNFIT` for a feature."""
+    return int(np.sum(~(np.abs(values) <= LARGEST))) if values.dtype.kind == "f" else 0
+
+
+# The fields of each message, numbered from 1. A map is, on the wire, a repeated message of a key and a value.
+_MESSAGES = {
+    "BytesList": ("repeated bytes value",),
+    "FloatList": ("repeated float value",),
+    "Int64List": ("repeated int64 value",),
+    "Feature": ("kind BytesList bytes", "kind FloatList float", "kind Int64List int64"),
+    "FeatureEntry": ("optional string key", "optional Feature value"),
+    "Features": ("repeated FeatureEntry feature",),
+    "FeatureList": ("repeated Feature feature",),
+    "FeatureListEntry": ("optional string key", "optional FeatureList value"),
+    "FeatureLists": ("repeated FeatureListEntry feature_list",),
+    "SequenceExample": ("optional Features context", "optional FeatureLists feature_lists"),
+}
+
+
+@functools.cache
+def _proto() -> Any:
+    """The class of SequenceExample, made of `_MESSAGES`."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="yt8m/example.proto", package="yt8m", syntax="proto3")
+    for message_name, parts in _MESSAGES.items():
+        message = file.message_type.add(name=message_name)
+        if message_name == "Feature":
+            message.oneof_decl.add(name="kind")
+        for number, (label, kind, name) in enumerate(map(str.split, parts), 1):
+            one = message.field.add(name=name, number=number)
+            one.label = field.LABEL_REPEATED if label == "repeated" else field.LABEL_OPTIONAL
+            if label == "kind":
+                one.oneof_index = 0
+            if kind in _MESSAGES:
+                one.type, one.type_name = field.TYPE_MESSAGE, f".yt8m.{kind}"
+            else:
+                one.type = getattr(field, f"TYPE_{kind.upper()}")
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("yt8m.SequenceExample"))
+
+
+def _refuse_damage(content: bytes, message: str) -> None:
+    """Raises `ValueError` with the first place at which a message is no such message; returns if it finds none."""
+    parts = dict(enumerate(_MESSAGES.get(message, ()), 1))
+    for number, value in _fields(content):
+        kind = parts[number].split()[1] if number in parts else ""
+        if kind == "string":
+            value.decode("utf-8")
+        elif kind:
+            _refuse_damage(value, kind)
+
+
+def _fields(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """(number, content) of each length-delimited field of a message; fields of other types are skipped.
+
+    Raises:
+      ValueError: `content` is no message.
+    """
+    place, end = 0, len(content)
+    while place < end:
+        key, place = _varint(content, place)
+        kind, size = key & 7, 0
+        if kind in (0, 2):
+            size, place = _varint(content, place)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise ValueError(f"wire type {kind} at byte {place}: this is no Example or SequenceExample")
+        if kind == 0:
+            continue
+        if place + size > end:
+            raise ValueError(f"a field of {size} bytes at byte {place} runs past the end of {end}")
+        if kind == 2:
+            yield key >> 3, content[place : place + size]
+        place += size
+
+
+def _varint(content: bytes, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while place < len(content) and shift < 70:
+        byte = content[place]
+        value |= (byte & 0x7F) << shift
+        place += 1
+        if byte < 0x80:
+            return value, place
+        shift += 7
+    raise ValueError(f"a number at byte {place} does not end")
 
 
 def masked_crc(data: bytes) -> bytes:
-    """A CRC-32C rotated and shifted, so that a CRC over data holding CRCs stays sound."""
+    """A CRC-32C, rotated and shifted: a CRC over data that holds plain CRCs would be weak."""
     crc = google_crc32c.value(data)
     rotated = ((crc >> 15) | (crc << 17)) & _WORD
     return struct.pack("<I", (rotated + _MASK_DELTA) & _WORD)
@@ -99,319 +371,3 @@ def sequence_example(context: Mapping[str, bytes], feature_lists: Mapping[str, S
     """A tf.train.SequenceExample: encoded Features of the whole, and of each frame under each name."""
     lists = {name: b"".join(field(1, feature) for feature in features) for name, features in feature_lists.items()}
     return field(1, _map(context)) + field(2, _map(lists))
-
-
-Values = list[bytes] | list[int] | list[float]
-
-# The largest value of a feature, by size. The squares of up to 3.4 million such values add up to a float32,
-# so that the L2 norm of a vector of them is finite; that of a single 1e38 is not.
-LARGEST = 1e16
-UNFIT = f"NaN, infinite or beyond {LARGEST:.0e}"  # what no value may be, as messages say it
-
-NO_PROTO = "it is no Example or SequenceExample"
-
-_USUAL = 1 << 24  # a read of more bytes than there are would set aside memory for all of them
-_UINT64 = (1 << 64) - 1
-_GZIP = b"\x1f\x8b"
-
-_ORDINARY_ID = re.compile(rb"[ -\[\]-~]*")  # printable ASCII without the backslash
-# Control characters, line separators, bytes that are no UTF-8, and a backslash that looks like an escape.
-_ESCAPED_IN_IDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\udc80-\udcff]|\\(?=x[0-9a-f]{2})")
-_ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
-
-
-class DamagedError(RunError):
-    """A shard that cannot be read on; what came before is sound.
-
-    Attributes:
-      path: of the shard.
-      record: number of the damaged record, from 0.
-      what: what is wrong with it.
-    """
-
-    def __init__(self, path: str, record: int, what: str) -> None:
-        super().__init__(f"{path}: record {record}: {what}; fetch the file again, or leave it out.")
-        self.path, self.record, self.what = path, record, what
-
-
-class Feature(NamedTuple):
-    """One Feature, decoded when it is asked for.
-
-    Attributes:
-      kind: bytes, float, int64, or empty for one without a value.
-      content: the list as it stands in the record.
-    """
-
-    kind: str
-    content: bytes
-
-    def values(self) -> Values:
-        """The values; none for an empty feature."""
-        return _DECODERS[self.kind](self.content) if self.kind else []
-
-
-class Record(NamedTuple):
-    """A decoded Example or SequenceExample.
-
-    Attributes:
-      context: of the whole; in an Example, all there is.
-      lists: for each feature list its frames.
-    """
-
-    context: dict[str, Feature]
-    lists: dict[str, list[Feature]]
-
-    def id(self) -> bytes:
-        """`id`, or `video_id` as files of 2017 have it; empty where there is neither."""
-        for name in ("id", "video_id"):
-            values = self.context[name].values() if name in self.context else []
-            if values and isinstance(values[0], bytes):
-                return values[0]
-        return b""
-
-
-def id_text(video_id: bytes) -> str:
-    """A video's id as text of one line, as all files and messages show it; `id_bytes` undoes it.
-
-    Each byte of a control character, of the line separators U+2028 and U+2029, and each byte that is no UTF-8
-    becomes `\\xHH`. So does a backslash that would otherwise read as such an escape. All else stays as it is.
-    """
-    if _ORDINARY_ID.fullmatch(video_id):
-        return video_id.decode("ascii")
-    return _ESCAPED_IN_IDS.sub(_escape, video_id.decode("utf-8", "surrogateescape"))
-
-
-def _escape(found: re.Match[str]) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in found[0].encode("utf-8", "surrogateescape"))
-
-
-def id_bytes(text: bytes) -> bytes:
-    """The id that a text in UTF-8 stands for; a text without escapes stands for itself."""
-    return _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), text)
-
-
-def read_shard(path: str) -> Iterator[bytes]:
-    """The records of a TFRecord file, one after the other.
-
-    Raises:
-      DamagedError: names the file and the number of the record (from 0) that is damaged or cut short.
-    """
-    with storage.open_read(path) as file:
-        yield from read_records(file, path)
-
-
-def read_records(file: BinaryIO, path: str, number: int = 0) -> Iterator[bytes]:
-    """The records of an open shard from its present place on.
-
-    Args:
-      file: at the beginning of a record.
-      path: for what is raised, which is as in `read_shard`.
-      number: of the record that comes first.
-    """
-    while header := file.read(12):
-        if len(header) < 12 or header[8:] != masked_crc(header[:8]):
-            raise DamagedError(path, number, _about_header(header, number))
-        (length,) = struct.unpack("<Q", header[:8])
-        body = file.read(length + 4) if _is_there(file, length) else b""
-        if len(body) < length + 4:
-            raise DamagedError(path, number, "it is cut short")
-        payload = body[:length]
-        if body[length:] != masked_crc(payload):
-            raise DamagedError(path, number, "its checksum is wrong")
-        yield payload
-        number += 1
-
-
-def _about_header(header: bytes, number: int) -> str:
-    if number == 0 and header.startswith(_GZIP):
-        return "the file is compressed by gzip, and read as plain; unpack it (gunzip)"
-    return "its length is damaged or cut short"
-
-
-def _is_there(file: BinaryIO, length: int) -> bool:
-    """Whether so many bytes can follow; for a length beyond the usual the file's end is looked up."""
-    if length < _USUAL:
-        return True
-    here = file.tell()
-    end = file.seek(0, 2)
-    file.seek(here)
-    return length <= end - here
-
-
-def unfit_values(values: NDArray[Any]) -> int:
-    """How many values no feature may have, by `UNFIT`."""
-    return int(np.sum(~(np.abs(values) <= LARGEST))) if values.dtype.kind == "f" else 0
-
-
-def check(payload: bytes) -> None:
-    """Passes what protobuf itself parses as an Example or SequenceExample, and nothing else.
-
-    Args:
-      payload: one record.
-
-    Raises:
-      ValueError: it is no such proto.
-    """
-    from google.protobuf.message import DecodeError
-
-    try:
-        _proto().FromString(payload)
-    except DecodeError:
-        for features in _decoded(payload, True).lists.values():  # says what is wrong, if it finds that too
-            for feature in features:
-                feature.values()
-        raise ValueError("protobuf refuses what is inside its features") from None
-
-
-def parse(payload: bytes, with_lists: bool = True) -> Record:
-    """Decodes a serialised Example or SequenceExample.
-
-    Args:
-      payload: one record.
-      with_lists: whether feature lists (the frames) are decoded too.
-
-    Raises:
-      ValueError: it is no such proto.
-    """
-    check(payload)
-    return _decoded(payload, with_lists)
-
-
-@functools.cache
-def _proto() -> Any:
-    """The class of SequenceExample, made from the messages of example.proto and feature.proto.
-
-    A map is, on the wire, a repeated message of a key and a value.
-    """
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-    field = descriptor_pb2.FieldDescriptorProto
-    types = {"bytes": field.TYPE_BYTES, "float": field.TYPE_FLOAT, "int64": field.TYPE_INT64}
-    types["string"] = field.TYPE_STRING
-    file = descriptor_pb2.FileDescriptorProto(name="yt8m/example.proto", package="yt8m", syntax="proto3")
-    for name, parts in _MESSAGES.items():
-        message = file.message_type.add(name=name)
-        for number, part in enumerate(parts, 1):
-            label, _, kind = part.rpartition(" ")
-            one = message.field.add(name=f"field{number}", number=number)
-            one.label = field.LABEL_REPEATED if label else field.LABEL_OPTIONAL
-            if kind in types:
-                one.type = types[kind]
-            else:
-                one.type, one.type_name = field.TYPE_MESSAGE, f".yt8m.{kind}"
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("yt8m.SequenceExample"))
-
-
-_MESSAGES = {  # the fields of each, numbered from 1
-    "BytesList": ("repeated bytes",),
-    "FloatList": ("repeated float",),
-    "Int64List": ("repeated int64",),
-    "Feature": ("BytesList", "FloatList", "Int64List"),
-    "FeatureEntry": ("string", "Feature"),
-    "Features": ("repeated FeatureEntry",),
-    "FeatureList": ("repeated Feature",),
-    "FeatureListEntry": ("string", "FeatureList"),
-    "FeatureLists": ("repeated FeatureListEntry",),
-    "SequenceExample": ("Features", "FeatureLists"),
-}
-
-
-def _decoded(payload: bytes, with_lists: bool) -> Record:
-    context: dict[str, Feature] = {}
-    lists: dict[str, list[Feature]] = {}
-    for number, content in _messages(payload):
-        if number == 1:
-            context.update((name, _feature(value)) for name, value in _entries(content))
-        elif number == 2 and with_lists:
-            lists.update((name, [_feature(one) for _, one in _messages(v)]) for name, v in _entries(content))
-    return Record(context, lists)
-
-
-def _entries(content: bytes) -> Iterator[tuple[str, bytes]]:
-    """The entries of a proto map in field 1: names and encoded values."""
-    for _, entry in _messages(content):
-        parts = dict(_messages(entry))
-        yield parts.get(1, b"").decode("utf-8"), parts.get(2, b"")
-
-
-_KINDS = {1: "bytes", 2: "float", 3: "int64"}
-
-
-def _feature(content: bytes) -> Feature:
-    for number, value in _messages(content):
-        if number in _KINDS:
-            return Feature(_KINDS[number], value)
-    return Feature("", b"")
-
-
-def _messages(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """(number, bytes) of the length-delimited fields; others are passed over."""
-    for number, kind, value in _fields(content):
-        if kind == 2:
-            assert isinstance(value, bytes)
-            yield number, value
-
-
-def _fields(content: bytes) -> Iterator[tuple[int, int, bytes | int]]:
-    """(number, wire type, value) of every field; varints as int, the rest as bytes."""
-    place, end = 0, len(content)
-    while place < end:
-        key, place = _varint(content, place)
-        kind = key & 7
-        if kind == 0:
-            value, place = _varint(content, place)
-            yield key >> 3, kind, value
-            continue
-        if kind == 2:
-            size, place = _varint(content, place)
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
-        else:
-            raise ValueError(f"wire type {kind} at byte {place}: this is no Example or SequenceExample")
-        if place + size > end:
-            raise ValueError(f"a field of {size} bytes at byte {place} runs past the end of {end}")
-        yield key >> 3, kind, content[place : place + size]
-        place += size
-
-
-def _varint(content: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while place < len(content) and shift < 70:
-        byte = content[place]
-        value |= (byte & 0x7F) << shift
-        place += 1
-        if byte < 0x80:
-            return value, place
-        shift += 7
-    raise ValueError(f"a number at byte {place} does not end")
-
-
-def _bytes_list(content: bytes) -> list[bytes]:
-    return [value for _, value in _messages(content)]
-
-
-def _float_list(content: bytes) -> list[float]:
-    parts = b"".join(value for _, _, value in _fields(content) if isinstance(value, bytes))
-    found: list[float] = np.frombuffer(parts, "<f4").tolist()
-    return found
-
-
-def _int64_list(content: bytes) -> list[int]:
-    found: list[int] = []
-    for _, _, value in _fields(content):
-        found += [value] if isinstance(value, int) else _packed(value)
-    found = [value & _UINT64 for value in found]  # a damaged one may have more bits
-    return [value - (1 << 64) if value >> 63 else value for value in found]
-
-
-def _packed(content: bytes) -> list[int]:
-    place, found = 0, []
-    while place < len(content):
-        value, place = _varint(content, place)
-        found.append(value)
-    return found
-
-
-_DECODERS: dict[str, Callable[[bytes], Values]] = {"bytes": _bytes_list, "float": _float_list, "int64": _int64_list}

@@ -1,7 +1,4 @@
-"""The classes of YouTube-8M: names, how many training videos have them, verticals, segment classes.
-
-Which classes segments may have.
-"""
+"""The classes of YouTube-8M: names, verticals, numbers of training videos, and which ones segments are rated for."""
 
 from __future__ import annotations
 
@@ -19,12 +16,12 @@ from yt8m.records import prediction_files
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What is known of classes, in the order of their index: the 3862 of the 2018 version, or none.
+    """The 3862 classes of YouTube-8M's version of 2018, or none; everything is in the order of the classes.
 
     Attributes:
-      names: one a class; `class 123` for the few that have none.
-      counts: int64 [3862], training videos with the class.
-      verticals: the first vertical of each class; `(Unknown)` where there is none.
+      names: one for each class; `class 123` for the few without a name.
+      counts: int64 [3862], the number of training videos with the class.
+      verticals: the first vertical of each class; `(Unknown)` for a class without one.
     """
 
     names: tuple[str, ...]
@@ -35,11 +32,11 @@ class Vocabulary:
         return len(self.names)
 
     def name(self, index: int) -> str:
-        """The name of a class; `class 5000` for one past the vocabulary (another dataset's, say)."""
+        """The name of a class; `class 5000` for one that the vocabulary does not have."""
         return self.names[index] if 0 <= index < len(self.names) else f"class {index}"
 
     def vertical(self, index: int) -> str:
-        """The first vertical of a class; empty for one past the vocabulary."""
+        """The first vertical of a class; empty for one that the vocabulary does not have."""
         return self.verticals[index] if 0 <= index < len(self.verticals) else ""
 
 
@@ -63,15 +60,15 @@ def load() -> Vocabulary:
 def of(num_classes: int | None) -> Vocabulary:
     """The vocabulary of data or of a model with this many classes.
 
-    With any other number than YouTube-8M's the classes are one's own. YouTube-8M's names would be wrong for
-    them, so none is known, and class 7 is `class 7`. The same holds for None, an unknown number.
+    With another number than YouTube-8M's, the classes are the user's own, and YouTube-8M's names would be wrong. The
+    vocabulary is then empty, and class 7 is called `class 7`. The same holds for None, an unknown number.
     """
     return load() if num_classes == len(load()) else Vocabulary((), np.zeros(0, np.int64), ())
 
 
 @functools.cache
 def segment_classes() -> NDArray[np.int64]:
-    """int64 [1000], ascending: the classes that segments were rated for."""
+    """int64 [1000], ascending: the classes that segments are rated for."""
     lines = _packaged("segment_label_ids.csv").decode("ascii").split()
     classes = np.sort(np.array(lines[1:], np.int64))
     classes.flags.writeable = False
@@ -80,17 +77,17 @@ def segment_classes() -> NDArray[np.int64]:
 
 @functools.cache
 def pca_eigenvalues() -> NDArray[np.float32]:
-    """float32 [2048], largest first: of the PCA behind the frame features, which are its first 1024."""
+    """float32 [2048], largest first: eigenvalues of the PCA whose first 1024 components are the frame features."""
     values: NDArray[np.float32] = np.load(io.BytesIO(_packaged("pca_eigenvals.npy"))).ravel()
     values.flags.writeable = False
     return values
 
 
 def read_segment_classes(path: str = "") -> set[int]:
-    """The classes in a CSV file with the header `Index`; without a file, the published 1000.
+    """The classes in a CSV file with the header `Index`; without a path, the published 1000.
 
     Raises:
-      RunError: a line of the file is no class number, or there is none.
+      RunError: a line of the file is no class number, or the file has none.
     """
     if not path:
         return set(segment_classes().tolist())

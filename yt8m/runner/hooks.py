@@ -95,7 +95,7 @@ class LineHook(tf.train.SessionRunHook):
 
     def end(self, session: Any) -> None:
         """Emits what callbacks filled in at the end."""
-        self._context.line.give_out(self._context.step, self._context.global_step)
+        self._context.line.emit(self._context.step, self._context.global_step)
 
 
 class SkippedHook(tf.train.SessionRunHook):

@@ -1,7 +1,4 @@
-"""Every so many steps, or so many seconds.
-
-The line of a step: callbacks put their parts into it, it is given out once.
-"""
+"""The line of a step: when one is due, what callbacks put into it, and how it is written in the log."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 class Every:
-    """Tells when something is due; tolerates step counts that jump, as they do in a cluster.
+    """Tells when something is due, every so many steps or seconds. Step counts may jump, as they do in a cluster.
 
     >>> often = Every(steps=10)
     >>> often.fired(7)
@@ -26,24 +23,24 @@ class Every:
         self.fired(0)
 
     def due(self, step: int) -> bool:
-        """Whether a multiple of the steps was passed, or the seconds have gone, since it last fired."""
+        """Whether a multiple of the steps was passed, or the seconds have elapsed, since it last fired."""
         if self._steps and step // self._steps > self._step // self._steps:
             return True
         return self._seconds is not None and self._clock() - self._time >= self._seconds
 
     def fired(self, step: int) -> None:
-        """It was done at `step`, now."""
+        """Notes that it was done at `step`, now."""
         self._step, self._time = step, self._clock()
 
 
 @dataclass
 class StepValues:
-    """What one line says; None and empty where no callback gave it.
+    """What one line says; None or empty if no callback gave it.
 
     Attributes:
       step: the global step in training, else the number of batches done.
       global_step: of the checkpoint, in evaluation and inference.
-      figures: by the names under which they are printed (Hit@1, PERR, GAP).
+      figures: the metrics of the step, by the names under which they are printed.
       examples: examples so far, in evaluation and inference.
       elapsed_seconds: since the first step.
     """
@@ -58,15 +55,14 @@ class StepValues:
 
     def is_empty(self) -> bool:
         """Whether no callback has put anything in."""
-        given = (self.loss, self.examples_per_second, self.examples)
-        return not self.figures and all(value is None for value in given)
+        return not self.figures and (self.loss, self.examples_per_second, self.examples) == (None, None, None)
 
 
 class StepLine:
-    """Collects the parts of one step's line and hands the whole to its sinks, once.
+    """Collects the parts of one step's line and hands the whole line to its sinks, once.
 
     A callback asks `due` before the step, fetches what its part needs only then, and fills `values`
-    after it; the engine's own last hook calls `give_out`.
+    after it. The engine's own last hook calls `emit`.
     """
 
     def __init__(self, steps: int) -> None:
@@ -79,15 +75,15 @@ class StepLine:
         self._every.fired(step)
 
     def listen(self, sink: Callable[[StepValues], None]) -> None:
-        """`sink` gets the values of each line."""
+        """Has `sink` called with the values of each line."""
         self._sinks.append(sink)
 
     def due(self, step: int) -> bool:
         """Whether step number `step` gets a line."""
         return self._every.due(step)
 
-    def give_out(self, step: int, global_step: int) -> None:
-        """Hands the values on where there are any, and starts the next line empty."""
+    def emit(self, step: int, global_step: int) -> None:
+        """Hands the values to the sinks, if there are any values, and starts the next line."""
         if self.values.is_empty():
             return
         values, self.values = self.values, StepValues()

@@ -1,12 +1,8 @@
-"""metrics.jsonl: one JSON object a line, each written whole.
+"""The files that hold a run's figures: metrics.jsonl and TensorBoard's event files.
 
-Event files, written without a thread and so with their errors known.
-
-Summaries for two of TensorBoard's plugins: hyper-parameters and precision-recall curves.
-
-TensorFlow no longer brings TensorBoard along, and a run does without it: what its plugins look for, two
-small messages in the metadata of a summary (tensorboard/plugins/hparams/plugin_data.proto and
-pr_curve/plugin_data.proto), is written by hand.
+TensorFlow no longer brings TensorBoard along, and a run does without it. So the messages that two of its plugins look
+for in the metadata of a summary (tensorboard/plugins/hparams/plugin_data.proto and pr_curve/plugin_data.proto) are
+encoded here by hand.
 """
 
 from __future__ import annotations
@@ -34,9 +30,9 @@ from yt8m.storage.sending import GrowingFile
 
 
 class QuietlyFailing:
-    """Calls that may fail without ending the run: the first failure is logged, then they are left out.
+    """Runs calls whose failure must not end the run. The first failure is logged; later calls are skipped.
 
-    Nobody wants to lose a training run because there was no room for its curves.
+    Nobody wants to lose a training run because the disk had no room for its curves.
     """
 
     def __init__(self, what: str) -> None:
@@ -51,7 +47,7 @@ class QuietlyFailing:
         except errors as error:
             self._failed = True
             reason = (str(error).splitlines() or [type(error).__name__])[0]
-            logging.error("%s cannot be written any more, the run goes on without: %s", self._what, reason)
+            logging.error("%s cannot be written any more; the run continues without it: %s", self._what, reason)
 
 
 class MetricsFile:
@@ -61,33 +57,26 @@ class MetricsFile:
         self._file, self._quietly = GrowingFile(path, go_on=True), QuietlyFailing(path)
 
     def add(self, values: StepValues) -> None:
-        """One line; a figure that is not finite is written as null, which JSON has."""
-        line = json.dumps({key: _finite(value) for key, value in _as_dict(values).items()})
+        """Appends one line. A figure that is not finite becomes null, since JSON has no NaN."""
+        named = {
+            "step": values.step,
+            "loss": values.loss,
+            "examples_per_second": values.examples_per_second,
+            "examples": values.examples,
+        }
+        given = {key: value for key, value in named.items() if value is not None} | values.figures
+        line = json.dumps({key: value if math.isfinite(value) else None for key, value in given.items()})
         self._quietly(lambda: storage.append_line(self._file.local, line), (RunError,))
-
-
-def _as_dict(values: StepValues) -> dict[str, Any]:
-    named = {
-        "step": values.step,
-        "loss": values.loss,
-        "examples_per_second": values.examples_per_second,
-        "examples": values.examples,
-    }
-    return {key: value for key, value in named.items() if value is not None} | values.figures
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 _numbers = itertools.count()
 
 
 class EventFile:
-    """An event file that TensorBoard reads; one that cannot be written is said once, and left.
+    """An event file for TensorBoard. A write failure is logged once and then ignored.
 
-    TensorFlow's own writer works in a thread and drops what a full disk refuses without a word. The
-    format is a TFRecord file of Event protos, the first of which names the version.
+    TensorFlow's own writer works in a thread and loses events without a message if the disk is full. The format is a
+    TFRecord file of Event protos, the first of which names the version.
     """
 
     def __init__(self, folder: str) -> None:
@@ -97,25 +86,27 @@ class EventFile:
         self._quietly = QuietlyFailing(f"the event file in {folder}")
 
     def add(self, summary: Any, step: int) -> None:
-        """Writes a Summary proto of `step`, and brings it to the file."""
+        """Writes a Summary proto of `step` and flushes it."""
         if summary.value:
-            self._add(lambda: tf.Event(wall_time=time.time(), step=step, summary=summary))
+            self._try(lambda: self._write(tf.Event(wall_time=time.time(), step=step, summary=summary)))
+
+    def add_scalars(self, values: Mapping[str, float], step: int) -> None:
+        """Writes numbers by their tags."""
+        pairs = [tf.Summary.Value(tag=tag, simple_value=float(value)) for tag, value in values.items()]
+        self.add(tf.Summary(value=pairs), step)
 
     def add_graph(self, graph_def: Any) -> None:
         """Writes the graph."""
-        self._add(lambda: tf.Event(wall_time=time.time(), graph_def=graph_def.SerializeToString()))
+        self._try(lambda: self._write(tf.Event(wall_time=time.time(), graph_def=graph_def.SerializeToString())))
 
     def close(self) -> None:
-        """Closes the file; nothing more is to be added."""
+        """Closes the file; nothing may be added after."""
         if self._writer is not None:
             self._try(self._writer.close)
             self._writer = None
         if self._file is not None:
             self._try(self._file.close)
             self._file = None
-
-    def _add(self, make: Callable[[], Any]) -> None:
-        self._try(lambda: self._write(make()))
 
     def _write(self, event: Any) -> None:
         if self._writer is None:
@@ -134,13 +125,13 @@ class EventFile:
         self._quietly(call, (tf.errors.OpError, OSError, RunError))
 
 
-NUM_THRESHOLDS = 201  # of a curve, as TensorBoard's own
-_SUCCESS, _FAILURE = 1, 2  # of hparams' Status
+NUM_THRESHOLDS = 201  # of a precision-recall curve, as in TensorBoard
+_SUCCESS, _FAILURE = 1, 2  # values of Status in hparams
 _NULL = np.zeros(0, np.float32)
 
 
 def session_start(hyper_parameters: Mapping[str, bool | float | str]) -> Any:
-    """The summary that begins a run in the table of hyper-parameters."""
+    """The summary that starts a run in TensorBoard's table of hyper-parameters."""
     entries = [
         field(1, field(1, name.encode()) + field(2, _value(value).SerializeToString()))
         for name, value in hyper_parameters.items()
@@ -149,13 +140,13 @@ def session_start(hyper_parameters: Mapping[str, bool | float | str]) -> Any:
 
 
 def session_end(is_well: bool) -> Any:
-    """The summary that ends it."""
+    """The summary that ends the run in that table."""
     status = bytes([1 << 3, _SUCCESS if is_well else _FAILURE])
     return _hparams("session_end_info", field(4, status + _seconds(2)))
 
 
 def precision_recall(tag: str, counts: np.ndarray) -> Any:
-    """The summary of a curve.
+    """The summary of a precision-recall curve.
 
     Args:
       tag: its name.
@@ -178,13 +169,10 @@ def _summary(tag: str, plugin: str, content: bytes, data: np.ndarray) -> Any:
 
 
 def _value(value: bool | float | str) -> struct_pb2.Value:
-    if isinstance(value, bool):
-        return struct_pb2.Value(bool_value=value)
-    if isinstance(value, str):
-        return struct_pb2.Value(string_value=value)
-    return struct_pb2.Value(number_value=value)
+    kind = {bool: "bool_value", str: "string_value"}.get(type(value), "number_value")
+    return struct_pb2.Value(**{kind: value})
 
 
 def _seconds(number: int) -> bytes:
-    """Now, as a field of a double (wire type 1)."""
+    """The time now, as a field that holds a double (wire type 1)."""
     return bytes([number << 3 | 1]) + struct.pack("<d", time.time())

@@ -146,7 +146,7 @@ class CallbackConfig:
     """Which callbacks, by name or as `package.module:Class`.
 
     Attributes:
-      names: empty for the mode's own list; callbacks of a user's own alone are added to that list.
+      names: callbacks besides the mode's usual ones; `-name` takes a usual one away.
       options: keyword arguments for the constructors, by the callback's name; a callback that is named
         here only is added after the others.
     """

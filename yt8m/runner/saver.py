@@ -65,11 +65,11 @@ class RunSaver:
         if step == self._saved_step:
             return path
         _check_finite(session)
-        sending.refuse_lost_lock(self._model_dir)
+        storage.refuse_lost_lock(self._model_dir)
         try:
             self._write(session, step)
         except (tf.errors.OpError, RunError, UsageError, OSError, ValueError) as error:
-            sending.refuse_lost_lock(self._model_dir)
+            storage.refuse_lost_lock(self._model_dir)
             self._remove(step)
             raise RunError(
                 f"cannot save the checkpoint {path}: {first_line(error)}. The one before it, if any, "
@@ -97,7 +97,7 @@ class RunSaver:
         checkpoints.write_state(self._model_dir, step, self._keep, elapsed)
         self._saved_at = now
         sending.send_growing()
-        sending.refuse_lost_lock(self._model_dir)  # else a run that lost its folder would end with 0
+        storage.refuse_lost_lock(self._model_dir)  # else a run that lost its folder would end with 0
         logging.info("saved %s", checkpoints.path_of(self._model_dir, step))
 
     def _send(self, folder: str, step: int) -> None:
@@ -108,7 +108,7 @@ class RunSaver:
         order = sorted(checkpoints.files_of(folder)[step], key=_sending_order)
         files = [os.path.join(folder, name) for name in order]
         try:
-            sending.refuse_lost_lock(self._model_dir)
+            storage.refuse_lost_lock(self._model_dir)
             sending.send_files(files, self._model_dir)
         except (RunError, UsageError) as error:
             kept = copies.rescue(files, checkpoints.NAME)

@@ -1,43 +1,25 @@
 """The one place that opens, lists or writes paths: local ones and gs://bucket/name alike.
 
-Every function takes plain strings. What goes wrong ends as `RunError` (`NotFoundError`, `Locked`), or as
-`UsageError` where the path itself cannot be (unknown scheme, missing bucket, no permission on it).
+Every function takes plain strings. A failure raises `RunError` (`NotFoundError` and `Locked` are kinds of it), or
+`UsageError` if the path itself cannot be used (unknown scheme, missing bucket, no permission on it). `local.LocalStore`
+and `gcs.GcsStore` do the work; both have the methods that the functions here name.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Sequence
-from typing import IO, Any, BinaryIO
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from yt8m.errors import UsageError
-from yt8m.storage import local
-from yt8m.storage.base import Locked, NotFoundError, Stamp, Store
+from yt8m.storage.base import Locked as Locked
+from yt8m.storage.base import NotFoundError as NotFoundError
+from yt8m.storage.base import Stamp
+from yt8m.storage.local import LocalStore
 
-__all__ = [
-    "Locked",
-    "NotFoundError",
-    "append_line",
-    "exists",
-    "glob",
-    "is_dir",
-    "is_remote",
-    "join",
-    "listdir",
-    "lock",
-    "makedirs",
-    "open_read",
-    "read_bytes",
-    "read_text",
-    "remove",
-    "remove_tree",
-    "rename",
-    "size",
-    "stamps",
-    "times",
-    "write_atomic",
-]
+if TYPE_CHECKING:
+    from yt8m.storage.gcs import GcsStore
 
 Path = str | os.PathLike[str]
 
@@ -47,56 +29,52 @@ def is_remote(path: Path) -> bool:
     return os.fspath(path).startswith("gs://")
 
 
-def _store(path: str) -> Store:
+def _store(path: Path) -> LocalStore | GcsStore:
     if is_remote(path):
-        # Here, since the client library takes half a second to import.
+        # Imported here, since the client library takes half a second to import.
         from yt8m.storage.gcs import GcsStore
 
         return GcsStore()
-    scheme, separator, _ = path.partition("://")
+    scheme, separator, _ = os.fspath(path).partition("://")
     if separator and scheme.isalnum():
         raise UsageError(f"cannot use {path}: paths are local or start with gs://, not with {scheme}://")
-    if not path:
+    if not os.fspath(path):
         raise UsageError("an empty path was given where a file or folder is needed")
-    return local.LocalStore()
+    return LocalStore()
 
 
 def glob(pattern: str) -> list[str]:
     """The files and folders that match, sorted, each once.
 
     Args:
-      pattern: patterns separated by commas, with `*`, `?` and `[...]` inside one path component; names that
-        begin with a dot are matched by a leading dot only. An existing path matches itself, whatever
-        characters it has.
+      pattern: patterns separated by commas, with `*`, `?` and `[...]` inside one path component. A name that
+        begins with a dot matches only a pattern that begins with a dot. An existing path matches itself, even
+        if it contains such characters.
     """
     if not is_remote(pattern) and os.path.lexists(pattern):
         return [pattern]
-    found: set[str] = set()
-    for part in filter(None, (piece.strip() for piece in pattern.split(","))):
-        found.update(_store(part).glob(part))
-    return sorted(found)
+    parts = filter(None, (piece.strip() for piece in pattern.split(",")))
+    return sorted({path for part in parts for path in _store(part).glob(part)})
 
 
 def exists(path: Path) -> bool:
-    """Whether there is a file or a folder; in a bucket, a folder is what some object lies under."""
-    return _store(os.fspath(path)).exists(os.fspath(path))
+    """Whether there is a file or a folder; a bucket has a folder if any object's name begins with it and `/`."""
+    return _store(path).exists(os.fspath(path))
 
 
 def is_dir(path: Path) -> bool:
     """Whether `path` is a folder."""
-    return _store(os.fspath(path)).is_dir(os.fspath(path))
+    return _store(path).is_dir(os.fspath(path))
 
 
-@contextlib.contextmanager
-def open_read(path: Path) -> Iterator[BinaryIO]:
+def open_read(path: Path) -> AbstractContextManager[BinaryIO]:
     """The file, open for reading bytes; seekable.
 
     Raises:
       NotFoundError: there is no such file.
       RunError: it cannot be read.
     """
-    with _store(os.fspath(path)).open_read(os.fspath(path)) as file:
-        yield file
+    return _store(path).open_read(os.fspath(path))
 
 
 def read_bytes(path: Path) -> bytes:
@@ -106,76 +84,74 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """All text of a UTF-8 file, line ends as they are; raises as `open_read`."""
+    """All text of a UTF-8 file, with its line ends unchanged; raises as `open_read`."""
     return read_bytes(path).decode("utf-8")
 
 
-@contextlib.contextmanager
-def write_atomic(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
-    """A file object whose content appears under `path` whole, when the block ends well, or not at all.
+def write_atomic(path: Path, mode: str = "wb") -> AbstractContextManager[IO[Any]]:
+    """A file object whose content appears under `path` whole when the block ends without an error, or not at all.
 
-    Missing folders are made. A device or a pipe (/dev/stdout) is written straight through.
+    Missing folders are made. A device or a pipe (/dev/stdout) is written directly.
 
     Args:
-      path: where; what is there is replaced.
+      path: of the file; an existing one is replaced.
       mode: "wb" for bytes, "w" for UTF-8 text with `\\n` line ends.
 
     Raises:
-      RunError: it cannot be written (full disk, no permission); nothing is left behind.
+      RunError: the file cannot be written (full disk, no permission); no temporary file remains.
     """
     if mode not in ("wb", "w"):
         raise ValueError(f"mode is 'wb' or 'w', not {mode!r}")
-    with _store(os.fspath(path)).write_atomic(os.fspath(path), mode) as file:
-        yield file
+    return _store(path).write_atomic(os.fspath(path), mode)
 
 
 def discard_unfinished(path: Path) -> None:
-    """Removes what processes that were killed in `write_atomic` have left beside `path`: nothing in buckets.
+    """Removes every temporary file of `write_atomic` for `path`; a process that still writes one of them fails.
 
-    Whoever still writes there fails.
+    Buckets have no such files.
     """
-    _store(os.fspath(path)).discard_unfinished(os.fspath(path))
+    _store(path).discard_unfinished(os.fspath(path))
 
 
 def discard_orphans(path: Path) -> None:
-    """Removes what processes of this machine that were killed in `write_atomic` have left beside `path`.
+    """Removes the temporary files for `path` of processes of this machine that were killed in `write_atomic`.
 
-    Files of living processes and of other machines stay. In buckets nothing is ever left.
+    Those of living processes and of other machines stay. Buckets have no such files.
     """
-    _store(os.fspath(path)).discard_orphans(os.fspath(path))
+    _store(path).discard_orphans(os.fspath(path))
 
 
 def append_line(path: Path, line: str) -> None:
-    """Adds `line` and a line end to a UTF-8 file, which is made if need be.
+    """Adds `line` and a line end to a UTF-8 file, which is made if it does not exist.
 
-    Locally in one write, so that writers side by side never mix their lines. A bucket knows no appending:
-    there the object is written anew, and one writer at a time is allowed.
+    A local file gets both in one write, so that several writers never mix their lines. An object in a bucket
+    cannot be appended to: it is written anew, so only one process may write it at a time.
 
     Raises:
       RunError: it cannot be written.
     """
-    _store(os.fspath(path)).append(os.fspath(path), f"{line}\n".encode())
+    _store(path).append(os.fspath(path), f"{line}\n".encode())
 
 
 def makedirs(path: Path) -> None:
-    """Makes the folder and those above it; nothing where it exists. Buckets have no folders to make."""
-    _store(os.fspath(path)).makedirs(os.fspath(path))
+    """Makes the folder and those above it unless they exist. Buckets have no folders to make."""
+    _store(path).makedirs(os.fspath(path))
 
 
 def listdir(path: Path) -> list[str]:
-    """The names in a folder, sorted; raises `NotFoundError` where there is no such folder."""
-    return _store(os.fspath(path)).listdir(os.fspath(path))
+    """The names in a folder, sorted; raises `NotFoundError` if there is no such folder."""
+    return _store(path).listdir(os.fspath(path))
 
 
 def times(path: Path) -> dict[str, float]:
-    """When each file right in a folder was last written, in seconds since 1970; raises as `listdir`."""
-    return _store(os.fspath(path)).times(os.fspath(path))
+    """When each file directly in a folder was last written, in seconds since 1970; raises as `listdir`."""
+    return _store(path).times(os.fspath(path))
 
 
 def stamps(paths: Sequence[str]) -> dict[str, Stamp]:
-    """Of each file that is there, what changes when it is written anew.
+    """The size and version of each file that exists; both together change if it is written anew.
 
-    Files in buckets are listed folder by folder, not asked for one by one.
+    Files in buckets are listed folder by folder rather than asked for one by one.
     """
     found: dict[str, Stamp] = {}
     for remote in (False, True):
@@ -185,32 +161,32 @@ def stamps(paths: Sequence[str]) -> dict[str, Stamp]:
 
 
 def remove(path: Path) -> None:
-    """Removes one file; raises `NotFoundError` where there is none."""
-    _store(os.fspath(path)).remove(os.fspath(path))
+    """Removes one file; raises `NotFoundError` if there is none."""
+    _store(path).remove(os.fspath(path))
 
 
 def remove_tree(path: Path) -> None:
-    """Removes a folder and all in it; raises `NotFoundError` where there is none."""
-    _store(os.fspath(path)).remove_tree(os.fspath(path))
+    """Removes a folder and everything in it; raises `NotFoundError` if there is none."""
+    _store(path).remove_tree(os.fspath(path))
 
 
 def rename(source: Path, target: Path) -> None:
-    """Moves a file or folder within one store, over an existing file.
+    """Moves a file or folder within one store and replaces an existing file.
 
-    At once on a local file system; in a bucket object by object (copied, then deleted).
+    This is atomic on a local file system. In a bucket each object is copied, then deleted.
 
     Raises:
       NotFoundError: there is no source.
-      UsageError: one is local and the other is not.
+      UsageError: one path is local and the other is not.
     """
     if is_remote(source) != is_remote(target):
         raise UsageError(f"cannot rename {source} to {target}: one is local, the other is not")
-    _store(os.fspath(source)).rename(os.fspath(source), os.fspath(target))
+    _store(source).rename(os.fspath(source), os.fspath(target))
 
 
 def size(path: Path) -> int:
-    """Bytes of a file; raises `NotFoundError` where there is none."""
-    return _store(os.fspath(path)).size(os.fspath(path))
+    """Bytes of a file; raises `NotFoundError` if there is none."""
+    return _store(path).size(os.fspath(path))
 
 
 def join(folder: Path, *names: str) -> str:
@@ -220,15 +196,22 @@ def join(folder: Path, *names: str) -> str:
     return os.path.join(folder, *names)
 
 
-@contextlib.contextmanager
-def lock(path: Path) -> Iterator[None]:
-    """Holds the lock file `path` during the block; it is gone afterwards.
+def lock(path: Path) -> AbstractContextManager[None]:
+    """Holds the lock file `path` during the block and removes it afterwards.
 
-    Locally the kernel lets go of it when its holder dies, however that happens. In a bucket, a holder that
-    died on this machine is noticed; one that died elsewhere is named in the error, for a person to judge.
+    The kernel releases a local lock when its holder dies, however that happens. In a bucket, a lock is free if its
+    holder died on this machine, or has not renewed it for `gcs.LEASE_SECONDS`.
 
     Raises:
-      Locked: another holds it; the text names its process, host and since when.
+      Locked: another process holds it; the message names that process, its host and since when.
     """
-    with _store(os.fspath(path)).lock(os.fspath(path)):
-        yield
+    return _store(path).lock(os.fspath(path))
+
+
+def refuse_lost_lock(folder: Path) -> None:
+    """Refuses to go on in a folder of which this process has lost a lock, or which is gone together with its lock.
+
+    Raises:
+      RunError: names the lock or the folder.
+    """
+    _store(folder).refuse_lost_lock(os.fspath(folder))

@@ -1,9 +1,4 @@
-"""How storage fails, and who holds a lock.
-
-What the use of buckets needs to know for the whole process: where to keep copies, how long to try.
-
-What a kind of storage must be able to do; the functions of `yt8m.storage` say what each means.
-"""
+"""What both kinds of storage share: errors, who holds a lock, versions of files, and the settings for buckets."""
 
 from __future__ import annotations
 
@@ -12,10 +7,8 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import IO, Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from yt8m.errors import RunError
 from yt8m.storage import json_text
@@ -29,7 +22,7 @@ class Locked(RunError):  # noqa: N818 - it is a state of the file, and reads so 
     """Another process holds the lock.
 
     Attributes:
-      holder: what it wrote down of itself (pid, host, since); empty where it had not done so yet.
+      holder: what that process wrote into the lock file (pid, host, since); empty if it has not written yet.
     """
 
     def __init__(self, path: str, holder: dict[str, Any]) -> None:
@@ -41,14 +34,14 @@ class Locked(RunError):  # noqa: N818 - it is a state of the file, and reads so 
 
 
 def this_holder() -> bytes:
-    """What this process writes into a lock file; never twice the same."""
+    """What this process writes into a lock file; a token makes each call's result unique."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
     return json.dumps({**holder, "token": secrets.token_hex(8)}).encode()
 
 
 def parse_holder(content: bytes) -> dict[str, Any]:
-    """What a lock file says of its holder; empty where it says nothing readable."""
+    """The holder that a lock file names; empty if the file holds nothing readable."""
     try:
         holder = json_text.parse(content)
     except ValueError:
@@ -56,20 +49,43 @@ def parse_holder(content: bytes) -> dict[str, Any]:
     return holder if isinstance(holder, dict) else {}
 
 
+def process_lives(pid: int) -> bool:
+    """Whether this machine has a process `pid`; it may be a new process that reuses a dead one's number."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+class Stamp(NamedTuple):
+    """Tells one version of a file from another.
+
+    Attributes:
+      bytes: size of the file.
+      version: modification time in ns since 1970; for an object in a bucket, its generation.
+    """
+
+    bytes: int
+    version: int
+
+
 STAGE_BYTES = 20 << 30
 RETRY_SECONDS = 300.0
-GIVEN_RETRY = "YT8M_GS_RETRY_SECONDS"  # for tools, which have no such flag
+GIVEN_RETRY = "YT8M_GS_RETRY_SECONDS"  # for commands that have no flag --gs_retry_seconds
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How buckets are used.
+    """How this process uses buckets.
 
     Attributes:
-      cache_dir: a local folder for copies; empty for `yt8m` in XDG_CACHE_HOME or ~/.cache.
-      stage_cache_bytes: how much of the copies of shards stays there.
+      cache_dir: local folder for copies; if empty, `yt8m` in XDG_CACHE_HOME or ~/.cache.
+      stage_cache_bytes: the most bytes that copies of shards may take there.
       gs_reading: how shards are read: `staged` through the cache, or `direct` by TensorFlow.
-      gs_retry_seconds: how long one request is tried again where that can help.
+      gs_retry_seconds: how long a request is repeated after errors that may pass.
     """
 
     cache_dir: str = ""
@@ -88,7 +104,7 @@ def configure_storage(settings: Settings) -> None:
 
 
 def current_settings() -> Settings:
-    """Those last given to `configure`."""
+    """The settings of this process."""
     return _settings
 
 
@@ -100,60 +116,9 @@ def cache_dir() -> str:
 
 def retry_seconds() -> float:
     """Seconds that one request may take with all its repetitions."""
-    given = os.environ.get(GIVEN_RETRY, "")
-    if _settings.gs_retry_seconds != RETRY_SECONDS or not given:
-        return _settings.gs_retry_seconds
-    try:
-        return float(given)
-    except ValueError:
-        return RETRY_SECONDS
-
-
-class Stamp(NamedTuple):
-    """What tells one version of a file from another.
-
-    Attributes:
-      bytes: of the file.
-      version: when it was written, in ns since 1970; of an object in a bucket, its generation.
-    """
-
-    bytes: int
-    version: int
-
-
-class Store(Protocol):
-    """One kind of storage. Paths are whole, as the user wrote them."""
-
-    def glob(self, pattern: str) -> list[str]: ...
-
-    def exists(self, path: str) -> bool: ...
-
-    def is_dir(self, path: str) -> bool: ...
-
-    def open_read(self, path: str) -> AbstractContextManager[BinaryIO]: ...
-
-    def write_atomic(self, path: str, mode: str) -> AbstractContextManager[IO[Any]]: ...
-
-    def discard_unfinished(self, path: str) -> None: ...
-
-    def discard_orphans(self, path: str) -> None: ...
-
-    def append(self, path: str, data: bytes) -> None: ...
-
-    def makedirs(self, path: str) -> None: ...
-
-    def listdir(self, path: str) -> list[str]: ...
-
-    def times(self, path: str) -> dict[str, float]: ...
-
-    def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]: ...
-
-    def remove(self, path: str) -> None: ...
-
-    def remove_tree(self, path: str) -> None: ...
-
-    def rename(self, source: str, target: str) -> None: ...
-
-    def size(self, path: str) -> int: ...
-
-    def lock(self, path: str) -> AbstractContextManager[None]: ...
+    if _settings.gs_retry_seconds == RETRY_SECONDS:
+        try:
+            return float(os.environ.get(GIVEN_RETRY, ""))
+        except ValueError:
+            pass
+    return _settings.gs_retry_seconds

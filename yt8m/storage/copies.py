@@ -1,6 +1,7 @@
-"""Local folders of this process alone, which are gone once it has ended.
+"""Copies on this machine of what lies in buckets, for libraries that read local files only.
 
-Copies on this machine of what lies in buckets, for libraries that read local files alone.
+The copies lie in the workspace: a local folder of this process alone, removed when the process ends. If it is killed,
+the next process that makes a workspace removes it.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ from yt8m.storage import base, is_remote, join
 from yt8m.storage.base import NotFoundError
 from yt8m.storage.local import named
 
+_AT_ONCE = 4
 _LOCK = "in-use"
 _guard = threading.Lock()
-# By process and folder: a forked process must not use its parent's.
+# By process and parent folder, since a forked process must not use its parent's: the workspace and its open lock.
 _made: dict[tuple[int, str], tuple[str, int]] = {}
+_held: dict[str, str] = {}  # prefixes within `hold`, and where their files lie
 
 
 def workspace() -> str:
-    """The folder for what lies in buckets; the first call makes it and removes those of dead processes."""
+    """The folder for copies; the first call makes it and removes those of dead processes."""
     parent = os.path.join(base.cache_dir(), "work")
     key = (os.getpid(), parent)
     with _guard:
@@ -43,12 +46,12 @@ def workspace() -> str:
 
 @contextlib.contextmanager
 def private_folder(prefix: str) -> Iterator[str]:
-    """A new folder in the system's temporary one, for this user alone (mode 0700); removed after the block.
+    """A new folder in the system's temporary folder, for this user alone (mode 0700); removed after the block.
 
-    Folders with this prefix that killed processes of this user have left are removed first.
+    Folders with this prefix that killed processes of this user left there are removed first.
 
     Raises:
-      RunError: none can be made there.
+      RunError: no folder can be made there.
     """
     parent = tempfile.gettempdir()
     with named("make a folder in", parent):
@@ -62,30 +65,27 @@ def private_folder(prefix: str) -> Iterator[str]:
 
 
 def folder_for(purpose: str, path: str) -> str:
-    """A folder in the workspace for what belongs to `path`; it may not exist yet."""
+    """A folder in the workspace for files that belong to `path`; it may not exist yet."""
     return os.path.join(workspace(), purpose, hashlib.sha256(path.encode()).hexdigest()[:24])
 
 
 def rescue(files: list[str], name: str) -> str:
-    """Moves files out of the workspace to where they stay; returns that folder."""
-    kept = tempfile.mkdtemp(prefix=f"{name}-", dir=_made_folder(os.path.join(base.cache_dir(), "unsent")))
+    """Moves files from the workspace into a new folder that stays; returns that folder."""
+    parent = os.path.join(base.cache_dir(), "unsent")
+    os.makedirs(parent, exist_ok=True)
+    kept = tempfile.mkdtemp(prefix=f"{name}-", dir=parent)
     for path in files:
         os.replace(path, os.path.join(kept, os.path.basename(path)))
     return kept
 
 
-def _made_folder(path: str) -> str:
-    os.makedirs(path, exist_ok=True)
-    return path
-
-
 def _new_folder(parent: str, prefix: str = "") -> tuple[str, int]:
-    """A new folder and the open lock that says its process lives."""
+    """A new folder and the open lock that shows that its process lives."""
     folder = tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=parent)
     lock = os.path.join(folder, _LOCK)
     descriptor = os.open(f"{lock}.new", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    os.rename(f"{lock}.new", lock)  # only now, so that no other process finds it unlocked
+    os.rename(f"{lock}.new", lock)  # after it is locked, so that no process finds it unlocked
     return folder, descriptor
 
 
@@ -95,7 +95,7 @@ def _sweep(parent: str, prefix: str = "") -> None:
         folder = os.path.join(parent, name)
         if not name.startswith(prefix):
             continue
-        with contextlib.suppress(OSError):  # one without a lock is just being made
+        with contextlib.suppress(OSError):  # a folder without a lock is just being made
             if os.lstat(folder).st_uid != os.geteuid():
                 continue
             descriptor = os.open(os.path.join(folder, _LOCK), os.O_RDWR)
@@ -113,17 +113,13 @@ def _remove(key: tuple[int, str]) -> None:
         os.close(descriptor)
 
 
-_AT_ONCE = 4
-_held: dict[str, str] = {}
-
-
 def copy_of(prefix: str) -> str:
-    """A prefix under which the files `prefix.*` lie on this machine: itself where it is a local path.
+    """The prefix under which the files `prefix.*` lie on this machine: `prefix` itself if it is a local path.
 
-    What is in a bucket is fetched anew only where it has changed there.
+    Files in a bucket are fetched again only if they have changed there.
 
     Raises:
-      NotFoundError: there are no such files, or they are deleted just now.
+      NotFoundError: there are no such files, or they are being deleted.
       RunError: they cannot be fetched.
     """
     if prefix in _held:
@@ -139,18 +135,15 @@ def copy_of(prefix: str) -> str:
 
 @contextlib.contextmanager
 def hold(prefix: str) -> Iterator[None]:
-    """Within it `copy_of(prefix)` is whole whatever becomes of `prefix.*`: its files get a second name here.
+    """During the block `copy_of(prefix)` stays whole, even if `prefix.*` is deleted.
 
-    Where they lie on another file system they are copied.
+    Local files get a second name in the workspace; if that is on another file system, they are copied.
 
     Raises:
-      NotFoundError: there are no such files, or they are deleted just now.
+      NotFoundError: there are no such files, or they are being deleted.
       RunError: there is no room for them.
     """
-    if is_remote(prefix):
-        _held[prefix] = copy_of(prefix)
-    else:
-        _held[prefix] = _second_names(prefix)
+    _held[prefix] = copy_of(prefix) if is_remote(prefix) else _second_names(prefix)
     try:
         yield
     finally:
@@ -165,7 +158,7 @@ def is_held(prefix: str) -> bool:
 
 
 def _second_names(prefix: str) -> str:
-    """The prefix of the second names; the index, which is deleted first, gets its own last."""
+    """The prefix of the second names. The index gets its name last, since it is the first file to be deleted."""
     folder, name = os.path.split(prefix)
     here = folder_for("held", os.path.abspath(prefix))
     shutil.rmtree(here, ignore_errors=True)
@@ -186,12 +179,12 @@ def _link(path: str, new: str) -> None:
         os.link(path, new)
     except FileNotFoundError:
         raise
-    except OSError:  # another file system, or one that knows no second names
+    except OSError:  # another file system, or one without hard links
         shutil.copyfile(path, new)
 
 
 def folder_copy(folder: str) -> str:
-    """A folder of this machine with all that lies in `folder`, at any depth; raises as `copy_of`."""
+    """A local folder with everything that lies in `folder`, at any depth; raises as `copy_of`."""
     if not is_remote(folder):
         return folder
     there = _versions(folder, "", deep=True)
@@ -201,7 +194,7 @@ def folder_copy(folder: str) -> str:
 
 
 def _newest(what: str, folder: str, there: Mapping[str, int]) -> str:
-    """Where the copy of these versions is; older copies give way to it."""
+    """The folder with the copy of these versions; copies of older versions are removed."""
     here = _place(what, there)
     if not os.path.isdir(here):
         forget(what)
@@ -210,23 +203,21 @@ def _newest(what: str, folder: str, there: Mapping[str, int]) -> str:
 
 
 def file_copy(path: str) -> str:
-    """The same file on this machine: `path` itself where that is local; else fetched, once a process.
+    """The local path of a file: `path` itself if it is local; else of a copy, which is fetched once in a process.
 
     Raises:
       RunError: it cannot be fetched.
     """
     if not is_remote(path):
         return path
-    from yt8m.storage.gcs_client import fetch
-
     local = os.path.join(folder_for("copies", path), path.rpartition("/")[2])
     if not os.path.exists(local):
-        fetch(path, local)
+        _fetch(path, local)
     return local
 
 
 def keep(prefix: str, files: Sequence[str]) -> None:
-    """Moves the local `files`, which were just sent to be `prefix.*`, to where `copy_of` looks."""
+    """Moves the local `files`, which were just sent as `prefix.*`, to where `copy_of` looks for them."""
     folder, _, name = prefix.rpartition("/")
     here = _place(prefix, _versions(folder, f"{name}."))
     os.makedirs(here, exist_ok=True)
@@ -240,23 +231,29 @@ def forget(prefix: str) -> None:
         shutil.rmtree(folder_for("copies", prefix), ignore_errors=True)
 
 
-def _versions(folder: str, start: str, deep: bool = False) -> dict[str, int]:
-    # Here, since the client library takes half a second to import.
-    from yt8m.storage.gcs import versions
-
-    return versions(folder, start, deep)
-
-
 def _place(prefix: str, versions: Mapping[str, int]) -> str:
     digest = hashlib.sha256(repr(sorted(versions.items())).encode()).hexdigest()[:16]
     return os.path.join(folder_for("copies", prefix), digest)
 
 
 def _fetch_all(folder: str, names: Sequence[str], here: str) -> None:
-    from yt8m.storage.gcs_client import fetch
-
     part = f"{here}.part"
     shutil.rmtree(part, ignore_errors=True)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda name: fetch(join(folder, name), os.path.join(part, name)), names))
+        list(pool.map(lambda name: _fetch(join(folder, name), os.path.join(part, name)), names))
     os.rename(part, here)
+
+
+# The client library takes half a second to import, so these two import it when they are called.
+
+
+def _versions(folder: str, start: str, deep: bool = False) -> dict[str, int]:
+    from yt8m.storage.gcs import versions
+
+    return versions(folder, start, deep)
+
+
+def _fetch(path: str, local: str) -> None:
+    from yt8m.storage.gcs_client import fetch
+
+    fetch(path, local)

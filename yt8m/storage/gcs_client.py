@@ -1,6 +1,7 @@
-"""The client of Google Cloud Storage: credentials, gs:// paths, and its errors turned into ours.
+"""Requests to Google Cloud Storage: credentials, gs:// paths, repetition, and the wording of errors.
 
-Bytes to and from buckets: whole, checked by crc32c, and only over what was there when the work began.
+Downloads and uploads are whole and checked by crc32c. An upload replaces only the generation that its caller names, so
+that two writers never overwrite one another unnoticed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import google.auth
 import google_crc32c
 from absl import logging
 from google.api_core import exceptions as api
-from google.api_core.retry import Retry
+from google.api_core.retry import Retry, if_exception_type
 from google.auth import exceptions as auth
 from google.cloud import storage
 from google.cloud.exceptions import GoogleCloudError
@@ -33,10 +34,20 @@ from yt8m.storage.local import LocalStore
 WILD = re.compile(r"[*?\[]")
 T = TypeVar("T")
 
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+_BLOCK = 1 << 20
+_REQUEST = re.compile(r"^(\d* ?)[A-Z]+ https?://\S+: ")
+
+
+class DamagedTransferError(Exception):
+    """The bytes that arrived are not those that were sent."""
+
+
+# Errors that may pass when the request is repeated.
 _BUSY = (api.TooManyRequests, api.ServerError, auth.TransportError)
 _BROKEN_OFF = (http.ConnectionError, http.Timeout, http.ChunkedEncodingError, urllib3.HTTPError, ConnectionError)
-_REQUEST = re.compile(r"^(\d* ?)[A-Z]+ https?://\S+: ")
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+_DAMAGED = (DamagedTransferError, transfer.DataCorruption)
+_TEMPORARY = (*_BUSY, *_BROKEN_OFF, *_DAMAGED)
 
 
 class Place(NamedTuple):
@@ -46,12 +57,8 @@ class Place(NamedTuple):
     name: str
 
 
-class DamagedTransferError(Exception):
-    """Bytes arrived otherwise than they were sent."""
-
-
 def parse(path: str) -> Place:
-    """Takes gs://bucket/name apart; raises `UsageError` where there is no bucket in it."""
+    """Splits gs://bucket/name; raises `UsageError` if it names no bucket."""
     bucket, _, name = path.removeprefix("gs://").partition("/")
     if not bucket or WILD.search(bucket):
         raise UsageError(f"cannot use {path}: expected gs://bucket/name with a bucket's full name")
@@ -65,9 +72,9 @@ def client() -> Any:
 
 @functools.lru_cache(maxsize=4)
 def _client_for(emulator: str | None) -> Any:
-    """One client a server; without any credentials an anonymous one, which reads public buckets."""
+    """One client for each server; without credentials an anonymous one, which reads public buckets."""
     made = _new_client(emulator)
-    # For tracing, it asks for each bucket in a thread of its own, which needs a permission of its own.
+    # For tracing, the library would ask for each bucket in a thread, which needs a permission of its own.
     made._bucket_metadata_cache = None
     return made
 
@@ -82,32 +89,34 @@ def _new_client(emulator: str | None) -> Any:
     return storage.Client(project=project or "<none>", credentials=credentials)
 
 
-def again(action: str, path: str) -> Any:
-    """How a request is repeated: with growing pauses, where that can help, for a bounded time."""
-
-    def tell(error: Exception) -> None:
-        logging.warning("cannot %s %s just now (%s); trying again", action, path, _short(error))
-
-    return Retry(
-        predicate=_may_pass, initial=_FIRST_WAIT, maximum=_LONGEST_WAIT, timeout=base.retry_seconds(), on_error=tell
-    )
-
-
 def ask(action: str, path: str, call: Callable[[], T]) -> T:
-    """The answer of `call`, which may safely be repeated; its errors are turned into ours.
+    """The result of `call`, which may safely be repeated; its errors become ours.
+
+    It is repeated, with growing pauses and for a bounded time, after errors that may pass.
 
     Raises:
       NotFoundError: there is no such object.
       UsageError: there is no such bucket, or no permission.
-      RunError: the server cannot be reached, or gives no answer in the time allowed.
+      RunError: the server cannot be reached, or does not answer in the time allowed.
     """
+
+    def log(error: Exception) -> None:
+        logging.warning("cannot %s %s just now (%s); trying again", action, path, _short(error))
+
+    retry = Retry(
+        predicate=if_exception_type(*_TEMPORARY),
+        initial=_FIRST_WAIT,
+        maximum=_LONGEST_WAIT,
+        timeout=base.retry_seconds(),
+        on_error=log,
+    )
     with named(action, path):
-        return again(action, path)(call)()  # type: ignore[no-any-return]
+        return retry(call)()  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
 def named(action: str, path: str) -> Iterator[None]:
-    """Turns the client library's errors into ours, with the path and what was being done."""
+    """Turns errors of the client library into ours, with the path and what was being done."""
     try:
         yield
     except api.NotFound as error:
@@ -125,16 +134,14 @@ def named(action: str, path: str) -> Iterator[None]:
         ) from error
     except api.RetryError as error:
         raise _gave_up(action, path, error.cause or error) from error
-    except (*_BUSY, *_BROKEN_OFF, DamagedTransferError) as error:
+    except _TEMPORARY as error:
         raise _gave_up(action, path, error) from error
     except (api.GoogleAPIError, GoogleCloudError, auth.GoogleAuthError, http.RequestException) as error:
         raise RunError(f"cannot {action} {path}: {_short(error)}") from error
-    except transfer.DataCorruption as error:
-        raise _gave_up(action, path, error) from error
 
 
 def _gave_up(action: str, path: str, error: BaseException) -> RunError:
-    if isinstance(error, DamagedTransferError | transfer.DataCorruption):
+    if isinstance(error, _DAMAGED):
         what = f"it arrives damaged ({_short(error)})"
     elif isinstance(error, _BROKEN_OFF):
         what = f"the server cannot be reached ({_short(error)}); look at the network, a proxy or a firewall"
@@ -146,23 +153,18 @@ def _gave_up(action: str, path: str, error: BaseException) -> RunError:
     )
 
 
-def _may_pass(error: BaseException) -> bool:
-    """Whether trying again can help."""
-    return isinstance(error, (DamagedTransferError, transfer.DataCorruption, *_BUSY, *_BROKEN_OFF))
-
-
 def _short(error: BaseException) -> str:
-    """What the server said, or the first line of what the library makes of it."""
+    """The message of the server, or the first line of the library's."""
     text = str(error)
     if isinstance(error, api.GoogleAPICallError):
-        said = re.search(r'"message": *"([^"]+)"', text)  # of an upload, all of the answer is quoted
+        said = re.search(r'"message": *"([^"]+)"', text)  # for an upload, the library quotes the whole answer
         code = error.code.value if error.code else ""
         text = f"{code} {said[1]}" if said else _REQUEST.sub(r"\1", text)
     return (text.splitlines() or [type(error).__name__])[0][:300]
 
 
 def refuse_missing_bucket(path: str) -> None:
-    """Raises `UsageError` where the bucket itself is missing."""
+    """Raises `UsageError` if the bucket itself is missing."""
     bucket = parse(path).bucket
     try:
         next(iter(client().list_blobs(bucket, max_results=1, retry=None)), None)
@@ -172,40 +174,38 @@ def refuse_missing_bucket(path: str) -> None:
             f"`gcloud storage buckets create gs://{bucket}`"
         ) from error
     except (api.GoogleAPIError, auth.GoogleAuthError, http.RequestException):
-        return  # the first error says more
+        return  # the caller's error says more
 
 
 def blob_at(path: str) -> Any:
-    """The handle of the object `path`, which may not exist; raises `UsageError` for a bare bucket."""
+    """The handle of the object `path`, which may not exist; raises `UsageError` if `path` is a whole bucket."""
     place = parse(path)
     if not place.name:
         raise UsageError(f"cannot use {path} as a file: it names a whole bucket")
     return client().bucket(place.bucket).blob(place.name)
 
 
-_BLOCK = 1 << 20
-
-
 class _Summed:
-    """A file that sums what is written to it."""
+    """A file that computes the checksum of what is written to it."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._sum = file, google_crc32c.Checksum()
+        self._file, self.sum = file, google_crc32c.Checksum()
 
     def write(self, data: bytes) -> int:
-        self._sum.update(data)
+        self.sum.update(data)
         return self._file.write(data)
 
-    def crc32c(self) -> str:
-        """As the server writes it."""
-        return base64.b64encode(self._sum.digest()).decode()
+
+def _text(crc32c: google_crc32c.Checksum) -> str:
+    """A checksum as the server writes it."""
+    return base64.b64encode(crc32c.digest()).decode()
 
 
 def download(path: str, file: IO[bytes]) -> Any:
-    """Fetches an object into `file`, from its start; returns its handle, with what is known of it.
+    """Fetches an object into `file`, from the file's start; returns the object's handle with its metadata.
 
     Raises:
-      RunError: it is not there, or cannot be fetched in the time allowed.
+      RunError: there is no such object, or it cannot be fetched in the time allowed.
     """
     return ask("read", path, lambda: _download(path, file))
 
@@ -215,24 +215,21 @@ def _download(path: str, file: IO[bytes]) -> Any:
     blob.reload(retry=None)
     file.seek(0)
     file.truncate()
-    is_plain = not blob.content_encoding  # else the server's sum is that of the packed bytes
+    is_plain = not blob.content_encoding  # else the server's checksum is that of the compressed bytes
+    checksum = None if is_plain else "auto"
     try:
         blob.download_to_file(
-            target,
-            if_generation_match=blob.generation,
-            raw_download=is_plain,
-            checksum=None if is_plain else "auto",
-            retry=None,
+            target, if_generation_match=blob.generation, raw_download=is_plain, checksum=checksum, retry=None
         )
     except api.PreconditionFailed as error:
         raise DamagedTransferError("it was replaced while it was read") from error
-    if is_plain and blob.crc32c and target.crc32c() != blob.crc32c:
-        raise DamagedTransferError(f"its crc32c is {target.crc32c()}, the server's {blob.crc32c}")
+    if is_plain and blob.crc32c and _text(target.sum) != blob.crc32c:
+        raise DamagedTransferError(f"its crc32c is {_text(target.sum)}, the server's {blob.crc32c}")
     return blob
 
 
 def fetch(path: str, local: str) -> None:
-    """Copies an object to a local file, which appears whole, with the object's time; raises as `download`."""
+    """Copies an object to a local file, which appears whole and with the object's time; raises as `download`."""
     with LocalStore().write_atomic(local, "wb") as file:
         blob = download(path, file)
         file.flush()
@@ -241,7 +238,7 @@ def fetch(path: str, local: str) -> None:
 
 
 def generation_of(path: str) -> int:
-    """Which version of an object is there; 0 for none.
+    """The generation of an object; 0 if there is none.
 
     Raises:
       UsageError: there is no such bucket.
@@ -270,61 +267,37 @@ def upload(path: str, file: IO[bytes], generation: int) -> int:
     """Sends a whole file; the object appears at once or not at all. Returns its new generation.
 
     Args:
-      path: the object.
+      path: of the object.
       file: seekable.
-      generation: of what it replaces; 0 where nothing is there. With it a request may be repeated safely, and
-        two writers never undo each other's work unseen.
+      generation: of the object that it replaces; 0 if there is none. It makes a repeated request safe, and refuses to
+        overwrite what another writer has sent meanwhile.
 
     Raises:
-      RunError: another has written it meanwhile, or it cannot be sent in the time allowed.
+      RunError: another program has written the object meanwhile, or it cannot be sent in the time allowed.
     """
-    sender = _Upload(path, file, generation)
-    with named("write", path):
-        return ask("write", path, sender)
+    total = google_crc32c.Checksum()
+    file.seek(0)
+    size = sum(map(len, total.consume(file, _BLOCK)))
+    crc32c = _text(total)
 
-
-class _Upload:
-    """One upload, which may be called again until it is through."""
-
-    def __init__(self, path: str, file: IO[bytes], generation: int) -> None:
-        self._path, self._file, self._generation = path, file, generation
-        self._crc32c, self._size = _sum_of(file)
-
-    def __call__(self) -> int:
-        blob = blob_at(self._path)
+    def send() -> int:
+        nonlocal generation
+        blob = blob_at(path)
         try:
             blob.upload_from_file(
-                self._file,
-                rewind=True,
-                size=self._size,
-                if_generation_match=self._generation,
-                checksum="crc32c",
-                retry=None,
+                file, rewind=True, size=size, if_generation_match=generation, checksum="crc32c", retry=None
             )
         except api.PreconditionFailed as error:
             blob.reload(retry=None)
-            # An earlier attempt may have come through although its answer was lost.
-            if (blob.crc32c, blob.size) != (self._crc32c, self._size):
+            # An earlier attempt may have succeeded although its answer was lost.
+            if (blob.crc32c, blob.size) != (crc32c, size):
                 raise RunError(
-                    f"cannot write {self._path}: another program has written it meanwhile. See that only one "
+                    f"cannot write {path}: another program has written it meanwhile. See that only one "
                     "works on it, then start again."
                 ) from error
-        if blob.crc32c and blob.crc32c != self._crc32c:
-            self._generation = int(blob.generation)
-            raise DamagedTransferError(f"its crc32c is {self._crc32c}, the server has {blob.crc32c}")
+        if blob.crc32c and blob.crc32c != crc32c:
+            generation = int(blob.generation)
+            raise DamagedTransferError(f"its crc32c is {crc32c}, the server has {blob.crc32c}")
         return int(blob.generation)
 
-
-def _sum_of(file: IO[bytes]) -> tuple[str, int]:
-    """crc32c as the server writes it, and bytes."""
-    total, size = google_crc32c.Checksum(), 0
-    for block in _blocks(file):
-        total.update(block)
-        size += len(block)
-    return base64.b64encode(total.digest()).decode(), size
-
-
-def _blocks(file: IO[bytes]) -> Iterator[bytes]:
-    file.seek(0)
-    while block := file.read(_BLOCK):
-        yield block
+    return ask("write", path, send)

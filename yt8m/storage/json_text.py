@@ -1,36 +1,31 @@
-"""JSON that others have written."""
+"""Reads JSON that comes from outside of the process."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
-_DEEPEST = 100  # ours is six deep at most; Python's own functions fail at some hundreds
+_DEEPEST = 100  # ours is at most six levels deep; Python's own functions fail after some hundreds
 
 
 def parse(text: str | bytes) -> Any:
-    """As `json.loads`, but refuses what is nested too deeply for those who go through it.
+    """As `json.loads`, but refuses what is nested so deeply that a recursive function would fail on it.
 
     Raises:
-      ValueError: it is no JSON, no text, or nested too deeply.
+      ValueError: `text` is no JSON, is no text, or is nested too deeply.
     """
-    try:
+    with contextlib.suppress(RecursionError):
         value = json.loads(text)
-    except RecursionError:
-        raise _too_deep() from None
-    level = [value]
-    for _ in range(_DEEPEST):
-        level = [inner for outer in level for inner in _parts(outer) if isinstance(inner, dict | list)]
-        if not level:
-            return value
-    raise _too_deep()
+        level = [value]
+        for _ in range(_DEEPEST):
+            inner = [part for outer in level if isinstance(outer, dict | list) for part in _parts(outer)]
+            level = [part for part in inner if isinstance(part, dict | list)]
+            if not level:
+                return value
+    raise ValueError(f"its lists or objects are nested deeper than {_DEEPEST} levels")
 
 
-def _parts(value: Any) -> Any:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
-
-
-def _too_deep() -> ValueError:
-    return ValueError(f"its lists or objects are nested deeper than {_DEEPEST} levels")
+def _parts(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value

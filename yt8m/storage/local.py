@@ -1,6 +1,8 @@
-"""Files of this machine.
+"""Files of this machine: reading, atomic writing, locks, and files that grow over several starts of a program.
 
-Local files that grow over several starts of a program and get their name once they are whole.
+Atomic writing: the content goes into `.NAME.PID.HOST.tmp` beside the file, is brought to the disk, and is renamed.
+A lock is the kernel's (`flock`) on a file that also says who holds it. The kernel releases it when its holder dies, and
+the holder removes the file before it releases the lock.
 """
 
 from __future__ import annotations
@@ -20,17 +22,17 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any, BinaryIO
 
 from yt8m.errors import RunError, UsageError
-from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, this_holder
+from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, process_lives, this_holder
 
-# This machine in the names of unfinished files: other machines may write into a shared folder too.
+# This machine in the names of temporary files: other machines may write into a shared folder too.
 _HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
-_locked_in: dict[str, int] = {}  # the folder, open, of each lock that this process holds
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_locked_folders: dict[str, int] = {}  # for each lock that this process holds: an open descriptor of its folder
 
 
 @contextlib.contextmanager
 def named(action: str, path: str) -> Iterator[None]:
-    """Turns the system's errors into ours, with the path and what was being done."""
+    """Turns errors of the system into `RunError`s that name the path and what was being done."""
     try:
         yield
     except FileNotFoundError as error:
@@ -60,26 +62,26 @@ class LocalStore:
 
     @contextlib.contextmanager
     def write_atomic(self, path: str, mode: str) -> Iterator[IO[Any]]:
-        target = os.path.realpath(path)
         if _is_special(path):
             with named("write", path), _open(path, mode) as file:
                 yield file
             return
+        target = os.path.realpath(path)
         folder, name = os.path.split(target)
         self.makedirs(folder)
-        beside = os.path.join(folder, f"{_hidden(name)}.{os.getpid()}.{_HOST}{secrets.token_hex(4)}.tmp")
+        temporary = os.path.join(folder, f"{_hidden(name)}.{os.getpid()}.{_HOST}{secrets.token_hex(4)}.tmp")
         with named("write", path):
-            file = _open(beside, mode.replace("w", "x"))
+            file = _open(temporary, mode.replace("w", "x"))
         with contextlib.suppress(OSError):  # some network file systems have no locks
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         try:
             yield from _fill(file, path)
             with named("write", path):
-                os.replace(beside, target)
+                os.replace(temporary, target)
                 sync_folder(folder)
         except BaseException:
             with contextlib.suppress(OSError):
-                os.unlink(beside)
+                os.unlink(temporary)
             raise
 
     def discard_unfinished(self, path: str) -> None:
@@ -89,19 +91,15 @@ class LocalStore:
 
     def discard_orphans(self, path: str) -> None:
         for left, pid, host in _unfinished(path):
-            with contextlib.suppress(OSError):  # of another user, or without locks: it stays
-                if host == _HOST and not _lives(pid) and _is_unlocked(left):
+            with contextlib.suppress(OSError):  # another user's, or no locks on this file system: it stays
+                if host == _HOST and not process_lives(pid) and _is_unlocked(left):
                     os.unlink(left)
 
     def append(self, path: str, data: bytes) -> None:
         self.makedirs(os.path.dirname(os.path.abspath(path)))
-        with named("append to", path):
-            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-            try:
-                if os.write(descriptor, data) < len(data):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            finally:
-                os.close(descriptor)
+        with named("append to", path), open(path, "ab", buffering=0) as file:
+            if file.write(data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def makedirs(self, path: str) -> None:
         with named("make the folder", path):
@@ -119,8 +117,8 @@ class LocalStore:
         found: dict[str, Stamp] = {}
         for path in paths:
             with contextlib.suppress(NotFoundError), named("read", path):
-                stat = os.stat(path)
-                found[path] = Stamp(stat.st_size, stat.st_mtime_ns)
+                status = os.stat(path)
+                found[path] = Stamp(status.st_size, status.st_mtime_ns)
         return found
 
     def remove(self, path: str) -> None:
@@ -142,44 +140,38 @@ class LocalStore:
     @contextlib.contextmanager
     def lock(self, path: str) -> Iterator[None]:
         whole = os.path.abspath(path)
-        self.makedirs(os.path.dirname(whole))
+        folder = os.path.dirname(whole)
+        self.makedirs(folder)
         with named("lock", path):
-            descriptor = _take(path)
+            descriptor = _acquire(path)
         try:
             with named("write", path):
-                _locked_in[whole] = os.open(os.path.dirname(whole), os.O_RDONLY)
+                _locked_folders[whole] = os.open(folder, os.O_RDONLY)
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, this_holder(), 0)
             yield
         finally:
-            # Removed while it is still held: whoever opened it meanwhile sees that the name is gone.
+            # Removed while the lock is still held: a process that has opened the file sees that its name is gone.
             with contextlib.suppress(OSError):
                 os.unlink(path)
             os.close(descriptor)
-            if whole in _locked_in:
-                os.close(_locked_in.pop(whole))
+            if whole in _locked_folders:
+                os.close(_locked_folders.pop(whole))
 
-
-def refuse_lost(folder: str) -> None:
-    """Refuses to go on in a folder in which this process holds a lock, where it was removed or moved.
-
-    A new folder of that name is another one: nothing of the lock is in it.
-
-    Raises:
-      RunError: names the folder.
-    """
-    whole = os.path.abspath(folder)
-    for path, descriptor in list(_locked_in.items()):
-        if os.path.dirname(path) == whole and not _is_still(descriptor, whole):
-            raise RunError(
-                f"the folder {folder} is gone: it was removed or moved while this process worked in it, so "
-                "nothing more is saved there. Put it back and start again to go on from its newest "
-                "checkpoint, or name another folder."
-            )
+    def refuse_lost_lock(self, folder: str) -> None:
+        # A new folder of the same name is another folder, without the lock.
+        whole = os.path.abspath(folder)
+        for path, descriptor in list(_locked_folders.items()):
+            if os.path.dirname(path) == whole and not _is_still(descriptor, whole):
+                raise RunError(
+                    f"the folder {folder} is gone: it was removed or moved while this process worked in it, so "
+                    "nothing more is saved there. Put it back and start again to go on from its newest "
+                    "checkpoint, or name another folder."
+                )
 
 
 def _unfinished(path: str) -> list[tuple[str, int, str | None]]:
-    """(path, process, host) of each file that is to be renamed to `path`."""
+    """(path, process, host) of each temporary file of `path`."""
     folder, name = os.path.split(os.path.realpath(path))
     form = re.compile(re.escape(_hidden(name)) + r"\.(\d+)\.([0-9a-f]{8})?[0-9a-f]{8}\.tmp")
     try:
@@ -189,19 +181,8 @@ def _unfinished(path: str) -> list[tuple[str, int, str | None]]:
     return [(os.path.join(folder, each[0]), int(each[1]), each[2]) for each in found]
 
 
-def _lives(pid: int) -> bool:
-    """Whether there is such a process; it may be another that has got the number of a dead one."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
 def _is_unlocked(path: str) -> bool:
-    """Whether no writer holds the file: a container may not see the processes of another."""
+    """Whether no writer has locked the file. Its process may live unseen, in another container."""
     with open(path, "rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -211,10 +192,7 @@ def _is_unlocked(path: str) -> bool:
 
 
 def _hidden(name: str) -> str:
-    """How the names of files begin that are to be renamed to `name`.
-
-    The dot keeps an orphan of a killed process out of every pattern.
-    """
+    """How the names of temporary files of `name` begin; the dot keeps them out of every pattern."""
     return f".{name[:100]}"
 
 
@@ -225,7 +203,7 @@ def _open(path: str, mode: str) -> IO[Any]:
 
 
 def _is_special(path: str) -> bool:
-    """A pipe, terminal or device: nothing to rename onto."""
+    """Whether `path` is a pipe, terminal or device, which a rename would replace."""
     try:
         return not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path)
     except OSError:
@@ -233,7 +211,7 @@ def _is_special(path: str) -> bool:
 
 
 def _fill(file: IO[Any], path: str) -> Iterator[IO[Any]]:
-    """Hands `file` to the caller's block, then brings it to the disk and closes it."""
+    """Yields `file` to the caller's block, then writes it to the disk and closes it."""
     try:
         yield file
         with named("write", path):
@@ -245,26 +223,23 @@ def _fill(file: IO[Any], path: str) -> Iterator[IO[Any]]:
             raise RunError(f"cannot write {path}: {error.strerror}") from error
         raise
     finally:
-        with contextlib.suppress(OSError):  # closing flushes again what just failed to be flushed
+        with contextlib.suppress(OSError):  # closing repeats a flush that has just failed
             file.close()
 
 
 def sync_folder(folder: str) -> None:
-    """Makes the rename itself last through a power cut."""
+    """Writes the folder to the disk, so that a rename in it survives a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
-    try:
+    with contextlib.suppress(OSError):  # some network file systems cannot sync a folder
         os.fsync(descriptor)
-    except OSError:  # some network file systems cannot sync a folder
-        pass
-    finally:
-        os.close(descriptor)
+    os.close(descriptor)
 
 
-def _take(path: str) -> int:
+def _acquire(path: str) -> int:
     """An open descriptor that holds the kernel's lock on the file now called `path`.
 
     Raises:
-      Locked: another has it.
+      Locked: another process has it.
     """
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -279,10 +254,11 @@ def _take(path: str) -> int:
             raise
         if _is_still(descriptor, path):
             return descriptor
-        os.close(descriptor)  # its last holder removed it between our two calls: try the new one
+        os.close(descriptor)  # its holder removed it between our two calls: try the new file
 
 
 def _is_still(descriptor: int, path: str) -> bool:
+    """Whether `path` still names the open file or folder."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -290,13 +266,13 @@ def _is_still(descriptor: int, path: str) -> bool:
 
 
 class PartialFile:
-    """A file that bytes are added to; it stays until it is complete or discarded.
+    """A file that grows, over several starts of a program, until it is complete or discarded.
 
     Args:
-      path: where it grows; what an earlier start left there is kept.
+      path: where it grows; bytes that an earlier start wrote there stay.
 
     Raises:
-      RunError: from every method, where the file system refuses (full disk, no permission).
+      RunError: from every method if the file system refuses (full disk, no permission).
     """
 
     def __init__(self, path: str) -> None:
@@ -316,20 +292,20 @@ class PartialFile:
                 left = left[written:]
 
     def blocks(self, size: int = 1 << 20) -> Iterator[bytes]:
-        """What is there already, from the start."""
+        """The bytes written so far, from the start."""
         with named("read", self.path):
             self._file.seek(0)
             while block := self._file.read(size):
                 yield block
 
     def clear(self) -> None:
-        """Starts again with nothing."""
+        """Empties it."""
         with named("write", self.path):
             self._file.truncate(0)
             self.size = 0
 
     def complete(self, target: str) -> None:
-        """Gives the whole file its name, over what has it, so that it lasts through a power cut."""
+        """Renames the file to `target`, over an existing one, so that the rename survives a power cut."""
         with named("write", target):
             os.fsync(self._file.fileno())
             os.replace(self.path, target)
@@ -341,7 +317,7 @@ class PartialFile:
             os.unlink(self.path)
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Closes it; the file stays."""
         self._file.close()
 
 
@@ -349,8 +325,8 @@ def free_bytes(folder: str) -> int:
     """Bytes that can still be written into `folder`, which may not exist yet.
 
     Raises:
-      UsageError: it is a file, or lies below one.
-      RunError: the file system does not say.
+      UsageError: `folder` is a file, or lies below one.
+      RunError: the file system does not tell.
     """
     place = os.path.abspath(folder)
     while not os.path.exists(place):

@@ -1,8 +1,8 @@
-"""Which runs this user trained on this machine: a hash of each run's config, kept outside of the runs.
+"""Which runs this user trained on this machine: notes with a hash of each run's config, outside of the runs.
 
-Each note is an empty file whose name is the hash, in `yt8m/own-runs` under XDG_STATE_HOME (by default
-~/.local/state). Making one such file is atomic, so that processes need no lock. Only what this user alone can
-write counts: the folder and its files must be the user's, and nobody else may write to them.
+A note is an empty file named by the hash, in `yt8m/own-runs` under XDG_STATE_HOME (by default ~/.local/state). Making
+one is atomic, so that processes need no lock. A note counts only if it and its folder belong to this user, and nobody
+else may write to them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import stat
 from yt8m.errors import RunError
 from yt8m.storage.local import named
 
-MOST = 10_000  # notes that are kept; the oldest go
+MOST = 10_000  # notes that are kept; older ones are removed
 
 
 def note(config: str) -> None:
-    """Remembers the run that has the text `config` as its config.json.
+    """Makes the note of the run whose config.json has the text `config`.
 
     Raises:
-      RunError: it cannot be remembered: no home folder, no permission, no room.
+      RunError: it cannot be written: no home folder, no permission, no room.
     """
     folder = _folder()
     with named("write to", folder):
@@ -36,7 +36,7 @@ def note(config: str) -> None:
 
 
 def is_noted(config: str) -> bool:
-    """Whether this user noted a run with exactly this text as its config.json."""
+    """Whether there is a note of a run whose config.json has exactly this text."""
     try:
         folder = _folder()
         return _is_private(folder) and _is_private(os.path.join(folder, _hash(config)))
@@ -45,10 +45,10 @@ def is_noted(config: str) -> bool:
 
 
 def _folder() -> str:
-    """Where the notes are. The XDG specification ignores a relative XDG_STATE_HOME, and so do we."""
+    """The folder of the notes. A relative XDG_STATE_HOME is ignored, as the XDG specification demands."""
     given = os.environ.get("XDG_STATE_HOME", "")
     base = given if os.path.isabs(given) else os.path.join(os.path.expanduser("~"), ".local", "state")
-    # A relative path would be looked up in the current folder, which may have come with the run.
+    # A relative path would lie in the current folder, which may have come with the run.
     if not os.path.isabs(base):
         raise RunError("there is no home folder (HOME) and no XDG_STATE_HOME")
     return os.path.join(base, "yt8m", "own-runs")
@@ -59,14 +59,14 @@ def _hash(config: str) -> str:
 
 
 def _is_private(path: str) -> bool:
-    """Whether `path` is this user's file or folder (no link), which nobody else may write to."""
+    """Whether `path` is a file or folder (no link) of this user, to which nobody else may write."""
     found = os.lstat(path)
     is_plain = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
     return is_plain and found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _drop_oldest(folder: str, kept: str) -> None:
-    """Keeps the newest notes, `kept` among them whatever its time is."""
+    """Removes all but the newest notes, and keeps `kept` whatever its time is."""
     paths = [os.path.join(folder, name) for name in os.listdir(folder)]
     if len(paths) <= MOST:
         return

@@ -1,4 +1,4 @@
-"""What is made on this machine and belongs into a bucket: files that grow, folders, checkpoints."""
+"""Sends to a bucket what is made on this machine: files that grow, folders, checkpoints."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.storage.base import NotFoundError
 from yt8m.storage.copies import folder_for, workspace
-from yt8m.storage.local import refuse_lost
 
-# What a reader looks for first is sent last: where it is, the rest is there too.
+# A reader looks for these first, so they are sent last: when a reader finds them, the other files are there too.
 _LAST = ("variables.index", "inference_model.meta", "checkpoint", "saved_model.pb")
 
 
 def send(local: str, path: str, generation: int | None = None) -> int:
-    """Sends a file to be the object `path`, over what is there now; returns its generation.
+    """Sends a file as the object `path`, which replaces an existing one; returns the new generation.
 
     Args:
       local: the file.
       path: in a bucket.
-      generation: of what it replaces, where that is known; None to look.
+      generation: of the object that it replaces; None to look it up.
 
     Raises:
-      RunError: it cannot be sent, or another has written it meanwhile.
+      RunError: it cannot be sent, or another program has written the object meanwhile.
     """
     from yt8m.storage import gcs_client
 
@@ -39,7 +38,7 @@ def send(local: str, path: str, generation: int | None = None) -> int:
 
 
 def workplace(folder: str) -> str:
-    """Where files for `folder` are made: itself where it is local, else a folder of this machine."""
+    """The local folder in which files for `folder` are made: `folder` itself if it is local."""
     if not storage.is_remote(folder):
         return folder
     place = folder_for("made", folder)
@@ -49,10 +48,10 @@ def workplace(folder: str) -> str:
 
 @contextlib.contextmanager
 def replaced_folder(folder: str) -> Iterator[str]:
-    """A new, not yet existing local path; on success what is in it takes the place of the remote `folder`.
+    """A new, not yet existing local path; on success its files replace those of the remote `folder`.
 
-    A bucket has no renaming: a reader sees the old files, then a folder without that by which a model is
-    known (`saved_model.pb`), then the new ones whole.
+    A bucket has no renaming. So a reader sees the old files, then a folder without the file that marks a model
+    (`saved_model.pb`), then all new files.
     """
     with tempfile.TemporaryDirectory(dir=workspace()) as beside:
         part = os.path.join(beside, os.path.basename(folder.rstrip("/")))
@@ -90,15 +89,15 @@ def _names_below(folder: str) -> Iterator[str]:
 
 
 class GrowingFile:
-    """A file that is added to on this machine and sent, whole, from time to time.
+    """A file that grows on this machine and is sent whole from time to time.
 
     Attributes:
-      path: where it belongs.
-      local: where it is added to; `path` itself where that is local.
+      path: where it is sent.
+      local: where it grows; `path` itself if that is local.
 
     Args:
       path: as above.
-      go_on: whether what is there already stays in it.
+      go_on: whether the file's present content stays in it.
     """
 
     def __init__(self, path: str, go_on: bool = False) -> None:
@@ -119,7 +118,7 @@ class GrowingFile:
             gcs_client.fetch(self.path, self.local)
 
     def send(self) -> None:
-        """Sends what was added, if anything was.
+        """Sends the file if it has grown.
 
         Raises:
           RunError: it cannot be sent.
@@ -132,7 +131,7 @@ class GrowingFile:
             self._sent = size
 
     def close(self) -> None:
-        """Sends it and lets go of it; raises as `send`."""
+        """Sends it for the last time; raises as `send`."""
         try:
             self.send()
         finally:
@@ -144,7 +143,7 @@ _growing: list[GrowingFile] = []
 
 
 def send_growing() -> None:
-    """Sends what has grown in all files of this process; what cannot be sent is logged, and sent later."""
+    """Sends all growing files of this process. A failure is logged; the file is sent again with the next call."""
     for file in list(_growing):
         try:
             file.send()
@@ -152,21 +151,7 @@ def send_growing() -> None:
             logging.error("%s is not up to date: %s", file.path, error)
 
 
-def refuse_lost_lock(folder: str) -> None:
-    """Refuses to go on in a folder of which this process has lost a lock, or the folder with its lock.
-
-    Raises:
-      RunError: names the lock or the folder.
-    """
-    if not storage.is_remote(folder):
-        refuse_lost(folder)
-        return
-    from yt8m.storage import gcs
-
-    gcs.refuse_lost(folder)
-
-
 def send_files(files: Sequence[str], folder: str) -> None:
-    """Sends local files into a folder, one after the other; raises as `send`."""
+    """Sends local files into a folder, one after another; raises as `send`."""
     for path in files:
         send(path, storage.join(folder, os.path.basename(path)))

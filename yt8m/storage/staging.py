@@ -1,7 +1,7 @@
-"""Whole copies of remote shards in a local folder of bounded size, fetched ahead of their being read.
+"""Copies of remote shards in a local cache of bounded size, which are fetched before they are read.
 
-The folder is shared by all processes of a user. A file that is being read has a second name in the folder of
-the process that reads it, so that whoever evicts it takes nothing away.
+All processes of a user share the cache. A file that a process reads has a second name in the workspace of that process,
+so that another process may evict it from the cache without harm.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from yt8m.storage.copies import workspace
 from yt8m.storage.local import LocalStore
 
 _AT_ONCE = 4
-_ORPHANED_SECONDS = 24 * 3600.0  # then a file that is not whole is a killed process'
+_ORPHANED_SECONDS = 24 * 3600.0  # an unfinished file that is older was left by a killed process
 
 
 class _Shard(NamedTuple):
@@ -31,17 +31,17 @@ class _Shard(NamedTuple):
 
 
 class _NoRoomYet(Exception):  # noqa: N818 - nothing went wrong
-    """The shards that come before have the room."""
+    """The cache is full of shards that are read earlier."""
 
 
 class Stage:
-    """The cache, as one process uses it; any thread may call it.
+    """The cache as one process uses it; any thread may call it.
 
     Args:
-      in_use: how many of the files taken last are being read. Twice as many stay where there is room.
+      in_use: how many of the last taken files are being read. Twice as many stay if there is room.
 
     Attributes:
-      failure: what `take` raised last; None where nothing went wrong.
+      failure: the error that `take` raised last; None if it raised none.
     """
 
     def __init__(self, in_use: int) -> None:
@@ -52,18 +52,18 @@ class Stage:
         self._changed = threading.Condition()
         self._coming: dict[str, Future[_Shard]] = {}
         self._demanded: list[str] = []
-        self._targets: dict[str, str] = {}  # files in the cache of what was announced and not yet taken
-        self._reserved: dict[str, int] = {}  # bytes of what is being fetched
-        self._reading: dict[str, _Shard] = {}  # by path, the last taken at the end
+        self._targets: dict[str, str] = {}  # the files in the cache of shards that are announced and not yet taken
+        self._reserved: dict[str, int] = {}  # bytes of shards that are being fetched
+        self._reading: dict[str, _Shard] = {}  # by path; the last taken is the last
 
     def announce(self, path: str) -> None:
-        """Begins to fetch `path`, which will be taken soon."""
+        """Begins to fetch `path`, which is to be taken soon."""
         if is_remote(path):
             with self._changed:
                 self._begin(path)
 
     def take(self, path: str) -> str:
-        """Where a whole copy of `path` lies, to be opened now; waits for it. A local path is its own copy.
+        """The path of a whole copy of `path`, to be opened at once; waits for it. A local path is its own copy.
 
         Raises:
           RunError: it cannot be fetched, or there is no room for it.
@@ -77,14 +77,14 @@ class Stage:
                     self._demanded.append(path)
                     self._changed.notify_all()
                 try:
-                    # Evicted by another process just now, or given up while it was only announced.
+                    # It was evicted by another process just now, or given up while it was only announced.
                     with contextlib.suppress(FileNotFoundError, _NoRoomYet):
                         return self._hold(path, coming.result())
                 finally:
                     with self._changed:
                         self._demanded.remove(path)
                         self._forget(path)
-        except UsageError as error:  # no permission: the run is under way, and ends
+        except UsageError as error:  # no permission: a running training has to end
             self.failure = RunError(str(error))
             raise
         except RunError as error:
@@ -92,7 +92,7 @@ class Stage:
             raise
 
     def again(self, path: str) -> str:
-        """As `take`, for a file that was taken before: without a look into the bucket while it is held."""
+        """As `take`, for a file that was taken before; it asks the bucket only if the file is no longer held."""
         with self._changed:
             if path in self._reading:
                 return self._own_name(path)
@@ -105,7 +105,7 @@ class Stage:
         if path not in self._coming:
             coming: Future[_Shard] = Future()
             self._coming[path] = coming
-            # Of no pool, whose threads would keep the process from ending until all is fetched.
+            # Not of a pool: its threads would keep the process from ending until everything is fetched.
             threading.Thread(target=self._run, args=(path, coming), daemon=True).start()
         return self._coming[path]
 
@@ -116,7 +116,7 @@ class Stage:
             coming.set_exception(error)
 
     def _hold(self, path: str, shard: _Shard) -> str:
-        """Gives the file a name of this process' own, and lets go of the one taken longest ago."""
+        """Gives the file a second name of this process, and releases the file that was taken longest ago."""
         own = self._own_name(path)
         with self._changed:
             LocalStore().makedirs(os.path.dirname(own))
@@ -131,7 +131,7 @@ class Stage:
         return own
 
     def _let_go(self) -> None:
-        """Gives up the second name of the file taken longest ago."""
+        """Removes the second name of the file that was taken longest ago."""
         oldest = next(iter(self._reading))
         del self._reading[oldest]
         with contextlib.suppress(FileNotFoundError):
@@ -148,7 +148,9 @@ class Stage:
         if not os.path.exists(target):
             self._reserve(path, size)
             try:
-                with self._turns:  # not while it waits for room: one that is waited for has to pass
+                with (
+                    self._turns
+                ):  # taken after the room: a shard that is demanded must not wait for others that wait for room
                     gcs_client.fetch(path, target)
             finally:
                 with self._changed:
@@ -159,11 +161,11 @@ class Stage:
         return _Shard(target, size)
 
     def _reserve(self, path: str, size: int) -> None:
-        """Makes room for `size` bytes, and waits for it where the file is waited for too.
+        """Makes room for `size` bytes; waits for it if the file is demanded.
 
         Raises:
-          _NoRoomYet: the file is only announced: it is fetched when it is taken.
-          RunError: there cannot be room.
+          _NoRoomYet: the file is only announced; it is fetched when it is taken.
+          RunError: the cache is too small.
         """
         with self._changed:
             while True:
@@ -181,14 +183,14 @@ class Stage:
                 self._changed.wait(1.0)
 
     def _held(self) -> int:
-        """Bytes of what is being read."""
+        """Bytes of the shards that are being read."""
         return sum(shard.size for shard in self._reading.values())
 
     def _used(self) -> int:
         return sum(size for _, size, _ in self._cached())
 
     def _cached(self) -> Iterator[tuple[str, int, float]]:
-        """(path, bytes, time of last use) of what is there, but for what is being fetched."""
+        """(path, bytes, time of last use) of each file in the cache that is not being fetched."""
         fetched = {self._targets.get(path) for path in self._reserved}
         for here, _, names in os.walk(self._folder):
             for name in names:
@@ -200,11 +202,11 @@ class Stage:
                         yield path, found.st_size, found.st_atime
 
     def _evict(self, most: int, ahead_too: bool) -> None:
-        """Removes what was not used for the longest time until `most` bytes are left.
+        """Removes files, the longest unused first, until `most` bytes are left.
 
         Args:
           most: bytes.
-          ahead_too: whether what was fetched ahead may go, the last announced first; it is fetched again.
+          ahead_too: whether files that are announced may be removed, the last announced first; they are fetched again.
         """
         kept = {shard.path for shard in self._reading.values()}
         kept |= {self._targets[path] for path in self._demanded if path in self._targets}
@@ -222,7 +224,7 @@ class Stage:
                 total -= size
 
     def _forget(self, path: str) -> None:
-        """A later `take` fetches it anew."""
+        """Makes a later `take` fetch it again."""
         self._coming.pop(path, None)
         self._targets.pop(path, None)
 

@@ -34,7 +34,7 @@ def build_graph(
       reader: parses the records; knows features and classes.
       model: an instance with `create_model`.
       train_data_pattern: files; they are fed to `ops.input.files` when `ops.input.initializer` runs.
-      label_loss_fn: an instance of a loss; CrossEntropyLoss where None.
+      label_loss_fn: an instance of a loss; CrossEntropyLoss if None.
       batch_size: examples per tower and step.
       base_learning_rate, learning_rate_decay, learning_rate_decay_examples: exponential, by examples.
       optimizer_class: a v1 optimizer, or its name.
@@ -42,7 +42,7 @@ def build_graph(
       regularization_penalty: weight of the regularisation loss.
       num_readers: files read side by side.
       num_epochs: passes over the data; None for no end.
-      num_towers: on GPUs where there are as many, else on as many CPU devices (the session needs
+      num_towers: on GPUs if there are as many, else on as many CPU devices (the session needs
         `deploy.local(num_towers, gpus)[0].session_config()`).
       seed: of everything random.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from yt8m import losses
 from yt8m.errors import RunError
+from yt8m.eval_util.metrics import Metric
 from yt8m.eval_util.top_k import top_k as best_classes
 from yt8m.eval_util.videos import VideoSample
 from yt8m.graph.protocols import Modeler, PredictOps, Report
@@ -19,8 +20,8 @@ from yt8m.numerics.devices import is_on_gpu
 from yt8m.readers import join_features
 from yt8m.types import Batch, ModelOutput
 from yt8m.video.evaluator import VideoEvaluator
-from yt8m.video.scores import RatedPairScores, columns_on_host, narrowed, scored_columns
-from yt8m.video.transforms import is_meant_for, mean_of_unit_frames, takes_mean, transform, transformed
+from yt8m.video.scores import RatedPairScores, columns_on_host, scored_columns, select_classes
+from yt8m.video.transforms import can_average_bytes, mean_of_unit_frames, takes_mean, transform, transformed
 
 _RATED = "rated_pairs"  # among the extras of an output
 SCOPE = "tower"  # the published code's variable scope; its checkpoints restore by these names
@@ -31,15 +32,16 @@ class VideoModeler(Modeler):
 
     Args:
       model: an instance with `create_model` (a registered model, or one's own that returns a dict).
-      label_loss: an instance with `calculate_loss`; None where nothing is trained or evaluated.
+      label_loss: an instance with `calculate_loss`; None for inference.
       num_classes: C.
       top_k: columns kept of each video's scores for metrics and predictions (at most C).
       feature_sizes: width of each feature, in the order of the batch.
 
     Attributes:
-      listed_classes: where set, inference reports the scores of these classes, all of them, as
-        `class_scores` in place of the top columns.
+      listed_classes: if set, inference reports the scores of all these classes as
+        `class_scores` instead of the top columns.
       keeps_videos: evaluation also reports ids and labels, and its evaluator keeps a sample of the videos.
+      metric_classes: what its evaluator computes; None for the built-in metrics.
     """
 
     def __init__(
@@ -52,20 +54,21 @@ class VideoModeler(Modeler):
         self.feature_sizes = feature_sizes
         self.listed_classes: tuple[int, ...] = ()
         self.keeps_videos = False
+        self.metric_classes: Sequence[type[Metric]] | None = None
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """The model on the dequantised, joined and transformed features, and its label loss."""
         name = self._transform_name()
-        if name == "l2_normalize" and takes_mean(self.model) and is_meant_for(batch):
+        if name == "l2_normalize" and takes_mean(self.model) and can_average_bytes(batch):
             mean, one = mean_of_unit_frames(batch), tf.ones_like(batch.num_frames)
             return self._with_label_loss(self._model(mean, one, batch.labels, is_training), batch, is_training)
         ready = transformed(name, batch, self.feature_sizes)
-        with frames.made_from(ready, batch.features[0], lambda numbers: self._chosen(batch, numbers)):
+        with frames.build_on_demand(ready, batch.features[0], lambda numbers: self._chosen(batch, numbers)):
             output = self._model(ready, batch.num_frames, batch.labels, is_training)
         return self._with_label_loss(output, batch, is_training)
 
     def _chosen(self, batch: Batch, numbers: tf.Tensor) -> tf.Tensor:
-        """The transformed frames [B, S, D] with these numbers, [B, S]; zeros for those that are padding."""
+        """The transformed frames [B, S, D] with these numbers, [B, S]; zeros for padding."""
         chosen = batch._replace(
             features=tuple(tf.gather(feature, numbers, batch_dims=1) for feature in batch.features),
             num_frames=tf.fill(tf.shape(batch.num_frames), tf.shape(numbers)[1]),
@@ -95,8 +98,8 @@ class VideoModeler(Modeler):
     def reports(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
         """The top columns of the scores and their labels; in inference the ids instead of labels.
 
-        On a CPU all scores and labels, of which `completed` takes the columns. Evaluation on rated pairs gets
-        those, and the rest only where videos are kept.
+        On a CPU all scores and labels, from which `completed` takes the columns. Evaluation on rated pairs gets
+        the pairs, and the columns only if videos are kept.
         """
         if mode == "infer":
             return self._predicted(batch, output)
@@ -107,7 +110,7 @@ class VideoModeler(Modeler):
 
     def _predicted(self, batch: Batch, output: ModelOutput) -> dict[str, Report]:
         if self.listed_classes:
-            listed = narrowed(output.predictions, tf.constant(self.listed_classes))
+            listed = select_classes(output.predictions, tf.constant(self.listed_classes))
             return {"video_ids": Report(batch.video_ids), "class_scores": Report(listed)}
         if not is_on_gpu(output.predictions):
             return {"video_ids": Report(batch.video_ids), "all_scores": Report(output.predictions)}
@@ -131,7 +134,7 @@ class VideoModeler(Modeler):
         return reports
 
     def completed(self, reports: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """The best columns in place of all scores: NumPy takes a third of the time of TensorFlow's own op.
+        """The best columns in place of all scores: NumPy needs a third of the time of TensorFlow's op.
 
         Raises:
           RunError: a score is NaN.
@@ -150,8 +153,9 @@ class VideoModeler(Modeler):
         return rest | best_classes(reports["all_scores"], self.top_k)._asdict()
 
     def evaluator(self) -> VideoEvaluator:
-        """Hit@1, PERR, GAP and mAP from the reports."""
-        return VideoEvaluator(self.num_classes, self.top_k, VideoSample() if self.keeps_videos else None)
+        """The figures of the reports."""
+        sample = VideoSample() if self.keeps_videos else None
+        return VideoEvaluator(self.num_classes, self.top_k, sample, self.metric_classes)
 
     def _with_label_loss(self, output: ModelOutput, batch: Batch, is_training: bool) -> ModelOutput:
         if self.label_loss is None or output.loss is not None:
@@ -169,7 +173,7 @@ class VideoModeler(Modeler):
         return replace(output, loss=loss)
 
     def _rated(self, output: ModelOutput, batch: Batch) -> RatedPairScores:
-        """The rated pairs of a batch, once an output."""
+        """The rated pairs of a batch, built once an output."""
         made: RatedPairScores | None = output.extras.get(_RATED)
         return made or RatedPairScores.of(output.predictions, batch)
 
@@ -189,7 +193,7 @@ class VideoModeler(Modeler):
 
 
 def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) -> ModelOutput:
-    """The label loss of the output and of its side outputs, from logits where they exist."""
+    """The label loss of the output and of its side outputs, from logits if they exist."""
     loss, roots = _head_loss(label_loss, output.predictions, output.logits, labels, weights)
     for side in output.side_outputs:
         # Label weights say which labels are known; the output of another head is known for every class.
@@ -206,7 +210,7 @@ def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) 
 def _head_loss(
     label_loss: Any, predictions: Any, logits: Any, labels: Any, weights: Any
 ) -> tuple[tf.Tensor, tuple[tuple[tf.Tensor, tf.Tensor], ...]]:
-    """(loss, its closed-form gradient on the logits where there is one)."""
+    """(loss, its closed-form gradient on the logits, if there is one)."""
     if logits is None or not hasattr(label_loss, "calculate_loss_from_logits"):
         return losses.loss_of_predictions(label_loss, predictions, labels, weights), ()
     loss = losses.loss_of_logits(label_loss, logits, labels, weights)

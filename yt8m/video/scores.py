@@ -1,8 +1,6 @@
-"""Predictions for some of the classes, without computing the rest where the model's end allows it.
+"""From the scores of a batch to what metrics need: the best columns, the rated pairs, or a few classes.
 
-The rated pairs of segments: a few of all (example, class) pairs, and all that an evaluation is about.
-
-What metrics need of dense scores: the best columns with their labels, and what no column shows.
+If the model ends in a logistic layer, scores of few classes or pairs are computed without the others.
 """
 
 from __future__ import annotations
@@ -11,8 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from yt8m import losses
-from yt8m.eval_util.metrics import perr_of_rows
-from yt8m.eval_util.top_k import take_columns
+from yt8m.eval_util.top_k import perr_of_rows, take_columns
 from yt8m.graph.protocols import Reduction, Report
 from yt8m.lazy import tf
 from yt8m.types import Batch
@@ -21,13 +18,13 @@ from yt8m.types import Batch
 _FEW_PAIRS = 8
 
 
-def narrowed(predictions: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
+def select_classes(predictions: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
     """Columns `classes` of `predictions`.
 
-    Where these are sigmoid(x W + b), the columns of W and b are picked in place of those of the product:
-    with 1000 of 3862 classes, a quarter of the work of a logistic layer. The whole product is then fetched
-    by nobody and never runs. The first step of a session picks the columns, and the later ones use those:
-    this is for weights that no longer change.
+    If these are sigmoid(x W + b), columns of W and b are picked instead of columns of the product: with
+    1000 of 3862 classes, a quarter of the work of a logistic layer. Nothing fetches the whole product, so it
+    never runs. The first step of a session picks the columns and later steps reuse them: the weights must not
+    change any more.
 
     Args:
       predictions: float32 [B, C].
@@ -42,15 +39,15 @@ def narrowed(predictions: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
     inputs, weights, biases = layer
     # Single columns of a wide matrix are scattered over all of it: picking them costs as much as the product.
     shape = [weights.shape[0], classes.shape[0]]
-    picked = _held("picked_weights", shape, lambda: tf.gather(weights, classes, axis=1))
+    picked = _cached("picked_weights", shape, lambda: tf.gather(weights, classes, axis=1))
     return tf.sigmoid(tf.matmul(inputs, picked) + tf.gather(biases, classes))
 
 
-def paired(predictions: tf.Tensor, pairs: tf.Tensor) -> tf.Tensor:
+def select_pairs(predictions: tf.Tensor, pairs: tf.Tensor) -> tf.Tensor:
     """predictions[b, c] of `pairs` (b, c).
 
-    Where these are sigmoid(x W + b) and the pairs are few, each is a product of two vectors, and that of the
-    matrices never runs. As in `narrowed`, this is for weights that no longer change.
+    If these are sigmoid(x W + b) and the pairs are few, each is a product of two vectors, and the product of
+    the matrices never runs. As in `select_classes`, the weights must not change any more.
 
     Args:
       predictions: float32 [B, C].
@@ -64,8 +61,8 @@ def paired(predictions: tf.Tensor, pairs: tf.Tensor) -> tf.Tensor:
         return tf.gather_nd(predictions, pairs)
     inputs, weights, biases = layer
     rows, classes = tf.unstack(pairs, axis=1)
-    # A class's weights side by side, where W has them scattered.
-    by_class = _held("turned_weights", weights.shape[::-1], lambda: tf.transpose(weights))
+    # The weights of a class side by side; in W they are scattered.
+    by_class = _cached("turned_weights", weights.shape[::-1], lambda: tf.transpose(weights))
     products = tf.cond(
         tf.size(rows) <= _FEW_PAIRS * tf.shape(inputs)[0],
         lambda: tf.reduce_sum(tf.gather(inputs, rows) * tf.gather(by_class, classes), axis=1),
@@ -74,8 +71,8 @@ def paired(predictions: tf.Tensor, pairs: tf.Tensor) -> tf.Tensor:
     return tf.sigmoid(products + tf.gather(biases, classes))
 
 
-def _held(name: str, shape: Any, make: Callable[[], tf.Tensor]) -> tf.Tensor:
-    """What `make` gives in the first step of a session, in a local variable from then on."""
+def _cached(name: str, shape: Any, make: Callable[[], tf.Tensor]) -> tf.Tensor:
+    """The result of `make` in the first step of a session; later steps read it from a local variable."""
     held = _local(tf.zeros(shape), name)
     is_held = _local(tf.constant(False), f"is_{name}_held")
 
@@ -93,7 +90,7 @@ def _local(value: tf.Tensor, name: str) -> tf.Variable:
 
 
 def _logistic_layer(predictions: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor] | None:
-    """(x, W, b) where `predictions` is sigmoid(x W + b); None where it is not."""
+    """(x, W, b) if `predictions` is sigmoid(x W + b); else None."""
     last = _producer(predictions)
     added = _producer(last.inputs[0]) if last.type == "Sigmoid" else None
     if added is None or added.type not in ("BiasAdd", "AddV2", "Add") or added.inputs[1].shape.rank != 1:
@@ -101,7 +98,7 @@ def _logistic_layer(predictions: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Te
     product = _producer(added.inputs[0])
     if product.type != "MatMul" or product.get_attr("transpose_b"):
         return None
-    # Products of few rows take x turned, twice; see yt8m.precision.
+    # A product of few rows transposes x twice; see yt8m.numerics.precision.
     x = tf.transpose(product.inputs[0]) if product.get_attr("transpose_a") else product.inputs[0]
     return x, product.inputs[1], added.inputs[1]
 
@@ -129,12 +126,12 @@ class RatedPairScores(NamedTuple):
 
     @classmethod
     def of(cls, predictions: tf.Tensor, batch: Batch) -> RatedPairScores:
-        """Those of a batch with label weights; no other prediction is computed where that can be."""
+        """The rated pairs of a batch with label weights; other predictions are not computed if possible."""
         weights = tf.convert_to_tensor(batch.label_weights)
         places = tf.where(weights > 0)
         return cls(
             places,
-            paired(predictions, places),
+            select_pairs(predictions, places),
             tf.gather_nd(tf.cast(batch.labels, tf.float32), places),
             tf.gather_nd(weights, places),
             tf.shape(weights, out_type=tf.int64)[0],
@@ -145,7 +142,7 @@ class RatedPairScores(NamedTuple):
         return losses.loss_of_pairs(label_loss, self.predictions, self.labels, self.weights, self.num_examples)
 
     def reports(self) -> dict[str, Report]:
-        """The fields of `eval_util.rated_columns.Pairs`, with `pair_` before their names."""
+        """The fields of `eval_util.segments.Pairs`, with `pair_` before their names."""
         examples, classes = tf.unstack(self.places, axis=1)
         return {
             "pair_counts": Report(tf.math.bincount(examples, minlength=self.num_examples, dtype=tf.int64)),
@@ -164,7 +161,7 @@ def scored_columns(scores: tf.Tensor, labels: tf.Tensor, top_k: int) -> dict[str
       top_k: columns kept, at most C.
     """
     num_labels = tf.reduce_sum(labels, axis=1)
-    # Selecting is the dearest part: columns to keep and columns for PERR are taken in one go.
+    # Selecting costs most: columns to keep and columns for PERR are selected together.
     deepest = tf.maximum(tf.cast(tf.reduce_max(num_labels), tf.int32), top_k)
     top = tf.nn.top_k(scores, deepest)
     hits = tf.gather(labels, top.indices, batch_dims=1)
@@ -179,7 +176,7 @@ def scored_columns(scores: tf.Tensor, labels: tf.Tensor, top_k: int) -> dict[str
 
 
 def _equal_recall_precision(values: tf.Tensor, hits: tf.Tensor, num_labels: tf.Tensor) -> tf.Tensor:
-    """float32 [B]: precision among as many predictions as the row has labels; 0 where it has none.
+    """float32 [B]: precision among as many predictions as the row has labels; 0 for a row without labels.
 
     Exact for any number of labels; scores of 0 or less are no predictions.
     """
@@ -189,7 +186,7 @@ def _equal_recall_precision(values: tf.Tensor, hits: tf.Tensor, num_labels: tf.T
 
 
 def columns_on_host(scores: Any, positives: Any, top_k: int) -> dict[str, Any]:
-    """The values of `scored_columns`' reports by NumPy, on a CPU a third of the work.
+    """The values of the reports of `scored_columns`, by NumPy: a third of the work on a CPU.
 
     Args:
       scores: float32 [B, C].

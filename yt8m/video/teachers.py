@@ -1,8 +1,6 @@
-"""Teachers: probabilities of every class for a batch, from a file of predictions or from another model.
+"""Learning from a teacher: its probabilities for a batch, the loss on them, and the modeler that trains on it.
 
-The loss of a model that learns from labels and from a teacher.
-
-The video workload's modeler in training: changes the features, and learns from a teacher.
+A teacher is a file of predictions or another model.
 """
 
 from __future__ import annotations
@@ -14,17 +12,16 @@ from yt8m import losses
 from yt8m.config.parts import AugmentConfig
 from yt8m.errors import UsageError
 from yt8m.graph import collections
-from yt8m.graph.restore import warn_of_program
 from yt8m.lazy import tf
 from yt8m.readers import join_features
-from yt8m.readers.base import gate, require, say
+from yt8m.readers.base import after_checks, message, require
 from yt8m.storage import copies
 from yt8m.types import Batch, ModelOutput
-from yt8m.video.meta_modeler import fitted, keep_collections, kinds, read_meta_graph
+from yt8m.video.meta_modeler import InferenceGraph
 from yt8m.video.modeler import VideoModeler
 from yt8m.video.transforms import augment
 
-_MISSING = "?"  # no list of class numbers and scores
+_MISSING = "?"  # the line of a video that the file lacks; no list of class numbers and scores
 
 
 class Teacher(Protocol):
@@ -60,25 +57,25 @@ class PredictionTeacher:
             words = tf.strings.split(lines, result_type="RaggedTensor")
             classes = tf.strings.to_number(words.values[0::2], tf.int64)
             scores = tf.strings.to_number(words.values[1::2], tf.float32)
-            at = tf.stack([words.value_rowids()[0::2], classes], axis=1)
+            places = tf.stack([words.value_rowids()[0::2], classes], axis=1)
             shape = tf.stack([tf.shape(lines, out_type=tf.int64)[0], self._num_classes])
-            return tf.ensure_shape(tf.scatter_nd(at, scores, shape), [None, self._num_classes])
+            return tf.ensure_shape(tf.scatter_nd(places, scores, shape), [None, self._num_classes])
 
     def restore(self, session: tf.Session) -> None:
         """Nothing: the table fills itself."""
 
     def _lookup(self, ids: tf.Tensor) -> tf.Tensor:
         lines = self._table_of_this_graph().lookup(ids)
-        there = tf.not_equal(lines, _MISSING)
+        is_known = tf.not_equal(lines, _MISSING)
 
         def describe(at: tf.Tensor) -> tf.Tensor:
-            missing = tf.reduce_sum(tf.cast(~there, tf.int32))
-            return say(
+            missing = tf.reduce_sum(tf.cast(~is_known, tf.int32))
+            return message(
                 f"{self._path} has no prediction for video ",
                 *(ids[at], " (", missing, " such in this batch); predict for all of the training data"),
             )
 
-        return gate(lines, [require(there, describe)])
+        return after_checks(lines, [require(is_known, describe)])
 
     def _table_of_this_graph(self) -> Any:
         """One table for all towers."""
@@ -91,9 +88,9 @@ class PredictionTeacher:
 
 
 class ModelTeacher:
-    """Another model as a file (an inference model): its graph behind our batches, its weights frozen.
+    """Another model as a file (an inference model): its graph reads our batches, its weights are frozen.
 
-    The weights are no variables of the run: no checkpoint holds them and no optimizer sees them. A
+    The weights are not variables of the run: no checkpoint holds them and no optimizer sees them. A
     meta-graph is a program: use only those whose origin you trust.
 
     Args:
@@ -108,27 +105,21 @@ class ModelTeacher:
     """
 
     def __init__(self, prefix: str, num_classes: int, width: int, has_frames: bool, *, is_own: bool = False) -> None:
-        if not is_own:
-            warn_of_program(f"{prefix}.meta")
-        self._prefix = prefix
-        self._meta_graph = _with_names_of_its_own(read_meta_graph(f"{prefix}.meta"))
-        self._names = collections.predict_names_in(self._meta_graph)
-        self._kinds = kinds(self._meta_graph)
+        self._file = InferenceGraph(prefix, is_own)
+        _rename_resources(self._file.meta_graph)
         self._check(num_classes, width, has_frames)
         self._graph: Any = None
         self._towers = 0
 
     def probabilities(self, batch: Batch) -> tf.Tensor:
-        """float32 [B, C], the teacher's evaluation-mode predictions."""
-        kept = {key: list(tf.get_collection(key)) for key in tf.get_default_graph().get_all_collection_keys()}
-        raw = fitted(join_features(batch), self._kinds["input_batch_raw"].shape)
-        inputs = {self._names["input_batch_raw"]: raw}
-        if "num_frames" in self._names:
-            # TF 1.15's video-level graphs have it as float32.
-            frames = tf.cast(batch.num_frames, self._kinds["num_frames"].dtype)
-            inputs[self._names["num_frames"]] = frames
-        predictions, saver = self._import(inputs)
-        keep_collections(kept)
+        """float32 [B, C], the teacher's evaluation-mode predictions; all towers share one set of weights."""
+        if self._graph is not tf.get_default_graph():
+            self._graph, self._towers = tf.get_default_graph(), 0
+        scope, shared = "teacher", {}
+        if self._towers:
+            scope, shared = f"teacher_of_tower_{self._towers}", _variables(self._file.meta_graph, "teacher")
+        predictions, saver = self._file.predict(join_features(batch), batch.num_frames, scope, shared)
+        self._towers += 1
         if self._towers == 1:
             collections.publish_teacher_saver(saver.as_saver_def())
         return tf.stop_gradient(predictions)
@@ -137,46 +128,32 @@ class ModelTeacher:
         """Reads the weights through the ops that the first tower's import left in the graph."""
         with session.graph.as_default():
             saver = tf.train.Saver(saver_def=collections.teacher_saver())
-        saver.restore(session, copies.copy_of(self._prefix))
-
-    def _import(self, inputs: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.train.Saver]:
-        """One more copy of the graph; all copies share the variables of the first."""
-        if self._graph is not tf.get_default_graph():
-            self._graph, self._towers = tf.get_default_graph(), 0
-        scope = "teacher" if not self._towers else f"teacher_of_tower_{self._towers}"
-        shared = _variables(self._meta_graph, "teacher") if self._towers else {}
-        with tf.name_scope(None):
-            saver = tf.train.import_meta_graph(
-                self._meta_graph, clear_devices=True, import_scope=scope, input_map=inputs | shared
-            )
-        self._towers += 1
-        return self._graph.get_tensor_by_name(f"{scope}/{self._names['predictions']}"), saver
+        saver.restore(session, copies.copy_of(self._file.prefix))
 
     def _check(self, num_classes: int, width: int, has_frames: bool) -> None:
-        raw, classes = self._kinds["input_batch_raw"].shape, self._kinds["predictions"].shape[-1]
-        found = f"{classes} classes and {raw[-1]} features a {'frame' if raw.rank == 3 else 'video'}"
+        raw = self._file.tensors["input_batch_raw"].shape
+        found = f"{self._file.num_classes} classes and {raw[-1]} features a {'frame' if raw.rank == 3 else 'video'}"
         wanted = f"{num_classes} classes and {width} features a {'frame' if has_frames else 'video'}"
         if found != wanted:
             raise UsageError(
-                f"--teacher: {self._prefix} is a model of {found}, but this run has {wanted}; "
+                f"--teacher: {self._file.prefix} is a model of {found}, but this run has {wanted}; "
                 "train on the teacher's classes and features, or predict with it and use --distill_from."
             )
 
 
-def _with_names_of_its_own(meta_graph: Any) -> Any:
-    """The same graph with its resources under other names.
+def _rename_resources(meta_graph: Any) -> None:
+    """Gives the resources of a teacher names of their own.
 
     A scope renames ops only: two variables of one shared name are one in a session, and the run that learns
-    has the teacher's names wherever both are of the same model.
+    has the same names if both are of the same model.
     """
     for node in meta_graph.graph_def.node:
         if "shared_name" in node.attr and node.attr["shared_name"].s:
             node.attr["shared_name"].s = b"teacher/" + node.attr["shared_name"].s
-    return meta_graph
 
 
 def _variables(meta_graph: Any, scope: str) -> dict[str, tf.Tensor]:
-    """{name of a variable in the file: the one that an import under `scope` made}, of either generation."""
+    """{name of a variable in the file: the variable that the import under `scope` made}."""
     graph = tf.get_default_graph()
     return {
         f"{node.name}:0": graph.get_tensor_by_name(f"{scope}/{node.name}:0")
@@ -190,7 +167,7 @@ def distilled(output: ModelOutput, target: tf.Tensor, weight: float) -> ModelOut
 
     CE is the cross-entropy with the teacher's probabilities in place of labels (Hinton, Vinyals & Dean 2015,
     section 2, at temperature 1, each class a decision of its own), and its gradient on the logits is
-    (sigmoid(z) - target) / rows. Label weights do not touch it: a teacher speaks of every class.
+    (sigmoid(z) - target) / rows. Label weights do not apply to it: a teacher scores every class.
 
     Args:
       output: with its loss.

@@ -1,15 +1,14 @@
-"""The input transforms that a model declares by name.
+"""What happens to features between reader and model: the model's input transform, augmentation in training.
 
-The mean of unit frames, from their bytes and a block at a time, for models that see nothing else.
-
-Random changes of the features in training, the same ones in a resumed run.
+A model declares its transform by name. A model that sees only the mean of its frames gets that mean directly,
+made from the bytes of a few videos at a time.
 """
 
 from __future__ import annotations
 
 import functools
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from yt8m.models import frames
 from yt8m.numerics import random_keys
 from yt8m.numerics.devices import is_on_gpu
 from yt8m.readers import join_features
+from yt8m.readers.base import zero_padding
 from yt8m.types import Batch
 
 _EIGENVALUES = pathlib.Path(__file__).parent.parent / "data" / "pca_eigenvals.npy"
@@ -58,7 +58,7 @@ def transformed(name: str, batch: Batch, feature_sizes: tuple[int, ...]) -> tf.T
 
 
 def shifted(codes: tf.Tensor) -> tf.Tensor:
-    """float32, what bytes stand for but for the width of a step, on which no unit vector depends."""
+    """float32: bytes dequantised up to a constant scale, which L2 normalisation removes."""
     return tf.cast(codes, tf.float32) + _BYTE_OFFSET
 
 
@@ -77,14 +77,6 @@ def _unit_frames(batch: Batch) -> tf.Tensor:
     return frames * (valid[:, :, tf.newaxis] / tf.maximum(norms, least))
 
 
-def _l2_normalize(raw: tf.Tensor, _: tuple[int, ...]) -> tf.Tensor:
-    return tf.nn.l2_normalize(raw, -1)
-
-
-def _raw(raw: tf.Tensor, _: tuple[int, ...]) -> tf.Tensor:
-    return raw
-
-
 def _reverse_whitening(raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Tensor:
     sizes = feature_sizes or (int(raw.shape[-1]),)
     if _VISUAL not in sizes:
@@ -95,7 +87,7 @@ def _reverse_whitening(raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Ten
     scale, shift = np.ones(sum(sizes), np.float32), np.zeros(sum(sizes), np.float32)
     scale[at : at + _VISUAL] = np.sqrt(_eigenvalues()) + 1e-4
     shift[at : at + _VISUAL] = 4.0 / 512  # half a quantisation step, which dequantising adds
-    # Padding must stay exactly 0, so the shift is taken only where a frame holds something.
+    # Padding must stay exactly 0: only frames that hold something are shifted.
     there = tf.cast(tf.reduce_any(tf.not_equal(raw, 0), axis=-1, keepdims=True), raw.dtype)
     return (raw - shift * there) * scale
 
@@ -105,19 +97,23 @@ def _eigenvalues() -> np.ndarray:
     return np.load(_EIGENVALUES)[:_VISUAL].reshape(-1).astype(np.float32)
 
 
-_TRANSFORMS = {"l2_normalize": _l2_normalize, "raw": _raw, "reverse_whitening": _reverse_whitening}
+_TRANSFORMS: dict[str, Callable[[tf.Tensor, tuple[int, ...]], tf.Tensor]] = {
+    "l2_normalize": lambda raw, _: tf.nn.l2_normalize(raw, -1),
+    "raw": lambda raw, _: raw,
+    "reverse_whitening": _reverse_whitening,
+}
 
 
-# Values of the videos that are handled together: as floats they stay in the caches from the first pass over
-# them to the last. Those of a whole batch (170 MB) are read from memory and written to it by each pass.
+# Values of the videos that are processed together: as floats they stay in the caches of the processor over all
+# passes. The values of a whole batch (170 MB) would be read from memory and written to it by each pass.
 _BLOCK = 800_000
 _BLOCKS_AT_ONCE = 4
 
 
 def takes_mean(model: Any) -> bool:
-    """Whether `model` says so (see `BaseModel.takes_mean`) where it says what it does with its frames.
+    """Whether the class that defines what `model` does with frames also says `takes_mean` (see `BaseModel`).
 
-    A class that inherits the word, but does something else with frames, has not given it.
+    A subclass that inherits `takes_mean` but overrides `forward` or `create_model` has to say it again.
     """
     for cls in type(model).__mro__:
         if vars(cls).keys() & {"forward", "create_model"}:
@@ -125,15 +121,15 @@ def takes_mean(model: Any) -> bool:
     return False
 
 
-def is_meant_for(batch: Batch) -> bool:
-    """Whether the frames are bytes and on a CPU: many small ops would keep a GPU waiting."""
+def can_average_bytes(batch: Batch) -> bool:
+    """Whether the frames are bytes and on a CPU; on a GPU the many small ops would be slow."""
     if any(feature.dtype != tf.uint8 or feature.shape.rank != 3 for feature in batch.features):
         return False
     return not is_on_gpu(tf.identity(batch.num_frames))
 
 
 def mean_of_unit_frames(batch: Batch) -> tf.Tensor:
-    """float32 [B, 1, D]: the mean of a video's frames, divided by their lengths; zeros where there is none.
+    """float32 [B, 1, D]: the mean of a video's frames, divided by their lengths; zeros for a video without frames.
 
     Args:
       batch: its features are uint8 [B, T, size].
@@ -171,17 +167,17 @@ def augment(batch: Batch, config: AugmentConfig) -> Batch:
     """`batch` with its features dequantised, joined into one float32 tensor and changed at random.
 
     First a crop in time, then frames are left out of it, then noise is added. Frames that stay move
-    together in their order, and `num_frames` counts them: at least one of every video that had any. What is
-    off draws no random number. Nothing at all is touched where all is off.
+    together in their order, and `num_frames` counts them: at least one of every video that had any. An
+    augmentation that is off draws no random number.
     """
     if not config.is_on:
         return batch
     features, num_frames = join_features(batch), batch.num_frames
     if config.needs_frames:
-        features, num_frames = _gathered(features, _kept(num_frames, tf.shape(features)[1], config))
+        features, num_frames = _kept_first(features, _kept(num_frames, tf.shape(features)[1], config))
     if config.augment_noise:
         noise = tf.random.stateless_normal(tf.shape(features), random_keys.next_seed())
-        features = _masked(features + config.augment_noise * noise, num_frames)
+        features = zero_padding(features + config.augment_noise * noise, num_frames)
     return batch._replace(features=(features,), num_frames=num_frames)
 
 
@@ -194,7 +190,7 @@ def _kept(num_frames: tf.Tensor, frames: tf.Tensor, config: AugmentConfig) -> tf
         luck = tf.random.stateless_uniform(tf.shape(kept), random_keys.next_seed())
         luck = tf.where_v2(kept, luck, -1.0)
         best = tf.reduce_max(luck, axis=1, keepdims=True)
-        # The luckiest frame stays in any case: a video never loses all of its frames.
+        # The luckiest frame always stays: a video never loses all of its frames.
         kept &= (luck >= config.augment_frame_dropout) | tf.equal(luck, best)
     return kept
 
@@ -212,15 +208,8 @@ def _crop(num_frames: tf.Tensor, frames: tf.Tensor, least: float) -> tf.Tensor:
     return (place >= start) & (place < start + length[:, tf.newaxis])
 
 
-def _gathered(features: tf.Tensor, kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The kept frames side by side, zeros behind them, and how many they are."""
+def _kept_first(features: tf.Tensor, kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The kept frames first, zeros after them, and how many they are."""
     order = tf.argsort(tf.cast(~kept, tf.int32), axis=1, stable=True)
     num_frames = tf.reduce_sum(tf.cast(kept, tf.int32), axis=1)
-    return _masked(tf.gather(features, order, batch_dims=1), num_frames), num_frames
-
-
-def _masked(features: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
-    if features.shape.rank == 2:
-        return features
-    mask = tf.sequence_mask(num_frames, tf.shape(features)[1])
-    return tf.where_v2(mask[:, :, tf.newaxis], features, 0.0)
+    return zero_padding(tf.gather(features, order, batch_dims=1), num_frames), num_frames

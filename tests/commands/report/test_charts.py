@@ -9,6 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from yt8m.commands.report import charts
+from yt8m.commands.report.eval_samples import EvalSamples
 from yt8m.commands.report.loading import Curve
 from yt8m.commands.report.measures import ClassFigure
 
@@ -31,7 +32,7 @@ def test_a_curve_of_one_point_is_seen(drawn: list[Any]) -> None:
     points: list[dict[int, float]] = [{10: 2.0}, {10: 2.0, 20: 1.0}]
     for one in points:
         run: Any = types.SimpleNamespace(
-            name="run", curves={"loss": Curve(one)}, kept=types.SimpleNamespace(figures={})
+            name="run", curves={"loss": Curve(one)}, colour="black", samples=EvalSamples({}, None, 3, 0)
         )
         charts.training([run])
     assert [axes.get_lines()[1].get_marker() for axes in drawn] == ["o", "None"]
@@ -39,5 +40,5 @@ def test_a_curve_of_one_point_is_seen(drawn: list[Any]) -> None:
 
 def test_classes_are_counted_in_whole_numbers(drawn: list[Any]) -> None:
     figures = [ClassFigure(number, "name", "vertical", 0.95, 3) for number in range(3)]
-    charts.average_precisions([types.SimpleNamespace(name="a")], [figures])
+    charts.average_precisions([types.SimpleNamespace(name="a", colour="black")], [figures])
     assert all(tick == int(tick) for tick in drawn[0].get_yticks())

@@ -23,7 +23,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 class Waiting:
     """Stands for a model whose step takes until it is let go."""
 
-    folder, feature_size = "m", 3
+    folder, feature_size, num_classes = "m", 3, 4
 
     def __init__(self) -> None:
         self.go = threading.Event()

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from yt8m.commands.ground_truth import VideoLabels
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import pack
-from yt8m.eval_util.metrics import global_average_precision
+from yt8m.eval_util.average_precision import global_average_precision
 from yt8m.eval_util.top_k import top_k
 from yt8m.records.prediction_files import PredictionRow
 

@@ -22,7 +22,7 @@ from yt8m.export.saved_model import export_saved_model
 from yt8m.runner import checkpoints
 
 # What must be the same in all members for one reader to feed them.
-_SHARED = ("feature_names", "feature_sizes", "frame_features", "num_classes", "max_frames")
+_SHARED = ("reader", "feature_names", "feature_sizes", "frame_features", "num_classes", "max_frames")
 
 
 class _Member(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ from absl import logging
 
 from yt8m import options, program, storage
 from yt8m.commands.report import eval_samples
-from yt8m.commands.report.charts import need_matplotlib
 from yt8m.commands.report.loading import load
 from yt8m.commands.report.page import page
 from yt8m.config import flags
@@ -19,7 +19,7 @@ from yt8m.options import option
 from yt8m.program import run_main
 from yt8m.records import vocabulary
 
-__all__ = ["ReportConfig", "main", "need_matplotlib", "write"]
+__all__ = ["ReportConfig", "main", "require_libraries", "write"]
 
 PAGE, COMPARISON = "report.html", "comparison.html"
 
@@ -31,8 +31,8 @@ class ReportConfig:
     output: str = option(
         "", f"the page; by default eval/{PAGE} in the folder of the run, {COMPARISON} here for several"
     )
-    resamples: int = option(200, "sets of videos drawn for the intervals", minimum=10, maximum=100_000)
-    seed: int = option(0, "seed of those sets", minimum=0)
+    resamples: int = option(200, "sets of videos drawn for the confidence intervals", minimum=10, maximum=100_000)
+    seed: int = option(0, "seed for drawing these sets", minimum=0)
 
     def __post_init__(self) -> None:
         options.check(self)
@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
     """Writes the page; returns the exit status.
 
     Raises:
-      UsageError: no run is named, or one is not there; matplotlib is missing.
+      UsageError: no run is named, or one is not there; matplotlib or Jinja2 is missing.
       RunError: a run was not evaluated for a report.
     """
     runs: list[str] = []
@@ -55,13 +55,24 @@ def main(argv: list[str]) -> int:
     return 0
 
 
+def require_libraries() -> None:
+    """Refuses to begin if a library of the report is missing.
+
+    Raises:
+      UsageError: names what to install.
+    """
+    for name in ("matplotlib", "jinja2"):
+        if importlib.util.find_spec(name) is None:
+            raise UsageError(f"the report needs {name}, which is not installed: pip install 'yt8m[reports]'.")
+
+
 def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
-    """Writes the page of the runs whose folders are given; returns its path. Raises as `main`."""
+    """Writes the page of the runs in these folders; returns its path. Raises what `main` raises."""
     config = config or ReportConfig()
-    need_matplotlib()
+    require_libraries()
     output = config.output or (storage.join(runs[0], eval_samples.FOLDER, PAGE) if len(runs) == 1 else COMPARISON)
     loaded = load(runs, config.resamples, config.seed)
-    text = page(loaded, [vocabulary.of(run.kept.num_classes) for run in loaded])
+    text = page(loaded, [vocabulary.of(run.samples.num_classes) for run in loaded])
     with storage.write_atomic(output, "w") as file:
         file.write(text)
     logging.info("the report is %s", output)

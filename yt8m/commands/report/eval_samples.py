@@ -1,4 +1,4 @@
-"""eval/videos.npz: the figures of an evaluation with a sample of its videos, in one file so as to agree."""
+"""eval/videos.npz: the figures of an evaluation with a sample of its videos, so that both are of one evaluation."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from yt8m import storage
 from yt8m.errors import RunError
+from yt8m.eval_util.metrics import Description, metrics
 from yt8m.eval_util.videos import Videos
 from yt8m.storage import json_text
 
@@ -21,11 +22,11 @@ FOLDER, NAME = "eval", "videos.npz"
 
 
 class EvalSamples(NamedTuple):
-    """What one evaluation has kept.
+    """What one evaluation kept.
 
     Attributes:
       figures: as eval/report.json has them, over all videos.
-      videos: some of them, or all.
+      videos: the sample.
       num_classes: C.
       seen: videos that were judged.
     """
@@ -35,26 +36,32 @@ class EvalSamples(NamedTuple):
     num_classes: int
     seen: int
 
+    def described(self) -> list[Description]:
+        """The metrics of `figures`; the built-in ones if an earlier version wrote them without descriptions."""
+        if "metrics" not in self.figures:
+            return [metric.described() for metric in metrics.all()]
+        return [Description(**row) for row in self.figures["metrics"]]
+
 
 def path_in(train_dir: str) -> str:
-    """Where a run keeps it."""
+    """The path of the file in a run's folder."""
     return storage.join(train_dir, FOLDER, NAME)
 
 
-def write(train_dir: str, kept: EvalSamples) -> None:
+def write(train_dir: str, samples: EvalSamples) -> None:
     """Writes the file, whole or not at all."""
-    told = json.dumps({"figures": kept.figures, "num_classes": kept.num_classes, "seen": kept.seen})
-    packed = io.BytesIO()  # a zip goes back to its beginning, which an upload cannot
-    np.savez_compressed(packed, told=np.frombuffer(told.encode(), np.uint8), **asdict(kept.videos))
+    told = json.dumps({"figures": samples.figures, "num_classes": samples.num_classes, "seen": samples.seen})
+    packed = io.BytesIO()  # writing a zip seeks back to its beginning, which an upload cannot do
+    np.savez_compressed(packed, told=np.frombuffer(told.encode(), np.uint8), **asdict(samples.videos))
     with storage.write_atomic(path_in(train_dir)) as file:
         file.write(packed.getvalue())
 
 
 def read(train_dir: str) -> EvalSamples:
-    """What the last evaluation with --report has kept.
+    """What the last evaluation with --report kept.
 
     Raises:
-      RunError: there is none, or it is damaged; the text says what to run.
+      RunError: there is no such file, or it is damaged; the text says what to run.
     """
     path = path_in(train_dir)
     again = f"run `yt8m eval --train_dir={train_dir} --run_once --report` (with --eval_data_pattern)"
@@ -64,6 +71,8 @@ def read(train_dir: str) -> EvalSamples:
         with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as arrays:
             told = json_text.parse(arrays["told"].tobytes())
             videos = Videos(**{field.name: arrays[field.name] for field in fields(Videos)})
-        return EvalSamples(told["figures"], videos, int(told["num_classes"]), int(told["seen"]))
+        samples = EvalSamples(told["figures"], videos, int(told["num_classes"]), int(told["seen"]))
+        samples.described()
+        return samples
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise RunError(f"{path} is damaged, or another file: {again}.") from error
+        raise RunError(f"{path} is damaged, or is not such a file: {again}.") from error

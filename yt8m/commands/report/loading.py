@@ -1,10 +1,8 @@
-"""The curves of a training, from metrics.jsonl.
-
-A run as the report sees it: its evaluation, its curves, and how sure its figures are.
-"""
+"""A run as the report sees it: its evaluation, the curves of its training, and how sure its figures are."""
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,12 +15,13 @@ from yt8m.commands.report.eval_samples import EvalSamples
 from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Floats64
 from yt8m.eval_util.bootstrap import Interval, interval, resampled_figures
+from yt8m.eval_util.metrics import gap_first, metrics
 from yt8m.storage import json_text
 
 FILE = "metrics.jsonl"
 _NO_CURVE = ("step", "examples")
-# The first in this order, what else there is behind them.
-_ORDER = ("loss", "GAP", "Hit@1", "PERR", "examples_per_second")
+# Told apart on white and on black, and by most who see fewer colours.
+COLOURS = ("#3b82f6", "#f07a1a", "#12a37f", "#a35cf0", "#e8476a", "#1ba3bd", "#b58a12", "#8b8fa3")
 
 
 class Curve:
@@ -38,18 +37,17 @@ class Curve:
         self.values: Floats64 = np.array([points[step] for step in sorted(points)], np.float64)
 
     def smoothed(self) -> Floats64:
-        """[P], a mean over a twentieth of the points around each; at the ends over those that are there."""
+        """[P], the mean over the nearest twentieth of the points; at the ends over those that exist."""
         width = max(1, len(self.values) // 20)
         kernel = np.ones(2 * (width // 2) + 1)
-        sums = np.convolve(self.values, kernel)[len(kernel) // 2 :][: len(self.values)]
-        sizes = np.convolve(np.ones(len(self.values)), kernel)[len(kernel) // 2 :][: len(self.values)]
-        return np.asarray(sums / sizes)
+        sums, sizes = (np.convolve(of, kernel) for of in (self.values, np.ones(len(self.values))))
+        return np.asarray(sums / sizes)[width // 2 :][: len(self.values)]
 
 
 def read_curves(train_dir: str) -> dict[str, Curve]:
-    """The curves by name; none where the file is missing.
+    """The curves by name: the loss, the metrics, the speed, then others. None if the file is missing.
 
-    Where a resumed run has a step again, the later line counts; a line cut short by a kill does not.
+    If a resumed run has a step again, the later line counts. A line that a kill cut short is ignored.
     """
     path = storage.join(train_dir, FILE)
     if not storage.exists(path):
@@ -59,7 +57,9 @@ def read_curves(train_dir: str) -> dict[str, Curve]:
         for name, value in line.items():
             if name not in _NO_CURVE and isinstance(value, int | float):
                 points.setdefault(name, {})[int(line["step"])] = float(value)
-    names = sorted(points, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
+    order = ["loss", *(one.name for one in gap_first(metrics.all()))]
+    order.append("examples_per_second")
+    names = sorted(points, key=lambda name: (order.index(name) if name in order else len(order), name))
     return {name: Curve(points[name]) for name in names}
 
 
@@ -79,14 +79,16 @@ class Run(NamedTuple):
     Attributes:
       name: tells it from the others.
       folder: as it was given.
-      kept: its evaluation.
-      curves: by name; empty where the run has none.
-      resampled: [resamples] for each figure.
+      colour: of its lines.
+      samples: its evaluation.
+      curves: by name; empty if the run has none.
+      resampled: [resamples] by the key of the metric.
     """
 
     name: str
     folder: str
-    kept: EvalSamples
+    colour: str
+    samples: EvalSamples
     curves: Mapping[str, Curve]
     resampled: Mapping[str, Floats64]
 
@@ -104,10 +106,10 @@ def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
             raise UsageError(f"{folder}: there is no such folder; name the folders of runs.")
         if whole.count(folder) > 1:
             raise UsageError(f"{folder} is named twice; name each run once.")
-    evaluations = [eval_samples.read(folder) for folder in whole]
+    found = [eval_samples.read(folder) for folder in whole]
     return [
-        Run(name, folder, one, read_curves(folder), _resampled(one, resamples, seed))
-        for name, folder, one in zip(_names(whole), whole, evaluations, strict=True)
+        Run(name, folder, colour, one, read_curves(folder), _resampled(one, resamples, seed))
+        for name, folder, colour, one in zip(_names(whole), whole, itertools.cycle(COLOURS), found, strict=False)
     ]
 
 
@@ -116,7 +118,7 @@ def _resampled(one: EvalSamples, resamples: int, seed: int) -> dict[str, Floats6
 
 
 def _names(folders: Sequence[str]) -> list[str]:
-    """The last part of each path, or as many as tell them apart."""
+    """The last part of each path, or as many parts as tell the paths apart."""
     parts = [(folder if storage.is_remote(folder) else os.path.abspath(folder)).split("/") for folder in folders]
     for depth in range(1, max(map(len, parts))):
         names = ["/".join(part[-depth:]) for part in parts]
@@ -126,27 +128,27 @@ def _names(folders: Sequence[str]) -> list[str]:
 
 
 def interval_of(run: Run, name: str) -> Interval:
-    """The 95 % interval of a figure over all videos."""
-    return interval(figure(run, name), run.resampled[name], shrink(run))
+    """The 95 % interval of the figure `name` over all videos."""
+    return interval(figure(run, name), run.resampled[name], _shrink(run))
 
 
 def difference_interval(first: Run, other: Run, name: str) -> Interval:
-    """That of the second's figure less the first's, on the same videos."""
+    """The 95 % interval of the figure of `other` minus that of `first`, on the same videos."""
     differences = np.subtract(other.resampled[name], first.resampled[name])
-    return interval(figure(other, name) - figure(first, name), differences, shrink(first), least=-1.0)
+    return interval(figure(other, name) - figure(first, name), differences, _shrink(first), least=-1.0)
 
 
-def shrink(run: Run) -> float:
-    """How much surer all videos are than the sample that was kept of them."""
-    return float(np.sqrt(len(run.kept.videos) / max(1, run.kept.seen)))
+def _shrink(run: Run) -> float:
+    """The spread over all videos as a share of the spread over the sample."""
+    return float(np.sqrt(len(run.samples.videos) / max(1, run.samples.seen)))
 
 
 def same_videos(first: Run, other: Run) -> bool:
-    """Whether both kept the same videos, so that they can be compared resample by resample."""
-    ours, theirs = first.kept.videos.keys, other.kept.videos.keys
+    """Whether both sampled the same videos, so that they can be compared resample by resample."""
+    ours, theirs = first.samples.videos.keys, other.samples.videos.keys
     return len(ours) == len(theirs) and bool((ours == theirs).all())
 
 
 def figure(run: Run, name: str) -> Any:
-    """A figure over all videos; None where it is not defined."""
-    return run.kept.figures.get(name)
+    """A figure over all videos; None if it is not defined."""
+    return run.samples.figures.get(name)

@@ -1,7 +1,4 @@
-"""Figures by class: the best and the worst, the verticals, and which class is taken for which.
-
-Precision against recall, and how far scores are to be believed, over the best classes of all videos.
-"""
+"""What the report computes of an evaluation: figures by class and vertical, confusions, curves of the predictions."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from yt8m.eval_util.arrays import Bools, Floats64, Ints64
+from yt8m.eval_util.arrays import Bools, Floats64, Ints64, places_within
 from yt8m.eval_util.videos import Videos
 from yt8m.records.vocabulary import Vocabulary
 
@@ -37,7 +34,7 @@ class VerticalFigure(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """So many `videos` have the class `missed` and were given `taken`, which they do not have, in its place.
+    """`videos` is how many have the class `missed` and got `taken` in its place, which they do not have.
 
     Attributes:
       share: of all videos that have `missed`.
@@ -52,23 +49,18 @@ class Confusion(NamedTuple):
 def class_figures(figures: Mapping[str, Any], names: Vocabulary) -> list[ClassFigure]:
     """All classes that have a positive, in the order of their index."""
     return [
-        ClassFigure(
-            row["class"],
-            names.name(row["class"]),
-            names.vertical(row["class"]),
-            row["average_precision"],
-            row["positives"],
-        )
+        ClassFigure(number, names.name(number), names.vertical(number), row["average_precision"], row["positives"])
         for row in figures["classes"]
+        for number in [row["class"]]
     ]
 
 
 def best_and_worst(classes: Sequence[ClassFigure], count: int) -> tuple[list[ClassFigure], list[ClassFigure], int]:
-    """The `count` best and worst classes by AP, none in both.
+    """The `count` best and the `count` worst classes by AP; no class is in both lists.
 
     Returns:
-      The best from the best, the worst from the worst, and how many positives a class had to have: ENOUGH
-      where that leaves twice `count` classes, else 1.
+      The best (best first), the worst (worst first), and how many positives a class had to have: ENOUGH if that
+      leaves twice `count` classes, else 1.
     """
     often = [one for one in classes if one.positives >= ENOUGH]
     least = ENOUGH if len(often) >= 2 * count else 1
@@ -78,7 +70,7 @@ def best_and_worst(classes: Sequence[ClassFigure], count: int) -> tuple[list[Cla
 
 
 def verticals(classes: Sequence[ClassFigure]) -> list[VerticalFigure]:
-    """One figure a vertical that is known, those with the most positives first."""
+    """One figure for each known vertical, the one with the most positives first."""
     found = {}
     for name in dict.fromkeys(one.vertical for one in classes if one.vertical):
         members = [one for one in classes if one.vertical == name]
@@ -88,11 +80,11 @@ def verticals(classes: Sequence[ClassFigure]) -> list[VerticalFigure]:
 
 
 def confusions(videos: Videos, num_classes: int, count: int) -> list[Confusion]:
-    """The `count` pairs of classes that are mixed up most.
+    """The `count` pairs of classes that are confused most often.
 
-    Of a video with n labels the n best classes are its answer (as for PERR). Each label that the answer lacks
-    pairs with each class that is in it wrongly. With one label a video this is the confusion matrix off its
-    diagonal.
+    The answer for a video with n labels is its n best classes (as for PERR). Each label that the answer lacks is
+    paired with each wrong class of the answer. If every video has one label, these are the entries of the confusion
+    matrix off its diagonal.
     """
     answer = videos.ranked & (np.arange(videos.scores.shape[1]) < videos.num_labels[:, None])
     missed_rows, missed = _missed(videos, answer, num_classes)
@@ -100,32 +92,27 @@ def confusions(videos: Videos, num_classes: int, count: int) -> list[Confusion]:
     taken, counts = videos.classes[wrong].astype(np.int64), np.count_nonzero(wrong, axis=1)
     starts = np.cumsum(counts) - counts
     each = counts[missed_rows]
-    within = np.arange(each.sum()) - np.repeat(np.cumsum(each) - each, each)
-    pairs = np.repeat(missed, each) * num_classes + taken[np.repeat(starts[missed_rows], each) + within]
+    pairs = np.repeat(missed, each) * num_classes + taken[np.repeat(starts[missed_rows], each) + places_within(each)]
     codes, sizes = np.unique(pairs, return_counts=True)
     having = np.bincount(videos.labels, minlength=num_classes)
     order = np.lexsort((codes, -sizes))[:count]
-    return [
-        Confusion(
-            int(code // num_classes), int(code % num_classes), int(size), float(size / having[code // num_classes])
-        )
-        for code, size in zip(codes[order], sizes[order], strict=True)
-    ]
+    found = zip(*(part.tolist() for part in np.divmod(codes[order], num_classes)), sizes[order].tolist(), strict=True)
+    return [Confusion(missing, took, size, float(size / having[missing])) for missing, took, size in found]
 
 
 def _missed(videos: Videos, answer: Bools, num_classes: int) -> tuple[Ints64, Ints64]:
     """(video, class) of each label that the answer lacks, video after video."""
     rows, columns = np.nonzero(answer & videos.hits)
-    told = rows * num_classes + videos.classes[rows, columns]
+    answered = rows * num_classes + videos.classes[rows, columns]
     labels = videos.owners() * num_classes + videos.labels
-    return np.divmod(labels[~np.isin(labels, told)], num_classes)
+    return np.divmod(labels[~np.isin(labels, answered)], num_classes)
 
 
 BINS = 10
 
 
 class PrecisionRecall(NamedTuple):
-    """One point for each score that occurs, from the highest on; recall counts every label of the videos."""
+    """One point for each distinct score, from the highest; recall counts every label of the videos."""
 
     precision: Floats64
     recall: Floats64
@@ -133,7 +120,7 @@ class PrecisionRecall(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """Predictions by score in BINS equal parts of 0..1; parts without any are left out.
+    """Predictions grouped by score into BINS equal parts of 0..1; empty parts are left out.
 
     Attributes:
       scores: mean score of each part.
@@ -149,7 +136,7 @@ class Calibration(NamedTuple):
 
 
 def precision_recall(videos: Videos) -> PrecisionRecall:
-    """The curve of all (video, class) pairs in one list: the one under which GAP is the area."""
+    """The curve of all (video, class) pairs in one list; GAP is the area under it."""
     scores, hits = _pairs(videos)
     order = np.argsort(-scores, kind="stable")
     scores, right = scores[order], np.cumsum(hits[order])
@@ -159,7 +146,7 @@ def precision_recall(videos: Videos) -> PrecisionRecall:
 
 
 def calibration(videos: Videos) -> Calibration:
-    """Scores against what they promise, of the pairs that were kept."""
+    """Scores against the share of predictions that are right, for the sampled pairs."""
     scores, hits = _pairs(videos)
     edges = np.linspace(0, 1, BINS + 1)[1:-1]
     parts = np.searchsorted(edges, scores)
@@ -173,7 +160,7 @@ def calibration(videos: Videos) -> Calibration:
 
 
 def thinned(curve: PrecisionRecall, points: int = 300) -> PrecisionRecall:
-    """At most about `points` of a curve's points, evenly by recall; the first and the last among them."""
+    """About `points` of the curve's points, evenly spaced by recall, with the first and the last."""
     if len(curve.recall) <= points:
         return curve
     wanted = np.linspace(curve.recall[0], curve.recall[-1], points - 1)

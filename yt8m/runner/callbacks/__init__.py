@@ -1,4 +1,4 @@
-"""Auxiliary jobs around the steps, each a SessionRunHook, chosen by name."""
+"""Auxiliary jobs around the steps (log, checkpoints, summaries, ...), each a SessionRunHook, chosen by name."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from yt8m.graph import Inputter
 from yt8m.lazy import tf
 from yt8m.runner.run_config import CallbackConfig, Context
 
-# As paths: each module subclasses a class of TensorFlow's and is imported when it is used.
+# By path, so that importing this module does not import TensorFlow, whose hook class they extend.
 callbacks: Registry[Any] = Registry("callback")
 for _name, _class in {
     "train_basic": "steps:TrainBasic",
     "train_guard": "steps:TrainGuard",
     "train_loss": "figures:TrainLoss",
-    "train_speed": "figures:TrainSpeed",
+    "train_speed": "figures:Speed",
     "train_accuracy": "figures:TrainAccuracy",
     "train_summary": "summaries:TrainSummary",
     "train_export": "steps:TrainExport",
     "train_profile": "steps:TrainProfile",
     "eval_basic": "figures:EvalBasic",
     "eval_metrics": "figures:EvalMetrics",
-    "eval_speed": "figures:EvalSpeed",
+    "eval_speed": "figures:Speed",
     "infer_basic": "figures:InferBasic",
     "infer_writer": "figures:InferWriter",
 }.items():
@@ -41,32 +41,35 @@ _NO_HOOK = "the callback {!r} is a {}; expected a class that is derived from tf.
 
 
 def names_for(mode: str, names: Sequence[str]) -> list[str]:
-    """The callbacks of a run in order.
+    """The callbacks of a run, in order: the usual ones of the mode, then those named besides.
 
-    The mode's `_basic` is always there: a run that asks for fewer lines in its log still wants its
-    checkpoints. It is the first but for the guard, which names what must not be saved. Where only callbacks
-    of a user's own are named, they come after the mode's usual ones.
+    In training, `["my_module:Mine", "-train_speed"]` gives the usual ones without `train_speed`, then
+    `my_module:Mine`. A usual one may be named too, which changes nothing. The mode's `_basic` cannot be taken away,
+    since a run without it would save and count nothing.
 
     Raises:
-      UsageError: a callback is of another mode, or stands twice.
+      UsageError: a callback belongs to another mode, is named twice, or cannot be taken away.
     """
+    usual = DEFAULTS[mode]
     for index, name in enumerate(names):
-        if name in names[:index]:
-            raise UsageError(f"the callback {name!r} stands twice; name it once")
-        other = name.partition("_")[0]
-        if ":" not in name and other in DEFAULTS and other != mode:
-            raise UsageError(f"the callback {name!r} is for {other}, and this run is for {mode}")
-    if all(":" in name for name in names):
-        return [*DEFAULTS[mode], *names]
-    first = [*(["train_guard"] if "train_guard" in names else []), f"{mode}_basic"]
-    return [*first, *(name for name in names if name not in first)]
+        plain = name.removeprefix("-")
+        if plain in [other.removeprefix("-") for other in names[:index]]:
+            raise UsageError(f"the callback {plain!r} is named twice; name it once")
+        other = plain.partition("_")[0]
+        if ":" not in plain and other in DEFAULTS and other != mode:
+            raise UsageError(f"the callback {plain!r} is for {other}, and this run is for {mode}")
+        if name != plain and (plain not in usual or plain == f"{mode}_basic"):
+            removable = ", ".join(one for one in usual if one != f"{mode}_basic")
+            raise UsageError(f"the callback {plain!r} cannot be taken away; these can: {removable or 'none'}")
+    kept = [name for name in usual if f"-{name}" not in names]
+    return [*kept, *(name for name in names if name not in usual and not name.startswith("-"))]
 
 
 def build(config: CallbackConfig, context: Context) -> list[Any]:
     """The hooks of a run.
 
-    A class of a user's own is called with the context, or without anything where it takes nothing. An
-    option for a callback that the run does not have adds that callback.
+    A class of the user's own is called with the context, or with nothing if it takes no argument. Options for a
+    callback that the run does not have add that callback.
 
     Raises:
       UsageError: there is no such callback, or it does not take the options given.
@@ -77,18 +80,17 @@ def build(config: CallbackConfig, context: Context) -> list[Any]:
 
 
 def progress_bar(context: Context, inputter: Inputter) -> Any:
-    """The bar that stands for the lines on a terminal."""
+    """The bar that takes the place of the log lines on a terminal."""
     from yt8m.runner.callbacks.progress import Progress
 
     return Progress(context, inputter)
 
 
 def check(mode: str, names: Sequence[str]) -> None:
-    """Refuses unknown callbacks before anything is built; loads those of a user's own.
+    """Refuses wrong callbacks before anything is built. This imports those of the user's own.
 
     Raises:
-      UsageError: there is no such callback, it is no SessionRunHook, it is of another mode, or it
-        stands twice.
+      UsageError: as `names_for`, or there is no such callback, or it is not a SessionRunHook.
     """
     for name in names_for(mode, names):
         found = callbacks.get(name)

@@ -1,4 +1,4 @@
-"""What the callbacks have in common."""
+"""The base class of callbacks. A file of its own, since the other modules here and users' callbacks extend it."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ class Callback(tf.train.SessionRunHook):
         self.context = context
 
     def close(self) -> None:
-        """Lets go of files and threads; called also after an error, of this callback or another."""
+        """Releases files and threads; also called after an error of this or another callback."""

@@ -1,20 +1,6 @@
-"""Work on the host that is done while the next step runs.
+"""Callbacks that count and measure: loss, speed and metrics in training, evaluation and inference.
 
-The loss in the line.
-
-Examples a second in the line.
-
-The workload's figures of the batch in the line.
-
-The count of examples in evaluation.
-
-The figures of an evaluation.
-
-Examples a second of an evaluation, in the line.
-
-The count of examples and the time in inference.
-
-Predictions on their way out.
+What takes time on the host is done by `OneStepBehind`, in a thread, while the next step runs.
 """
 
 from __future__ import annotations
@@ -33,13 +19,13 @@ from yt8m.runner.run_config import Context
 
 
 class OneStepBehind:
-    """Calls a function in a thread of its own, one call after the other, and one step behind at most.
+    """Calls a function in a thread of its own, one call after the other, at most one step later.
 
-    NumPy lets go of Python's lock while it computes, and so does a step: what one of them leaves of the cores
-    is the other's.
+    NumPy releases Python's lock while it computes, and so does TensorFlow during a step. So both use the cores at the
+    same time.
 
     Args:
-      work: what is called.
+      work: the function.
     """
 
     def __init__(self, work: Callable[..., Any]) -> None:
@@ -48,63 +34,84 @@ class OneStepBehind:
         self._last: Future[Any] | None = None
 
     def put(self, *given: Any) -> None:
-        """Begins a call with what is given, once the one before has ended; raises what that has raised."""
+        """Starts a call as soon as the previous one has ended; raises what the previous one raised."""
         self.wait()
         self._last = self._executor.submit(self._work, *given)
 
     def wait(self) -> Any:
-        """What the last call returned, None where there was none; raises what it has raised."""
+        """Waits for the last call and returns its result, None if there was no call; raises what it raised."""
         return None if self._last is None else self._last.result()
 
     def close(self) -> None:
-        """Ends the thread, once the call in hand has ended; what that raises is lost."""
+        """Ends the thread after the current call; an error of that call is lost."""
         self._executor.shutdown()
 
 
 class TrainLoss(Callback):
-    """Fetches the label loss on the steps that get a line, and on no others: it is not free."""
+    """Fetches the label loss on the steps that get a line. It takes time, so on no other steps."""
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
         """Asks for the loss when a line is due."""
         return tf.train.SessionRunArgs(self.context.ops.label_loss) if self.context.line_due else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Puts it into the line; raises `RunError` where it is not finite."""
+        """Puts the loss into the line; raises `RunError` if it is not finite."""
         if run_values.results is None:
             return
         loss = float(run_values.results)
         if not np.isfinite(loss):
-            raise RunError(f"step {self.context.step}: the loss is {loss}. The last checkpoint is from before.")
+            raise RunError(
+                f"step {self.context.step}: the loss is {loss}. The last checkpoint was saved before this step."
+            )
         self.context.line.values.loss = loss
 
 
-class TrainSpeed(Callback):
-    """Examples of all towers since the line before, by the time they took."""
+class _ExampleCounter(Callback):
+    """Counts examples from the moment at which the session is ready.
+
+    Attributes:
+      examples: so far.
+      since: the time at which counting began.
+      is_due: whether the current step gets a line.
+    """
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._examples, self._since = 0, time.monotonic()
+        self.examples, self.since, self.is_due = 0, time.monotonic(), False
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Starts the clock."""
-        self._examples, self._since = 0, time.monotonic()
+        """Starts to count."""
+        self.since = time.monotonic()
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Asks for the number of examples; the last batch of all is a small one."""
-        self._is_due = self.context.line_due
+        """Asks for the number of examples, since the last batch may be smaller."""
+        self.is_due = self.context.line_due
         return tf.train.SessionRunArgs(self.context.ops.examples)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts; on the steps that get a line, gives the speed."""
-        self._examples += int(run_values.results)
-        if self._is_due:
+        """Counts."""
+        self.examples += int(run_values.results)
+
+
+class Speed(_ExampleCounter):
+    """Examples per second of all towers since the previous line, in training and evaluation."""
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """Starts to count, again if a cluster opens a new session."""
+        super().after_create_session(session, coord)
+        self.examples = 0
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Counts; puts the speed into the line if one is due."""
+        super().after_run(run_context, run_values)
+        if self.is_due:
             now = time.monotonic()
-            self.context.line.values.examples_per_second = self._examples / max(now - self._since, 1e-9)
-            self._examples, self._since = 0, now
+            self.context.line.values.examples_per_second = self.examples / max(now - self.since, 1e-9)
+            self.examples, self.since = 0, now
 
 
 class TrainAccuracy(Callback):
-    """Hands the reports of the steps that get a line to the modeler's evaluator (Hit@1, PERR, GAP)."""
+    """Puts the modeler's metrics of the current batch into the line."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -117,138 +124,120 @@ class TrainAccuracy(Callback):
         return tf.train.SessionRunArgs(dict(self.context.ops.reports))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Puts the figures of this batch alone into the line."""
+        """Has the evaluator compute the metrics of this batch alone."""
         if run_values.results is not None:
             reports = self.context.modeler.completed(run_values.results)
             self.context.line.values.figures.update(self._evaluator.accumulate(reports, None))
             self._evaluator.clear()
 
 
-class EvalBasic(Callback):
+class EvalBasic(_ExampleCounter):
     """Counts examples; `examples_processed: N` in the line and `examples` in the results."""
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Counts; puts the count into the line if one is due."""
+        super().after_run(run_context, run_values)
+        if self.is_due:
+            self._report()
+
+    def end(self, session: tf.Session) -> None:
+        """Puts the final count into the results, and into a last line unless it was there."""
+        if self.context.results.setdefault("examples", 0) != self.examples:
+            self._report()
+
+    def _report(self) -> None:
+        self.context.line.values.examples = self.context.results["examples"] = self.examples
+
+
+class _InBackground(Callback):
+    """Hands the fetched values of each step to `work` in a thread, at most one step later."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._examples, self._told = 0, 0
+        self.thread = OneStepBehind(self.work)
 
-    def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Asks for the number of examples."""
-        self._is_due = self.context.line_due
-        return tf.train.SessionRunArgs(self.context.ops.examples)
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts."""
-        self._examples += int(run_values.results)
-        if self._is_due:
-            self._tell()
+    def work(self, *given: Any) -> Any:
+        """Called in the thread."""
 
     def end(self, session: tf.Session) -> None:
-        """The whole count, in a last line unless it has had one."""
-        self.context.results["examples"] = self._examples
-        if self._told != self._examples:
-            self._tell()
+        """Waits for the last step."""
+        self.thread.wait()
 
-    def _tell(self) -> None:
-        self.context.line.values.examples = self._told = self._examples
+    def close(self) -> None:
+        """Ends the thread."""
+        self.thread.close()
 
 
-class EvalMetrics(Callback):
-    """Accumulates every step's reports and loss; the batch's figures go into the line.
+class EvalMetrics(_InBackground):
+    """Accumulates the reports and the loss of every step; the metrics of single batches go into the line.
 
-    The figures of all steps are left in the results under `figures`, as the evaluator gives them, and the
+    At the end the results hold the figures of all steps under `figures`, as the evaluator gives them, and the
     evaluator itself under `evaluator`.
     """
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._evaluator = context.modeler.evaluator()
-        self._behind = OneStepBehind(self._accumulate)
+        self._evaluator, self._is_due = context.modeler.evaluator(), False
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Asks for the reports, and the loss where there is one."""
+        """Asks for the reports, and for the loss if there is one."""
         self._is_due = self.context.line_due
         ops = self.context.ops
-        fetches: dict[str, Any] = {"reports": dict(ops.reports)}
-        if ops.label_loss is not None:
-            fetches["loss"] = ops.label_loss
-        return tf.train.SessionRunArgs(fetches)
+        loss = {} if ops.label_loss is None else {"loss": ops.label_loss}
+        return tf.train.SessionRunArgs({"reports": dict(ops.reports), **loss})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Has them accumulated while the next step runs; a line waits for its figures."""
+        """Accumulates them while the next step runs; if a line is due, waits for its metrics."""
         got = run_values.results
         loss = float(got["loss"]) if "loss" in got else None
-        self._behind.put(got["reports"], loss)
+        self.thread.put(got["reports"], loss)
         if self._is_due:
-            self.context.line.values.figures.update(self._behind.wait())
+            self.context.line.values.figures.update(self.thread.wait())
             self.context.line.values.loss = loss
 
     def end(self, session: tf.Session) -> None:
-        """Leaves the figures of all steps."""
-        self._behind.wait()
-        self.context.results["figures"] = self._evaluator.get()
-        self.context.results["evaluator"] = self._evaluator
+        """Puts the figures of all steps into the results."""
+        super().end(session)
+        self.context.results |= {"figures": self._evaluator.get(), "evaluator": self._evaluator}
 
-    def close(self) -> None:
-        """Ends the thread."""
-        self._behind.close()
-
-    def _accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
+    def work(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
+        """Accumulates one step."""
         return self._evaluator.accumulate(self.context.modeler.completed(reports), loss)
-
-
-class EvalSpeed(TrainSpeed):
-    """As in training: examples since the line before, by the time they took."""
 
 
 class InferBasic(EvalBasic):
     """`num examples processed: N elapsed seconds: S` in the line, and both in the results."""
 
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self._start = time.monotonic()
-
-    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Starts the clock."""
-        self._start = time.monotonic()
-
     def end(self, session: tf.Session) -> None:
-        """The whole count and time."""
+        """Puts the final count and time into the results."""
         super().end(session)
-        self.context.results["elapsed_seconds"] = time.monotonic() - self._start
+        self.context.results["elapsed_seconds"] = time.monotonic() - self.since
 
-    def _tell(self) -> None:
-        super()._tell()
-        self.context.line.values.elapsed_seconds = time.monotonic() - self._start
+    def _report(self) -> None:
+        super()._report()
+        self.context.line.values.elapsed_seconds = time.monotonic() - self.since
 
 
-class InferWriter(Callback):
+class InferWriter(_InBackground):
     """Hands each step's reports to `consumer`, in the order of the data.
 
     Args:
-      consumer: takes the reports by name, as the modeler offers them for inference (or evaluation). It is
-        called in one thread, which is not that of the steps.
+      consumer: gets the reports by name, as the modeler offers them for inference (or evaluation). It is called in
+        one thread, which is not the thread of the steps.
     """
 
     def __init__(self, context: Context, consumer: Callable[[Mapping[str, np.ndarray]], None]) -> None:
         super().__init__(context)
         self._consumer = consumer
-        self._behind = OneStepBehind(self._consume)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
         """Asks for the reports."""
         return tf.train.SessionRunArgs(dict(self.context.ops.reports))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Has them handed on while the next step runs."""
-        self._behind.put(run_values.results)
+        """Hands them to the consumer while the next step runs."""
+        self.thread.put(run_values.results)
 
-    def end(self, session: tf.Session) -> None:
-        """Waits until the last are handed on."""
-        self._behind.wait()
-
-    def close(self) -> None:
-        """Ends the thread."""
-        self._behind.close()
-
-    def _consume(self, reports: Mapping[str, np.ndarray]) -> None:
+    def work(self, reports: Mapping[str, np.ndarray]) -> None:
+        """Hands on one step."""
         self._consumer(self.context.modeler.completed(reports))

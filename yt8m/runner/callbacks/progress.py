@@ -1,4 +1,4 @@
-"""A bar on a terminal: how far, how fast, how long still, and the figures of the last line."""
+"""A progress bar on a terminal: step, speed, time left, and the figures of the last line."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Progress(Callback):
 
     Args:
       context: of the run.
-      inputter: of the run; one that knows its `records` and `num_epochs` tells where the run will end.
-      console: where; the error stream by default.
+      inputter: of the run; its `records` and `num_epochs`, if known, tell where the run will end.
+      console: by default that of the error stream.
     """
 
     def __init__(self, context: Context, inputter: Inputter | None = None, console: Console | None = None) -> None:
@@ -38,7 +38,7 @@ class Progress(Callback):
         context.line.listen(self._show)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Starts where the run does: a resumed run's former steps say nothing of its speed."""
+        """Starts at the run's first step, since the steps of an earlier start say nothing about the speed."""
         if self._task is None:
             verb = _VERBS[self.context.config.mode]
             step, total = self.context.step, self._end()
@@ -51,9 +51,9 @@ class Progress(Callback):
             self._bar.update(self._task, completed=self.context.step)
 
     def _end(self) -> int | None:
-        """The last step: the limit, or where the data end; None where neither is known.
+        """The last step: the limit, or the end of the data; None if neither is known.
 
-        A run reads its epochs from its start on, unless it goes on where the former one was in its data.
+        A resumed run reads all its epochs again, unless `exact_resume` continues at the position in the data.
         """
         if self._of_data is None:
             return self._limit
@@ -61,7 +61,7 @@ class Progress(Callback):
         return min(before + self._of_data, self._limit or sys.maxsize)
 
     def close(self) -> None:
-        """Leaves the bar as it stands."""
+        """Stops the bar and leaves it on the terminal."""
         self._bar.stop()
 
     def _show(self, values: StepValues) -> None:
@@ -69,21 +69,21 @@ class Progress(Callback):
             self._bar.update(self._task, figures=_figures(values, self._room()))
 
     def _room(self) -> int:
-        """Columns left for figures: the step and the time left, or gone, are never cut."""
+        """Columns left for figures, since the step and the time are never cut."""
         task = self._bar.tasks[0]
         last = f" of {task.total:.0f}" if task.total is not None else ""
-        told = f"{task.description} step {task.total or task.completed:.0f}{last}"
-        return self._bar.console.width - len(told) - _TIME_AND_BAR
+        text = f"{task.description} step {task.total or task.completed:.0f}{last}"
+        return self._bar.console.width - len(text) - _TIME_AND_BAR
 
 
 def _steps_of(inputter: Inputter | None, towers: int) -> int | None:
-    """Steps of all its epochs; None if the inputter does not know how many records they have."""
+    """Steps of all epochs; None if unknown."""
     if inputter is None or not inputter.records or not inputter.num_epochs:
         return None
     return math.ceil(inputter.records * inputter.num_epochs / (inputter.batch_size * towers))
 
 
-# The time, at least a little of the bar (or the spinner), and the blanks between.
+# Columns of the time, a little of the bar (or the spinner), and the blanks between.
 _TIME_AND_BAR = len("10:00:00") + 4 + 3
 
 
@@ -102,22 +102,22 @@ def _bar(console: Console, has_end: bool) -> bars.Progress:
 
 
 def _figures(values: StepValues, room: int) -> str:
-    """`loss 12.34  GAP 0.43  1234 examples/s  Hit@1 0.51`: of what the line has, as far as it fits."""
+    """`loss 12.34  GAP 0.43  1234 examples/s  Hit@1 0.51`: the parts that the line has, as far as they fit."""
     parts = [] if values.examples is None else [f"{values.examples} examples"]
     if values.loss is not None:
         parts.append(f"loss {values.loss:.2f}")
-    told = {name: f"{name} {value:.3f}" for name, value in values.figures.items()}
-    parts += [told.pop("GAP")] if "GAP" in told else []
+    figures = {name: f"{name} {value:.3f}" for name, value in values.figures.items()}
+    parts += [figures.pop("GAP")] if "GAP" in figures else []  # it says most if there is little room
     rate = _rate(values)
     parts += [] if rate is None else [f"{rate:.0f} examples/s"]
-    parts += told.values()
+    parts += figures.values()
     while len("  ".join(parts)) > room and parts:
         parts.pop()
     return "  ".join(parts)
 
 
 def _rate(values: StepValues) -> float | None:
-    """Examples a second; in inference, which has none of its own in the line, from the start on."""
+    """Examples per second; in inference, whose line has no speed, the mean since the start."""
     if values.examples_per_second is None and values.examples and values.elapsed_seconds:
         return values.examples / values.elapsed_seconds
     return values.examples_per_second

@@ -1,11 +1,4 @@
-"""Stops a run whose gradients are no longer numbers.
-
-Checkpoints, and the end at max_steps.
-
-Exports of the model while it is trained.
-
-A trace of chosen steps.
-"""
+"""Callbacks that guard, save, export and trace the steps of a training run."""
 
 from __future__ import annotations
 
@@ -23,33 +16,36 @@ from yt8m.runner.run_config import Context
 
 
 class TrainGuard(Callback):
-    """Looks at the norm of each variable's gradient, which clipping computes anyway, at every step."""
+    """Stops a run whose gradients are not finite: checks the norm of each variable's gradient at every step.
+
+    The norms cost nothing, since clipping computes them anyway.
+    """
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Asks for the norms, and for the tower to blame."""
+        """Asks for the norms, and for the tower that had the first bad gradient."""
         ops = self.context.ops
         tower = {} if ops.bad_tower is None else {"tower": ops.bad_tower}
         return tf.train.SessionRunArgs({"norms": ops.gradient_norms, **tower})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Raises `RunError` naming the step, the tower and the first variable with a bad gradient."""
+        """Raises `RunError` that names the step, the tower and the first variable with a bad gradient."""
         norms, tower = run_values.results["norms"], run_values.results.get("tower", -1)
         if np.isfinite(norms).all():
             return
         bad = int(np.flatnonzero(~np.isfinite(norms))[0])
-        where = f" on tower {tower}" if tower >= 0 else ""
+        on_tower = f" on tower {tower}" if tower >= 0 else ""
         raise RunError(
             f"step {self.context.step}: the gradient of {self.context.ops.gradient_variables[bad]} is not "
-            f"finite{where} (its norm is {norms[bad]}). The last checkpoint is from before; "
-            "lower the learning rate, or look for NaN in the features."
+            f"finite{on_tower} (its norm is {norms[bad]}). The last checkpoint was saved before "
+            "this step; lower the learning rate, or look for NaN in the features."
         )
 
 
 class TrainBasic(Callback):
-    """Saves the first step, every so many steps or minutes, and the last step always.
+    """Saves the first step, every so many steps or minutes, and always the last step; ends the run at max_steps.
 
-    Gradients in closed form can be finite where the loss is not, so the loss of a step that will be saved is
-    looked at before. Of the other steps it is not: it is not free.
+    Gradients in closed form can be finite when the loss is not. So the loss of a step is checked before it is saved;
+    on other steps it is not, since fetching it takes time.
     """
 
     def __init__(self, context: Context) -> None:
@@ -58,7 +54,7 @@ class TrainBasic(Callback):
         self._every = Every(wanted.save_checkpoint_steps, wanted.save_checkpoint_minutes * 60)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Saves a fresh start; a run that is at its end already asks to stop."""
+        """Saves a fresh start; asks to stop if the run is already at its last step."""
         if not self.context.is_resumed:
             self.context.saver.save(session, self.context.step)
         self._every.fired(self.context.step)
@@ -68,7 +64,7 @@ class TrainBasic(Callback):
             coord.request_stop()
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Asks for the loss where the step will be saved."""
+        """Asks for the loss if the step will be saved."""
         following = self.context.step + 1
         is_saved = self._every.due(following) or self._is_over(following)
         return tf.train.SessionRunArgs(self.context.ops.label_loss) if is_saved else None
@@ -83,21 +79,21 @@ class TrainBasic(Callback):
         if loss is not None and not np.isfinite(loss):
             raise RunError(
                 f"step {self.context.step}: the loss is {loss}, so this step is not saved. The last "
-                "checkpoint is from before; lower the learning rate, or look into the data."
+                "checkpoint was saved before it; lower the learning rate, or check the data."
             )
         self.save_when_due(run_context.session)
         if self._is_over(self.context.step):
             run_context.request_stop()
 
     def save_when_due(self, session: tf.Session) -> None:
-        """Also called by a chief that waits for its workers, without a step of its own."""
+        """Also called by a chief that waits for its workers and runs no steps itself."""
         step = self.context.step
         if self._every.due(step):
             self.context.saver.save(session, step)
             self._every.fired(step)
 
     def end(self, session: tf.Session) -> None:
-        """Saves the last step, whatever ended the run well: the data, max_steps, a signal."""
+        """Saves the last step after a good end: of the data, at max_steps or by a signal."""
         self.context.saver.save(session, self.context.step)
 
     def _is_over(self, step: int) -> bool:
@@ -106,11 +102,11 @@ class TrainBasic(Callback):
 
 
 class TrainExport(Callback):
-    """Saves a checkpoint and has it exported, every `export_model_steps` and at the end.
+    """Saves a checkpoint and exports it, every `export_model_steps` steps and at the end.
 
     Args:
-      exporter: takes the checkpoint's path and its step. The session's graph is finalized by then, so
-        an exporter builds one of its own.
+      exporter: gets the checkpoint's path and its step. The session's graph is already finalized, so an exporter
+        builds a graph of its own.
     """
 
     def __init__(self, context: Context, exporter: Callable[[str, int], None]) -> None:
@@ -119,7 +115,7 @@ class TrainExport(Callback):
         self._every = Every(steps=context.config.checkpoints.export_model_steps)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Counts from where the run goes on."""
+        """Counts from the step at which the run resumes."""
         self._every.fired(self.context.step)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -140,16 +136,16 @@ class TrainExport(Callback):
 
 
 class TrainProfile(Callback):
-    """Writes what each thread and device did in some steps, for the profiler of TensorBoard.
+    """Traces what each thread and device does during some steps, for TensorBoard's profiler.
 
-    The trace goes to `plugins/profile/<time>/<host>.xplane.pb`. A run that is resumed behind the first step
+    The trace goes to `plugins/profile/<time>/<host>.xplane.pb`. A run that resumes after the first of these steps
     traces nothing.
 
     Args:
       context: of the run.
-      first: step whose beginning starts the trace.
-      last: step whose end finishes it; the run's end does so too.
-      folder: that TensorBoard is given; empty for the run's own.
+      first: the first step of the trace.
+      last: the last step of the trace; the end of the run finishes it too.
+      folder: TensorBoard's log folder; empty for the run's own.
     """
 
     def __init__(self, context: Context, first: int, last: int, folder: str = "") -> None:
@@ -158,13 +154,13 @@ class TrainProfile(Callback):
         self._is_tracing = False
 
     def before_run(self, run_context: Any) -> None:
-        """Starts the trace where the step about to run is the first."""
+        """Starts the trace before its first step."""
         if self.context.step + 1 == self._first:
             tf.compat.v2.profiler.experimental.start(self._folder)
             self._is_tracing = True
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Ends it behind the last."""
+        """Ends the trace after its last step."""
         if self._is_tracing and self.context.step >= self._last:
             self.close()
 

@@ -1,4 +1,4 @@
-"""Summaries for TensorBoard."""
+"""The callback that writes summaries for TensorBoard."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from yt8m.runner.lines import Every, StepValues
 from yt8m.runner.metric_files import EventFile
 from yt8m.runner.run_config import Context
 
-# Tags as YouTube-8M's users have them in their dashboards.
+# The published tags, which users have in their dashboards; only PERR is spelled differently there.
 _FIGURE_TAG, _SPEED_TAG = "model/Training_{}", "global_step/Examples/Second"
 _SPELLING = {"PERR": "Perr"}
 
 
 class TrainSummary(Callback):
-    """Writes the graph's summaries every `save_summary_steps`, and the figures of each line.
+    """Writes the graph's summaries every `save_summary_steps`, and the values of each line in the log.
 
-    The summaries are fetched within the step, so that they never take a batch of their own.
+    The summaries are fetched as part of a step, so they never consume a batch.
 
     Args:
       context: of the run.
       folder: of the event files; empty for the run's own.
-      hyper_parameters: of the run, for TensorBoard's table of them; without any it is in none.
+      hyper_parameters: of the run, for TensorBoard's table of them; None to leave the run out of the table.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class TrainSummary(Callback):
         self._events.add(summary, self.context.step)
 
     def end(self, session: tf.Session) -> None:
-        """Says that the run ended well."""
+        """Notes that the run ended well."""
         self._end(is_well=True)
 
     def close(self) -> None:
-        """Closes the event file; a run whose end was not said failed."""
+        """Closes the event file; a run that did not reach `end` failed."""
         self._end(is_well=False)
         self._events.close()
 
@@ -84,5 +84,4 @@ class TrainSummary(Callback):
             tagged[_SPEED_TAG] = values.examples_per_second
         if values.loss is not None:
             tagged["model/Training_Loss"] = values.loss
-        pairs = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in tagged.items()]
-        self._events.add(tf.Summary(value=pairs), values.step)
+        self._events.add_scalars(tagged, values.step)

@@ -1,4 +1,7 @@
-"""The cluster's own hooks around the steps."""
+"""Hooks around the steps of a replica.
+
+They subclass a class of TensorFlow, so this module must be imported only when a session is about to open.
+"""
 
 from __future__ import annotations
 
@@ -12,29 +15,29 @@ from yt8m.runner.signals import StopSignals
 
 
 class BeginHook(tf.train.SessionRunHook):
-    """At each new session: this replica is at work, and its session is the one to close when time is up."""
+    """At each new session: says that this replica has data, and lets the signal handler close this session."""
 
-    def __init__(self, replica: int, board: SharedState, signals: StopSignals) -> None:
-        self._replica, self._board, self._signals = replica, board, signals
+    def __init__(self, replica: int, state: SharedState, signals: StopSignals) -> None:
+        self._replica, self._state, self._signals = replica, state, signals
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Runs before any other hook's."""
         self._signals.guard(session)
-        self._board.set_ended(session, self._replica, False)
+        self._state.set_ended(session, self._replica, False)
 
 
 class BeatHook(tf.train.SessionRunHook):
-    """Tells the watchdog of each step; comes after all others, which may take their time."""
+    """Tells the watchdog of each step. It is the last hook, since the others may take long."""
 
     def __init__(self, watchdog: Watchdog) -> None:
         self._watchdog = watchdog
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """A session is worth a beat too."""
+        """A new session counts as progress too."""
         self._watchdog.beat()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """One step."""
+        """A step counts as progress."""
         self._watchdog.beat()
 
 
@@ -45,29 +48,29 @@ class CommonStepsHook(tf.train.SessionRunHook):
         self._synchrony, self._is_chief = synchrony, is_chief
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """All variables have values by now."""
+        """All variables have values at this point."""
         self._synchrony.start(session, coord, self._is_chief)
 
 
 class IdleHook(tf.train.SessionRunHook):
-    """Lets a replica without data go on in common steps, with weight 0, until all replicas are without.
+    """Lets a replica without data go on in common steps, with weight 0, until no replica has data.
 
     Attributes:
       is_idle: whether this replica has read all its data.
-      steps: idle steps so far.
+      steps: common steps that it took without data.
     """
 
     def __init__(self, synchrony: Synchrony) -> None:
         self._synchrony, self.is_idle, self.steps = synchrony, False, 0
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Asks for the examples of the common step, which every replica sees alike."""
+        """Fetches the number of examples of the common step, which is the same for every replica."""
         if not self.is_idle:
             return None
         return tf.train.SessionRunArgs(self._synchrony.examples, {self._synchrony.counts: 0.0})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """A step without any example is the last."""
+        """Ends the loop after a step without any example."""
         if self.is_idle:
             self.steps += 1
             if int(run_values.results) == 0:

@@ -1,6 +1,6 @@
-"""A replica at work, and how the chief waits for the others at the end.
+"""The runner of a chief or a worker: the same callbacks as on one machine, in a MonitoredSession.
 
-The runner of a chief or a worker: the same callbacks as on one machine, in a MonitoredSession.
+Each replica reads its own part of the data; together they read all of it. The chief ends last.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
-from yt8m.runner.cluster import exchange, replica_graph, servers
-from yt8m.runner.cluster.creators import ChiefCreator, StoppedWaiting, WorkerCreator
-from yt8m.runner.cluster.replica_graph import ReplicaGraph
+from yt8m.runner.cluster import exchange, servers
+from yt8m.runner.cluster.replica import ChiefCreator, ReplicaGraph, StoppedWaiting, WorkerCreator, build_replica
 from yt8m.runner.cluster.watchdog import Watchdog, unreachable
 from yt8m.runner.creation import CreatedGraph
 from yt8m.runner.run_config import CallbackConfig, Context, Outcome, Status
@@ -29,13 +28,27 @@ from yt8m.runner.session import close_all, is_end_of_data
 from yt8m.runner.signals import StopSignals
 
 POLL_SECONDS = 0.5
+LAST_STEP_SECONDS = 20.0  # how long the others may take for the step that they are in at the end
+_STOP_SECONDS = 2  # how long a session waits for its threads: the one that sums gradients ends only with the session
+_CHIEFS_OWN = ("train_summary", "train_export")  # callbacks that write what only one process of a run may write
 
 
 @dataclass(frozen=True)
 class ReplicaRun:
-    """What one replica's run consists of; `hooks` are filled in when they are made."""
+    """The run of one replica.
 
-    replica: ReplicaGraph
+    Attributes:
+      cluster: all processes, and which one this is.
+      graph: the graph of this replica.
+      context: what the callbacks share.
+      signals: the signals that ask this process to stop.
+      watchdog: ends the process if it waits in vain.
+      files: the part of the data that this replica reads.
+      hooks: all hooks of the session, in their order; empty until they are made.
+    """
+
+    cluster: ClusterConfig
+    graph: ReplicaGraph
     context: Context
     signals: StopSignals
     watchdog: Watchdog
@@ -43,45 +56,58 @@ class ReplicaRun:
     hooks: list[Any] = field(default_factory=list)
 
     def sync_hooks(self) -> list[Any]:
-        """Those that common steps need; none where each replica steps by itself."""
+        """The hooks of common steps; none if each replica steps by itself."""
         from yt8m.runner.cluster.cluster_hooks import CommonStepsHook, IdleHook
 
-        synchrony = self.replica.synchrony
+        synchrony = self.graph.synchrony
         if synchrony is None:
             return []
         return [CommonStepsHook(synchrony, self.cluster.is_chief), IdleHook(synchrony)]
 
-    @property
-    def idle(self) -> Any:
-        """The hook of common steps without data; None where each replica steps by itself."""
-        return next((hook for hook in self.hooks if hasattr(hook, "is_idle")), None)
+    def step_idly(self, session: Any) -> None:
+        """Takes part in common steps, with weight 0, until all replicas have read their data."""
+        idle = next((hook for hook in self.hooks if hasattr(hook, "is_idle")), None)
+        if idle is None:  # each replica steps by itself
+            return
+        logging.info("this replica has read all its data; it takes part without weight until all others have too")
+        idle.is_idle, before = True, -1
+        while before < idle.steps and not session.should_stop() and not self.signals.requested:
+            before = idle.steps
+            self._start_data_again(session)
+            if not self.run_steps(session):
+                return
 
-    def start_over(self, session: Any) -> None:
-        """Begins the data of this replica again."""
-        inputs = self.replica.ops.input
+    def _start_data_again(self, session: Any) -> None:
+        inputs = self.graph.ops.input
         feed = {inputs.files: list(self.files)}
+        # TensorFlow demands the argument's name.
         session.run_step_fn(lambda step_context: step_context.session.run(inputs.initializer, feed))
 
-    @property
-    def cluster(self) -> ClusterConfig:
-        """The processes of the run."""
-        cluster = self.context.config.cluster
-        assert cluster is not None
-        return cluster
+    def run_steps(self, session: Any) -> bool:
+        """Runs steps until a hook or a signal asks for the end; True if the data came to their end.
+
+        Raises:
+          RunError: another OutOfRangeError than that of the data, which MonitoredSession would take for a good end.
+        """
+        try:
+            while not session.should_stop() and not self.signals.requested:
+                session.run(self.graph.ops.train_op)
+        except tf.errors.OutOfRangeError as error:
+            if not is_end_of_data(error):
+                raise RunError(explain(error)) from error
+            return True
+        return False
 
     def announce_end(self, session: Any) -> None:
         """Tells the others that this replica takes no more steps."""
-        # TensorFlow insists on the argument's name.
-        session.run_step_fn(
-            lambda step_context: self.replica.board.set_ended(step_context.session, self.cluster.replica)
-        )
+        session.run_step_fn(lambda step_context: self.graph.state.set_ended(step_context.session, self.cluster.replica))
 
     def wait_for_others(self, session: Any, patience: float) -> None:
-        """The chief ends last, so that the last checkpoint holds what all have learned.
+        """Lets the chief end last, so that the last checkpoint holds what all replicas have learned.
 
         Args:
           session: the MonitoredSession.
-          patience: seconds that the step may stand still; whoever has not ended by then is given up.
+          patience: seconds without a step of the others after which the chief gives them up.
         """
         last, since = -1, time.monotonic()
         while not self.signals.requested:
@@ -98,10 +124,10 @@ class ReplicaRun:
             time.sleep(POLL_SECONDS)
 
     def _look(self, session: tf.Session) -> tuple[set[int], int]:
-        """Who is still at work, and the step; saves when that is due."""
-        missing = set(range(len(self.cluster.replicas))) - self.replica.board.ended(session)
+        """The replicas that have not ended, and the step; saves a checkpoint when one is due."""
+        missing = set(range(len(self.cluster.replicas))) - self.graph.state.ended(session)
         context = self.context
-        context.step = context.global_step = int(session.run(self.replica.ops.global_step))
+        context.step = context.global_step = int(session.run(self.graph.ops.global_step))
         for hook in self.hooks:
             save = getattr(hook, "save_when_due", None)
             if save is not None:
@@ -109,88 +135,71 @@ class ReplicaRun:
         return missing, context.step
 
 
-LAST_STEP_SECONDS = 20.0  # how long the others may take for the step that they are in at the end
-
-# The thread that sums gradients for all cannot be woken; it ends with the session.
-_STOP_SECONDS = 2
-
-# What only one process of a run may write.
-_CHIEFS_OWN = ("train_summary", "train_export")
-
-
 class ClusterRunner(Runner):
     """Trains as one replica of a cluster.
 
-    MonitoredSession goes back to the newest checkpoint by itself where a parameter server was lost. The
-    chief saves, writes summaries and exports; it ends last. A worker logs and stops with it.
+    If a parameter server is lost, MonitoredSession goes back to the newest checkpoint by itself. The chief saves,
+    writes summaries and exports, and ends last. A worker logs and stops with it.
     """
 
     def _run(self, signals: StopSignals) -> Outcome:
-        cluster = self._cluster
+        cluster = self.config.cluster
+        assert cluster is not None
         with Watchdog(self.config.stall_timeout, lambda: unreachable(_peers(cluster))) as watchdog:
             self.inputter = self.inputter.share(cluster.replica, len(cluster.replicas))
             files = list(self.inputter.files())
-            replica = replica_graph.build(self.config, self.inputter, self.modeler)
-            runtime = servers.start(cluster, dict(replica.deployment.session_config().device_count))
-            context = self._shared(replica, files)
-            at_work = ReplicaRun(replica, context, signals, watchdog, files)
-            with self._hooked(at_work, files):
-                creator = self._creator(runtime.target, at_work)
-                outcome = self._drive_monitored(creator, at_work)
-                if outcome.status is not Status.STOPPED:  # one that was told to stop comes again
+            graph = build_replica(self.config, self.inputter, self.modeler)
+            runtime = servers.start(cluster, dict(graph.deployment.session_config().device_count))
+            run = ReplicaRun(cluster, graph, self._shared(cluster, graph, files), signals, watchdog, files)
+            with self._hooked(run):
+                creator = self._creator(runtime.target, run)
+                outcome = self._drive_monitored(creator, run)
+                if outcome.status is not Status.STOPPED:  # a process that was told to stop may come back
                     creator.say_done()
                 return outcome
 
-    @property
-    def _cluster(self) -> ClusterConfig:
-        assert self.config.cluster is not None
-        return self.config.cluster
-
     @contextlib.contextmanager
-    def _hooked(self, at_work: ReplicaRun, files: Sequence[str]) -> Iterator[None]:
+    def _hooked(self, run: ReplicaRun) -> Iterator[None]:
         """Makes all hooks, and closes them however the run ends."""
         from yt8m.runner.cluster.cluster_hooks import BeatHook, BeginHook
 
-        cluster, context, signals = self._cluster, at_work.context, at_work.signals
-        hooks = at_work.hooks
         try:
-            hooks.append(BeginHook(cluster.replica, at_work.replica.board, signals))
-            hooks += at_work.sync_hooks()
-            hooks += self._hooks(context, files, None)
-            hooks.append(BeatHook(at_work.watchdog))
+            run.hooks.append(BeginHook(run.cluster.replica, run.graph.state, run.signals))
+            run.hooks.extend(run.sync_hooks())
+            run.hooks.extend(self._hooks(run.context, run.files, None))
+            run.hooks.append(BeatHook(run.watchdog))
             yield
         finally:
-            self._step = context.global_step
-            close_all(hooks)
+            self._step = run.context.global_step
+            close_all(run.hooks)
 
-    def _shared(self, replica: replica_graph.ReplicaGraph, files: Sequence[str]) -> Context:
+    def _shared(self, cluster: ClusterConfig, graph: ReplicaGraph, files: Sequence[str]) -> Context:
         """What the callbacks share; those of a worker write nothing."""
-        if self._cluster.is_chief:
+        if cluster.is_chief:
             newest = checkpoints.newest_readable(self.config.model_dir)
-            return self._context(CreatedGraph(replica.ops, replica.saver, newest, None), files)[0]
+            return self._context(CreatedGraph(graph.ops, graph.saver, newest, None), files)[0]
         self.callbacks = _without_the_chiefs(self.callbacks)
-        context, _ = self._context(CreatedGraph(replica.ops, None, None, None), files)
+        context, _ = self._context(CreatedGraph(graph.ops, None, None, None), files)
         context.saver = SavedByTheChief(self.config.model_dir)
         return context
 
-    def _creator(self, target: str, at_work: ReplicaRun) -> Any:
-        replica, context, signals = at_work.replica, at_work.context, at_work.signals
-        if not self._cluster.is_chief:
-            return WorkerCreator(target, replica, context, lambda: signals.requested)
-        self._note = exchange.begin_run_marker(self.config.model_dir)
-        return ChiefCreator(target, replica, context, self._note.run, self.modeler)
+    def _creator(self, target: str, run: ReplicaRun) -> Any:
+        if not run.cluster.is_chief:
+            return WorkerCreator(target, run.graph, run.context, lambda: run.signals.requested)
+        self._marker = exchange.begin_run_marker(self.config.model_dir)
+        return ChiefCreator(target, run.graph, run.context, self._marker.run, self.modeler)
 
-    def _drive_monitored(self, creator: Any, at_work: ReplicaRun) -> Outcome:
-        signals, context = at_work.signals, at_work.context
+    def _drive_monitored(self, creator: Any, run: ReplicaRun) -> Outcome:
+        signals, context = run.signals, run.context
         try:
-            with tf.train.MonitoredSession(creator, list(at_work.hooks), _STOP_SECONDS) as session:
-                is_end = _run_steps(session, at_work.replica.ops.train_op, signals)
-                if is_end and at_work.idle is not None:
-                    self._stay(session, at_work)
+            with tf.train.MonitoredSession(creator, list(run.hooks), _STOP_SECONDS) as session:
+                is_end = run.run_steps(session)
+                if is_end:
+                    run.step_idly(session)
                 if not signals.requested:
-                    at_work.announce_end(session)
-                    if self._cluster.is_chief:
-                        at_work.wait_for_others(session, self._patience(context))
+                    run.announce_end(session)
+                    if run.cluster.is_chief:
+                        run.wait_for_others(session, self._patience(context))
                 signals.renew_grace()
         except StoppedWaiting as late:
             if not signals.requested:
@@ -198,56 +207,29 @@ class ClusterRunner(Runner):
             return Outcome(Status.STOPPED, context.global_step, "stopped by a signal", signals.signal)
         context.has_read_all = is_end
         outcome = outcome_of(context, signals)
-        if self._cluster.is_chief and outcome.status is not Status.STOPPED:
-            exchange.end_run_marker(self.config.model_dir, self._note, context.global_step)
+        if run.cluster.is_chief and outcome.status is not Status.STOPPED:
+            exchange.end_run_marker(self.config.model_dir, self._marker, context.global_step)
         return outcome
 
-    def _stay(self, session: Any, at_work: ReplicaRun) -> None:
-        """Takes part in common steps, without counting, until all replicas have read their data."""
-        idle = at_work.idle
-        logging.info("all data of this replica were read; it goes on without counting until all are through")
-        idle.is_idle, before = True, -1
-        while before < idle.steps and not session.should_stop() and not at_work.signals.requested:
-            before = idle.steps
-            at_work.start_over(session)
-            if not _run_steps(session, at_work.replica.ops.train_op, at_work.signals):
-                return
-
     def _patience(self, context: Context) -> float:
-        """How long the others may stand still: at the last step of all they have only that one to end."""
+        """How long the others may take for a step: at the last step of the run they have only that one to end."""
         limit = self.config.max_steps
         is_last = limit is not None and context.step >= limit
         return LAST_STEP_SECONDS if is_last else self.config.stall_timeout
 
 
-def _run_steps(session: Any, fetch: Any, signals: StopSignals) -> bool:
-    """Runs steps until a hook or a signal asks for the end; True where the data came to theirs.
-
-    Raises:
-      RunError: another OutOfRangeError than the data's, which MonitoredSession would take for a good end.
-    """
-    try:
-        while not session.should_stop() and not signals.requested:
-            session.run(fetch)
-    except tf.errors.OutOfRangeError as error:
-        if not is_end_of_data(error):
-            raise RunError(explain(error)) from error
-        return True
-    return False
-
-
 def _peers(cluster: ClusterConfig) -> dict[str, str]:
-    """Addresses of all other processes, by name."""
+    """{name: address} of all other processes."""
     others = [replica for replica in range(len(cluster.replicas)) if replica != cluster.replica]
     names = {cluster.replica_name(replica).partition(" (")[0]: cluster.replicas[replica] for replica in others}
-    servers = {f"parameter server {index}": address for index, address in enumerate(cluster.servers)}
-    return {**servers, **names}
+    return {f"parameter server {index}": address for index, address in enumerate(cluster.servers)} | names
 
 
 def _without_the_chiefs(given: CallbackConfig) -> CallbackConfig:
     """The callbacks of a worker."""
-    from yt8m.runner.callbacks import names_for
+    from yt8m.runner.callbacks import DEFAULTS
 
-    names = tuple(name for name in names_for("train", given.names) if name not in _CHIEFS_OWN)
+    names = [name for name in given.names if name.removeprefix("-") not in _CHIEFS_OWN]
+    names += [f"-{name}" for name in _CHIEFS_OWN if name in DEFAULTS["train"]]
     options = {name: values for name, values in given.options.items() if name not in _CHIEFS_OWN}
-    return CallbackConfig(names, options)
+    return CallbackConfig(tuple(names), options)

@@ -1,66 +1,148 @@
-"""How parameter servers learn that training is over: the others put their names into a queue on each.
+"""What the processes of a cluster tell one another, and by which way.
 
-The note in a run's folder by which the processes of a cluster find each other's run.
+    chief, workers  --- table on server 0 -------->  chief, workers      whose run the variables are, who has no data
+    chief, workers  --- table on every server ---->  that server         who needs the server no longer
+    chief           --- cluster.json ------------->  workers, evaluator  the name of the run, the step at which it ended
+    everybody       --- a connection to its port ->  everybody           that the process lives
 
-What the replicas tell one another, in a table on the first parameter server.
+Three ways, because each has to outlive something else:
+
+- **`SharedState`, a table on each parameter server.** What it says is true of the variables on the servers, so it lives
+  and dies with them: a server that comes back empty comes back without its table. The chief writes the name of the run
+  when the variables have values, and removes it before it restores them; workers take up no other run's variables. A
+  replica that has read all its data writes `ended`, and the chief, which saves the last checkpoint, waits for that. A
+  replica that has closed its last session writes `done` on every server. A server ends when all have, and learns that
+  from its own table, since it may not reach the other servers.
+- **`RunMarker`, the file cluster.json in the run's folder.** It can be read before there is a session, and when
+  all processes have ended. A worker that comes late reads in it that training is over, and the evaluator that no
+  checkpoint will follow.
+- **`answers(address)`, a connection that is closed at once.** A dead process cannot write that it is dead. The runtime
+  of a process accepts connections as long as it lives; a chief without parameter servers has no runtime and opens
+  its port by `answering_at`. The watchdog names the processes that do not answer, a parameter server stops waiting
+  for them, and the evaluator gives up a training whose chief does not answer.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import threading
 import uuid
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from absl import logging
 
 from yt8m import storage
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError
 from yt8m.lazy import tf
-from yt8m.runner.cluster.servers import PS_JOB, WORKER_JOB, server_device
 from yt8m.storage import json_text
 
-_CAPACITY = 1000
+# The chief is task 0 of the workers' job, so that its devices are named like theirs.
+WORKER_JOB, PS_JOB = "worker", "ps"
+MARKER_NAME = "cluster.json"
+_RUN, _ENDED, _DONE = "run:", "ended:", "done:"
+_PROBE_SECONDS = 1.0
 
 
-def queue_on(index: int) -> Any:
-    """The queue of names on one parameter server. A server may name no other's: it does not see them."""
-    with tf.device(server_device(index)):
-        return tf.FIFOQueue(_CAPACITY, tf.string, [[]], shared_name=f"done_{index}")
+def server_device(index: int) -> str:
+    """The device of one parameter server."""
+    return f"/job:{PS_JOB}/task:{index}/device:CPU:0"
 
 
-def tell_ops(name: str, servers: int) -> list[tf.Operation]:
-    """Ops that tell every parameter server that the process called `name` needs it no longer."""
-    return [queue_on(index).enqueue(name) for index in range(servers)]
+class SharedState:
+    """A table on one parameter server, which all processes read and write: its keys are the words that they say.
+
+    The runtime makes it at its first use; no session has to initialise it. `graph.Synchrony` keeps a count in it too.
+
+    Args:
+      device: of the server.
+    """
+
+    def __init__(self, device: str) -> None:
+        # The classes of tf.lookup cannot share a table by name.
+        raw = tf.raw_ops
+        with tf.device(device):
+            self.table = raw.MutableHashTableV2(key_dtype=tf.string, value_dtype=tf.int64, shared_name="shared_state")
+            self._key = tf.placeholder(tf.string, [None], name="shared_state_key")
+            one = tf.ones_like(self._key, tf.int64)
+            self._insert = raw.LookupTableInsertV2(table_handle=self.table, keys=self._key, values=one)
+            self._remove = raw.LookupTableRemoveV2(table_handle=self.table, keys=self._key)
+            self._keys, _ = raw.LookupTableExportV2(table_handle=self.table, Tkeys=tf.string, Tvalues=tf.int64)
+
+    def is_live(self, session: tf.Session, run: str) -> bool:
+        """Whether the variables have values, of the run `run`."""
+        return f"{_RUN}{run}" in self._all(session)
+
+    def set_live(self, session: tf.Session, run: str) -> None:
+        """Says that the variables have values, of the run `run`; call `clear` before they get them."""
+        self._change(session, self._insert, f"{_RUN}{run}")
+
+    def clear(self, session: tf.Session, run: str) -> None:
+        """Says that the variables have no values, and forgets everything that another run than `run` has left."""
+        found = self._all(session)
+        is_ours = f"{_RUN}{run}" in found
+        self._change(session, self._remove, *(word for word in found if word.startswith(_RUN) or not is_ours))
+
+    def ended(self, session: tf.Session) -> set[int]:
+        """The replicas that have no more data."""
+        return {int(number) for number in self._with_prefix(session, _ENDED)}
+
+    def set_ended(self, session: tf.Session, replica: int, is_ended: bool = True) -> None:
+        """Says that a replica has no more data, or that it has begun again."""
+        self._change(session, self._insert if is_ended else self._remove, f"{_ENDED}{replica}")
+
+    def done(self, session: tf.Session) -> set[str]:
+        """The names of the processes that need this server no longer."""
+        return self._with_prefix(session, _DONE)
+
+    def set_done(self, session: tf.Session, name: str) -> None:
+        """Says that the process `name` needs this server no longer."""
+        self._change(session, self._insert, f"{_DONE}{name}")
+
+    def _with_prefix(self, session: tf.Session, prefix: str) -> set[str]:
+        return {word.removeprefix(prefix) for word in self._all(session) if word.startswith(prefix)}
+
+    def _change(self, session: tf.Session, op: tf.Operation, *words: str) -> None:
+        session.run(op, {self._key: np.array(words, object)})
+
+    def _all(self, session: tf.Session) -> list[str]:
+        return [word.decode() for word in session.run(self._keys)]
+
+
+def states_of(cluster: ClusterConfig) -> list[SharedState]:
+    """The state on each parameter server; the first is the one that the replicas share."""
+    return [SharedState(server_device(index)) for index in range(len(cluster.servers))]
 
 
 def say_done(cluster: ClusterConfig, runtime: Any) -> None:
-    """Tells each parameter server, in a session of its own, that this chief or worker is through.
+    """Tells each parameter server, in a session of its own, that this chief or worker needs it no longer.
 
-    For a training whose graph is already finalised, or is not the runner's.
+    It is for a training whose graph is already finalised, or that is not the runner's.
 
     Args:
       cluster: all processes, and which one this is.
-      runtime: this process' server, as `server.start` gave it.
+      runtime: the server of this process, from `servers.start`.
     """
     own = f"/job:{WORKER_JOB}/task:{cluster.replica}"
     with tf.Graph().as_default():
-        told = tell_ops(cluster.replica_name(cluster.replica), len(cluster.servers))
-        # A worker that has ended before is not waited for.
+        states = states_of(cluster)
+        # Without the filters, the session would wait for workers that have ended before.
         filters = tf.ConfigProto(device_filters=[f"/job:{PS_JOB}", own])
         with tf.Session(runtime.target, config=filters) as session:
-            session.run(told)
-
-
-NAME = "cluster.json"
+            for state in states:
+                state.set_done(session, cluster.replica_name(cluster.replica))
 
 
 class RunMarker(NamedTuple):
-    """What the chief leaves.
+    """The content of cluster.json, which the chief writes.
 
     Attributes:
-      run: a name that no other run has; a run that is resumed keeps it.
-      ended: the last step, where the run has ended.
+      run: a name that no other run has; a resumed run keeps it.
+      ended: the last step; None while the run lasts.
     """
 
     run: str
@@ -68,8 +150,8 @@ class RunMarker(NamedTuple):
 
 
 def read_run_marker(model_dir: str) -> RunMarker | None:
-    """The note in the folder; None where there is none, or none that can be read."""
-    path = storage.join(model_dir, NAME)
+    """The marker in a run's folder; None if there is none, or none that can be read."""
+    path = storage.join(model_dir, MARKER_NAME)
     if not storage.exists(path):
         return None
     try:
@@ -80,72 +162,58 @@ def read_run_marker(model_dir: str) -> RunMarker | None:
 
 
 def begin_run_marker(model_dir: str) -> RunMarker:
-    """The chief's note of a start: of the run that is in the folder, or of a new one."""
+    """Marks that the run in the folder, or a new one, has begun; returns its marker."""
     found = read_run_marker(model_dir)
-    note = RunMarker(found.run if found is not None else uuid.uuid4().hex)
-    _write(model_dir, note)
-    return note
+    marker = RunMarker(found.run if found is not None else uuid.uuid4().hex)
+    _write(model_dir, marker)
+    return marker
 
 
-def end_run_marker(model_dir: str, note: RunMarker, step: int) -> None:
-    """Says that the run has ended at `step`."""
-    _write(model_dir, note._replace(ended=step))
+def end_run_marker(model_dir: str, marker: RunMarker, step: int) -> None:
+    """Marks that the run has ended at `step`."""
+    _write(model_dir, marker._replace(ended=step))
 
 
-def _write(model_dir: str, note: RunMarker) -> None:
+def _write(model_dir: str, marker: RunMarker) -> None:
     storage.makedirs(model_dir)
-    with storage.write_atomic(storage.join(model_dir, NAME), "w") as file:
-        json.dump(note._asdict(), file)
+    with storage.write_atomic(storage.join(model_dir, MARKER_NAME), "w") as file:
+        json.dump(marker._asdict(), file)
 
 
-_RUN, _ENDED = "run:", "ended:"
+def answers(address: str) -> bool:
+    """Whether a process accepts connections at `host:port`."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), _PROBE_SECONDS):
+            return True
+    except OSError:
+        return False
 
 
-class SharedState:
-    """Which run's variables are live there, and which replicas are through with their data.
+@contextlib.contextmanager
+def answering_at(address: str) -> Iterator[None]:
+    """Accepts connections at `address` during the block, so that others see that this process lives."""
+    host, _, port = address.rpartition(":")
+    # Other names may be those of a proxy or a service, which are no interface of this machine.
+    interface = host if host == "localhost" or host.startswith("127.") else ""
+    try:
+        listener = socket.create_server((interface, int(port)))
+    except OSError as error:
+        logging.warning("cannot listen on %s (%s): an evaluator takes this chief for dead", address, error)
+        yield
+        return
+    thread = threading.Thread(target=_accept_all, args=(listener,), name="answering-at", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        listener.close()
 
-    A table lives and dies with the variables of its server and needs no initialisation.
 
-    Args:
-      device: of the first parameter server.
-    """
-
-    def __init__(self, device: str) -> None:
-        # tf.lookup's class gives a table no name to share it by.
-        raw = tf.raw_ops
-        with tf.device(device):
-            self.table = raw.MutableHashTableV2(key_dtype=tf.string, value_dtype=tf.int64, shared_name="cluster_board")
-            self._key = tf.placeholder(tf.string, [None], name="cluster_board_key")
-            one = tf.ones_like(self._key, tf.int64)
-            self._insert = raw.LookupTableInsertV2(table_handle=self.table, keys=self._key, values=one)
-            self._remove = raw.LookupTableRemoveV2(table_handle=self.table, keys=self._key)
-            self._keys, self._values = raw.LookupTableExportV2(
-                table_handle=self.table, Tkeys=tf.string, Tvalues=tf.int64
-            )
-
-    def is_live(self, session: tf.Session, run: str) -> bool:
-        """Whether the variables are those of the run `run`."""
-        return f"{_RUN}{run}" in self._all(session)
-
-    def set_live(self, session: tf.Session, run: str) -> None:
-        """Says that they are; what belongs to another run has been cleared."""
-        session.run(self._insert, {self._key: [f"{_RUN}{run}"]})
-
-    def clear(self, session: tf.Session, run: str) -> None:
-        """Nobody may take the variables up until `set_live`; what another run left is forgotten."""
-        found = self._all(session)
-        is_ours = f"{_RUN}{run}" in found
-        doomed = [key for key in found if key.startswith(_RUN) or not is_ours]
-        session.run(self._remove, {self._key: np.array(doomed, object)})
-
-    def ended(self, session: tf.Session) -> set[int]:
-        """The replicas that are through."""
-        return {int(key.removeprefix(_ENDED)) for key in self._all(session) if key.startswith(_ENDED)}
-
-    def set_ended(self, session: tf.Session, replica: int, is_ended: bool = True) -> None:
-        """Says that a replica is through, or that it has begun again."""
-        session.run(self._insert if is_ended else self._remove, {self._key: [f"{_ENDED}{replica}"]})
-
-    def _all(self, session: tf.Session) -> dict[str, Any]:
-        keys, values = session.run([self._keys, self._values])
-        return {key.decode(): int(value) for key, value in zip(keys, values, strict=True)}
+def _accept_all(listener: socket.socket) -> None:
+    """Accepts and closes each connection until the socket is shut down; else its queue would fill up."""
+    with contextlib.suppress(OSError):
+        while True:
+            listener.accept()[0].close()

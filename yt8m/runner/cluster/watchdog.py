@@ -1,9 +1,11 @@
-"""Nothing waits without end in a cluster: a thread that says what is missing, and then ends the process."""
+"""Ends a process of a cluster that waits for others in vain, after a warning that names them.
+
+It knows nothing of training: evaluation and inference by several processes use it too.
+"""
 
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import threading
 import time
@@ -11,15 +13,16 @@ from collections.abc import Callable, Mapping
 
 from absl import logging
 
+from yt8m.runner.cluster.exchange import answers
+
 NOTICE_SECONDS = 20.0
-_PROBE_SECONDS = 1.0
 
 
 class Watchdog:
-    """Within it, somebody has to call `beat` every so often.
+    """A thread that ends the process unless `beat` is called often enough; a context.
 
-    The runtime waits for a process that is gone for ever, also where a step has a time limit, and the
-    main thread cannot be woken from that: so after `stall_timeout` the process is ended from here.
+    TensorFlow's runtime waits forever for a process that is gone, even if a step has a time limit, and the
+    main thread cannot be woken from that. So the thread ends the process.
 
     Args:
       stall_timeout: seconds without a beat after which the process ends with status 1.
@@ -33,7 +36,7 @@ class Watchdog:
         self._over = threading.Event()
 
     def beat(self) -> None:
-        """Something went on."""
+        """Says that the process has made progress."""
         self._last = time.monotonic()
 
     def __enter__(self) -> Watchdog:
@@ -69,18 +72,8 @@ class Watchdog:
 
 
 def unreachable(processes: Mapping[str, str]) -> str:
-    """Which of the processes, by name and address, take no connection; a sentence for the watchdog."""
+    """A sentence that names the processes, given as {name: address}, that accept no connection."""
     silent = [f"{name} ({address})" for name, address in processes.items() if not answers(address)]
     if silent:
         return f"{', '.join(silent)} do{'es' * (len(silent) == 1)} not answer"
     return "all processes answer, so one of them is slow or blocked"
-
-
-def answers(address: str) -> bool:
-    """Whether somebody takes connections at `host:port`."""
-    host, _, port = address.rpartition(":")
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), _PROBE_SECONDS):
-            return True
-    except OSError:
-        return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from yt8m.lazy import tf
-from yt8m.readers.pipeline import unconverted
+from yt8m.readers.pipeline import without_autograph
 
 
 def evens(count: int) -> tf.Tensor:
@@ -21,10 +21,10 @@ def evens(count: int) -> tf.Tensor:
 
 def test_functions_of_datasets_are_left_as_they_are() -> None:
     with tf.Graph().as_default(), pytest.raises(TypeError, match="AutoGraph"):
-        unconverted(evens)(3)
+        without_autograph(evens)(3)
 
 
 def test_arguments_and_result_are_handed_on() -> None:
-    divided = unconverted(divmod)
+    divided = without_autograph(divmod)
     assert divided(7, 2) == (3, 1)
     assert divided.__name__ == "divmod"

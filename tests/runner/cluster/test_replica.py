@@ -12,8 +12,8 @@ from tiny_workload import TinyModeler
 
 from yt8m import graph, runner
 from yt8m.lazy import tf
-from yt8m.runner.cluster.creators import ChiefCreator
 from yt8m.runner.cluster.exchange import SharedState
+from yt8m.runner.cluster.replica import ChiefCreator
 
 OURS, SAVED, FRESH = "our run", (5, 50.0), (0, 1.0)
 
@@ -24,13 +24,13 @@ class Chief:
     def __init__(self, model_dir: pathlib.Path) -> None:
         self.step = tf.train.get_or_create_global_step()
         self.weight = tf.get_variable("weight", initializer=FRESH[1])
-        self.board = SharedState("")
+        self.state = SharedState("")
         self.saver = tf.train.Saver()
         self.stem = str(model_dir / "model.ckpt")
         self.context: Any = types.SimpleNamespace(config=runner.RunnerConfig(model_dir=str(model_dir)))
         replica: Any = types.SimpleNamespace(
             ops=types.SimpleNamespace(global_step=self.step),
-            board=self.board,
+            state=self.state,
             saver=self.saver,
             restorer=graph.Restorer(),
             missing=tf.report_uninitialized_variables(),
@@ -54,7 +54,7 @@ class Chief:
     def comes(self) -> tuple[int, float]:
         """The values that it leaves when it comes; the workers may take them up."""
         self._creator._fill(self.session)
-        assert self.board.is_live(self.session, OURS)
+        assert self.state.is_live(self.session, OURS)
         return self.session.run((self.step, self.weight))
 
 
@@ -71,25 +71,25 @@ def chief(tmp_path: pathlib.Path) -> Iterator[Chief]:
 def test_live_variables_that_are_not_older_than_the_checkpoint_stay(chief: Chief, live: tuple[int, float]) -> None:
     chief.save()
     chief.load(*live)
-    chief.board.set_live(chief.session, OURS)
+    chief.state.set_live(chief.session, OURS)
     assert chief.comes() == live
     assert chief.context.is_resumed
 
 
 def older(chief: Chief) -> None:
     chief.load(3, 30.0)
-    chief.board.set_live(chief.session, OURS)
+    chief.state.set_live(chief.session, OURS)
 
 
 def missing(chief: Chief) -> None:
     """One of two parameter servers has come back, empty."""
     chief.step.load(7, chief.session)
-    chief.board.set_live(chief.session, OURS)
+    chief.state.set_live(chief.session, OURS)
 
 
 def of_another_run(chief: Chief) -> None:
     chief.load(7, 70.0)
-    chief.board.set_live(chief.session, "another run")
+    chief.state.set_live(chief.session, "another run")
 
 
 def of_no_run(chief: Chief) -> None:
@@ -104,7 +104,7 @@ def test_any_others_are_those_of_the_checkpoint(chief: Chief, find: Callable[[Ch
     find(chief)
     assert chief.comes() == SAVED
     assert chief.context.is_resumed
-    assert not chief.board.is_live(chief.session, "another run")
+    assert not chief.state.is_live(chief.session, "another run")
 
 
 @pytest.mark.promise("P4")
@@ -123,6 +123,6 @@ def test_who_was_through_with_another_runs_data_is_forgotten(
     """A replica that was through with the data of this run stays so when its chief comes back."""
     chief.save()
     find(chief)
-    chief.board.set_ended(chief.session, 1)
+    chief.state.set_ended(chief.session, 1)
     chief.comes()
-    assert chief.board.ended(chief.session) == ended
+    assert chief.state.ended(chief.session) == ended

@@ -1,0 +1,232 @@
+"""The graph of one replica, and its sessions: the chief gives the variables their values, a worker waits for that.
+
+Every process builds the same variables, on the same parameter servers. MonitoredSession asks a creator for a session at
+the start, and again whenever a parameter server was lost. So a creator must be safe to run at any moment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from absl import logging
+
+from yt8m import graph
+from yt8m.graph import Inputter, Modeler, TrainOps
+from yt8m.lazy import tf
+from yt8m.runner import checkpoints, creation
+from yt8m.runner.cluster import exchange
+from yt8m.runner.cluster.exchange import SharedState, server_device
+from yt8m.runner.creation import CreatedGraph, deployment_for, replicate
+from yt8m.runner.run_config import Context, RunnerConfig
+
+POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class ReplicaGraph:
+    """The graph of one replica, with what a session on it needs.
+
+    Attributes:
+      ops: the handles of the graph.
+      states: the shared state on each parameter server; the replicas share the first.
+      saver: writes checkpoints.
+      restorer: reads checkpoints.
+      missing: names of variables without a value.
+      init: gives the shared variables their first values.
+      local_init: gives this process' own variables and tables their first values.
+      deployment: devices, and how to open a session.
+      synchrony: the common steps; None if each replica steps by itself.
+    """
+
+    ops: TrainOps
+    states: Sequence[SharedState]
+    saver: tf.train.Saver
+    restorer: graph.Restorer
+    missing: tf.Tensor
+    init: tf.Operation
+    local_init: tf.Operation
+    deployment: Any
+    synchrony: graph.Synchrony | None
+
+    @property
+    def state(self) -> SharedState:
+        """The state that the replicas share."""
+        return self.states[0]
+
+
+def build_replica(config: RunnerConfig, inputter: Inputter, modeler: Modeler) -> ReplicaGraph:
+    """Builds the graph of this replica in the current, empty graph."""
+    deployment, cluster = deployment_for(config), config.cluster
+    assert cluster is not None
+    states = exchange.states_of(cluster)
+    with tf.device(server_device(0)):
+        tf.train.get_or_create_global_step()
+    synchrony = None
+    if config.sync_replicas:
+        synchrony = graph.Synchrony(deployment.num_replicas, states[0].table)
+        config = _averages_on_the_chief(config)
+    ops = replicate(config, inputter, modeler, deployment, synchrony)
+    assert isinstance(ops, TrainOps)
+    _check_places()
+    # Files are read and written on this machine, not on the one where a variable lives.
+    with tf.device(deployment.inputs_device()):
+        return ReplicaGraph(
+            ops=ops,
+            states=states,
+            saver=tf.train.Saver(max_to_keep=None),
+            restorer=graph.Restorer(),
+            missing=tf.report_uninitialized_variables(tf.global_variables()),
+            init=tf.global_variables_initializer(),
+            local_init=tf.group(tf.local_variables_initializer(), tf.tables_initializer()),
+            deployment=deployment,
+            synchrony=synchrony,
+        )
+
+
+def _averages_on_the_chief(config: RunnerConfig) -> RunnerConfig:
+    """Moving averages move once in a common step, not once for each replica."""
+    assert config.cluster is not None
+    if config.cluster.is_chief:
+        return config
+    optimizer = dataclasses.replace(config.optimizer, moving_average_decay=0.0)
+    return dataclasses.replace(config, optimizer=optimizer)
+
+
+def _check_places() -> None:
+    """Refuses a variable that is on no parameter server, where other replicas would not see it."""
+    for variable in tf.global_variables():
+        if not variable.device.startswith(server_device(0).partition("/task")[0]):
+            raise RuntimeError(
+                f"the variable {variable.op.name} is on {variable.device or 'no device'}, where the other "
+                "replicas do not see it"
+            )
+
+
+class StoppedWaiting(Exception):  # noqa: N818 - nothing went wrong
+    """The process was told to stop while it waited for others, or training is over."""
+
+
+class _Creator:
+    """What both creators have in common.
+
+    Args:
+      target: address of this process' runtime.
+      replica: its graph.
+      context: its `is_resumed` is set to whether the variables have been trained before.
+    """
+
+    def __init__(self, target: str, replica: ReplicaGraph, context: Context) -> None:
+        self._target, self._graph, self._context = target, replica, context
+
+    def say_done(self) -> None:
+        """Tells the parameter servers that this process needs them no longer; its last session must be closed."""
+        cluster = self._context.config.cluster
+        assert cluster is not None
+        with self._open() as session:
+            for state in self._graph.states:
+                state.set_done(session, cluster.replica_name(cluster.replica))
+
+    def _open(self) -> tf.Session:
+        """A session of the parameter servers and this process only."""
+        tf.get_default_graph().finalize()
+        config = self._graph.deployment.session_config()
+        config.log_device_placement = self._context.config.log_device_placement
+        if self._context.config.xla:
+            config.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
+        return tf.Session(self._target, config=config)
+
+    def _is_live(self, session: tf.Session, run: str) -> bool:
+        """Whether all variables have values, of the run `run`."""
+        return not len(session.run(self._graph.missing)) and self._graph.state.is_live(session, run)
+
+
+class ChiefCreator(_Creator):
+    """Goes on from the live variables if they are of this run and not older than its checkpoint; else restores.
+
+    If a chief that comes back always restored, it would discard what the workers did meanwhile.
+
+    Args:
+      run: the run's name.
+      modeler: restores the weights that it brings itself.
+    """
+
+    def __init__(self, target: str, replica: ReplicaGraph, context: Context, run: str, modeler: Modeler) -> None:
+        super().__init__(target, replica, context)
+        self._run, self._modeler = run, modeler
+
+    def create_session(self) -> tf.Session:
+        """A session whose variables have values, if need be those of the newest checkpoint or first values."""
+        session = self._open()
+        try:
+            self._fill(session)
+            session.run(self._graph.local_init)
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def _fill(self, session: tf.Session) -> None:
+        config = self._context.config
+        newest = checkpoints.newest_readable(config.model_dir)
+        saved = checkpoints.step_of(newest) if newest else -1
+        if self._is_live(session, self._run):
+            step = int(session.run(self._graph.ops.global_step))
+            if step >= saved:
+                logging.info("going on from the live variables at step %d (checkpoint: %d)", step, saved)
+                self._context.is_resumed = True
+                return
+        self._graph.state.clear(session, self._run)
+        created = CreatedGraph(self._graph.ops, self._graph.saver, newest, self._graph.restorer if newest else None)
+        creation.start_session(session, created, [] if newest else [self._graph.init], config)
+        self._modeler.restore(session)
+        self._context.is_resumed = newest is not None
+        self._graph.state.set_live(session, self._run)
+        logging.info("the variables are %s", f"those of {newest}" if newest else "fresh")
+
+
+class WorkerCreator(_Creator):
+    """Waits until the chief has given the variables their values; asks every second.
+
+    Args:
+      is_stopped: whether to stop waiting.
+    """
+
+    def __init__(self, target: str, replica: ReplicaGraph, context: Context, is_stopped: Callable[[], bool]) -> None:
+        super().__init__(target, replica, context)
+        self._is_stopped = is_stopped
+
+    def create_session(self) -> tf.Session:
+        """A session whose variables have values.
+
+        Raises:
+          StoppedWaiting: the process was told to stop, or training had ended before it came.
+        """
+        is_logged = False
+        while not self._is_stopped():
+            session = self._open()
+            try:
+                if self._is_ready(session):
+                    session.run(self._graph.local_init)
+                    return session
+            except BaseException:
+                session.close()
+                raise
+            session.close()
+            if not is_logged:
+                logging.info("waiting for the chief to give the variables their values")
+            is_logged = True
+            time.sleep(POLL_SECONDS)
+        raise StoppedWaiting
+
+    def _is_ready(self, session: tf.Session) -> bool:
+        found = exchange.read_run_marker(self._context.config.model_dir)
+        self._context.is_resumed = True  # a worker gives no variable its first value
+        if found is None or not self._is_live(session, found.run):
+            return False
+        if found.ended is not None:  # without a chief, nothing that the worker does would be saved
+            raise StoppedWaiting(f"training had ended at step {found.ended} before this worker came")
+        return True
