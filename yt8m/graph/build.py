@@ -57,8 +57,7 @@ def build(
     Raises:
       UsageError: gradients are to be accumulated in a cluster.
     """
-    check_workload(inputter, modeler)
-    _check_accumulation(optimizer, deployment)
+    _check(inputter, modeler, optimizer, deployment)
     global_step = tf.train.get_or_create_global_step()
     # Read once: two reads in a step could see two moments.
     start = tf.identity(global_step.read_value(), name="step_at_start")
@@ -106,7 +105,10 @@ def _whole_step(
         return train_op, tf.identity(global_step.read_value(), name="step_after_train_op")
 
 
-def _check_accumulation(optimizer: OptimizerConfig, deployment: deploy.DeploymentConfig) -> None:
+def _check(
+    inputter: Inputter, modeler: Modeler, optimizer: OptimizerConfig, deployment: deploy.DeploymentConfig
+) -> None:
+    check_workload(inputter, modeler)
     if optimizer.accumulate_steps > 1 and deployment.num_replicas > 1:
         raise UsageError(
             f"--accumulate_steps={optimizer.accumulate_steps} is for one machine: the replicas of a cluster "
