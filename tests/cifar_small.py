@@ -9,6 +9,7 @@ import numpy as np
 from examples.cifar10 import generated
 from examples.cifar10.data import TEST_FILE, TRAIN_FILES, DataSet
 from examples.cifar10.records import Images
+from yt8m.graph import Inputter
 from yt8m.lazy import tf
 
 RECORDS = 40  # in a file
@@ -35,7 +36,7 @@ def standardised(pictures: np.ndarray) -> np.ndarray:
     return (values - values.mean(axes, keepdims=True)) / spread
 
 
-class SameBatch:
+class SameBatch(Inputter):
     """An inputter that gives the same rows again and again, in batches of `batch_size`."""
 
     def __init__(self, images: np.ndarray, labels: np.ndarray, batch_size: int) -> None:

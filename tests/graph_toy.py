@@ -9,14 +9,14 @@ import numpy as np
 
 from yt8m import deploy, graph
 from yt8m.config.train_config import OptimizerConfig
-from yt8m.graph import Modeler, Reduction, Report
+from yt8m.graph import Inputter, Modeler, Reduction, Report
 from yt8m.lazy import tf
 from yt8m.types import ModelOutput
 
 FEATURES, CLASSES = 6, 4
 
 
-class Rows:
+class Rows(Inputter):
     """An inputter over arrays; the files it is fed are names only."""
 
     def __init__(self, inputs: np.ndarray, labels: np.ndarray, batch_size: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from yt8m import deploy, graph
 from yt8m.config.train_config import OptimizerConfig
-from yt8m.graph import Modeler, Report
+from yt8m.graph import Inputter, Modeler, Report
 from yt8m.lazy import tf
 from yt8m.runner.session import is_end_of_data
 from yt8m.types import Batch, ModelOutput
@@ -17,7 +17,7 @@ from yt8m.types import Batch, ModelOutput
 FEATURES, CLASSES, BATCH, EPOCHS = 3, 4, 2, 2
 
 
-class Names:
+class Names(Inputter):
     """Examples made of the names that are fed as files (numbers as text); a bad name is refused."""
 
     batch_size = BATCH

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from yt8m.graph import Modeler, Reduction, Report
+from yt8m.graph import Inputter, Modeler, Reduction, Report
 from yt8m.lazy import tf
 from yt8m.numerics import random_keys
 from yt8m.types import ModelOutput
@@ -29,7 +29,7 @@ def write_rows(path: pathlib.Path, rows: int = 40, seed: int = 0, poison: int | 
     return str(path)
 
 
-class TinyInputter:
+class TinyInputter(Inputter):
     """Shuffled, seeded batches of such a file."""
 
     def __init__(self, path: str, batch_size: int = 8, epochs: int | None = None, shuffle: int = 16) -> None:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Sequence
 
 from yt8m import program
 from yt8m.config import flags
-from yt8m.program import run_main
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the program on `argv`, by default this process' own; returns the exit status."""
-    return run_main("inference.py", _run, argv)
-
-
-def _run(words: list[str]) -> int:
+def run(words: list[str]) -> int:
+    """Writes predictions as the flags in `words` say; returns the exit status."""
     config = flags.inference_config(words)
     program.set_up_log()
-    # Here, so that flag errors and --help come before the graph code is loaded.
+    # Imported here, so that flag errors and --help come before the graph code is loaded.
     from yt8m.commands.team import infer_together
 
     return infer_together(config)
 
+
+main = functools.partial(program.run_main, "inference.py", run)  # main(argv=None), `argv` by default this process' own
 
 if __name__ == "__main__":
     sys.exit(main())

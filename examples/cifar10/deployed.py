@@ -103,7 +103,7 @@ def train(config: DeployConfig, data: DataSet) -> int:
                     session.run(train_op)
             except tf.train.NanLossDuringTrainingError as error:
                 raise RunError(f"{error} --base_learning_rate={config.base_learning_rate} may be too high.") from error
-            signals.noticed()
+            signals.renew_grace()
     if signals.signal:
         return 128 + signals.signal
     if cluster:

@@ -8,10 +8,11 @@ from examples.cifar10 import distortions
 from examples.cifar10.records import RECORD_BYTES, Images, check_sizes, decode
 from yt8m import storage
 from yt8m.errors import UsageError
+from yt8m.graph import Inputter
 from yt8m.lazy import tf
 
 
-class CifarInputter:
+class CifarInputter(Inputter):
     """Batches of `Images` from files in the binary format.
 
     Training shuffles, repeats without end and distorts; evaluation and inference read each record once,

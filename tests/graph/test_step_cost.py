@@ -16,7 +16,7 @@ from yt8m.video.modeler import VideoModeler
 CLASSES = 5
 
 
-class Rows:
+class Rows(graph.Inputter):
     """Batches of one feature vector a video, without files."""
 
     batch_size = 4

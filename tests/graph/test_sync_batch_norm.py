@@ -34,7 +34,7 @@ NORMALISED = {
 PLAIN = {"DbofModel": {**EVERY_FRAME, "dbof_add_batch_norm": False}, "LstmModel": {}, "MoeModel": {}}
 
 
-class Videos:
+class Videos(graph.Inputter):
     """An inputter over one batch for each of `sizes`, over and over; some videos have no frame."""
 
     def __init__(self, sizes: list[int], is_frames: bool, towers: int) -> None:

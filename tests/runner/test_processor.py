@@ -44,7 +44,7 @@ def test_what_the_processor_lacks_is_named(
     has: Callable[[str], None], precision: str, flags: str, lacking: str
 ) -> None:
     has(flags)
-    told = devices.note(precision)
+    told = devices.slowness(precision)
     assert bool(told) == bool(lacking)
     assert lacking in told
     assert told.startswith(f"--precision={precision} is slower than float32 here") == bool(lacking)
@@ -57,7 +57,7 @@ def test_a_processor_that_cannot_be_asked_gives_no_line(
     if text is not None:
         (tmp_path / "cpuinfo").write_text(text)
     monkeypatch.setattr(devices, "CPUINFO", str(tmp_path / "cpuinfo"))
-    assert devices.note("bfloat16") == ""
+    assert devices.slowness("bfloat16") == ""
 
 
 def test_a_training_says_it_once(train: Callable, lines: Callable[[], list[str]], has: Callable[[str], None]) -> None:

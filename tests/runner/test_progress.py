@@ -17,7 +17,7 @@ from yt8m.runner.run_config import Context
 
 KNOWN = types.SimpleNamespace(records=100, num_epochs=2, batch_size=8)  # 200 examples
 ENDLESS = types.SimpleNamespace(records=100, num_epochs=None, batch_size=8)
-UNKNOWN = types.SimpleNamespace(batch_size=8)
+UNKNOWN = types.SimpleNamespace(records=None, num_epochs=None, batch_size=8)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_step_and_time_are_whole_in_any_width(
     bar = Progress(context, inputter, Console(file=text, width=width))
     bar.after_create_session(None, None)
     context.step, context.line.values = 1, values
-    context.line.give_out(1, 1)
+    context.line.emit(1, 1)
     bar.after_run(None, None)
     bar.close()
     (line,) = text.getvalue().splitlines()

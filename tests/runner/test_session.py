@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import pathlib
+import runpy
+import sys
+import traceback
 from typing import Any
 
 import pytest
+from small_run import ROOT, train_words
 from tiny_workload import TinyInputter, TinyModeler
 
 from yt8m import runner
-from yt8m.graph import EvalOps, TrainOps
+from yt8m.errors import UsageError
+from yt8m.graph import EvalOps, InputOps, PredictOps, TrainOps
 from yt8m.lazy import tf
 from yt8m.runner.lines import Every
-from yt8m.runner.session import run_step
+from yt8m.runner.session import run_steps
+from yt8m.runner.signals import StopSignals
 
 
 class Asks(tf.train.SessionRunHook):
@@ -38,14 +44,15 @@ def test_fetches_feeds_and_options_of_all_hooks_meet_in_one_run() -> None:
         step = counter.assign_add(1)
         options = tf.RunOptions(trace_level=tf.RunOptions.SOFTWARE_TRACE)
         hooks = [Asks(left * right, {left: 3}), Asks(None, {right: 4}), Asks([step], options=options)]
-        assert run_step(session, step, hooks)
+        ops = EvalOps(step, step, PredictOps(step), InputOps(step.op, step, b""))  # `examples` is what is fetched
+        assert not run_steps(session, ops, hooks, StopSignals(1.0))
         assert hooks[0].got.results == 12
         assert hooks[1].got.results is None
         assert hooks[2].got.results == [1]
         assert hooks[0].got.run_metadata is not None
         assert session.run(counter) == 1
         with pytest.raises(RuntimeError, match="two callbacks feed"):
-            run_step(session, step, [Asks(left, {left: 3}), Asks(None, {left: 4})])
+            run_steps(session, ops, [Asks(left, {left: 3}), Asks(None, {left: 4})], StopSignals(1.0))
 
 
 @pytest.mark.parametrize("name", ["local_runner", "parameter_server_runner"])
@@ -64,6 +71,70 @@ def test_a_runner_gives_its_graph_without_running_it(tmp_path: pathlib.Path, dat
     evaluated = runner.RunnerConfig(mode="eval", model_dir=str(tmp_path / "run"))
     with tf.Graph().as_default():
         assert isinstance(runner.build(evaluated, TinyInputter(data), TinyModeler()).replicate_graph(), EvalOps)
+
+
+def test_from_train_py_to_session_run_are_at_most_eight_frames(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[list[str]] = []
+    run = tf.Session.run
+
+    def counting(*arguments: Any, **options: Any) -> Any:
+        stack = [(pathlib.Path(frame.filename), frame.name) for frame in traceback.extract_stack()]
+        frames = [name for path, name in stack if path == ROOT / "train.py" or ROOT / "yt8m" in path.parents]
+        if frames[-1] == "run_steps":
+            steps.append(frames)
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(tf.Session, "run", counting)
+    monkeypatch.setattr(sys, "argv", ["train.py", *train_words(tmp_path / "run", "--max_steps=2")])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / "train.py"), run_name="__main__")
+    assert not ended.value.code
+    assert len(steps) == 2
+    assert steps[0][0] == "<module>"
+    assert len(steps[0]) <= 8, steps[0]
+
+
+class _Duck:
+    """Has all that an inputter must have but the base class."""
+
+    batch_size = 8
+
+    def files(self) -> list[str]:
+        return []
+
+    def dataset(self, files: Any, batch_size: int) -> Any:
+        return None
+
+
+def test_a_workload_that_is_not_derived_from_the_base_classes_is_refused(tmp_path: pathlib.Path, data: str) -> None:
+    config = runner.RunnerConfig(model_dir=str(tmp_path))
+    duck: Any = _Duck()
+    with pytest.raises(UsageError, match=r"_Duck is not derived from yt8m\.graph\.Inputter"):
+        runner.build(config, duck, TinyModeler())
+    with pytest.raises(UsageError, match=r"_Duck is not derived from yt8m\.graph\.Modeler"):
+        runner.build(config, TinyInputter(data), duck)
+
+
+class _Files(TinyInputter):
+    """Five files, which are not looked for."""
+
+    def files(self) -> list[str]:
+        return list("abcde")
+
+
+def test_the_defaults_of_an_inputter() -> None:
+    inputter = _Files("", 8)
+    assert [inputter.share(index, 2).files() for index in range(2)] == [["a", "c", "e"], ["b", "d"]]
+    assert inputter.share(0, 2).batch_size == 8
+    with pytest.raises(UsageError, match="there are 5 files for 6 processes, and _Files does not divide"):
+        inputter.share(0, 6)
+    assert inputter.epoch_order(1) == list("abcde")
+    assert (inputter.num_epochs, inputter.records, inputter.shard_order, inputter.damage()) == (None,) * 4
+    assert (dict(inputter.expected_records), list(inputter.bad_records()), inputter.zeroed_values()) == ({}, [], 0)
+    with pytest.raises(NotImplementedError, match="_Files has a shard_order"):
+        inputter.numbered_dataset(None, 8, None)
 
 
 def test_every_tolerates_jumps_and_counts_from_where_it_fired() -> None:

@@ -121,7 +121,7 @@ def test_the_position_never_goes_back(tmp_path: pathlib.Path, last_shards: list[
     ops: Any = None  # what is counted and saved does not depend on the graph
     position = ShardPosition(ops, ["a"] * SHARDS, {}, EPOCHS)
     for last in last_shards:
-        position.note(last)
+        position.count_shards(last)
     with tf.Session() as session:
         position.save(session, str(tmp_path), 7)
     begun = json.loads((tmp_path / "input-7.json").read_text())["begun"]

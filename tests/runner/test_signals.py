@@ -92,7 +92,7 @@ def test_outside_of_the_main_thread_nothing_is_touched() -> None:
 
     def enter() -> None:
         with StopSignals(1.0) as signals:
-            signals.noticed()
+            signals.renew_grace()
             seen.append((signals.requested, signal.getsignal(signal.SIGTERM)))
 
     thread = threading.Thread(target=enter)

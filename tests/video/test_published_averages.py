@@ -13,7 +13,7 @@ from yt8m.types import Batch
 from yt8m.video.modeler import VideoModeler
 
 
-class Recorded:
+class Recorded(graph.Inputter):
     """An inputter that gives the recorded batch again and again."""
 
     batch_size = 7

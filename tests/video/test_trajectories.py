@@ -21,7 +21,7 @@ SETTINGS = {
 }
 
 
-class Arrays:
+class Arrays(graph.Inputter):
     """An inputter over recorded steps."""
 
     def __init__(self, inputs: np.ndarray, labels: np.ndarray, batch_size: int) -> None:

@@ -19,7 +19,6 @@ from absl import logging
 from yt8m import readers, storage
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.graph import Inputter
 from yt8m.records import manifest
 from yt8m.records.manifest import Manifest
 from yt8m.storage.base import Stamp
@@ -138,7 +137,7 @@ class Walked:
         self._newer = len(newer)
 
 
-def check_input(inputter: Inputter, data: DataConfig, is_training: bool = False) -> Walked:
+def check_input(inputter: readers.BatchQueue, data: DataConfig, is_training: bool = False) -> Walked:
     """Refuses shards that are damaged or differ from the manifest; a training only warns of a difference.
 
     From then on the inputter reads exactly these files. Unless it is for a training, it counts the records that it
@@ -148,7 +147,6 @@ def check_input(inputter: Inputter, data: DataConfig, is_training: bool = False)
       UsageError: no file matches, or the manifest that was named does not exist.
       RunError: a shard is damaged or different; the message says what it holds and what it should hold.
     """
-    assert isinstance(inputter, readers.BatchQueue)
     files = inputter.keep_files()
     inputter.threads.log(data.num_readers)
     stamps = {} if is_training else storage.stamps(files)  # before the walk: what changes during it is seen later
@@ -179,7 +177,9 @@ def _pass_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping
         return
     shards = {path: known.expected(path) for path in files}
     inputter.records = sum(counts.values())
-    inputter.expected = {path: counts[path] if shard is None else shard.records for path, shard in shards.items()}
+    inputter.expected_records = {
+        path: counts[path] if shard is None else shard.records for path, shard in shards.items()
+    }
 
 
 def _with_manifest(counts: Mapping[str, int], files: Sequence[str], known: Manifest) -> dict[str, int]:

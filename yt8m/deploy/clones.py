@@ -11,6 +11,9 @@ from absl import logging
 from yt8m.deploy.deployment import DeploymentConfig, count_gpus
 from yt8m.lazy import tf
 
+# tf.GraphKeys, as values: TensorFlow is not touched while a module is imported.
+_COLLECTED = ("losses", "regularization_losses", "update_ops", "summaries")
+
 
 class _Fields(NamedTuple):
     outputs: Any
@@ -72,9 +75,10 @@ def _create_clone(config: DeploymentConfig, index: int, build: Callable[[], Any]
             auxiliary_name_scope=False,  # the clone's own name scope is enough
         ),
     ):
-        before = _sizes()
+        # By position, not by name scope: the scope of a lone clone is the whole graph.
+        before = {key: len(tf.get_collection_ref(key)) for key in _COLLECTED}
         clone = Clone(build(), scope, device)
-        clone.added = _added_since(before)
+        clone.added = {key: tuple(tf.get_collection(key)[size:]) for key, size in before.items()}
         return clone
 
 
@@ -94,20 +98,6 @@ def _permit_missing_gpus(config: DeploymentConfig) -> None:
             config.num_clones,
         )
         tf.config.set_soft_device_placement(True)
-
-
-def _sizes() -> dict[str, int]:
-    return {key: len(tf.get_collection_ref(key)) for key in _collections()}
-
-
-def _added_since(before: Mapping[str, int]) -> dict[str, tuple[Any, ...]]:
-    # By position, not by name scope: a lone clone has the whole graph for its scope.
-    return {key: tuple(tf.get_collection(key)[size:]) for key, size in before.items()}
-
-
-def _collections() -> tuple[str, ...]:
-    keys = tf.GraphKeys
-    return keys.LOSSES, keys.REGULARIZATION_LOSSES, keys.UPDATE_OPS, keys.SUMMARIES
 
 
 @contextlib.contextmanager

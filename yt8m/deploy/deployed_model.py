@@ -19,8 +19,8 @@ class DeployedModel(NamedTuple):
       train_op: scalar tensor; running it takes one step and gives the total loss. None without an
         optimizer or a loss.
       summary_op: merged: the summaries made before, those of the first clone, each clone's loss, the
-        regularisation, the total loss and, on request, the gradients; None where there are none.
-      total_loss: scalar, or None where no clone has a loss.
+        regularisation, the total loss and, on request, the gradients; None if there are none.
+      total_loss: scalar, or None if no clone has a loss.
       clones: as `create_clones` gave them.
     """
 

@@ -53,11 +53,11 @@ class DeploymentConfig:
         if self.replica_id >= self.num_replicas:
             raise ValueError(f"replica_id is {self.replica_id}; expected less than num_replicas ({self.num_replicas})")
         if self.num_replicas > 1 and not self.num_ps_tasks:
-            raise ValueError(f"num_ps_tasks is 0; expected at least 1 where num_replicas is {self.num_replicas}")
+            raise ValueError(f"num_ps_tasks is 0; expected at least 1 if num_replicas is {self.num_replicas}")
         for name in ("worker_job_name", "ps_job_name") if self.num_ps_tasks else ():
             job = getattr(self, name)
             if not isinstance(job, str) or not job:
-                raise ValueError(f"{name} is {job!r}; expected the job's name where num_ps_tasks is positive")
+                raise ValueError(f"{name} is {job!r}; expected the job's name if num_ps_tasks is positive")
         if self.num_ps_tasks and self.worker_job_name == self.ps_job_name:
             raise ValueError(f"ps_job_name is {self.ps_job_name!r}; expected another name than worker_job_name")
 
@@ -93,7 +93,7 @@ class DeploymentConfig:
         return self.worker_device + ("/device:CPU:0" if self.clone_on_cpu else f"/device:GPU:{clone_index}")
 
     def clone_scope(self, clone_index: int) -> str:
-        """The name scope of one clone: `clone_<i>`, or empty where there is only one.
+        """The name scope of one clone: `clone_<i>`, or empty if there is only one.
 
         Raises:
           ValueError: there is no such clone.
@@ -141,13 +141,13 @@ class DeploymentConfig:
 
 
 def count_gpus() -> int:
-    """How many GPUs TensorFlow sees; its complaints where there is none are dropped."""
+    """How many GPUs TensorFlow sees; its messages about missing ones are dropped."""
     with quiet_native_stderr():
         return len(tf.config.list_physical_devices("GPU"))
 
 
 def local(num_towers: int, gpus: int) -> tuple[DeploymentConfig, str | None]:
-    """The deployment of one machine, and the line to log where it is not what was asked for.
+    """The deployment of one machine, and the line to log if it is not what was asked for.
 
     Args:
       num_towers: towers wanted.
@@ -176,7 +176,7 @@ class _BySize:
         self._device, self._bytes = device, [0] * num_tasks
 
     def choose(self, op: Any) -> str:
-        """The device of `op`: its own where it has one, a server's for a variable, else none."""
+        """The device of `op`: its own if it has one, a server's for a variable, else none."""
         node = op.node_def if hasattr(op, "node_def") else op  # an Operation, or a NodeDef
         if op.device or not _is_variable_op(node.op):
             return str(op.device)
@@ -187,7 +187,7 @@ class _BySize:
 
 
 def _size(node: Any) -> int:
-    """Bytes of a variable, by the NodeDef of its op; those of one element where the shape is not known."""
+    """Bytes of a variable, by the NodeDef of its op; of one element if the shape is not known."""
     shape = tf.TensorShape(node.attr["shape"].shape)
     elements = shape.num_elements() if shape.is_fully_defined() else 1
     return max(1, elements) * int(tf.as_dtype(node.attr["dtype"].type).size)

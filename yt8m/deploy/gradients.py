@@ -7,7 +7,7 @@ from typing import Any
 
 from yt8m.lazy import tf
 
-Gradient = Any  # tf.Tensor, tf.IndexedSlices, or None where the loss does not depend on the variable
+Gradient = Any  # tf.Tensor, tf.IndexedSlices, or None if the loss does not depend on the variable
 GradientsAndVariables = Sequence[tuple[Gradient, Any]]
 
 
@@ -83,8 +83,7 @@ def gradients_after(
 ) -> list[tuple[Gradient, Any]]:
     """The same pairs; what uses a gradient of these runs after `ops`.
 
-    To be applied only: whoever applies them runs the update ops of a step first, while a summary or a
-    norm taken from the gradients as they were changes no variable.
+    Only the applied gradients wait like this. A summary or a norm of the original gradients runs no update op.
     """
     if not ops:
         return list(gradients_to_variables)
@@ -101,7 +100,7 @@ def scale(gradient: Gradient, factor: Any) -> Gradient:
 
 
 def values_of(gradient: Gradient) -> tf.Tensor:
-    """The tensor of a dense gradient, the rows of a sparse one."""
+    """The tensor of a dense gradient; the rows of a sparse one."""
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
@@ -127,21 +126,18 @@ def _norm(gradient: Gradient) -> tf.Tensor:
 def clip_gradient_norms(
     gradients_to_variables: GradientsAndVariables, max_norm: float, norms: tf.Tensor | None = None
 ) -> list[tuple[Gradient, Any]]:
-    """Each gradient scaled down to `max_norm` where its own norm is larger; None stays None.
+    """Each gradient scaled down to `max_norm` if its own norm is larger; None stays None.
 
     Args:
       gradients_to_variables: V pairs.
       max_norm: positive.
-      norms: `gradient_norms` of the same gradients, where they are already at hand.
+      norms: `gradient_norms` of the same gradients, if they are at hand.
 
     Raises:
       ValueError: max_norm is not positive.
     """
-    if not max_norm > 0:
-        raise ValueError(f"max_norm is {max_norm}; expected a positive number")
     pairs = list(gradients_to_variables)
-    if norms is None:
-        norms = gradient_norms([gradient for gradient, _ in pairs])
+    norms = _norms_to_clip(pairs, max_norm, norms)
     return _scaled(pairs, max_norm / tf.maximum(norms, max_norm))
 
 
@@ -153,17 +149,19 @@ def clip_by_global_norm(
     The direction of the step stays (Pascanu, Mikolov & Bengio 2013, algorithm 1). Arguments and errors
     are those of `clip_gradient_norms`.
     """
-    if not max_norm > 0:
-        raise ValueError(f"max_norm is {max_norm}; expected a positive number")
     pairs = list(gradients_to_variables)
-    if norms is None:
-        norms = gradient_norms([gradient for gradient, _ in pairs])
-    factor = max_norm / tf.maximum(tf.norm(norms), max_norm)
+    factor = max_norm / tf.maximum(tf.norm(_norms_to_clip(pairs, max_norm, norms)), max_norm)
     return _scaled(pairs, tf.fill([len(pairs)], factor))
 
 
+def _norms_to_clip(pairs: GradientsAndVariables, max_norm: float, norms: tf.Tensor | None) -> tf.Tensor:
+    if not max_norm > 0:
+        raise ValueError(f"max_norm is {max_norm}; expected a positive number")
+    return gradient_norms([gradient for gradient, _ in pairs]) if norms is None else norms
+
+
 def _scaled(pairs: GradientsAndVariables, factors: tf.Tensor) -> list[tuple[Gradient, Any]]:
-    """Each gradient times its factor [V]; where all factors are 1, as in most steps, untouched."""
+    """Each gradient times its factor [V]; untouched if all factors are 1, as in most steps."""
     there = [index for index, (gradient, _) in enumerate(pairs) if gradient is not None]
     if not there:
         return list(pairs)

@@ -1,11 +1,9 @@
-"""What one clone minimises, and the gradient of it.
-
-The gradients of all clones, weighted and summed.
-"""
+"""What each clone minimises, and the gradients of all clones, weighted and summed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from absl import logging
@@ -29,13 +27,78 @@ class Objective(NamedTuple):
     roots: Sequence[tuple[tf.Tensor, tf.Tensor]] = ()
 
 
-def gathered(clone: Clone, own_terms: Sequence[tf.Tensor]) -> Objective:
-    """The sum of what the clone added to tf.GraphKeys.LOSSES, and of its own regularisation terms."""
-    losses = clone.collected(tf.GraphKeys.LOSSES)
-    with tf.name_scope(clone.scope), tf.device(clone.device):
-        return Objective(
-            tf.add_n(losses, name="clone_loss") if losses else None, tf.add_n(list(own_terms)) if own_terms else None
-        )
+def optimize_clones(
+    clones: Sequence[Clone],
+    optimizer: Any,
+    regularization_losses: Sequence[tf.Tensor] | None = None,
+    *,
+    weights: Sequence[Any] | None = None,
+    objectives: Sequence[Objective] | None = None,
+    variables: Sequence[Any] | None = None,
+    of_clones: list[list[tuple[Any, Any]]] | None = None,
+    jointly: bool = False,
+    **kwargs: Any,
+) -> tuple[tf.Tensor | None, list[tuple[Any, Any]]]:
+    """The total loss and its gradients: sum over clones of weight_i * objective_i.
+
+    With the clones' shares of a batch as weights that is the gradient of one clone on the whole batch, unless
+    the loss of a row depends on other rows (statistics of batch norm): see `across_towers` for those.
+    A gradient that only some clones have is summed over those. Variables without any are left out and
+    logged. Whoever applies the gradients runs the update ops first (`gradients_after`).
+
+    Args:
+      clones: from `create_clones`.
+      optimizer: a tf.train.Optimizer.
+      regularization_losses: scalars counted once, unweighted, with the first clone. None: all of
+        tf.GraphKeys.REGULARIZATION_LOSSES, or none if `objectives` are given.
+      weights: numbers or scalar tensors, one a clone; 1 / len(clones) by default. A clone of weight 0
+        adds nothing, not even a NaN.
+      objectives: one a clone; by default the sum of its tf.GraphKeys.LOSSES, which then has summaries
+        beside it in tf.GraphKeys.SUMMARIES, as slim's.
+      variables: what is differentiated for; all trainable variables by default.
+      of_clones: gets the weighted (gradient, variable) pairs of each clone; nothing with `jointly`.
+      jointly: the clones depend on one another (`across_towers`), so one gradient of the sum is taken.
+      **kwargs: further arguments of `optimizer.compute_gradients`.
+
+    Returns:
+      (total loss, None if no clone has any; (gradient, variable) pairs of the variables that have one).
+
+    Raises:
+      ValueError: no clones, or lists of another length.
+    """
+    shares = _shares(clones, regularization_losses, weights, objectives)
+    variables = kwargs.pop("var_list", variables)
+    variables = tf.trainable_variables() if variables is None else list(variables)
+    losses, totals = _losses(shares)
+    total = _total(totals)
+    if objectives is None:
+        _summarize(clones, losses)
+    if jointly:
+        roots: list[tuple[tf.Tensor, tf.Tensor]] = []
+        for share in shares:
+            with share.scope():
+                roots += share.roots()
+        # Each op's gradient sits on the device of the op: the sum runs through the ops of all clones.
+        options = {**kwargs, "colocate_gradients_with_ops": True}
+        gradients = [_gradients(roots, total, optimizer, variables, options)]
+    else:
+        gradients = []
+        for share, loss in zip(shares, totals, strict=True):
+            with share.scope():
+                pairs = _gradients(share.roots(), loss, optimizer, variables, kwargs)
+                gradients.append(_unless_empty(share.weight, pairs) if len(shares) > 1 else pairs)
+        if of_clones is not None:
+            of_clones.extend(gradients)
+    together = combine_gradients(gradients)
+    _log_missing(total, together, variables)
+    return total, together
+
+
+def clones_loss(clones: Sequence[Clone]) -> tf.Tensor | None:
+    """The total loss of `optimize_clones`, if nothing is optimized; None if no clone has a loss."""
+    losses, totals = _losses(_shares(clones, None, None, None))
+    _summarize(clones, losses)
+    return _total(totals)
 
 
 def regularization_terms(clones: Sequence[Clone]) -> tuple[list[tf.Tensor], list[list[tf.Tensor]]]:
@@ -71,41 +134,33 @@ class ShareLosses(NamedTuple):
     loss: tf.Tensor | None
     regularization: list[tf.Tensor]
 
-    def total(self) -> tf.Tensor | None:
-        """The sum; None if there is nothing."""
-        parts = [*([] if self.loss is None else [self.loss]), *self.regularization]
-        return tf.add_n(parts) if parts else None
-
 
 class CloneShare(NamedTuple):
-    """One clone's part in the whole.
+    """One clone's part in the whole: weight * (loss + regularization) + once.
 
     Attributes:
+      clone: whose part it is.
       objective: what it minimises.
-      weight: factor of it, a number or a scalar tensor.
+      weight: a number or a scalar tensor.
       once: a scalar that this clone alone adds, unweighted; None for none.
     """
 
+    clone: Clone
     objective: Objective
     weight: Any
     once: tf.Tensor | None = None
 
-    def losses(self) -> ShareLosses:
-        """The parts of weight * (loss + regularization) + once.
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[None]:
+        """Within it, ops get the clone's name scope and device."""
+        with tf.name_scope(self.clone.scope), tf.device(self.clone.device):
+            yield
 
-        A weight of 0 gives 0 whatever the loss (NaN too).
-        """
+    def losses(self) -> ShareLosses:
+        """The parts, weighted. A weight of 0 gives 0 whatever the loss (NaN too)."""
         loss, regularization, _ = self.objective
         terms = [self._scaled(regularization), self.once]
         return ShareLosses(self._scaled(loss, "scaled_clone_loss"), [term for term in terms if term is not None])
-
-    def _scaled(self, value: tf.Tensor | None, name: str | None = None) -> tf.Tensor | None:
-        if value is None or self._is_whole():
-            return value
-        return tf.math.multiply_no_nan(value, _like(self.weight, value), name=name)
-
-    def _is_whole(self) -> bool:
-        return isinstance(self.weight, int | float) and self.weight == 1
 
     def roots(self) -> list[tuple[tf.Tensor, tf.Tensor]]:
         """Pairs (tensor, incoming gradient), weighted.
@@ -114,169 +169,75 @@ class CloneShare(NamedTuple):
         a step that does not report it.
         """
         loss, regularization, closed_form = self.objective
-        found = [(tensor, self._weighted(gradient)) for tensor, gradient in closed_form]
+        found = [
+            (tensor, gradient if self._is_whole() else gradient * self._weight_like(gradient))
+            for tensor, gradient in closed_form
+        ]
         scalars = [regularization] if closed_form else [loss, regularization]
-        found += [(scalar, _like(self.weight, scalar)) for scalar in scalars if scalar is not None]
+        found += [(scalar, self._weight_like(scalar)) for scalar in scalars if scalar is not None]
         return found + ([] if self.once is None else [(self.once, tf.ones([], self.once.dtype))])
 
-    def _weighted(self, gradient: tf.Tensor) -> tf.Tensor:
-        return gradient if self._is_whole() else gradient * _like(self.weight, gradient)
+    def _scaled(self, value: tf.Tensor | None, name: str | None = None) -> tf.Tensor | None:
+        if value is None or self._is_whole():
+            return value
+        return tf.math.multiply_no_nan(value, self._weight_like(value), name=name)
+
+    def _is_whole(self) -> bool:
+        return isinstance(self.weight, int | float) and self.weight == 1
+
+    def _weight_like(self, tensor: tf.Tensor) -> tf.Tensor:
+        return tf.cast(self.weight, tensor.dtype)
 
 
-def _like(weight: Any, tensor: tf.Tensor) -> tf.Tensor:
-    return tf.cast(weight, tensor.dtype)
-
-
-def clone_gradients(
-    share: CloneShare, loss: tf.Tensor | None, optimizer: Any, variables: Sequence[Any], options: Mapping[str, Any]
-) -> list[tuple[Any, Any]]:
-    """The (gradient, variable) pairs of one clone.
-
-    An optimizer with a way of its own to compute gradients (loss scaling) is given the weighted loss;
-    for all others the gradient starts at `share.roots()`.
-    """
-    if loss is not None and _computes_its_own(optimizer):
-        return optimizer.compute_gradients(loss, var_list=list(variables), **options)
-    return _gradients_of(share.roots(), variables, options)
-
-
-def joint_gradients(
-    parts: Sequence[tuple[Clone, CloneShare]],
-    total: tf.Tensor | None,
-    optimizer: Any,
-    variables: Sequence[Any],
-    options: Mapping[str, Any],
-) -> list[tuple[Any, Any]]:
-    """The (gradient, variable) pairs of all clones together, for clones that depend on one another.
-
-    The gradient of one clone's loss runs through the ops of all clones, so one pass over the graph is made
-    for the weighted sum. Each op's gradient sits on the device of the op.
-    """
-    options = {**options, "colocate_gradients_with_ops": True}
-    if total is not None and _computes_its_own(optimizer):
-        return optimizer.compute_gradients(total, var_list=list(variables), **options)
-    roots = []
-    for clone, share in parts:
-        with tf.name_scope(clone.scope), tf.device(clone.device):
-            roots += share.roots()
-    return _gradients_of(roots, variables, options)
-
-
-def _gradients_of(
-    roots: Sequence[tuple[tf.Tensor, tf.Tensor]], variables: Sequence[Any], options: Mapping[str, Any]
-) -> list[tuple[Any, Any]]:
-    if not roots:
-        return [(None, variable) for variable in variables]
-    tensors, seeds = zip(*roots, strict=True)
-    gradients = tf.gradients(list(tensors), list(variables), grad_ys=list(seeds), **_for_gradients(**options))
-    return list(zip(gradients, variables, strict=True))
-
-
-def _computes_its_own(optimizer: Any) -> bool:
-    # SyncReplicasOptimizer hands the call on unchanged.
-    plain = (tf.train.Optimizer.compute_gradients, tf.train.SyncReplicasOptimizer.compute_gradients)
-    return type(optimizer).compute_gradients not in plain
-
-
-def _for_gradients(
-    gate_gradients: int | None = None, aggregation_method: int | None = None, colocate_gradients_with_ops: bool = False
-) -> dict[str, Any]:
-    """The options of `Optimizer.compute_gradients` as those of `tf.gradients`."""
-    return {
-        "gate_gradients": gate_gradients == tf.train.Optimizer.GATE_OP,
-        "aggregation_method": aggregation_method,
-        "colocate_gradients_with_ops": colocate_gradients_with_ops,
-    }
-
-
-def optimize_clones(
+def _shares(
     clones: Sequence[Clone],
-    optimizer: Any,
-    regularization_losses: Sequence[tf.Tensor] | None = None,
-    *,
-    weights: Sequence[Any] | None = None,
-    objectives: Sequence[Objective] | None = None,
-    variables: Sequence[Any] | None = None,
-    of_clones: list[list[tuple[Any, Any]]] | None = None,
-    jointly: bool = False,
-    **kwargs: Any,
-) -> tuple[tf.Tensor | None, list[tuple[Any, Any]]]:
-    """The total loss and its gradients: sum over clones of weight_i * objective_i.
-
-    With the clones' shares of a batch as weights that is the gradient of one clone on the whole batch, unless
-    the loss of a row depends on other rows (statistics of batch norm): see `across_towers` for those.
-    A gradient that only some clones have is summed over those. Variables without any are left out and
-    logged. Update ops are the business of whoever applies the gradients (`gradients_after`).
-
-    Args:
-      clones: from `create_clones`.
-      optimizer: a tf.train.Optimizer.
-      regularization_losses: scalars counted once, unweighted, with the first clone. None: all of
-        tf.GraphKeys.REGULARIZATION_LOSSES, or none where `objectives` are given.
-      weights: numbers or scalar tensors, one a clone; 1 / len(clones) by default. A clone of weight 0
-        adds nothing, not even a NaN.
-      objectives: one a clone; by default the sum of its tf.GraphKeys.LOSSES, which then has summaries
-        beside it in tf.GraphKeys.SUMMARIES, as slim's.
-      variables: what is differentiated for; all trainable variables by default.
-      of_clones: gets the weighted (gradient, variable) pairs of each clone; nothing with `jointly`.
-      jointly: the clones depend on one another (`across_towers`), so one gradient of the sum is taken.
-      **kwargs: further arguments of `optimizer.compute_gradients`.
-
-    Returns:
-      (total loss, None where no clone has any; (gradient, variable) pairs of the variables that have one).
-
-    Raises:
-      ValueError: no clones, or lists of another length.
-    """
-    shares = _shares(clones, regularization_losses, weights, objectives)
-    variables = kwargs.pop("var_list", variables)
-    variables = tf.trainable_variables() if variables is None else list(variables)
-    losses, totals = _losses(shares)
-    total = _total(totals)
+    regularization_losses: Sequence[tf.Tensor] | None,
+    weights: Sequence[Any] | None,
+    objectives: Sequence[Objective] | None,
+) -> list[CloneShare]:
+    """Each clone's part; the first carries what is counted once."""
+    if not clones:
+        raise ValueError("clones is empty; expected at least one")
+    weights = [1.0 / len(clones)] * len(clones) if weights is None else list(weights)
     if objectives is None:
-        _summarize(clones, losses)
-    if jointly:
-        together = combine_gradients([joint_gradients(shares, total, optimizer, variables, kwargs)])
-    else:
-        gradients = _by_clone(shares, totals, optimizer, variables, kwargs)
-        together = combine_gradients(gradients)
-        if of_clones is not None:
-            of_clones.extend(gradients)
-    _log_missing(total, together, variables)
-    return total, together
+        own: list[list[tf.Tensor]] = [[] for _ in clones]
+        if regularization_losses is None:
+            regularization_losses, own = regularization_terms(clones)
+        objectives = [_collected(*pair) for pair in zip(clones, own, strict=True)]
+    for name, values in (("weights", weights), ("objectives", objectives)):
+        if len(values) != len(clones):
+            raise ValueError(f"{name} has {len(values)} entries; expected one for each of {len(clones)} clones")
+    shares = [CloneShare(*parts) for parts in zip(clones, objectives, weights, strict=True)]
+    if regularization_losses:
+        with shares[0].scope():
+            once = tf.add_n(list(regularization_losses), name="regularization_loss")
+        shares[0] = shares[0]._replace(once=once)
+    return shares
 
 
-def _by_clone(
-    shares: Sequence[tuple[Clone, CloneShare]],
-    totals: Sequence[tf.Tensor | None],
-    optimizer: Any,
-    variables: Sequence[Any],
-    options: Mapping[str, Any],
-) -> list[list[tuple[Any, Any]]]:
-    """The weighted (gradient, variable) pairs of each clone, computed on its device."""
-    gradients = []
-    for (clone, share), total in zip(shares, totals, strict=True):
-        with tf.name_scope(clone.scope), tf.device(clone.device):
-            pairs = clone_gradients(share, total, optimizer, variables, options)
-            gradients.append(_unless_empty(share.weight, pairs) if len(shares) > 1 else pairs)
-    return gradients
+def _collected(clone: Clone, own_terms: Sequence[tf.Tensor]) -> Objective:
+    """The sum of what the clone added to tf.GraphKeys.LOSSES, and of its own regularisation terms."""
+    losses = clone.collected(tf.GraphKeys.LOSSES)
+    with tf.name_scope(clone.scope), tf.device(clone.device):
+        return Objective(
+            tf.add_n(losses, name="clone_loss") if losses else None, tf.add_n(list(own_terms)) if own_terms else None
+        )
 
 
-def clones_loss(clones: Sequence[Clone]) -> tf.Tensor | None:
-    """The total loss of `optimize_clones`, if nothing is optimized; None if no clone has a loss."""
-    losses, totals = _losses(_shares(clones, None, None, None))
-    _summarize(clones, losses)
-    return _total(totals)
-
-
-def _losses(shares: Sequence[tuple[Clone, CloneShare]]) -> tuple[list[ShareLosses], list[tf.Tensor | None]]:
+def _losses(shares: Sequence[CloneShare]) -> tuple[list[ShareLosses], list[tf.Tensor | None]]:
     """What each clone adds to the total loss: its parts, and their sum."""
     losses, totals = [], []
-    for clone, share in shares:
-        with tf.name_scope(clone.scope), tf.device(clone.device):
+    for share in shares:
+        with share.scope():
             losses.append(share.losses())
-            totals.append(losses[-1].total())
+            parts = [part for part in (losses[-1].loss, *losses[-1].regularization) if part is not None]
+            totals.append(tf.add_n(parts) if parts else None)
     return losses, totals
+
+
+def _total(losses: Sequence[tf.Tensor | None]) -> tf.Tensor | None:
+    reported = [loss for loss in losses if loss is not None]
+    return tf.add_n(reported, name="total_loss") if reported else None
 
 
 def _summarize(clones: Sequence[Clone], losses: Sequence[ShareLosses]) -> None:
@@ -299,41 +260,43 @@ def _log_missing(total: tf.Tensor | None, found: Sequence[tuple[Any, Any]], vari
         logging.warning("The loss has no gradient for %s: not trained.", ", ".join(missing))
 
 
-def _total(losses: Sequence[tf.Tensor | None]) -> tf.Tensor | None:
-    reported = [loss for loss in losses if loss is not None]
-    return tf.add_n(reported, name="total_loss") if reported else None
+def _gradients(
+    roots: Sequence[tuple[tf.Tensor, tf.Tensor]],
+    loss: tf.Tensor | None,
+    optimizer: Any,
+    variables: Sequence[Any],
+    options: Mapping[str, Any],
+) -> list[tuple[Any, Any]]:
+    """The (gradient, variable) pairs of `loss`, which the gradients coming in at `roots` stand for.
+
+    An optimizer that computes gradients in a way of its own (loss scaling) is given the weighted loss. For all
+    others the gradient starts at the roots. SyncReplicasOptimizer passes the call on unchanged.
+    """
+    plain = (tf.train.Optimizer.compute_gradients, tf.train.SyncReplicasOptimizer.compute_gradients)
+    if loss is not None and type(optimizer).compute_gradients not in plain:
+        return optimizer.compute_gradients(loss, var_list=list(variables), **options)
+    if not roots:
+        return [(None, variable) for variable in variables]
+    tensors, seeds = zip(*roots, strict=True)
+    gradients = tf.gradients(list(tensors), list(variables), grad_ys=list(seeds), **_for_gradients(**options))
+    return list(zip(gradients, variables, strict=True))
 
 
-def _shares(
-    clones: Sequence[Clone],
-    regularization_losses: Sequence[tf.Tensor] | None,
-    weights: Sequence[Any] | None,
-    objectives: Sequence[Objective] | None,
-) -> list[tuple[Clone, CloneShare]]:
-    """The clones that count, each with its part; the first carries what is counted once."""
-    if not clones:
-        raise ValueError("clones is empty; expected at least one")
-    weights = [1.0 / len(clones)] * len(clones) if weights is None else list(weights)
-    if objectives is None:
-        own: list[list[tf.Tensor]] = [[] for _ in clones]
-        if regularization_losses is None:
-            regularization_losses, own = regularization_terms(clones)
-        objectives = [gathered(*pair) for pair in zip(clones, own, strict=True)]
-    for name, values in (("weights", weights), ("objectives", objectives)):
-        if len(values) != len(clones):
-            raise ValueError(f"{name} has {len(values)} entries; expected one for each of {len(clones)} clones")
-    once = None
-    if regularization_losses:
-        with tf.name_scope(clones[0].scope), tf.device(clones[0].device):
-            once = tf.add_n(list(regularization_losses), name="regularization_loss")
-    shares = [CloneShare(*pair) for pair in zip(objectives, weights, strict=True)]
-    return list(zip(clones, [shares[0]._replace(once=once), *shares[1:]], strict=True))
+def _for_gradients(
+    gate_gradients: int | None = None, aggregation_method: int | None = None, colocate_gradients_with_ops: bool = False
+) -> dict[str, Any]:
+    """The options of `Optimizer.compute_gradients` as those of `tf.gradients`."""
+    return {
+        "gate_gradients": gate_gradients == tf.train.Optimizer.GATE_OP,
+        "aggregation_method": aggregation_method,
+        "colocate_gradients_with_ops": colocate_gradients_with_ops,
+    }
 
 
 def _unless_empty(weight: Any, pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Zeros in place of the gradients of a clone that turns out to have weight 0.
+    """Zeros in place of the gradients if the clone turns out to have weight 0.
 
-    A branch passes gradients through untouched; a product would go over them once more and keep a NaN.
+    A branch passes gradients through untouched; a product would take another pass over them and keep a NaN.
     """
     dense = [values_of(gradient) for gradient, _ in pairs if gradient is not None]
     if not dense or (not tf.is_tensor(weight) and weight):

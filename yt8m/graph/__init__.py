@@ -18,6 +18,7 @@ from yt8m.graph.protocols import (
     Reduction,
     Report,
     TrainOps,
+    check_workload,
 )
 from yt8m.graph.restore import Restorer, WarmStart, restore_predict, restore_train, signature_of, warm_start
 from yt8m.graph.synchrony import Synchrony
@@ -38,6 +39,7 @@ __all__ = [
     "WarmStart",
     "build",
     "build_eval",
+    "check_workload",
     "create_averages",
     "create_optimizer",
     "input_saver",

@@ -1,4 +1,7 @@
-"""Adam with decoupled weight decay. Imported when one is made: its class is made of TensorFlow's."""
+"""Adam with decoupled weight decay.
+
+A file of its own, because the class derives from one of TensorFlow's: importing it imports TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ class AdamWOptimizer(tf.train.AdamOptimizer):
 
     The paper's factor of the schedule, eta, is the learning rate here, so that the decay follows it too.
     Matrices and larger variables decay; vectors, biases and the parameters of batch norm do not. The slots
-    are Adam's under Adam's names: a run may go over from the one to the other.
+    are Adam's under Adam's names: a run may switch between the two.
 
     Args:
       learning_rate: scalar tensor or number.
@@ -42,7 +45,7 @@ class AdamWOptimizer(tf.train.AdamOptimizer):
             return super()._resource_apply_sparse(grad, handle, indices)
 
     def _decay(self, after: list[tf.Tensor], variable: Any) -> list[tf.Operation]:
-        """Takes the decay off, once the gradient is there; Adam's step does not look at the weights."""
+        """Subtracts the decay after the gradient was computed; Adam's step does not read the weights."""
         if not (decays(variable) and self._weight_decay):
             return []
         rate = tf.cast(self._lr_t, variable.dtype.base_dtype)
@@ -52,6 +55,6 @@ class AdamWOptimizer(tf.train.AdamOptimizer):
 
 
 def decays(variable: Any) -> bool:
-    """Whether weight decay takes hold of `variable`: rank 2 or more, and no bias, beta or gamma by name."""
+    """Whether weight decay applies to `variable`: rank 2 or more, and no bias, beta or gamma by name."""
     own_name = variable.op.name.rpartition("/")[2].lower()
     return variable.shape.rank >= 2 and not any(word in own_name for word in _NEVER)

@@ -1,8 +1,6 @@
-"""Moving averages of the weights.
+"""From the towers' gradients to new weights: combined, clipped, applied (at once or once for several batches).
 
-The towers' gradients as one: weighted by examples, or summed as the published code does.
-
-From the gradients of a batch to new weights: clipped and applied, at once or once for several batches.
+The moving averages of the weights are updated by the same op.
 """
 
 from __future__ import annotations
@@ -17,41 +15,9 @@ from yt8m.graph.towers import Towers
 from yt8m.lazy import tf
 from yt8m.types import ModelOutput
 
+Pairs = Sequence[tuple[Any, Any]]
 
-def create_averages(
-    decay: float, global_step: tf.Variable | tf.Tensor, step_op: tf.Operation
-) -> tuple[tuple[tuple[str, str], ...], tf.Operation]:
-    """Averages of all trainable variables, moved after `step_op`.
-
-    The decay is min(decay, (1 + step) / (10 + step)), so that early averages follow quickly.
-
-    Args:
-      decay: above 0 for averages.
-      global_step: how often the optimizer has stepped, `step_op` included; a variable is read behind it.
-      step_op: moves the weights.
-
-    Returns:
-      (variable's name, its average's name in a checkpoint) pairs, and the op that does step and averages;
-      no pair and `step_op` itself where `decay` is 0.
-    """
-    if decay <= 0:
-        return (), step_op
-    with tf.control_dependencies([step_op]):
-        count = global_step if tf.is_tensor(global_step) else global_step.read_value()
-        average = tf.train.ExponentialMovingAverage(decay, num_updates=count)
-        moved = average.apply(tf.trainable_variables())
-    pairs = tuple((v.op.name, average.average_name(v)) for v in tf.trainable_variables())
-    return pairs, moved
-
-
-def names_in_checkpoint(decay: float) -> dict[str, tf.Variable]:
-    """Where each variable of the current graph is read from: its own name, or its average's.
-
-    With `decay` above 0 trainable variables are read from their averages.
-    """
-    trainable = {v.op.name for v in tf.trainable_variables()} if decay > 0 else set()
-    average = tf.train.ExponentialMovingAverage(decay or 0.5)
-    return {(average.average_name(v) if v.op.name in trainable else v.op.name): v for v in tf.global_variables()}
+_SUMS, _EXAMPLES = "GradientSum", "examples_of_gradient_sums"
 
 
 class Gradients(NamedTuple):
@@ -60,8 +26,8 @@ class Gradients(NamedTuple):
     Attributes:
       together: (gradient, variable) of the towers together.
       norms: float32 [V], of each of them.
-      bad_tower: int64 scalar, the first tower with a gradient that is not finite; -1 for none, and always
-        if the towers depend on each other: what is not finite in one of them then reaches all.
+      bad_tower: int64 scalar, the first tower with a gradient that is not finite; -1 for none. Always -1 if the
+        towers depend on each other, since a NaN in one of them then reaches all.
     """
 
     together: list[tuple[Any, Any]]
@@ -91,14 +57,14 @@ def tower_gradients(towers: Towers, optimizer: tf.train.Optimizer, config: Optim
 
 
 def _first_bad(of_towers: Sequence[Sequence[tuple[Any, Any]]], norms: tf.Tensor) -> tf.Tensor:
-    """Looks at the towers one by one only where a norm of all together is not finite."""
+    """The first tower with a gradient that is not finite; looks at single towers only if a combined norm is not."""
     none = tf.constant(-1, tf.int64)
 
     def look() -> tf.Tensor:
         if len(of_towers) == 1:
             return tf.zeros([], tf.int64)
         bad = tf.stack([_has_bad(pairs) for pairs in of_towers])
-        # None of them, where only their sum is too large.
+        # None of them if only their sum is too large.
         return tf.where_v2(tf.reduce_any(bad), tf.argmax(tf.cast(bad, tf.int32)), none)
 
     return tf.cond(tf.reduce_all(tf.is_finite(norms)), lambda: none, look)
@@ -110,7 +76,7 @@ def _has_bad(pairs: Sequence[tuple[Any, Any]]) -> tf.Tensor:
 
 
 def _weights(shares: Sequence[RowShare], combine: str) -> tuple[list[Any], Any]:
-    """What each tower's gradient counts, and how often the towers together count a shared term."""
+    """The weight of each tower's gradient, and the factor of a term that is counted once for all towers."""
     if len(shares) == 1:
         return [1.0], 1.0  # a number, so that a closed-form gradient is used as it is
     if combine == "mean":
@@ -126,11 +92,6 @@ def _objective(output: ModelOutput, penalty: float) -> deploy.Objective:
         regularization=None if term is None or penalty == 0 else term * penalty,
         roots=output.loss_gradients,
     )
-
-
-Pairs = Sequence[tuple[Any, Any]]
-
-_SUMS, _EXAMPLES = "GradientSum", "examples_of_gradient_sums"
 
 
 def apply_gradients(
@@ -149,7 +110,7 @@ def apply_gradients(
       optimizer: applies them.
       config: clipping, accumulation, averages.
       global_step: counted up by every batch.
-      examples: int64 scalar, rows of this batch, its weight among those that are accumulated.
+      examples: int64 scalar, rows of this batch: its weight among the batches that are accumulated.
 
     Returns:
       (names of the averages, the op that does it all), as `create_averages` does.
@@ -176,7 +137,7 @@ def _accumulate(
 ) -> tuple[tuple[tuple[str, str], ...], tf.Operation]:
     """Adds the batch to the sums; the last batch of a group steps by their mean and clears them.
 
-    The sums are variables of the checkpoint: a run that is stopped within a group goes on within it.
+    The sums are variables of the checkpoint, so a run that is stopped within a group continues within it.
     """
     count = tf.get_variable(_EXAMPLES, [], tf.float32, tf.zeros_initializer(), trainable=False)
     sums = [_sum_of(variable) for _, variable in gradients]
@@ -209,6 +170,42 @@ def _accumulate(
 
 
 def _sum_of(variable: Any) -> Any:
-    """The variable that holds the gradients of `variable`, times examples, of the group so far."""
+    """The variable that sums, over the group so far, gradient of `variable` times examples."""
     name, dtype = f"{variable.op.name}/{_SUMS}", variable.dtype.base_dtype
     return tf.get_variable(name, variable.shape, dtype, tf.zeros_initializer(), trainable=False)
+
+
+def create_averages(
+    decay: float, global_step: tf.Variable | tf.Tensor, step_op: tf.Operation
+) -> tuple[tuple[tuple[str, str], ...], tf.Operation]:
+    """Averages of all trainable variables, updated after `step_op`.
+
+    The decay is min(decay, (1 + step) / (10 + step)), so that early averages follow quickly.
+
+    Args:
+      decay: above 0 for averages.
+      global_step: how often the optimizer has stepped, `step_op` included; a variable is read after `step_op`.
+      step_op: changes the weights.
+
+    Returns:
+      (variable's name, its average's name in a checkpoint) pairs, and the op that does the step and the averages;
+      no pair and `step_op` itself if `decay` is 0.
+    """
+    if decay <= 0:
+        return (), step_op
+    with tf.control_dependencies([step_op]):
+        count = global_step if tf.is_tensor(global_step) else global_step.read_value()
+        average = tf.train.ExponentialMovingAverage(decay, num_updates=count)
+        moved = average.apply(tf.trainable_variables())
+    pairs = tuple((v.op.name, average.average_name(v)) for v in tf.trainable_variables())
+    return pairs, moved
+
+
+def names_in_checkpoint(decay: float) -> dict[str, tf.Variable]:
+    """The variables of the current graph by the name that each is read from: its own, or that of its average.
+
+    With `decay` above 0 trainable variables are read from their averages.
+    """
+    trainable = {v.op.name for v in tf.trainable_variables()} if decay > 0 else set()
+    average = tf.train.ExponentialMovingAverage(decay or 0.5)
+    return {(average.average_name(v) if v.op.name in trainable else v.op.name): v for v in tf.global_variables()}

@@ -1,7 +1,4 @@
-"""The summaries of a training step, computed from the tensors of that step.
-
-One training step, one evaluation step: the whole of what a graph is.
-"""
+"""Builds the whole graph of one training step, or of one evaluation or inference step, with its summaries."""
 
 from __future__ import annotations
 
@@ -15,42 +12,11 @@ from yt8m.errors import UsageError
 from yt8m.graph import collections
 from yt8m.graph.apply import apply_gradients, tower_gradients
 from yt8m.graph.optimizers import create_optimizer, learning_rate
-from yt8m.graph.protocols import EvalOps, Inputter, Modeler, PredictOps, TrainOps
+from yt8m.graph.protocols import EvalOps, Inputter, Modeler, PredictOps, TrainOps, check_workload
+from yt8m.graph.staging import read_shares
 from yt8m.graph.synchrony import Synchrony
-from yt8m.graph.towers import Towers, build_towers, read_shares
+from yt8m.graph.towers import Towers, build_towers
 from yt8m.lazy import tf
-
-_SHOWN = 1 << 15  # values in a histogram; a bin of a hundredth of them is then off by 6 % of itself
-_RUN = 16  # values side by side: float32, a line of memory
-
-
-def train_summaries(gradients: Sequence[tuple[Any, Any]], scalars: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """One merged summary: scalars, and histograms of each gradient and its weights (`_thinned`).
-
-    Nothing goes into the SUMMARIES collection: what is not fetched with the step must not run. The tags
-    are the names given, where `tf.summary` would add a number to one that some op has already.
-    """
-    merged = [tf.raw_ops.ScalarSummary(tags=name, values=value) for name, value in scalars.items()]
-    for gradient, variable in gradients:
-        values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-        for tag, shown in ((f"{variable.op.name}/gradient", values), (variable.op.name, variable.read_value())):
-            merged.append(tf.raw_ops.HistogramSummary(tag=tag, values=_thinned(shown)))
-    return tf.summary.merge(merged, collections=[])
-
-
-def _thinned(values: tf.Tensor) -> tf.Tensor:
-    """All values, or of many evenly spaced runs, which lie so that columns are met alike, if not too many.
-
-    Runs, since memory is read by the line: single values would cost as much as all of them.
-    """
-    count = values.shape.num_elements() or 0
-    if count <= _SHOWN:
-        return values
-    apart = -(-count // _SHOWN) * _RUN
-    while math.gcd(apart, values.shape[-1]) > _RUN:
-        apart += _RUN
-    runs = tf.reshape(tf.reshape(values, [-1])[: count // apart * apart], [-1, apart])
-    return tf.reshape(runs[:, :_RUN], [-1])
 
 
 def build(
@@ -75,23 +41,23 @@ def build(
       deployment: towers and devices.
       optimizer: optimizer, learning rate, clipping, regularisation, averages.
       seed: of everything random in the graph.
-      split: one batch cut over the towers; False: one batch dequeued for each tower.
+      split: one batch split over the towers; False: one batch for each tower.
       signature: what shaped this graph, stored in it so that a resume can tell whether it still fits.
-      synchrony: where the replicas of a cluster take each step together.
-      precision: what the towers compute products in; predictions beside them stay float32.
+      synchrony: given if the replicas of a cluster take each step together.
+      precision: of the towers' matrix products; the predict path stays float32.
       prefetch_to_device: each step copies the next one's batch to the towers' devices while it computes.
       sync_batch_norm: batch norm takes its statistics over all towers of this process rather than over each
         tower by itself. A modeler's own statistics take part through `across_towers.gathered`.
 
     Returns:
       The handles. N towers give the gradients of one tower on the same batch, to rounding. For models with
-      batch norm that is so with `sync_batch_norm` only. It never is for what a tower draws at random, nor
+      batch norm this holds with `sync_batch_norm` only. It never holds for what a tower draws at random, nor
       for a loss that compares examples with one another.
 
     Raises:
       UsageError: gradients are to be accumulated in a cluster.
     """
-    _check_accumulation(optimizer, deployment)
+    _check(inputter, modeler, optimizer, deployment)
     global_step = tf.train.get_or_create_global_step()
     # Read once: two reads in a step could see two moments.
     start = tf.identity(global_step.read_value(), name="step_at_start")
@@ -132,14 +98,17 @@ def build(
 def _whole_step(
     train_op: tf.Operation, put_next: tf.Operation | None, global_step: tf.Variable
 ) -> tuple[tf.Operation, tf.Tensor]:
-    """The op of a step with all that belongs to it, and the count behind it."""
+    """The op of a step with all that belongs to it, and the global step after it."""
     if put_next is not None:  # beside the computation: only the end of the step waits for both
         train_op = tf.group(train_op, put_next, name="train_and_put_next")
     with tf.control_dependencies([train_op]):
         return train_op, tf.identity(global_step.read_value(), name="step_after_train_op")
 
 
-def _check_accumulation(optimizer: OptimizerConfig, deployment: deploy.DeploymentConfig) -> None:
+def _check(
+    inputter: Inputter, modeler: Modeler, optimizer: OptimizerConfig, deployment: deploy.DeploymentConfig
+) -> None:
+    check_workload(inputter, modeler)
     if optimizer.accumulate_steps > 1 and deployment.num_replicas > 1:
         raise UsageError(
             f"--accumulate_steps={optimizer.accumulate_steps} is for one machine: the replicas of a cluster "
@@ -155,6 +124,7 @@ def build_eval(
     Inference has no labels and so no loss. Nothing random happens here unless a model insists; then it
     is keyed by the seed alone, so that two evaluations agree.
     """
+    check_workload(inputter, modeler)
     global_step = tf.train.get_or_create_global_step()
     read = read_shares(inputter, deployment, split=True)
     zero = tf.zeros([], tf.int64)
@@ -213,3 +183,36 @@ def _apply(
     applied = deploy.gradients_after(towers.outputs[0].update_ops, gradients)
     averages, train_op = apply_gradients(applied, norms, optimizer, config, global_step, towers.examples())
     return _Applied(train_op, gradients, norms, averages, bad_tower)
+
+
+_SHOWN = 1 << 15  # values in a histogram; a bin of a hundredth of them is then off by 6 % of itself
+_RUN = 16  # values side by side: float32, a line of memory
+
+
+def train_summaries(gradients: Sequence[tuple[Any, Any]], scalars: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """One merged summary: scalars, and histograms of each gradient and its weights (`_thinned`).
+
+    Nothing goes into the SUMMARIES collection: what is not fetched with the step must not run. The tags
+    are the names given; `tf.summary` would add a number to one that some op has already.
+    """
+    merged = [tf.raw_ops.ScalarSummary(tags=name, values=value) for name, value in scalars.items()]
+    for gradient, variable in gradients:
+        values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+        for tag, shown in ((f"{variable.op.name}/gradient", values), (variable.op.name, variable.read_value())):
+            merged.append(tf.raw_ops.HistogramSummary(tag=tag, values=_thinned(shown)))
+    return tf.summary.merge(merged, collections=[])
+
+
+def _thinned(values: tf.Tensor) -> tf.Tensor:
+    """All values if there are few; else evenly spaced runs of them, placed so that all columns are met alike.
+
+    Runs, since memory is read by the line: single values would cost as much as all of them.
+    """
+    count = values.shape.num_elements() or 0
+    if count <= _SHOWN:
+        return values
+    apart = -(-count // _SHOWN) * _RUN
+    while math.gcd(apart, values.shape[-1]) > _RUN:
+        apart += _RUN
+    runs = tf.reshape(tf.reshape(values, [-1])[: count // apart * apart], [-1, apart])
+    return tf.reshape(runs[:, :_RUN], [-1])

@@ -87,15 +87,13 @@ def recover_train() -> TrainOps:
     texts = _texts()
     if texts is None or "signature" not in texts:
         raise RunError("this meta-graph holds no training step of this project; rebuild the graph from code")
-    # None: a graph of an earlier version, without that handle.
-    values = {field: (tf.get_collection(name) or [None])[0] for field, name in _TRAIN.items()}
     return TrainOps(
-        **values,
+        **_first_of(_TRAIN),
         gradient_variables=tuple(texts["gradient_variables"]),
         averages=tuple((name, average) for name, average in texts["averages"]),
         reports=dict(zip(texts["reports"], tf.get_collection(_REPORTS), strict=True)),
         predict=recover_predict(),
-        input=_recover_input(),
+        input=InputOps(**_first_of(_INPUT), saver_def=tf.get_collection(_INPUT_SAVER)[0]),
     )
 
 
@@ -105,14 +103,11 @@ def recover_predict() -> PredictOps:
     Raises:
       RunError: the graph has no `predictions`.
     """
-    found = {field: tf.get_collection(name) for field, name in _PREDICT.items()}
-    if not found["predictions"]:
-        raise RunError("this meta-graph has no collection 'predictions': it was not made for inference")
-    return PredictOps(**{field: items[0] for field, items in found.items() if items})
+    return PredictOps(**_with_predictions(_first_of(_PREDICT)))
 
 
 def signature_in(meta_graph: tf.MetaGraphDef) -> dict[str, Any] | None:
-    """What shaped the training graph in `meta_graph`; None where it is not one of ours."""
+    """What shaped the training graph in `meta_graph`; None if it is not one of ours."""
     items = meta_graph.collection_def[_TEXTS].bytes_list.value if _TEXTS in meta_graph.collection_def else []
     return json_text.parse(items[0]).get("signature") if items else None
 
@@ -128,7 +123,11 @@ def predict_names_in(meta_graph: tf.MetaGraphDef) -> dict[str, str]:
         for field, name in _PREDICT.items()
         if name in meta_graph.collection_def and meta_graph.collection_def[name].node_list.value
     }
-    if "predictions" not in found:
+    return _with_predictions(found)
+
+
+def _with_predictions(found: dict[str, Any]) -> dict[str, Any]:
+    if found.get("predictions") is None:
         raise RunError("this meta-graph has no collection 'predictions': it was not made for inference")
     return found
 
@@ -151,9 +150,9 @@ def _publish_common(predict: PredictOps, inputs: InputOps, reports: Mapping[str,
         tf.add_to_collection(_REPORTS, tensor)
 
 
-def _recover_input() -> InputOps:
-    values = {field: (tf.get_collection(name) or [None])[0] for field, name in _INPUT.items()}
-    return InputOps(**values, saver_def=tf.get_collection(_INPUT_SAVER)[0])
+def _first_of(names: Mapping[str, str]) -> dict[str, Any]:
+    """The first item of each collection; None if it is empty, as in a graph of an earlier version."""
+    return {field: (tf.get_collection(name) or [None])[0] for field, name in names.items()}
 
 
 def _add(names: Mapping[str, str], ops: Any) -> None:

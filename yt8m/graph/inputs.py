@@ -1,6 +1,6 @@
-"""A batch cut over the towers, and the towers' values put together again.
+"""The input side of a graph: files that are fed, an iterator and a saver of its position; and the towers' shares.
 
-The input side of a graph: files that are fed, an iterator, and a saver of its position.
+A batch is split over the towers, and the values that the towers compute are put together again.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from yt8m.lazy import tf
 
 
 class RowShare(NamedTuple):
-    """What one tower gets of a step.
+    """One tower's share of a batch.
 
     Attributes:
-      batch: the tower's rows; one borrowed row where it has none.
+      batch: the tower's rows; one borrowed row if it has none.
       rows: int64 scalar, its true number of rows.
       weight: float32 scalar, rows / rows of all towers; the weights add up to 1.
     """
@@ -83,7 +83,7 @@ def reduce_values(values: Sequence[tf.Tensor], shares: Sequence[RowShare], reduc
 
 
 def _all_or_none(value: tf.Tensor, share: RowShare) -> tf.Tensor:
-    """int64 scalar: the rows of `value`; 0 where the tower has no example."""
+    """int64 scalar: the rows of `value`; 0 if the tower has no example."""
     return count_rows(value) * tf.cast(share.rows > 0, tf.int64)
 
 
@@ -98,9 +98,9 @@ def create_input(inputter: Inputter, batch_size: int) -> tuple[Any, InputOps]:
     files = tf.placeholder(tf.string, [None], name="input_files")
     with tf.device("/cpu:0"):
         begun = None
-        if is_numbered(inputter):
+        if inputter.shard_order is not None:
             begun = tf.placeholder_with_default(tf.zeros([], tf.int64), [], name="input_begun")
-            dataset = inputter.numbered_dataset(files, batch_size, begun)  # type: ignore[attr-defined]
+            dataset = inputter.numbered_dataset(files, batch_size, begun)
         else:
             dataset = inputter.dataset(files, batch_size)
         iterator = tf.data.make_initializable_iterator(dataset)
@@ -109,19 +109,14 @@ def create_input(inputter: Inputter, batch_size: int) -> tuple[Any, InputOps]:
     return iterator, InputOps(iterator.initializer, files, saver.to_proto().SerializeToString(), begun)
 
 
-def is_numbered(inputter: Inputter) -> bool:
-    """Whether the batches of `inputter` come with the numbers of their shards."""
-    return getattr(inputter, "shard_order", None) is not None
-
-
 def next_batches(iterator: Any, count: int, ops: InputOps) -> tuple[list[Any], InputOps]:
     """So many batches one after the other, the i-th always the same tower's; the handles completed."""
-    batches, shards = apart(in_turn(iterator.get_next, count), ops)
+    batches, shards = separate_shards(read_in_turn(iterator.get_next, count), ops)
     return batches, with_shards(ops, shards)
 
 
-def in_turn(read: Callable[[], Any], count: int) -> list[Any]:
-    """What so many calls of `read` build, each of which runs behind the one before."""
+def read_in_turn(read: Callable[[], Any], count: int) -> list[Any]:
+    """The results of `count` calls of `read`, whose ops run one after the other."""
     found: list[Any] = []
     for _ in range(count):
         before = tf.nest.flatten(found[-1:], expand_composites=True)
@@ -130,7 +125,7 @@ def in_turn(read: Callable[[], Any], count: int) -> list[Any]:
     return found
 
 
-def apart(elements: Sequence[Any], ops: InputOps) -> tuple[list[Any], tf.Tensor | None]:
+def separate_shards(elements: Sequence[Any], ops: InputOps) -> tuple[list[Any], tf.Tensor | None]:
     """The batches in elements of the iterator, and the numbers of their shards, if they have any."""
     if ops.begun is None:
         return list(elements), None
@@ -139,7 +134,7 @@ def apart(elements: Sequence[Any], ops: InputOps) -> tuple[list[Any], tf.Tensor 
 
 
 def with_shards(ops: InputOps, shards: tf.Tensor | None) -> InputOps:
-    """`ops` of a step whose examples have these shards' numbers, None where they have none."""
+    """`ops` of a step whose examples have these shards' numbers, None if they have none."""
     if shards is None:
         return ops
     with tf.device("/cpu:0"):

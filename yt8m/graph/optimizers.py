@@ -12,7 +12,7 @@ from yt8m.lazy import tf
 # Momentum has no default in TensorFlow; the field trains with 0.9.
 _ARGUMENTS: dict[str, dict[str, Any]] = {"MomentumOptimizer": {"momentum": 0.9}}
 
-WEIGHT_DECAY = 0.01  # AdamW's where none is given
+WEIGHT_DECAY = 0.01  # AdamW's default
 
 
 def learning_rate(config: OptimizerConfig, step: tf.Tensor, examples_per_step: int) -> tf.Tensor:
@@ -46,7 +46,7 @@ def _exponential(config: OptimizerConfig, seen: tf.Tensor) -> tf.Tensor:
 def _cosine(config: OptimizerConfig, seen: tf.Tensor) -> tf.Tensor:
     """base * (1 + cos(pi * t)) / 2, t from 0 after the warm-up to 1 (Loshchilov & Hutter 2017, eq. 5)."""
     start, end = config.learning_rate_warmup_examples, config.learning_rate_decay_examples
-    # In float64: float32 cannot tell single examples apart behind the 16 millionth.
+    # In float64: float32 cannot tell single examples apart after the 16 millionth.
     progress = tf.clip_by_value((tf.cast(seen, tf.float64) - start) / (end - start), 0.0, 1.0)
     return tf.cast(config.base_learning_rate * 0.5 * (1.0 + tf.cos(math.pi * progress)), tf.float32)
 

@@ -1,6 +1,7 @@
-"""The typed handles of a built graph.
+"""What the engine asks of a workload (`Inputter`, `Modeler`), and the typed handles of a graph built from it.
 
-What the engine asks of a workload: an inputter and a modeler. Nothing here knows of videos.
+Nothing here knows of videos. `yt8m.readers.BatchQueue` and `yt8m.video.modeler.VideoModeler` are the workload of
+this project, `examples/cifar10` has another one.
 """
 
 from __future__ import annotations
@@ -9,14 +10,162 @@ import abc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from yt8m.errors import RunError, UsageError
+from yt8m.records.shards import DamagedError
 from yt8m.types import ModelOutput
 
 if TYPE_CHECKING:
     import tensorflow.compat.v1 as tf
+
+
+class Inputter(abc.ABC):
+    """Files and how they become batches. Only `batch_size`, `files` and `dataset` have to be written.
+
+    Attributes:
+      batch_size: examples per tower and step.
+      num_epochs: passes over the files; None if there is no end, or if nobody knows it.
+      records: records of one epoch, as the shards' headers count them; None if not known. If it is known, training
+        counts what it reads of each shard and compares every epoch with `expected_records`.
+      expected_records: how many records each file should have, by path.
+      shard_order: what decides, beside the files, the order in which shards are begun, as JSON has it (a seed).
+        If it is given, the engine asks for `numbered_dataset` in place of `dataset`, and a resumed run leaves out
+        the shards that were begun. None: shards have no numbers, and a resumed run without `exact_resume`
+        begins its pass anew.
+    """
+
+    batch_size: int
+    num_epochs: int | None = None
+    records: int | None = None
+    expected_records: Mapping[str, int] = MappingProxyType({})
+    shard_order: Mapping[str, Any] | None = None
+
+    @abc.abstractmethod
+    def files(self) -> Sequence[str]:
+        """The files that this run reads; fed to the graph, never part of it.
+
+        Raises:
+          UsageError: nothing matches.
+        """
+
+    @abc.abstractmethod
+    def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
+        """Batches (any nest of tensors, examples first) of `batch_size` from the string vector `files`."""
+
+    def numbered_dataset(self, files: tf.Tensor, batch_size: int, begun: tf.Tensor) -> tf.data.Dataset:
+        """Pairs: a batch as `dataset` gives it, and int64 [B] with the number of each example's shard.
+
+        The shards of a run are numbered from 0 in the order in which they are begun, epoch by epoch.
+
+        Args:
+          files: string vector.
+          batch_size: examples in a batch.
+          begun: int64 scalar; the first so many shards of that sequence are left out.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has a shard_order, so it needs numbered_dataset too")
+
+    def epoch_order(self, epoch: int) -> Sequence[str]:
+        """The files in the order in which an epoch (from 0) begins them; asked for if `records` is known."""
+        return self.files()
+
+    def share(self, index: int, count: int) -> Inputter:
+        """The part of the data that replica `index` of `count` reads; by default every `count`-th file.
+
+        Together the parts hold every record once.
+
+        Raises:
+          UsageError: there are fewer files than replicas, and this class does not divide the records of a file.
+        """
+        files = self.files()
+        if len(files) < count:
+            raise UsageError(
+                f"there are {len(files)} files for {count} processes, and {type(self).__name__} does not divide "
+                "the records of a file: its share(index, count) is the default one. Cut the data into more files, "
+                "start fewer workers, or override share."
+            )
+        return _SomeFiles(self, files[index::count])
+
+    def damage(self) -> RunError | None:
+        """After a failure of the input: the damaged shard and record; None if none is found or nobody can tell."""
+        return None
+
+    def bad_records(self) -> Sequence[DamagedError]:
+        """The bad records that were skipped so far, in the order in which they were found."""
+        return ()
+
+    def zeroed_values(self) -> int:
+        """How many values were NaN, infinite or too large, and were set to 0 so far."""
+        return 0
+
+    def close(self) -> None:  # noqa: B027 - most hold nothing
+        """Called when the run has ended, however it ended: lets go of threads, sessions and files."""
+
+
+class _SomeFiles(Inputter):
+    """Some of the files of another inputter."""
+
+    def __init__(self, whole: Inputter, files: Sequence[str]) -> None:
+        self._whole, self._files, self.batch_size = whole, files, whole.batch_size
+
+    def files(self) -> Sequence[str]:
+        """The part."""
+        return self._files
+
+    def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
+        """As the whole inputter makes it."""
+        return self._whole.dataset(files, batch_size)
+
+
+class Modeler(abc.ABC):
+    """A model and its loss. Only `build` has to be written."""
+
+    @abc.abstractmethod
+    def build(self, batch: Any, is_training: bool) -> ModelOutput:
+        """The model on one tower's share of a batch.
+
+        `loss` is the mean over the share; it may be None if the batch has no labels and
+        `is_training` is False. Called once a tower, on its device, with shared variables.
+        """
+
+    def reports(self, batch: Any, output: ModelOutput, mode: str) -> dict[str, Report]:
+        """What this share offers to callbacks; `mode` is train, eval or infer."""
+        return {}
+
+    def completed(self, reports: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """The fetched reports of a step as the evaluator and the consumers of inference take them.
+
+        Called on the host, in evaluation and inference while the next step runs.
+        """
+        return reports
+
+    def evaluator(self) -> Evaluator:
+        """A fresh evaluator for the reports of this modeler."""
+        return MeanLoss()
+
+    def predict(self, batch: Any) -> PredictOps:
+        """Evaluation-mode predictions of a whole batch, with the feed points that the workload has."""
+        return PredictOps(predictions=self.build(batch, is_training=False).predictions)
+
+    def restore(self, session: tf.Session) -> None:  # noqa: B027 - most have nothing to add
+        """Called once the checkpoint has been restored, for a modeler that brings weights of its own."""
+
+
+def check_workload(inputter: Inputter, modeler: Modeler) -> None:
+    """Refuses objects that are not derived from the two base classes.
+
+    Raises:
+      UsageError: one of them is not.
+    """
+    for given, base in ((inputter, Inputter), (modeler, Modeler)):
+        if not isinstance(given, base):
+            raise UsageError(
+                f"{type(given).__name__} is not derived from yt8m.graph.{base.__name__}, which has a default for "
+                f"each member that the engine asks for; write class {type(given).__name__}({base.__name__})."
+            )
 
 
 class Reduction(StrEnum):
@@ -39,136 +188,6 @@ class Report(NamedTuple):
 
     tensor: tf.Tensor
     reduction: Reduction = Reduction.ROWS
-
-
-@dataclass(frozen=True)
-class InputOps:
-    """The input side of a graph.
-
-    Attributes:
-      initializer: starts the iterator at the first record of the files fed.
-      files: string [None] placeholder; must be fed when `initializer` runs.
-      saver_def: serialized SaverDef of the iterator's position, a saver of its own.
-      begun: int64 scalar, 0 unless fed when `initializer` runs: so many shards of the run's sequence (epoch
-        by epoch, each in its order) are left out; None where the inputter does not number its shards.
-      last_shard: int64 scalar, the largest number in that sequence of a shard that the step has records of.
-      shards: int64 [B], of each example of the step its shard's number in that sequence; None in a graph of
-        an earlier version, too.
-    """
-
-    initializer: tf.Operation
-    files: tf.Tensor
-    saver_def: bytes
-    begun: tf.Tensor | None = None
-    last_shard: tf.Tensor | None = None
-    shards: tf.Tensor | None = None
-
-
-@dataclass(frozen=True)
-class PredictOps:
-    """Evaluation-mode predictions and where they can be fed; nothing here runs unless fetched.
-
-    Attributes:
-      predictions: float32 [B, C] of the current batch, or of what is fed.
-      input_batch_raw: float [B, D] or [B, T, D], dequantised, zero past num_frames; feeding it (and
-        num_frames) cuts off the input.
-      input_batch: the same after the transform that the model declares.
-      num_frames: int32 [B].
-      labels, video_ids, label_weights: as in the batch, where the workload has them.
-    """
-
-    predictions: tf.Tensor
-    input_batch_raw: tf.Tensor | None = None
-    input_batch: tf.Tensor | None = None
-    num_frames: tf.Tensor | None = None
-    labels: tf.Tensor | None = None
-    video_ids: tf.Tensor | None = None
-    label_weights: tf.Tensor | None = None
-
-
-@dataclass(frozen=True)
-class TrainOps:
-    """One training step.
-
-    Attributes:
-      train_op: applies the gradients, runs the update ops, moves the averages, counts the step.
-      global_step: int64 variable's tensor. Fetching it beside train_op reads an undefined moment.
-      step: int64 scalar, the global step read after train_op: fetching it runs the step.
-      learning_rate: float32 scalar of this step.
-      label_loss, regularization_loss, total_loss: float32 scalars; total = label + penalty * regularization.
-      examples: int64 scalar, examples of this step over all towers.
-      gradient_norms: float32 [V] before clipping, in the order of `gradient_variables`.
-      gradient_variables: names of the V variables.
-      bad_tower: int64 scalar, the first tower whose gradients are not finite; -1 for none, and where the
-        towers depend on each other.
-      predictions: [B, ...] training-mode predictions of the step, all towers.
-      reports: what the modeler offers to callbacks, reduced over the towers.
-      summary_op: histograms of gradients and weights and scalars, of the same step when fetched with it.
-      predict: the evaluation-mode path beside the towers.
-      input: the input side.
-      averages: (variable's name, its average's name) pairs where moving averages are kept.
-    """
-
-    train_op: tf.Operation
-    global_step: tf.Tensor
-    step: tf.Tensor
-    learning_rate: tf.Tensor
-    label_loss: tf.Tensor
-    regularization_loss: tf.Tensor
-    total_loss: tf.Tensor
-    examples: tf.Tensor
-    gradient_norms: tf.Tensor
-    gradient_variables: tuple[str, ...]
-    predictions: tf.Tensor
-    reports: Mapping[str, tf.Tensor]
-    summary_op: tf.Tensor
-    predict: PredictOps
-    input: InputOps
-    averages: tuple[tuple[str, str], ...] = ()
-    bad_tower: tf.Tensor | None = None
-
-
-@dataclass(frozen=True)
-class EvalOps:
-    """One step of evaluation or inference.
-
-    Attributes:
-      global_step: int64, of the restored checkpoint.
-      label_loss: scalar, or None where the batch has no labels (inference).
-      examples: int64 scalar, examples of this step.
-      reports: what the modeler offers, reduced over the towers.
-      summary_op: the loss of the step for TensorBoard; None where there is none.
-      predict: predictions and feed points.
-      input: the input side.
-    """
-
-    global_step: tf.Tensor
-    examples: tf.Tensor
-    predict: PredictOps
-    input: InputOps
-    label_loss: tf.Tensor | None = None
-    reports: Mapping[str, tf.Tensor] = field(default_factory=dict)
-    summary_op: tf.Tensor | None = None
-
-
-class Inputter(Protocol):
-    """Files and how they become batches.
-
-    Attributes:
-      batch_size: examples per tower and step.
-    """
-
-    batch_size: int
-
-    def files(self) -> Sequence[str]:
-        """The files that this run reads; fed to the graph, never part of it.
-
-        Raises:
-          UsageError: nothing matches.
-        """
-
-    def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
-        """Batches (any nest of tensors, examples first) of `batch_size` from the string vector `files`."""
 
 
 class Evaluator(Protocol):
@@ -204,35 +223,111 @@ class MeanLoss:
         self._losses: list[float] = []
 
 
-class Modeler(abc.ABC):
-    """A model and its loss. Only `build` has to be written."""
+@dataclass(frozen=True)
+class InputOps:
+    """The input side of a graph.
 
-    @abc.abstractmethod
-    def build(self, batch: Any, is_training: bool) -> ModelOutput:
-        """The model on one tower's share of a batch.
+    Attributes:
+      initializer: starts the iterator at the first record of the files fed.
+      files: string [None] placeholder; must be fed when `initializer` runs.
+      saver_def: serialized SaverDef of the iterator's position, a saver of its own.
+      begun: int64 scalar, 0 unless fed when `initializer` runs: so many shards of the run's sequence (epoch
+        by epoch, each in its order) are left out; None if the inputter does not number its shards.
+      last_shard: int64 scalar, the largest number in that sequence of a shard that the step has records of.
+      shards: int64 [B], of each example of the step its shard's number in that sequence; None in a graph of
+        an earlier version, too.
+    """
 
-        `loss` is the mean over the share; it may be None where the batch has no labels and
-        `is_training` is False. Called once a tower, on its device, with shared variables.
-        """
+    initializer: tf.Operation
+    files: tf.Tensor
+    saver_def: bytes
+    begun: tf.Tensor | None = None
+    last_shard: tf.Tensor | None = None
+    shards: tf.Tensor | None = None
 
-    def reports(self, batch: Any, output: ModelOutput, mode: str) -> dict[str, Report]:
-        """What this share offers to callbacks; `mode` is train, eval or infer."""
-        return {}
 
-    def completed(self, reports: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """The fetched reports of a step as the evaluator and the consumers of inference take them.
+@dataclass(frozen=True)
+class PredictOps:
+    """Evaluation-mode predictions and where they can be fed; nothing here runs unless fetched.
 
-        Called on the host, in evaluation and inference while the next step runs.
-        """
-        return reports
+    Attributes:
+      predictions: float32 [B, C] of the current batch, or of what is fed.
+      input_batch_raw: float [B, D] or [B, T, D], dequantised, zero past num_frames; feeding it (and
+        num_frames) cuts off the input.
+      input_batch: the same after the transform that the model declares.
+      num_frames: int32 [B].
+      labels, video_ids, label_weights: as in the batch, if the workload has them.
+    """
 
-    def evaluator(self) -> Evaluator:
-        """A fresh evaluator for the reports of this modeler."""
-        return MeanLoss()
+    predictions: tf.Tensor
+    input_batch_raw: tf.Tensor | None = None
+    input_batch: tf.Tensor | None = None
+    num_frames: tf.Tensor | None = None
+    labels: tf.Tensor | None = None
+    video_ids: tf.Tensor | None = None
+    label_weights: tf.Tensor | None = None
 
-    def predict(self, batch: Any) -> PredictOps:
-        """Evaluation-mode predictions of a whole batch, with the feed points that the workload has."""
-        return PredictOps(predictions=self.build(batch, is_training=False).predictions)
 
-    def restore(self, session: tf.Session) -> None:  # noqa: B027 - most have nothing to add
-        """Called once the checkpoint has been restored, for a modeler that brings weights of its own."""
+@dataclass(frozen=True)
+class TrainOps:
+    """One training step.
+
+    Attributes:
+      train_op: applies the gradients, runs the update ops, moves the averages, counts the step.
+      global_step: int64 variable's tensor. Fetching it beside train_op reads an undefined moment.
+      step: int64 scalar, the global step read after train_op: fetching it runs the step.
+      learning_rate: float32 scalar of this step.
+      label_loss, regularization_loss, total_loss: float32 scalars; total = label + penalty * regularization.
+      examples: int64 scalar, examples of this step over all towers.
+      gradient_norms: float32 [V] before clipping, in the order of `gradient_variables`.
+      gradient_variables: names of the V variables.
+      bad_tower: int64 scalar, the first tower whose gradients are not finite; -1 for none, and if the
+        towers depend on each other.
+      predictions: [B, ...] training-mode predictions of the step, all towers.
+      reports: what the modeler offers to callbacks, reduced over the towers.
+      summary_op: histograms of gradients and weights and scalars, of the same step when fetched with it.
+      predict: the evaluation-mode path beside the towers.
+      input: the input side.
+      averages: (variable's name, its average's name) pairs; empty without moving averages.
+    """
+
+    train_op: tf.Operation
+    global_step: tf.Tensor
+    step: tf.Tensor
+    learning_rate: tf.Tensor
+    label_loss: tf.Tensor
+    regularization_loss: tf.Tensor
+    total_loss: tf.Tensor
+    examples: tf.Tensor
+    gradient_norms: tf.Tensor
+    gradient_variables: tuple[str, ...]
+    predictions: tf.Tensor
+    reports: Mapping[str, tf.Tensor]
+    summary_op: tf.Tensor
+    predict: PredictOps
+    input: InputOps
+    averages: tuple[tuple[str, str], ...] = ()
+    bad_tower: tf.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class EvalOps:
+    """One step of evaluation or inference.
+
+    Attributes:
+      global_step: int64, of the restored checkpoint.
+      label_loss: scalar, or None if the batch has no labels (inference).
+      examples: int64 scalar, examples of this step.
+      reports: what the modeler offers, reduced over the towers.
+      summary_op: the loss of the step for TensorBoard; None if there is none.
+      predict: predictions and feed points.
+      input: the input side.
+    """
+
+    global_step: tf.Tensor
+    examples: tf.Tensor
+    predict: PredictOps
+    input: InputOps
+    label_loss: tf.Tensor | None = None
+    reports: Mapping[str, tf.Tensor] = field(default_factory=dict)
+    summary_op: tf.Tensor | None = None

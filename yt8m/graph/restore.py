@@ -1,6 +1,6 @@
-"""Graphs that come from a file: training goes on from its meta-graph, predictions need no model code.
+"""Graphs and weights that come from files.
 
-A new run that begins with the weights of another one.
+Training goes on from its meta-graph, predictions need no model code, and a new run may begin with another's weights.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from yt8m.storage import copies
 
 
 def signature_of(meta_path: str) -> dict[str, Any] | None:
-    """What shaped the training graph in a `.meta` file; None where this project did not write it."""
+    """What shaped the training graph in a `.meta` file; None if this project did not write it."""
     meta_graph = tf.MetaGraphDef.FromString(storage.read_bytes(meta_path))
     return collections.signature_in(meta_graph)
 
 
 def warn_of_program(path: str) -> None:
-    """Says in the log what the graph in a file is; to be called before such a graph is executed."""
+    """Warns in the log that the graph in a file is a program; called before the graph is executed."""
     logging.warning("%s: a model is a program and runs here; use only those whose origin you trust", path)
 
 
@@ -36,7 +36,7 @@ def restore_train(meta_path: str, *, is_own: bool = False) -> TrainOps:
 
     Args:
       meta_path: of the `.meta` file.
-      is_own: it is known as this user's own: no warning that it is a program.
+      is_own: the file is this user's own, so no warning is needed.
 
     Raises:
       RunError: the file holds no training graph of this project.
@@ -141,7 +141,7 @@ class WarmStart(NamedTuple):
 def warm_start(session: tf.Session, checkpoint: str, averages: Iterable[tuple[str, str]] = ()) -> WarmStart:
     """Fills the model's variables, by name, from another run's checkpoint; slots and the step stay fresh.
 
-    Weights are read from their moving averages where the checkpoint has them, as in evaluation. Adds no op:
+    Weights are read from their moving averages if the checkpoint has them, as in evaluation. Adds no op:
     the graph may be finalized.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from yt8m.lazy import tf
@@ -13,9 +13,9 @@ _EXAMPLES = "examples_of_step"
 class Synchrony:
     """Makes a step of one replica a part of a common step on the mean gradient of all examples.
 
-    Every replica weighs its gradient by its examples. One that has no more data goes on with weight 0,
-    so that the others do not wait for it in vain; a step without any example changes nothing, and
-    each replica sees at that very step that all are through.
+    Every replica weights its gradient by its examples. A replica without data left continues with weight 0,
+    because the others would wait for it forever. A step without any example changes nothing, and tells every
+    replica that all have read their data.
 
     Args:
       replicas: how many take a step together.
@@ -27,7 +27,7 @@ class Synchrony:
         self._optimizer: Any = None
 
     def wrap(self, optimizer: tf.train.Optimizer, examples: tf.Tensor) -> Any:
-        """Stands for `optimizer`; its `apply_gradients` gives the op of a common step.
+        """Takes the place of `optimizer`; its `apply_gradients` returns the op of a common step.
 
         Args:
           optimizer: steps on the mean gradient.
@@ -35,15 +35,15 @@ class Synchrony:
         """
         self.counts = tf.placeholder_with_default(1.0, [], name="counts_in_common_step")
         self._optimizer = tf.train.SyncReplicasOptimizer(
-            _OnMean(optimizer, self._note), self.replicas, total_num_replicas=self.replicas
+            _OnMean(optimizer, self._store_examples), self.replicas, total_num_replicas=self.replicas
         )
         return _Weighted(self, self._optimizer, tf.cast(examples, tf.float32) * self.counts)
 
     def start(self, session: tf.Session, coord: tf.train.Coordinator, is_chief: bool) -> None:
-        """Starts the common steps in a new session; the chief's sums gradients up for all.
+        """Starts the common steps in a new session; the chief's threads sum up the gradients of all.
 
-        No tokens are given out at the start, as TensorFlow's own hook would: with some a replica could
-        count twice in a step.
+        Unlike TensorFlow's own hook it hands out no tokens at the start: with some, a replica could count
+        twice in a step.
         """
         common = self._optimizer
         session.run(common.chief_init_op if is_chief else common.local_step_init_op)
@@ -61,13 +61,13 @@ class Synchrony:
                 table_handle=self._table, keys=_EXAMPLES, default_value=tf.constant(-1, tf.int64)
             )
 
-    def _note(self, mean_examples: tf.Tensor) -> tf.Operation:
+    def _store_examples(self, mean_examples: tf.Tensor) -> tf.Operation:
         total = tf.cast(tf.round(mean_examples * self.replicas), tf.int64)
         return tf.raw_ops.LookupTableInsertV2(table_handle=self._table, keys=_EXAMPLES, values=total)
 
 
 class _Weighted:
-    """What a replica gives to a common step: gradients times examples, and the examples."""
+    """What a replica contributes to a common step: gradients times examples, and the examples."""
 
     def __init__(self, synchrony: Synchrony, common: Any, weight: tf.Tensor) -> None:
         self._synchrony, self._common, self._weight = synchrony, common, weight
@@ -89,10 +89,10 @@ class _Weighted:
 
 
 class _OnMean:
-    """The optimizer behind the common one: turns means over replicas into means over examples."""
+    """The optimizer that the common one calls: turns means over replicas into means over examples."""
 
-    def __init__(self, optimizer: tf.train.Optimizer, note: Any) -> None:
-        self._optimizer, self._note = optimizer, note
+    def __init__(self, optimizer: tf.train.Optimizer, store_examples: Callable[[tf.Tensor], tf.Operation]) -> None:
+        self._optimizer, self._store_examples = optimizer, store_examples
 
     def apply_gradients(
         self, gradients: Iterable[tuple[Any, Any]], global_step: tf.Variable, name: str | None = None
@@ -105,4 +105,4 @@ class _OnMean:
                 return tf.constant(True)
 
         stepped = tf.cond(examples > 0, step, lambda: tf.constant(False))
-        return tf.group(stepped, self._note(examples))
+        return tf.group(stepped, self._store_examples(examples))

@@ -8,17 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from yt8m import deploy
-from yt8m.graph.inputs import (
-    RowShare,
-    create_input,
-    join_batches,
-    next_batches,
-    reduce_reports,
-    reduce_values,
-    split_batch,
-)
-from yt8m.graph.protocols import InputOps, Inputter, Modeler, Reduction, Report
-from yt8m.graph.staging import stage, whole_batch
+from yt8m.graph.inputs import RowShare, reduce_reports, reduce_values
+from yt8m.graph.protocols import Modeler, Reduction, Report
 from yt8m.lazy import tf
 from yt8m.numerics import across_towers, precision, random_keys
 from yt8m.types import ModelOutput
@@ -26,11 +17,11 @@ from yt8m.types import ModelOutput
 
 @dataclass(frozen=True)
 class Towers:
-    """What the towers of a step gave.
+    """The towers of a step and their outputs.
 
     Attributes:
       clones: in order; `outputs` of each is (ModelOutput, reports).
-      shares: what each was given.
+      shares: of the batch, one for each.
       outputs: the modeler's output on each tower, with the regularisation that it alone added to the
         graph's collection.
       shared_terms: the rest of that collection (a user's own model, `get_variable(regularizer=)`): once,
@@ -79,38 +70,6 @@ class Towers:
         return tf.add_n([share.rows for share in self.shares])
 
 
-@dataclass(frozen=True)
-class StepInput:
-    """The input of one step.
-
-    Attributes:
-      batch: a whole batch, for the predict path.
-      shares: the towers'.
-      ops: the handles.
-      put_next: puts the next step's shares in place, where that is done ahead.
-    """
-
-    batch: Any
-    shares: Sequence[RowShare]
-    ops: InputOps
-    put_next: tf.Operation | None = None
-
-
-def read_shares(inputter: Inputter, deployment: deploy.DeploymentConfig, split: bool, ahead: bool = False) -> StepInput:
-    """The input of one step; `ahead`: its copies to the towers' devices run during the step before."""
-    towers = deployment.num_clones
-    with tf.device(deployment.inputs_device()):
-        iterator, ops = create_input(inputter, inputter.batch_size * (towers if split else 1))
-        if ahead:
-            with tf.name_scope("staged"):
-                staged = stage(iterator, ops, deployment, split)
-                shares = staged.arrival.shares
-                return StepInput(whole_batch(shares, split), shares, staged.ops, staged.put)
-        batches, ops = next_batches(iterator, 1 if split else towers, ops)
-        shares = split_batch(batches[0], towers) if split else join_batches(batches)
-        return StepInput(batches[0], shares, ops)
-
-
 def build_towers(
     modeler: Modeler,
     deployment: deploy.DeploymentConfig,
@@ -151,7 +110,7 @@ def build_towers(
 
 
 def _with_collected(clone: deploy.Clone, terms: Sequence[tf.Tensor]) -> ModelOutput:
-    """The tower's output with what its model added to the graph's own collections, as slim's models do."""
+    """The tower's output, and what its model added to the graph's own collections, as slim's models do."""
     output = clone.outputs[0]
     updates = clone.collected(tf.GraphKeys.UPDATE_OPS)
     output = replace(output, update_ops=(*output.update_ops, *updates))

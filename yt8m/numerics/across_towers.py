@@ -1,4 +1,4 @@
-"""Values of all towers of a step in the computation of each: what synchronised batch norm is made of.
+"""Values of all towers of a step, for use in each of them: the base of synchronised batch norm.
 
 Towers are built one after another, by one Python call each. When the first of them asks for everybody's
 values, those of the others do not exist yet. So `gathered` gives a `Pack` op that reads the tower's own
@@ -40,7 +40,7 @@ _current: ContextVar[_Tower | None] = ContextVar("across_towers", default=None)
 
 
 class Exchange:
-    """What the towers of one step tell one another.
+    """The values that the towers of one step exchange.
 
     Args:
       towers: how many there are.

@@ -1,7 +1,4 @@
-"""Several operations on the same large tensors as one pass over memory.
-
-log(1 + exp(x)) for passes that are compiled.
-"""
+"""Operations on large tensors compiled by XLA to one pass over memory, and a softplus that is cheap in such a pass."""
 
 from __future__ import annotations
 
@@ -18,8 +15,8 @@ _LEAST_COLUMNS = 512
 def fused(function: Callable[..., Any], *tensors: Any) -> Any:
     """`function(*tensors)`, compiled by XLA: what one operation hands to the next stays in registers.
 
-    For operations on each element, and sums of rows, on the CPU, over [B, C] with C of the hundreds: there it
-    is passes over memory that cost. Each shape is compiled once a session, in a tenth of a second, so it is
+    For elementwise operations and sums of rows, on the CPU, over [B, C] with hundreds of columns: there the
+    passes over memory are the cost. Each shape is compiled once a session, in a tenth of a second, so it is
     not for shapes that change with every batch. Results may differ from those of the operations one by one in
     their last bits. A sum over all pairs does not belong here: XLA adds them up one after the other, which in
     float32 is good for four digits. Narrow tensors, GPUs, and a TensorFlow that was built without XLA get the

@@ -1,7 +1,4 @@
-"""Where a tensor is.
-
-What the processor lacks to make products in half precision as fast as in float32.
-"""
+"""Which device a tensor is on, and what the processor lacks to be as fast in 16 bits as in float32."""
 
 from __future__ import annotations
 
@@ -25,8 +22,8 @@ _INSTRUCTIONS = {
 }
 
 
-def note(precision: str) -> str:
-    """The line to log where `precision` makes training slower on this processor; empty otherwise.
+def slowness(precision: str) -> str:
+    """The line to log if `precision` makes training slower on this processor; empty otherwise.
 
     A processor that cannot be asked (no Linux, or none of x86) gives no line.
     """
@@ -40,7 +37,7 @@ def note(precision: str) -> str:
 
 
 def _flags() -> frozenset[str]:
-    """The features of the first processor; none where nothing says."""
+    """The features of the first processor; none if nothing says."""
     try:
         lines = storage.read_text(CPUINFO).splitlines()
     except RunError:

@@ -1,17 +1,16 @@
-"""Matrix products in float16, whose operands are brought into its narrow range one by one.
-
-float16 ends at 65504 and has nothing below 6e-8, where gradients of a batch's mean lie. The usual remedy
-multiplies the loss by a factor that is found by trial, and throws away the steps in which it was too large
-(Micikevicius et al. 2018). Here each operand of each product is divided by a power of two of its own, so that
-its largest value is about 1: what is lost is 24 bits below that, no step is, and there is no state to save.
-Of a batch of matrices each has its own, for a video without frames may have slopes a million times another's.
-
-What matrix products are computed in: float32, or bfloat16 or float16 where a tower asks for it.
+"""The precision of matrix products: float32, or bfloat16 or float16 if a tower asks for it.
 
 Only products change. Their operands are rounded to 8 or 11 significant bits, their results come back as
 float32, and so do the gradients, whose products are rounded alike: weights, batch statistics, losses,
 optimizer slots and checkpoints stay float32. bfloat16 has the exponents of float32, so nothing under- or
-overflows and no loss has to be scaled (Kalamkar et al. 2019). float16 has five bits of exponent: see `half`.
+overflows and no loss has to be scaled (Kalamkar et al. 2019).
+
+float16 ends at 65504 and has nothing below 6e-8, where gradients of a batch's mean lie. The usual remedy
+multiplies the loss by a factor that is found by trial, and throws away the steps in which it was too large
+(Micikevicius et al. 2018). Here each operand of each product is divided by a power of two of its own, so that
+its largest value is about 1. Only values 24 bits below that are lost, no step is, and there is no state to save.
+In a batch of matrices each has its own power of two, because a video without frames may have gradients a million
+times those of another.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def _operand(tensor: tf.Tensor) -> _Operand:
         return _Operand(tensor, tf.ones([]))
     largest = tf.reduce_max(tf.abs(tensor), axis=[-2, -1], keepdims=True)
     exponent = tf.math.ceil(tf.math.log(largest) / math.log(2.0))
-    # Neither zeros nor what is not finite have an exponent; both are handed on as they are.
+    # Zeros, infinity and NaN have no exponent; they are passed on unchanged.
     unit = tf.where_v2(tf.math.is_finite(exponent), tf.pow(2.0, tf.clip_by_value(exponent, *_EXPONENTS)), 1.0)
     return _Operand(tf.cast(tensor / unit, tf.float16), unit)
 
@@ -76,7 +75,7 @@ _current: ContextVar[str] = ContextVar("precision", default="float32")
 
 @contextlib.contextmanager
 def scope(name: str) -> Iterator[None]:
-    """Within it, products are made in `name`: float32, bfloat16 or float16."""
+    """Within it, products are computed in `name`: float32, bfloat16 or float16."""
     token = _current.set(name)
     try:
         yield
@@ -87,13 +86,13 @@ def scope(name: str) -> Iterator[None]:
 def current() -> str:
     """The name that the innermost `scope` was given; float32 outside of any.
 
-    A gradient that makes products of its own is built after the scope has closed, and opens it again.
+    A gradient that computes products of its own is built after the scope has closed, so it opens the scope again.
     """
     return _current.get()
 
 
 def rounded(operand: tf.Tensor) -> tf.Tensor:
-    """`operand` as products take it; once for all steps where a loop uses it again and again."""
+    """`operand` as products take it; rounded once if a loop uses it in many steps."""
     return operand if current() == "float32" else tf.cast(operand, current())
 
 

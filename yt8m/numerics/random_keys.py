@@ -1,4 +1,4 @@
-"""Randomness that a restored run draws again: stateless ops keyed by seed, step, tower and place.
+"""Randomness that a restored run repeats: stateless ops keyed by seed, step, tower and place in the model.
 
 Stateful random ops keep a counter that no checkpoint holds, so a resumed run would draw other numbers.
 The engine opens `scope` for each tower; a model asks `next_seed()` for each random op it makes.

@@ -12,6 +12,7 @@ from absl import logging
 from yt8m import storage
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
+from yt8m.graph.protocols import Inputter
 from yt8m.lazy import tf
 from yt8m.readers.base import Reader, ZeroedCount, at_least_one
 from yt8m.readers.cache import ShardCache
@@ -29,6 +30,7 @@ from yt8m.readers.pipeline import (
     without_autograph,
 )
 from yt8m.readers.selection import reader_for
+from yt8m.records.shards import DamagedError
 
 # Records held for shuffling, serialised. A video record has 5 KB, a frame record 250 to 350 KB.
 VIDEO_SHUFFLE_BUFFER = 4096
@@ -37,7 +39,7 @@ FRAME_SHUFFLE_BUFFER = 256
 BLOCK = 4  # records taken from one file before the next one's turn
 
 
-class BatchQueue:
+class BatchQueue(Inputter):
     """The inputter of the video workload: reader, files, shuffling, batching.
 
     Without `shuffle` files and records keep their order; with it, every epoch visits the files in another
@@ -49,7 +51,7 @@ class BatchQueue:
       reader, batch_size, num_epochs: as given.
       tolerance: reads on past bad records and counts them; None if the first one is an error.
       records: in an epoch, as the headers of the files say; None if unknown.
-      expected: how many records each file should have, if `records` is known.
+      expected_records: how many records each file should have, if `records` is known.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class BatchQueue:
         self._shuffle_buffer = at_least_one("shuffle_buffer", shuffle_buffer or usual)
         self._num_readers = at_least_one("num_readers", num_readers)
         self._seed = seed
+        self.shard_order = {"seed": seed} if shuffle else None
         self._list_files = list_files
         self._files: list[str] | None = None
         self._staged: StagedFiles | None = None
@@ -100,8 +103,6 @@ class BatchQueue:
         self._cache: ShardCache | None = None
         self._part, self._parts = 0, 1
         self.threads = threads_for(reader, shuffle)
-        self.records: int | None = None
-        self.expected: Mapping[str, int] = {}
         self._counts: ReadCounts | None = None
         self._check = RecordCheck(reader)
         self.tolerance = Tolerance(self._check, max_bad_records) if max_bad_records else None
@@ -191,7 +192,7 @@ class BatchQueue:
           UsageError: a pattern matches nothing.
         """
         shared, files = copy.copy(self), self.files()
-        shared.records, shared.expected = None, {}
+        shared.records, shared.expected_records = None, {}
         shared._files = files[index::count]
         if len(files) < count:
             logging.info("%d files for %d processes: each reads every %d-th record", len(files), count, count)
@@ -205,7 +206,17 @@ class BatchQueue:
         for source in (self._staged, self._cache):
             if source is not None and source.failure:
                 return source.failure
+        logging.info("looking for the damaged record")
         return find_damage(self._check, self.files())
+
+    def bad_records(self) -> list[DamagedError]:
+        """The bad records that were skipped so far; with each, the rest of its shard."""
+        return list(self.tolerance.skipped.values()) if self.tolerance else []
+
+    def zeroed_values(self) -> int:
+        """How many values the reader has set to 0, if it counts them."""
+        zeroed = getattr(self.reader, "zeroed", None)
+        return zeroed.count if zeroed is not None else 0
 
     def close(self) -> None:
         """Closes the sessions that check and cache records."""
@@ -217,11 +228,6 @@ class BatchQueue:
         """The files in the order in which a shuffled epoch (from 0) begins them."""
         files = self.files()
         return [files[place] for place in epoch_order(len(files), self._seed, epoch)]
-
-    @property
-    def shard_order(self) -> dict[str, Any] | None:
-        """What decides the order of shards in addition to the files; None if shards are not numbered."""
-        return {"seed": self._seed} if self._shuffle else None
 
     @without_autograph
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:

@@ -1,4 +1,4 @@
-"""The checkpoints of a folder: which there are, which can be read, which are kept."""
+"""The checkpoints of a folder: which exist, which can be read, which are kept."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _FILE = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-(\d+)\.(index|meta|json|d
 
 
 def sweep(model_dir: str) -> None:
-    """Removes what a save that was killed has left, which nobody reads and which may be large."""
+    """Removes the files of a save that was killed: nobody reads them, and they may be large."""
     if not storage.is_dir(model_dir):
         return
     for name in storage.listdir(model_dir):
         if _UNFINISHED.fullmatch(name):
-            _remove(model_dir, name, "what a killed save has left stays")
+            _remove(model_dir, name, "a file of a killed save stays")
     for step, names in files_of(model_dir).items():
         if not _is_saved(names):
-            logging.info("the save of step %d was not finished: what it has left is removed", step)
+            logging.info("the save of step %d was not finished: its files are removed", step)
             _delete(model_dir, names)
 
 
@@ -64,19 +64,19 @@ def steps_in(model_dir: str) -> list[int]:
 
 
 def _is_saved(names: Sequence[str]) -> bool:
-    """Whether these files are more than a save leaves that is killed before it comes to its index."""
+    """Whether the save of these files got as far as its index."""
     return any(name.startswith(NAME) and name.endswith((".index", ".meta")) for name in names)
 
 
 def newest_readable(model_dir: str) -> str | None:
-    """The newest checkpoint of which every tensor can be read; None where no run has left one.
+    """The newest checkpoint of which every tensor can be read; None if no run has left one.
 
     A damaged one is left out with a loud warning.
 
     Raises:
       RunError: there are checkpoints and none can be read: to start afresh over them would lose a run.
     """
-    read_state(model_dir)  # says so where it is damaged
+    read_state(model_dir)  # warns if it is damaged
     while True:
         steps = steps_in(model_dir)
         damaged: list[str] = []
@@ -130,7 +130,7 @@ def pointed_to(model_dir: str) -> str | None:
 
 
 def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
-    """Raises where a run was here; a first save that was cut short does not count as one."""
+    """Raises if a run was here; a first save that was cut short does not count as one."""
     if storage.exists(storage.join(model_dir, STATE)) or steps_in(model_dir):
         what = "; ".join(damaged) or f"the file {STATE!r} names some, but they are gone"
         raise RunError(
@@ -147,13 +147,13 @@ def is_gone(checkpoint: str) -> bool:
 def with_newer(found: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]) -> R:
     """`use(found)`; if training deletes a checkpoint of it meanwhile and there is a newer one, `use(find())`.
 
-    What replaces a checkpoint is held: a training that saves faster than `use` reads is met once.
+    The newer checkpoint is held while it is read, so this happens once, however fast training saves.
 
     Args:
       found: what `find` has given.
       find: looks for checkpoints that can be read.
       paths: the checkpoints of what `find` gives, each in the place of its predecessor.
-      use: reads them; what it has begun is done anew.
+      use: reads them; called again from the start with newer ones.
 
     Raises:
       whatever `use` raises while its checkpoints are there, or there is no newer one; as `find`.
@@ -209,7 +209,7 @@ def problem_of(checkpoint: str) -> str:
 
 
 def to_delete(times: Mapping[int, float], keep: int, last_preserved: float) -> tuple[list[int], float]:
-    """Which steps go when only the newest `keep` stay, and one of each quarter of an hour before them.
+    """Which steps are deleted if the newest `keep` stay, and one of each quarter of an hour before them.
 
     The steps give the order. Where a time is before that of the step before, no time counts as passed
     between the two: a clock that was put back keeps nothing from being deleted.
@@ -254,14 +254,14 @@ def _passed(times: Mapping[int, float]) -> dict[int, float]:
 def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = None) -> None:
     """Points the file `checkpoint` to `step`, then deletes what is no longer kept.
 
-    Only checkpoints up to `step` count: a newer one is a damaged one that was left behind.
+    Only checkpoints up to `step` count: a newer one is damaged and was passed over.
 
     Args:
       model_dir: the run's folder.
       step: that was just saved.
       keep: how many of the newest stay; 0 for all.
-      elapsed: seconds since the save before this one, where this process made it. The wall clock is asked
-        only where it did not, and is not followed back.
+      elapsed: seconds since the previous save, if this process made that one. Otherwise the wall clock is
+        asked; if it was put back, no time counts as passed.
     """
     files, (known, preserved) = files_of(model_dir), _noted(model_dir)
     known = {found: when for found, when in known.items() if found < step}
@@ -295,7 +295,7 @@ def _noted(model_dir: str) -> tuple[dict[int, float], float]:
 def _times(
     model_dir: str, files: Mapping[int, Sequence[str]], step: int, known: Mapping[int, float]
 ) -> dict[int, float]:
-    """When each checkpoint up to `step` was saved; of one that no state file has told, its file's time."""
+    """When each checkpoint up to `step` was saved: by the state file, or else by the time of its index."""
     steps = {found for found, names in files.items() if found < step and f"{NAME}-{found}.index" in names}
     steps.add(step)
     written = {} if known.keys() >= steps else storage.times(model_dir)

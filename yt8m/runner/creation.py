@@ -1,4 +1,7 @@
-"""The graph of a run, from a checkpoint's meta-graph or built by code, and how its variables get their values."""
+"""Creates the graph of a run and gives its variables their values.
+
+The graph comes from the checkpoint's meta-graph, or is built by code and filled from the checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -93,9 +96,9 @@ def input_signature(config: RunnerConfig) -> dict[str, Any]:
 
 
 def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.DeploymentConfig:
-    """Towers on GPUs if there are enough of them, else on the CPU; the log says which.
+    """Towers on GPUs if there are enough of them, else on the CPU.
 
-    The log also says if the CPU makes training slower by the precision that was asked for.
+    Unless `quiet`, the log says so, and warns if the CPU is slower in the precision that was asked for.
 
     Raises:
       UsageError: the local runner was asked for several towers.
@@ -105,24 +108,18 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
             f"local_runner drives one tower, but gpu_count is {config.towers}: "
             "use parameter_server_runner, which keeps the variables on the CPU"
         )
-    deployment, note = deploy.local(config.towers, deploy.count_gpus())
-    if note and not quiet:
-        logging.info(note)
-    slow = devices.note(config.precision) if deployment.clone_on_cpu else ""
+    deployment, message = deploy.local(config.towers, deploy.count_gpus())
+    if message and not quiet:
+        logging.info(message)
+    slow = devices.slowness(config.precision) if deployment.clone_on_cpu else ""
     if slow and not quiet:
         logging.warning(slow)
+    places: dict[str, Any] = {"variables_on_clone": False} if config.name == "parameter_server_runner" else {}
     cluster = config.cluster
     if cluster is not None and cluster.is_distributed:
-        return dataclasses.replace(
-            deployment,
-            variables_on_clone=False,
-            replica_id=cluster.replica,
-            num_replicas=len(cluster.replicas),
-            num_ps_tasks=len(cluster.servers),
-        )
-    if config.name == "parameter_server_runner":
-        deployment = dataclasses.replace(deployment, variables_on_clone=False)
-    return deployment
+        sizes = {"num_replicas": len(cluster.replicas), "num_ps_tasks": len(cluster.servers)}
+        places = {"variables_on_clone": False, "replica_id": cluster.replica, **sizes}
+    return dataclasses.replace(deployment, **places)
 
 
 def replicate(
@@ -195,6 +192,8 @@ def choose(config: RunnerConfig) -> str:
 
 def _why_rebuild(checkpoint: str, config: RunnerConfig) -> str:
     """Why the meta-graph of `checkpoint` does not serve this run; empty if it does."""
+    from google.protobuf.message import DecodeError  # imported here, as it costs what a run with --help does not pay
+
     if not config.signature:
         return "the run does not say what shapes its graph"
     if config.input_calls_python:
@@ -204,7 +203,7 @@ def _why_rebuild(checkpoint: str, config: RunnerConfig) -> str:
         return "it has no .meta"
     try:
         stored = graph.signature_of(meta)
-    except (RunError, ValueError, _decode_error()) as error:
+    except (RunError, ValueError, DecodeError) as error:
         return f"its .meta cannot be read ({error})"
     if stored is None:
         return "its .meta was not written by this project"
@@ -230,12 +229,6 @@ def _with_present_names(saved: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _OLD_SECTIONS = re.compile(r"^(optimizer|distillation|augmentation)\.")
-
-
-def _decode_error() -> type[Exception]:
-    from google.protobuf.message import DecodeError
-
-    return DecodeError
 
 
 def _from_meta_graph(checkpoint: str, is_own: bool) -> CreatedGraph:
@@ -311,7 +304,7 @@ def _warm_start(session: tf.Session, created: CreatedGraph, checkpoint: str) -> 
 
 
 def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: RunnerConfig) -> None:
-    """Restores the checkpoint, or the next one if a training run has just deleted it."""
+    """Restores the checkpoint; if a training run has just deleted it, the next one."""
     while True:
         try:
             restorer.restore(session, checkpoint)

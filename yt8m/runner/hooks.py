@@ -1,23 +1,22 @@
-"""How many records each epoch of a training should have, and how many the steps took.
+"""The engine's own hooks around those of the callbacks: the input, the step count, bad records, epochs, the line.
 
-What of the input was left out or changed: told as it happens and at the end.
-
-The engine's own hooks around those of the callbacks: the input, the step count, the line.
+`Runner._hooks` gives their order: the input is started before anything else looks at it, the step is counted before
+any callback sees it, and the line is complete when all callbacks have had their turn.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from absl import logging
 
 from yt8m import storage
 from yt8m.errors import RunError
+from yt8m.graph import Inputter
 from yt8m.lazy import tf
-from yt8m.records.shards import DamagedError
 from yt8m.runner.metric_files import QuietlyFailing
 from yt8m.runner.run_config import Context
 from yt8m.runner.saver import Position, ShardPosition
@@ -25,149 +24,8 @@ from yt8m.runner.saver import Position, ShardPosition
 _SHOWN = 3  # shards in one line
 
 
-class Epochs(Protocol):
-    """What the hook asks of an inputter.
-
-    Attributes:
-      records: of an epoch, as the shards' headers say.
-      expected: how many records each file should have.
-    """
-
-    records: int
-    expected: dict[str, int]
-
-    def epoch_order(self, epoch: int) -> Sequence[str]:
-        """The files in the order in which an epoch (from 0) begins them."""
-
-
-class EpochHook(tf.train.SessionRunHook):
-    """Counts the records that the steps take, by shard, and compares each epoch when it has ended.
-
-    The first epoch of a resumed run is not compared: the run may have begun in the middle of it.
-
-    Args:
-      context: of the run; its graph numbers the shards of the examples.
-      inputter: of the run.
-      files: what is read.
-    """
-
-    def __init__(self, context: Context, inputter: Epochs, files: Sequence[str]) -> None:
-        self._context, self._inputter, self._files = context, inputter, list(files)
-        self._expected = sum(inputter.expected.values())
-        self._total = 0
-        self._epoch: int | None = None
-        self._is_whole = False
-        self._counts = np.zeros(len(self._files), np.int64)
-
-    def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Asks for the shards of the step's records: 8 bytes a record, on the host."""
-        return tf.train.SessionRunArgs(self._context.ops.input.shards)
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts. The records of an epoch all come before those of the next."""
-        numbers = run_values.results
-        self._total += len(numbers)
-        epochs, places = np.divmod(numbers, len(self._files))
-        for epoch in range(int(epochs[0]), int(epochs[-1]) + 1):
-            if epoch != self._epoch:
-                self._begin(epoch)
-            self._counts += np.bincount(places[epochs == epoch], minlength=len(self._files))
-
-    def end(self, session: tf.Session) -> None:
-        """The last epoch, if it has ended, and the whole count."""
-        if self._context.has_read_all or self._counts.sum() >= self._expected:
-            self._tell()
-        logging.info("%d records were read in this run; an epoch has %d", self._total, self._inputter.records)
-        self._context.results["records"] = self._total
-
-    def _begin(self, epoch: int) -> None:
-        """Ends the epoch before, and counts from 0."""
-        self._tell()
-        self._is_whole = self._epoch is not None or not self._context.is_resumed
-        self._epoch, self._counts[:] = epoch, 0
-
-    def _tell(self) -> None:
-        read = int(self._counts.sum())
-        if self._epoch is None or not self._is_whole:
-            return
-        differing = self._differing(self._epoch)
-        log = logging.warning if differing else logging.info
-        told = "epoch %d: %d records expected, %d read%s"
-        log(told, self._epoch + 1, self._expected, read, f" ({differing})" if differing else "")
-
-    def _differing(self, epoch: int) -> str:
-        """The shards of which more or fewer were read than there should be, in words; empty for none."""
-        wanted = self._inputter.expected
-        # To know the order a small graph is run, so only if no order gives these counts.
-        if sorted(wanted.values()) == sorted(self._counts.tolist()):
-            return ""
-        order = self._inputter.epoch_order(epoch)
-        found = [
-            f"{path}: {count} instead of {wanted.get(path, 0)}"
-            for path, count in zip(order, self._counts.tolist(), strict=True)
-            if count != wanted.get(path, 0)
-        ]
-        more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        return "; ".join(found[:_SHOWN]) + more
-
-
-class SkippedHook(tf.train.SessionRunHook):
-    """Writes each bad record into metrics.jsonl, and at the end all of them into the log.
-
-    An inputter that goes on past bad records has a `tolerance` with what it skipped; a reader that sets
-    values to 0 has `zeroed`. Their counts are left in the results under `bad_records` and `zeroed_values`.
-    """
-
-    def __init__(self, context: Context, inputter: Any) -> None:
-        self._context, self._inputter = context, inputter
-        path = storage.join(context.config.model_dir, "metrics.jsonl")
-        self._path, self._quietly = path, QuietlyFailing(path)
-        self._told = 0
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Writes what is new."""
-        skipped = self._skipped()
-        for damage in skipped[self._told :]:
-            logging.warning("a bad record, the rest of its shard is skipped: %s", damage)
-            where = {"shard": damage.path, "record": damage.record, "what": damage.what}
-            self._write({"bad_record": where})
-        self._told = len(skipped)
-
-    def end(self, session: tf.Session) -> None:
-        """The summary."""
-        self.after_run(None, None)
-        skipped, zeroed = self._skipped(), self._zeroed()
-        self._context.results.update(bad_records=len(skipped), zeroed_values=zeroed)
-        if skipped:
-            shards = "; ".join(f"{damage.path} from record {damage.record} on" for damage in skipped)
-            logging.warning("%d bad records: left out are %s", len(skipped), shards)
-        if zeroed:
-            logging.warning("%d values were NaN, infinite or too large, and were set to 0", zeroed)
-        if skipped or zeroed:
-            self._write({"bad_records": len(skipped), "zeroed_values": zeroed})
-
-    def close(self) -> None:
-        """Lets go of what the inputter took to look into records."""
-        close = getattr(self._inputter, "close", None)
-        if close is not None:
-            close()
-
-    def _skipped(self) -> list[DamagedError]:
-        tolerance = getattr(self._inputter, "tolerance", None)
-        return list(tolerance.skipped.values()) if tolerance is not None else []
-
-    def _zeroed(self) -> int:
-        zeroed = getattr(getattr(self._inputter, "reader", None), "zeroed", None)
-        return zeroed.count if zeroed is not None else 0
-
-    def _write(self, values: dict[str, Any]) -> None:
-        told = {"step": self._context.step, "mode": self._context.config.mode, **values}
-        line = json.dumps(told, ensure_ascii=False)
-        self._quietly(lambda: storage.append_line(self._path, line), (RunError,))
-
-
 class InputHook(tf.train.SessionRunHook):
-    """Starts the iterator on the files, then takes up the saved position.
+    """Starts the iterator on the files at the saved position.
 
     As a hook it runs after the variables' restore, in a plain session and after each recovery in a cluster.
     """
@@ -188,55 +46,164 @@ class InputHook(tf.train.SessionRunHook):
             position.restore(session, folder, step)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Asks where the step's records are from."""
+        """Asks for the last shard of the step."""
         if isinstance(self._position, ShardPosition):
-            return tf.train.SessionRunArgs(self._position.last_shard)
+            return tf.train.SessionRunArgs(self._context.ops.input.last_shard)
         return None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts, before any callback saves."""
+        """Counts the shards, before any callback saves."""
         if isinstance(self._position, ShardPosition):
-            self._position.note(int(run_values.results))
+            self._position.count_shards(int(run_values.results))
 
 
 class StepHook(tf.train.SessionRunHook):
-    """Keeps the context's step; comes before all callbacks."""
+    """Keeps the context's step."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._is_training = context.config.mode == "train"
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Reads where the variables are."""
+        """Reads the step of the restored variables."""
         context = self._context
         context.global_step = int(session.run(context.ops.global_step))
-        context.step = context.global_step if context.config.mode == "train" else 0
+        context.step = context.global_step if self._is_training else 0
         context.line.start(context.step)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Asks for the step read after train_op: read beside it, it would be of an undefined moment."""
-        if self._context.config.mode != "train":
-            return None
-        return tf.train.SessionRunArgs(self._context.ops.step)
+        """Asks for the step read after train_op: the variable itself could be read before or after it."""
+        return tf.train.SessionRunArgs(self._context.ops.step) if self._is_training else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Counts."""
-        context = self._context
-        if context.config.mode != "train":
-            context.step += 1
+        if self._is_training:
+            self._context.step = self._context.global_step = int(run_values.results)
         else:
-            context.step = context.global_step = int(run_values.results)
+            self._context.step += 1
 
 
 class LineHook(tf.train.SessionRunHook):
-    """Gives out what the callbacks put into the line; comes after all of them."""
+    """Emits the line that the callbacks have filled in."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Once a line's step is complete."""
+        """Emits the line, if this step has one."""
+        self.end(None)
+
+    def end(self, session: Any) -> None:
+        """Emits what callbacks filled in at the end."""
         self._context.line.emit(self._context.step, self._context.global_step)
 
+
+class SkippedHook(tf.train.SessionRunHook):
+    """Writes each bad record that the inputter skips into metrics.jsonl, and at the end all of them into the log.
+
+    Leaves in the results how many there were (`bad_records`), and how many values were set to 0 (`zeroed_values`).
+    """
+
+    def __init__(self, context: Context, inputter: Inputter) -> None:
+        self._context, self._inputter = context, inputter
+        self._path = storage.join(context.config.model_dir, "metrics.jsonl")
+        self._quietly = QuietlyFailing(self._path)
+        self._logged = 0
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Writes the new ones."""
+        skipped = self._inputter.bad_records()
+        for damage in skipped[self._logged :]:
+            logging.warning("a bad record, the rest of its shard is skipped: %s", damage)
+            self._write({"bad_record": {"shard": damage.path, "record": damage.record, "what": damage.what}})
+        self._logged = len(skipped)
+
     def end(self, session: tf.Session) -> None:
-        """What a callback left at the end."""
-        self._context.line.emit(self._context.step, self._context.global_step)
+        """Logs the summary."""
+        self.after_run(None, None)
+        skipped, zeroed = self._inputter.bad_records(), self._inputter.zeroed_values()
+        found = {"bad_records": len(skipped), "zeroed_values": zeroed}
+        self._context.results.update(found)
+        if skipped:
+            shards = "; ".join(f"{damage.path} from record {damage.record} on" for damage in skipped)
+            logging.warning("%d bad records: left out are %s", len(skipped), shards)
+        if zeroed:
+            logging.warning("%d values were NaN, infinite or too large, and were set to 0", zeroed)
+        if skipped or zeroed:
+            self._write(found)
+
+    def close(self) -> None:
+        """Closes the inputter, which may hold a session to look into records."""
+        self._inputter.close()
+
+    def _write(self, values: dict[str, Any]) -> None:
+        line = {"step": self._context.step, "mode": self._context.config.mode, **values}
+        text = json.dumps(line, ensure_ascii=False)
+        self._quietly(lambda: storage.append_line(self._path, text), (RunError,))
+
+
+class EpochHook(tf.train.SessionRunHook):
+    """Counts the records that the steps take, by shard, and compares each epoch with what it should have had.
+
+    The first epoch of a resumed run is not compared, because the run may have begun in the middle of it.
+
+    Args:
+      context: of the run; its graph numbers the shards of the examples.
+      inputter: of the run; its `records` are known.
+      files: what is read.
+    """
+
+    def __init__(self, context: Context, inputter: Inputter, files: Sequence[str]) -> None:
+        self._context, self._inputter, self._files = context, inputter, list(files)
+        self._expected = sum(inputter.expected_records.values())
+        self._total = 0
+        self._epoch: int | None = None
+        self._is_whole = False
+        self._counts = np.zeros(len(self._files), np.int64)
+
+    def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
+        """Asks for the shards of the step's records: 8 bytes a record, on the host."""
+        return tf.train.SessionRunArgs(self._context.ops.input.shards)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Counts. The records of an epoch all come before those of the next."""
+        numbers = run_values.results
+        self._total += len(numbers)
+        epochs, places = np.divmod(numbers, len(self._files))
+        for epoch in range(int(epochs[0]), int(epochs[-1]) + 1):
+            if epoch != self._epoch:
+                self._log()
+                self._is_whole = self._epoch is not None or not self._context.is_resumed
+                self._epoch, self._counts[:] = epoch, 0
+            self._counts += np.bincount(places[epochs == epoch], minlength=len(self._files))
+
+    def end(self, session: tf.Session) -> None:
+        """Logs the last epoch, if it has ended, and the count of the whole run."""
+        if self._context.has_read_all or self._counts.sum() >= self._expected:
+            self._log()
+        logging.info("%d records were read in this run; an epoch has %d", self._total, self._inputter.records)
+        self._context.results["records"] = self._total
+
+    def _log(self) -> None:
+        """Logs how many records the epoch had that has just ended."""
+        if self._epoch is None or not self._is_whole:
+            return
+        differing = self._differing(self._epoch)
+        log = logging.warning if differing else logging.info
+        line, read = "epoch %d: %d records expected, %d read%s", int(self._counts.sum())
+        log(line, self._epoch + 1, self._expected, read, f" ({differing})" if differing else "")
+
+    def _differing(self, epoch: int) -> str:
+        """The shards with more or fewer records than expected, in words; empty for none."""
+        wanted = self._inputter.expected_records
+        # The order costs the run of a small graph, so it is asked for only if no order gives these counts.
+        if sorted(wanted.values()) == sorted(self._counts.tolist()):
+            return ""
+        order = self._inputter.epoch_order(epoch)
+        found = [
+            f"{path}: {count} instead of {wanted.get(path, 0)}"
+            for path, count in zip(order, self._counts.tolist(), strict=True)
+            if count != wanted.get(path, 0)
+        ]
+        more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        return "; ".join(found[:_SHOWN]) + more

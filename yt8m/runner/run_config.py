@@ -1,4 +1,4 @@
-"""What a run is asked for, how it ended, and what callbacks know of it and share."""
+"""What a run is asked for (`RunnerConfig`), how it ended (`Outcome`), and what its callbacks share (`Context`)."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class RunnerConfig:
       seed: of everything random in the graph.
       optimizer, checkpoints: training only, except for `optimizer.moving_average_decay`: evaluation reads
         the averages of the weights if it is not 0.
-      exact_resume: the position in the data is saved with each checkpoint.
+      exact_resume: the position in the data is saved beside each checkpoint.
       prefetch_to_device: each step of a training copies the next one's batch to the towers' devices while it
-        computes. Not with exact_resume: the position in the data would be that of a batch too far.
+        computes. Not with exact_resume: the saved position would be one batch ahead.
       sync_batch_norm: batch norm in training takes its statistics over all towers of this process.
-      split_batch: one batch a step, cut over the towers; False: one batch dequeued for each tower.
+      split_batch: one batch a step, split over the towers; False: one batch for each tower.
       signature: what else shapes the graph (model, features, epochs, ...), as JSON has it. A checkpoint
         with another signature, or a run that gives none, gets its graph rebuilt by code.
       signature_defaults: the values of entries that are missing in the signature of a checkpoint, since that is
@@ -109,16 +109,17 @@ class RunnerConfig:
             self._check_cluster()
 
     def _check_cluster(self) -> None:
-        """Refuses what a cluster cannot keep."""
+        """Refuses options that a cluster does not support."""
         assert self.cluster is not None
         self.cluster.need_servers()
         if self.mode != "train":
             raise UsageError(f"a cluster of parameter servers trains; the mode is {self.mode}")
         if self.exact_resume:
             raise UsageError(
-                "exact_resume is for one machine: the replicas of a cluster are nowhere at once; leave it out"
+                "exact_resume is for one machine: the replicas of a cluster have no common position in the data; "
+                "leave it out"
             )
-        # A step that a lost server broke off could still put its batch where the next one puts its own, and
+        # A step that a lost server broke off could still stage its batch when the next one stages its own, and
         # nothing ends that wait.
         if self.prefetch_to_device:
             raise UsageError(

@@ -1,6 +1,7 @@
-"""The cheap position in the data: how many shards of the run's sequence were begun, with each checkpoint.
+"""Saving a run: the position in the data, then the variables, then the pointer to them.
 
-Saving a run: the position in the data, then the variables, then the pointer to them.
+A position is saved under the checkpoint's step, as `input-N`, in one of two ways: `ShardPosition` is a small file
+with the number of shards that were begun, `Position` (exact_resume) holds the iterator with its shuffle buffer.
 """
 
 from __future__ import annotations
@@ -22,86 +23,6 @@ from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.storage import copies, json_text, sending
 
-
-class ShardPosition:
-    """Counts the shards that the steps so far have records of; a resumed run leaves these out.
-
-    Args:
-      ops: the graph's input side, with numbered shards.
-      files: what is read now.
-      order: what else decides in which order shards are begun.
-      num_epochs: passes over the files; None for no end.
-    """
-
-    def __init__(self, ops: InputOps, files: Sequence[str], order: Mapping[str, Any], num_epochs: int | None) -> None:
-        self._ops, self._shards, self._num_epochs = ops, len(files), num_epochs
-        text = json.dumps([list(files), dict(order)], sort_keys=True, default=str)
-        self._digest = hashlib.sha256(text.encode()).hexdigest()
-        self._begun = 0
-
-    @property
-    def last_shard(self) -> tf.Tensor:
-        """To be fetched with each step."""
-        return self._ops.last_shard
-
-    def note(self, last_shard: int) -> None:
-        """Counts a step that has ended."""
-        self._begun = max(self._begun, last_shard + 1)
-
-    def save(self, session: tf.Session, model_dir: str, step: int) -> None:
-        """Writes `input-N.json`."""
-        told = {"data": self._digest, "begun": self._begun, "shards": self._shards}
-        with storage.write_atomic(_path(model_dir, step), "w") as file:
-            json.dump(told, file)
-
-    def resume(self, model_dir: str, step: int) -> dict[tf.Tensor, int]:
-        """What to feed when the iterator is started; says in the log where the data go on.
-
-        Where there is no position, or it does not fit the data, the pass starts anew.
-        """
-        problem = self._read(_path(model_dir, step))
-        if problem:
-            logging.warning(
-                "the position in the data of step %d is not taken up (%s): the pass starts anew", step, problem
-            )
-        else:
-            self._tell()
-        return {self._ops.begun: self._begun}
-
-    def _read(self, path: str) -> str:
-        """Takes over what is in the file; returns why not, if so."""
-        if not storage.exists(path):
-            return f"there is no {path}"
-        try:
-            told = json_text.parse(storage.read_text(path))
-            if "begun" not in told:
-                return f"{path} belongs to --exact_resume"
-            if told["data"] != self._digest:
-                return "the files or the seed have changed"
-            self._begun = int(told["begun"])
-        except (RunError, ValueError, KeyError, TypeError) as error:
-            return f"{path} cannot be read: {error}"
-        return ""
-
-    def _tell(self) -> None:
-        epoch, shard = divmod(self._begun, self._shards)
-        if self._num_epochs is not None and epoch >= self._num_epochs:
-            logging.warning(
-                "all %d shards of the last epoch (%d of %d) were begun before: nothing is left to read; "
-                "--num_epochs allows for more",
-                *(self._shards, self._num_epochs, self._num_epochs),
-            )
-            return
-        logging.info(
-            "the data go on at epoch %d, shard %d of %d; %d begun shards are not read again in this epoch",
-            *(epoch + 1, shard + 1, self._shards, shard),
-        )
-
-
-def _path(model_dir: str, step: int) -> str:
-    return checkpoints.path_of(model_dir, step, checkpoints.INPUT_NAME) + ".json"
-
-
 _AT_ONCE = 64 << 20  # bytes of variables that are read together to be checked
 
 
@@ -112,8 +33,8 @@ class RunSaver:
       model_dir: the folder.
       saver: of the variables.
       keep: how many of the newest stay.
-      saved_step: the step that is saved already; None for none.
-      position: saves the position in the data too, where it is given.
+      saved_step: the step of the newest checkpoint; None for none.
+      position: saved with each checkpoint; None for no position.
     """
 
     def __init__(
@@ -131,7 +52,7 @@ class RunSaver:
         checkpoints.sweep(model_dir)
 
     def listen(self, listener: Callable[[int], None]) -> None:
-        """`listener` is told the step of each checkpoint."""
+        """`listener` is called with the step of each checkpoint."""
         self._listeners.append(listener)
 
     def save(self, session: tf.Session, step: int) -> str:
@@ -176,11 +97,11 @@ class RunSaver:
         checkpoints.write_state(self._model_dir, step, self._keep, elapsed)
         self._saved_at = now
         sending.send_growing()
-        storage.refuse_lost_lock(self._model_dir)  # else the run ended well, and was nowhere
+        storage.refuse_lost_lock(self._model_dir)  # else a run that lost its folder would end with 0
         logging.info("saved %s", checkpoints.path_of(self._model_dir, step))
 
     def _send(self, folder: str, step: int) -> None:
-        """Uploads a checkpoint to a bucket, in this order: data, index, meta-graph.
+        """Uploads a checkpoint to a bucket, in this order: position, data, index, meta-graph.
 
         A checkpoint counts as present once its index is there; the meta-graph can be rebuilt.
         """
@@ -212,7 +133,7 @@ class RunSaver:
 
 
 class SavedByTheChief:
-    """Stands in for the saver in a process whose chief saves for all."""
+    """Takes the place of the saver in a worker: the chief saves for all."""
 
     def __init__(self, model_dir: str) -> None:
         self._model_dir = model_dir
@@ -225,59 +146,12 @@ class SavedByTheChief:
         return checkpoints.path_of(self._model_dir, step)
 
 
-class Position:
-    """The position in the data: saved beside a checkpoint, taken up again where it still means the same.
-
-    Args:
-      ops: the graph's input side.
-      files: what is read now.
-      shape: what else decides which examples come (batch size, seed, ...).
-    """
-
-    def __init__(self, ops: InputOps, files: Sequence[str], shape: Mapping[str, Any]) -> None:
-        self._ops, self._files = ops, list(files)
-        self._saver = graph.input_saver(ops)
-        text = json.dumps([self._files, dict(shape)], sort_keys=True, default=str)
-        self._digest = hashlib.sha256(text.encode()).hexdigest()
-
-    def save(self, session: tf.Session, model_dir: str, step: int) -> None:
-        """Writes `input-N`, and beside it what data it is a position in."""
-        path = checkpoints.path_of(model_dir, step, checkpoints.INPUT_NAME)
-        with storage.write_atomic(f"{path}.json", "w") as file:
-            json.dump({"data": self._digest}, file)
-        self._saver.save(session, path, write_meta_graph=False, write_state=False)
-
-    def restore(self, session: tf.Session, model_dir: str, step: int) -> None:
-        """Takes up `input-N` in a session whose iterator has been started.
-
-        Where it is not there, or does not fit the data, a warning says so and the pass starts anew.
-        """
-        problem = self._try(session, checkpoints.path_of(model_dir, step, checkpoints.INPUT_NAME))
-        if problem:
-            logging.warning(
-                "the position in the data of step %d is not taken up (%s): the pass starts anew", step, problem
-            )
-            # A restore that fails can leave the iterator anywhere.
-            session.run(self._ops.initializer, {self._ops.files: self._files})
-
-    def _try(self, session: tf.Session, path: str) -> str:
-        if not storage.exists(f"{path}.json") or not storage.exists(f"{path}.index"):
-            return f"there is no {path}"
-        try:
-            if json_text.parse(storage.read_text(f"{path}.json"))["data"] != self._digest:
-                return "the files, the batch size or the shuffling have changed"
-            self._saver.restore(session, copies.copy_of(path))
-        except (tf.errors.OpError, RunError, ValueError, KeyError, TypeError) as error:
-            return first_line(error)
-        return ""
-
-
 def _sending_order(name: str) -> tuple[bool, bool, bool]:
     return name.startswith(checkpoints.NAME), name.endswith(".meta"), name.endswith(".index")
 
 
 def _check_finite(session: tf.Session) -> None:
-    """Raises where a variable holds NaN or infinity: such a checkpoint would replace a good one.
+    """Raises if a variable holds NaN or infinity: such a checkpoint would replace a good one.
 
     By reading, to add no op to a graph that is saved.
     """
@@ -306,3 +180,120 @@ def _groups(variables: Sequence[tf.Variable]) -> Iterator[list[tf.Variable]]:
         held += size
     if group:
         yield group
+
+
+class _PositionFile:
+    """`input-N.json`: what data a position is in, and what else is known of it.
+
+    Args:
+      files: what is read now.
+      shape: what else decides which examples come.
+    """
+
+    def __init__(self, files: Sequence[str], shape: Mapping[str, Any]) -> None:
+        text = json.dumps([list(files), dict(shape)], sort_keys=True, default=str)
+        self._digest = hashlib.sha256(text.encode()).hexdigest()
+
+    def write(self, path: str, **values: int) -> None:
+        """Writes the file that belongs to `path`, `input-N`."""
+        with storage.write_atomic(f"{path}.json", "w") as file:
+            json.dump({"data": self._digest, **values}, file)
+
+    def read(self, path: str, step: int, use: Callable[[Mapping[str, Any]], None]) -> bool:
+        """Gives `use` what the file holds; False, with a warning, if there is none or it is of other data."""
+        try:
+            if not storage.exists(f"{path}.json"):
+                raise RunError(f"there is no {path}.json")
+            found = json_text.parse(storage.read_text(f"{path}.json"))
+            if found["data"] != self._digest:
+                raise RunError("it is of other files, another batch size, seed or shuffling")
+            use(found)
+        except (tf.errors.OpError, RunError, ValueError, KeyError, TypeError) as error:
+            problem = f"no {error}" if isinstance(error, KeyError) else first_line(error)
+            logging.warning(
+                "the position of step %d in the data cannot be used (%s): the pass starts anew", step, problem
+            )
+            return False
+        return True
+
+
+class ShardPosition:
+    """Counts the shards that the steps so far have records of; a resumed run leaves these out.
+
+    Args:
+      ops: the graph's input side, with numbered shards.
+      files: what is read now.
+      order: what else decides in which order shards are begun.
+      num_epochs: passes over the files; None for no end.
+    """
+
+    def __init__(self, ops: InputOps, files: Sequence[str], order: Mapping[str, Any], num_epochs: int | None) -> None:
+        self._ops, self._shards, self._num_epochs = ops, len(files), num_epochs
+        self._file, self._begun = _PositionFile(files, order), 0
+
+    def count_shards(self, last_shard: int) -> None:
+        """Counts a step that has ended and whose last shard has this number."""
+        self._begun = max(self._begun, last_shard + 1)
+
+    def save(self, session: tf.Session, model_dir: str, step: int) -> None:
+        """Writes `input-N.json`."""
+        self._file.write(_path(model_dir, step), begun=self._begun, shards=self._shards)
+
+    def resume(self, model_dir: str, step: int) -> dict[tf.Tensor, int]:
+        """What to feed when the iterator is started; the log says where in the data the run goes on."""
+        if self._file.read(_path(model_dir, step), step, self._restore):
+            epoch, shard = divmod(self._begun, self._shards)
+            if self._num_epochs is not None and epoch >= self._num_epochs:
+                logging.warning(
+                    "all %d shards of the last epoch (%d of %d) were begun before: nothing is left to read; "
+                    "--num_epochs allows for more",
+                    *(self._shards, self._num_epochs, self._num_epochs),
+                )
+            else:
+                logging.info(
+                    "the data go on at epoch %d, shard %d of %d; %d begun shards are not read again in this epoch",
+                    *(epoch + 1, shard + 1, self._shards, shard),
+                )
+        return {self._ops.begun: self._begun}
+
+    def _restore(self, found: Mapping[str, Any]) -> None:
+        if "begun" not in found:
+            raise RunError("it belongs to --exact_resume")
+        self._begun = int(found["begun"])
+
+
+class Position:
+    """The exact position in the data: the state of the iterator.
+
+    Args:
+      ops: the graph's input side.
+      files: what is read now.
+      shape: what else decides which examples come (batch size, seed, ...).
+    """
+
+    def __init__(self, ops: InputOps, files: Sequence[str], shape: Mapping[str, Any]) -> None:
+        self._ops, self._files = ops, list(files)
+        self._file, self._saver = _PositionFile(files, shape), graph.input_saver(ops)
+
+    def save(self, session: tf.Session, model_dir: str, step: int) -> None:
+        """Writes `input-N`, and beside it what data it is a position in."""
+        path = _path(model_dir, step)
+        self._file.write(path)
+        self._saver.save(session, path, write_meta_graph=False, write_state=False)
+
+    def restore(self, session: tf.Session, model_dir: str, step: int) -> None:
+        """Restores `input-N` in a session whose iterator has been started."""
+        path = _path(model_dir, step)
+
+        def restore(_: Mapping[str, Any]) -> None:
+            if not storage.exists(f"{path}.index"):
+                raise RunError(f"there is no {path}.index")
+            self._saver.restore(session, copies.copy_of(path))
+
+        if not self._file.read(path, step, restore):
+            # A restore that fails can leave the iterator anywhere.
+            session.run(self._ops.initializer, {self._ops.files: self._files})
+
+
+def _path(model_dir: str, step: int) -> str:
+    return checkpoints.path_of(model_dir, step, checkpoints.INPUT_NAME)

@@ -1,4 +1,4 @@
-"""SIGTERM and ctrl-C: the step in hand is ended and saved; what hangs is not waited for without end."""
+"""SIGTERM and ctrl-C: the current step is finished and saved; a step that hangs is given up after a while."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _AFTER_CLOSE_SECONDS = 2.0
 
 
 class StopSignals:
-    """Within it the two signals set `requested`; a second one ends the process at once.
+    """While it is entered, SIGTERM and ctrl-C set `requested`; a second signal ends the process at once.
 
     A Python handler does not run while the main thread sits in the runtime, so the handlers do nothing
     and a thread reads the signals' numbers from the wake-up descriptor. Where the main thread does not
     leave its step within the grace, the thread closes the session (which frees a blocked dequeue), and
-    two seconds later ends the process. Outside of the main thread, where Python takes no handlers, it
+    two seconds later ends the process. Outside of the main thread, in which Python takes no handlers, it
     does nothing.
 
     Attributes:
       signal: the one that came first.
-      has_closed: whether the session was closed, so that whatever failed since has failed for that.
+      has_closed: whether the session was closed, so that later failures come from that.
     """
 
     def __init__(self, grace_seconds: float) -> None:
@@ -39,17 +39,17 @@ class StopSignals:
 
     @property
     def requested(self) -> bool:
-        """Whether a signal has come."""
+        """Whether a signal was received."""
         return self.signal is not None
 
     def guard(self, session: Any) -> None:
-        """The session to close when the grace is over."""
+        """Names the session to close when the grace is over."""
         self._session = session
 
-    def noticed(self) -> None:
-        """The main thread has left its last step: what it does now to end well has a grace of its own.
+    def renew_grace(self) -> None:
+        """Called after the last step: saving and closing have a grace of their own.
 
-        The session is not closed any more, for it is needed to save.
+        The session is no longer closed from here, because it is needed to save.
         """
         self._session = None
         if self._active:
@@ -91,12 +91,12 @@ class StopSignals:
             if message == _RENEW:
                 self._deadline = time.monotonic() + self._grace if self.requested else None
             elif message[0] in _SIGNALS:
-                self._take(message[0])
+                self._receive(message[0])
 
     def _remaining(self) -> float | None:
         return None if self._deadline is None else max(0.001, self._deadline - time.monotonic())
 
-    def _take(self, number: int) -> None:
+    def _receive(self, number: int) -> None:
         name = signal.Signals(number).name
         if self.requested:
             logging.warning("%s again: ending at once", name)
@@ -106,7 +106,7 @@ class StopSignals:
         logging.warning("%s: stopping after this step; send it again to end at once", name)
 
     def _overdue(self) -> None:
-        """First the session is closed, once; then the process is ended."""
+        """Closes the session; the second time, ends the process."""
         session, self._session = self._session, None
         if session is None:
             logging.error("the run did not end within its grace: ending the process")
@@ -118,4 +118,4 @@ class StopSignals:
 
 
 def _do_nothing(number: int, frame: object) -> None:
-    """Stands in for Python's default, so that the number goes to the wake-up descriptor."""
+    """Replaces Python's default handler, so that the number goes to the wake-up descriptor."""

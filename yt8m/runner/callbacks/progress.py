@@ -10,6 +10,7 @@ from rich import progress as bars
 from rich.console import Console
 from rich.table import Column
 
+from yt8m.graph import Inputter
 from yt8m.lazy import tf
 from yt8m.runner.callbacks.base import Callback
 from yt8m.runner.lines import StepValues
@@ -27,7 +28,7 @@ class Progress(Callback):
       console: by default that of the error stream.
     """
 
-    def __init__(self, context: Context, inputter: Any = None, console: Console | None = None) -> None:
+    def __init__(self, context: Context, inputter: Inputter | None = None, console: Console | None = None) -> None:
         super().__init__(context)
         self._limit = context.config.max_steps if context.config.mode == "train" else None
         self._of_data = _steps_of(inputter, context.config.gpu_count)
@@ -75,10 +76,11 @@ class Progress(Callback):
         return self._bar.console.width - len(text) - _TIME_AND_BAR
 
 
-def _steps_of(inputter: Any, towers: int) -> int | None:
+def _steps_of(inputter: Inputter | None, towers: int) -> int | None:
     """Steps of all epochs; None if unknown."""
-    records, epochs = getattr(inputter, "records", None), getattr(inputter, "num_epochs", None)
-    return math.ceil(records * epochs / (inputter.batch_size * towers)) if records and epochs else None
+    if inputter is None or not inputter.records or not inputter.num_epochs:
+        return None
+    return math.ceil(inputter.records * inputter.num_epochs / (inputter.batch_size * towers))
 
 
 # Columns of the time, a little of the bar (or the spinner), and the blanks between.

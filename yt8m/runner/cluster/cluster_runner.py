@@ -14,8 +14,7 @@ from typing import Any
 from absl import logging
 
 from yt8m.deploy.cluster import ClusterConfig
-from yt8m.errors import RunError, UsageError
-from yt8m.graph import Inputter
+from yt8m.errors import RunError
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.runner.cluster import exchange, servers
@@ -23,7 +22,7 @@ from yt8m.runner.cluster.replica import ChiefCreator, ReplicaGraph, StoppedWaiti
 from yt8m.runner.cluster.watchdog import Watchdog, unreachable
 from yt8m.runner.creation import CreatedGraph
 from yt8m.runner.run_config import CallbackConfig, Context, Outcome, Status
-from yt8m.runner.runner import Runner, explain
+from yt8m.runner.runner import Runner, explain, outcome_of
 from yt8m.runner.saver import SavedByTheChief
 from yt8m.runner.session import close_all, is_end_of_data
 from yt8m.runner.signals import StopSignals
@@ -32,40 +31,6 @@ POLL_SECONDS = 0.5
 LAST_STEP_SECONDS = 20.0  # how long the others may take for the step that they are in at the end
 _STOP_SECONDS = 2  # how long a session waits for its threads: the one that sums gradients ends only with the session
 _CHIEFS_OWN = ("train_summary", "train_export")  # callbacks that write what only one process of a run may write
-
-
-def shard_inputter(inputter: Inputter, replica: int, replicas: int) -> Inputter:
-    """The part of `inputter` that one of `replicas` reads.
-
-    An inputter with a method `share(index, count)` divides its data itself. Of any other one, replica r reads the
-    files r, r + replicas, r + 2 * replicas, ...
-
-    Raises:
-      UsageError: there are fewer files than replicas, and the inputter cannot divide them.
-    """
-    share = getattr(inputter, "share", None)
-    if share is not None:
-        return share(replica, replicas)
-    files = list(inputter.files())
-    if len(files) < replicas:
-        raise UsageError(
-            f"there are {len(files)} files for {replicas} processes, and {type(inputter).__name__} has no "
-            "method share(index, count) that divides the records of a file. Cut the data into more files, "
-            "or start fewer workers."
-        )
-    return _PartOfFiles(inputter, files[replica::replicas])
-
-
-class _PartOfFiles:
-    """An inputter that reads some files of another one."""
-
-    def __init__(self, inputter: Inputter, files: Sequence[str]) -> None:
-        self._files, self.batch_size = list(files), inputter.batch_size
-        self.dataset = inputter.dataset
-
-    def files(self) -> Sequence[str]:
-        """The part."""
-        return self._files
 
 
 @dataclass(frozen=True)
@@ -181,7 +146,7 @@ class ClusterRunner(Runner):
         cluster = self.config.cluster
         assert cluster is not None
         with Watchdog(self.config.stall_timeout, lambda: unreachable(_peers(cluster))) as watchdog:
-            self.inputter = shard_inputter(self.inputter, cluster.replica, len(cluster.replicas))
+            self.inputter = self.inputter.share(cluster.replica, len(cluster.replicas))
             files = list(self.inputter.files())
             graph = build_replica(self.config, self.inputter, self.modeler)
             runtime = servers.start(cluster, dict(graph.deployment.session_config().device_count))
@@ -235,29 +200,22 @@ class ClusterRunner(Runner):
                     run.announce_end(session)
                     if run.cluster.is_chief:
                         run.wait_for_others(session, self._patience(context))
-                signals.noticed()
+                signals.renew_grace()
         except StoppedWaiting as late:
             if not signals.requested:
                 return Outcome(Status.FINISHED, context.global_step, str(late))
             return Outcome(Status.STOPPED, context.global_step, "stopped by a signal", signals.signal)
-        return self._outcome(run, is_end)
+        context.has_read_all = is_end
+        outcome = outcome_of(context, signals)
+        if run.cluster.is_chief and outcome.status is not Status.STOPPED:
+            exchange.end_run_marker(self.config.model_dir, self._marker, context.global_step)
+        return outcome
 
     def _patience(self, context: Context) -> float:
         """How long the others may take for a step: at the last step of the run they have only that one to end."""
         limit = self.config.max_steps
         is_last = limit is not None and context.step >= limit
         return LAST_STEP_SECONDS if is_last else self.config.stall_timeout
-
-    def _outcome(self, run: ReplicaRun, is_end: bool) -> Outcome:
-        context, signals = run.context, run.signals
-        status, message = Status.FINISHED, "finished"
-        if signals.requested:
-            status, message = Status.STOPPED, "stopped by a signal"
-        elif is_end:
-            status, message = Status.OUT_OF_DATA, "all data were read"
-        if run.cluster.is_chief and status is not Status.STOPPED:
-            exchange.end_run_marker(self.config.model_dir, self._marker, context.global_step)
-        return Outcome(status, context.global_step, message, signals.signal, context.results)
 
 
 def _peers(cluster: ClusterConfig) -> dict[str, str]:

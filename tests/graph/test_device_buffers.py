@@ -34,14 +34,14 @@ def test_features_and_labels_wait_on_the_towers_devices() -> None:
     """On GPUs that are not there: a graph names its devices, whatever the machine has."""
     large = ("float32", "float32", "bool")
     small = ("string", "int32", "int64", "float32")
-    mark = ("bool",)
+    is_full = ("bool",)
     assert places(deploy.DeploymentConfig(2)) == {
-        "/device:CPU:0": {(*small, *small, "int64"), mark},
+        "/device:CPU:0": {(*small, *small, "int64"), is_full},
         "/device:GPU:0": {large},
         "/device:GPU:1": {large},
     }
     assert places(deploy.DeploymentConfig(1, variables_on_clone=True)) == {
-        "/device:CPU:0": {(*small, "int64"), mark},
+        "/device:CPU:0": {(*small, "int64"), is_full},
         "/device:GPU:0": {large},
     }
     spread = places(deploy.DeploymentConfig(2, spread_on_cpu=True))
@@ -55,12 +55,12 @@ def test_nests_come_back_as_they_were_put(shards: list[int] | None) -> None:
         sparse = tf.sparse.from_dense([[0, 3], [4, 0]])
         batch = {"none": None, "sparse": sparse, "dense": tf.placeholder_with_default(np.eye(2), [None, 2])}
         share = RowShare(batch, tf.constant(2, tf.int64), tf.constant(1.0))
-        arrival = StagedBatch([share], None if shards is None else tf.constant(shards, tf.int64))
+        batch_of_step = StagedBatch([share], None if shards is None else tf.constant(shards, tf.int64))
         host = deploy.DeploymentConfig(clone_on_cpu=True)
-        mark = DeviceBuffer(host.inputs_device(), [tf.bool], "mark")
-        areas = PrefetchBuffers(arrival, host, mark)
-        put, empty, clear = areas.put(arrival), mark.is_empty(), areas.clear()
-        taken = areas.take()
+        is_full = DeviceBuffer(host.inputs_device(), [tf.bool], "is_full")
+        buffers = PrefetchBuffers(batch_of_step, host, is_full)
+        put, empty, clear = buffers.put(batch_of_step), is_full.is_empty(), buffers.clear()
+        taken = buffers.take()
         assert taken.shares[0].batch["none"] is None
         assert taken.shares[0].batch["dense"].shape.as_list() == [None, 2]
         assert (taken.shards is None) == (shards is None)
