@@ -1,4 +1,4 @@
-"""Records and shards without TensorFlow, encoded and decoded, against TensorFlow's own protos and parsers."""
+"""Shards and records, read and written, against TensorFlow's own protos and parsers; damaged shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes between this machine and a bucket: copies, folders, growing files, locks that are kept."""
+"""Between this machine and a bucket: copies, the folders they lie in, growing files, locks that are renewed."""
 
 from __future__ import annotations
 

@@ -15,9 +15,8 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from yt8m.errors import RunError, UsageError
-from yt8m.storage import base, is_remote
+from yt8m.storage import base, is_remote, makedirs
 from yt8m.storage.copies import workspace
-from yt8m.storage.local import LocalStore
 
 _AT_ONCE = 4
 _ORPHANED_SECONDS = 24 * 3600.0  # an unfinished file that is older was left by a killed process
@@ -119,7 +118,7 @@ class Stage:
         """Gives the file a second name of this process, and releases the file that was taken longest ago."""
         own = self._own_name(path)
         with self._changed:
-            LocalStore().makedirs(os.path.dirname(own))
+            makedirs(os.path.dirname(own))
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(own)
             os.link(shard.path, own)
@@ -174,7 +173,8 @@ class Stage:
                 if self._held() + size > self._most:
                     raise self._too_small(path, size)
                 self._evict(self._most - sum(self._reserved.values()) - size, path in self._demanded)
-                if self._used() + sum(self._reserved.values()) + size <= self._most:
+                used = sum(found for _, found, _ in self._cached())
+                if used + sum(self._reserved.values()) + size <= self._most:
                     self._reserved[path] = size
                     return
                 if path not in self._demanded:
@@ -186,18 +186,15 @@ class Stage:
         """Bytes of the shards that are being read."""
         return sum(shard.size for shard in self._reading.values())
 
-    def _used(self) -> int:
-        return sum(size for _, size, _ in self._cached())
-
     def _cached(self) -> Iterator[tuple[str, int, float]]:
         """(path, bytes, time of last use) of each file in the cache that is not being fetched."""
         fetched = {self._targets.get(path) for path in self._reserved}
         for here, _, names in os.walk(self._folder):
             for name in names:
+                path = os.path.join(here, name)
                 with contextlib.suppress(FileNotFoundError):
-                    found = os.stat(os.path.join(here, name))
+                    found = os.stat(path)
                     is_young = time.time() - found.st_mtime < _ORPHANED_SECONDS
-                    path = os.path.join(here, name)
                     if path not in fetched and not (name.startswith(".") and is_young):
                         yield path, found.st_size, found.st_atime
 
