@@ -1,4 +1,4 @@
-"""The poolings that the golden vectors do not hold, against NumPy."""
+"""The deep bag of frames against NumPy."""
 
 from __future__ import annotations
 
