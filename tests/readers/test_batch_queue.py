@@ -1,8 +1,14 @@
+"""The queue: order, files, threads and the position that a run resumes at."""
+
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import logging
 import pathlib
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,7 +19,14 @@ from reader_records import frame_record, video_record, write_shard
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
-from yt8m.readers import BatchQueue, YT8MAggregatedFeatureReader, YT8MFrameFeatureReader, reader_for
+from yt8m.readers import (
+    BatchQueue,
+    EverySegmentReader,
+    YT8MAggregatedFeatureReader,
+    YT8MFrameFeatureReader,
+    batch_queue,
+    reader_for,
+)
 
 READER = YT8MAggregatedFeatureReader(5, (1,), ("mean_rgb",))
 COUNTS = (4, 0, 7, 1, 5)
@@ -231,3 +244,129 @@ def test_shares_together_have_every_record_once(shards: pathlib.Path, count: int
     assert Counter(name for names in found for name in names) == Counter(NAMES)
     if not shuffle and count == 2:  # whole files where there are enough
         assert found[1] == [name for name in NAMES if name.startswith((b"1.", b"3."))]
+
+
+def ids(queue: BatchQueue) -> list[list[bytes]]:
+    found: list[list[bytes]] = []
+    with tf.Graph().as_default(), tf.Session() as session:
+        files = tf.placeholder(tf.string, [None])
+        iterator = tf.data.make_initializable_iterator(queue.dataset(files, queue.batch_size))
+        batch = iterator.get_next()
+        session.run(iterator.initializer, {files: queue.files()})
+        while True:
+            try:
+                found.append(session.run(batch.video_ids).tolist())
+            except tf.errors.OutOfRangeError:
+                return found
+
+
+def test_flags_override_the_choice_which_is_told_and_the_stream_stays(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for shard in range(3):
+        records = [video_record(id=[b"%d.%d" % (shard, row)], mean_rgb=[float(row)]) for row in range(9)]
+        write_shard(tmp_path / f"{shard}.tfrecord", records)
+    data = DataConfig(
+        data_pattern=f"{tmp_path}/*", feature_names=("mean_rgb",), feature_sizes=(1,), batch_size=4, num_epochs=2
+    )
+    with caplog.at_level(logging.INFO, logger="absl"):
+        chosen = BatchQueue.for_config(data, "train")
+        given = BatchQueue.for_config(dataclasses.replace(data, parse_threads=3, prefetch=4), "train")
+        chosen.threads.log(8)
+        given.threads.log(8)
+    usual = batch_queue.threads_for(chosen.reader, shuffle=True)
+    assert f"--parse_threads={usual.parse_calls} --prefetch={usual.prefetch} " in caplog.messages[0]
+    assert "--parse_threads=3 --prefetch=4" in caplog.messages[1]
+    found = ids(chosen)
+    assert ids(given) == found
+    assert sorted(one for batch in found for one in batch).count(b"2.8") == 2
+
+
+@pytest.mark.parametrize(("cores", "usual", "for_segments"), [(1, 1, 1), (2, 1, 2), (6, 3, 6), (64, 4, 8)])
+def test_all_cores_parse_where_segments_are_evaluated(
+    cores: int, usual: int, for_segments: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_queue, "cores", lambda: cores)
+    frames = DataConfig(data_pattern="*", feature_names=("rgb",), feature_sizes=(4,), frame_features=True)
+    segments = dataclasses.replace(frames, segment_labels=True)
+    for data, mode, expected in (
+        (segments, "eval", for_segments),
+        (segments, "train", usual),
+        (frames, "eval", usual),
+        (dataclasses.replace(segments, parse_threads=3), "eval", 3),
+    ):
+        assert BatchQueue.for_config(data, mode).threads.parse_calls == expected
+    assert BatchQueue(EverySegmentReader(), "*", 4).threads.parse_calls == usual
+
+
+class Open(NamedTuple):
+    session: Any
+    fetches: dict[str, Any]
+    saver: Any
+
+    def batches(self, count: int) -> list[dict[str, Any]]:
+        return [self.session.run(self.fetches) for _ in range(count)]
+
+
+@contextlib.contextmanager
+def opened(queue: BatchQueue) -> Iterator[Open]:
+    """The queue in a graph and session of its own, initialised."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        files = tf.placeholder(tf.string, [None])
+        iterator = tf.data.make_initializable_iterator(queue.dataset(files, queue.batch_size))
+        saver = tf.train.Saver([tf.data.experimental.make_saveable_from_iterator(iterator)])
+        batch = iterator.get_next()._asdict()
+        session.run(iterator.initializer, {files: queue.files()})
+        yield Open(session, {name: value for name, value in batch.items() if value is not None}, saver)
+
+
+def write_videos(folder: pathlib.Path) -> Any:
+    for shard in range(6):
+        records = [video_record(id=[b"%d.%d" % (shard, n)], labels=[n % 5], mean_rgb=[float(n)]) for n in range(9)]
+        write_shard(folder / f"{shard}.tfrecord", records)
+    return YT8MAggregatedFeatureReader(5, (1,), ("mean_rgb",))
+
+
+def write_frames(folder: pathlib.Path) -> Any:
+    for shard in range(6):
+        records = [
+            frame_record(
+                {
+                    "id": [b"%d.%d" % (shard, n)],
+                    "labels": [n % 5],
+                    "segment_start_times": list(range(n % 4)),
+                    "segment_labels": [2] * (n % 4),
+                    "segment_scores": [1.0] * (n % 4),
+                },
+                {"rgb": np.full([n, 2], n, np.uint8)},
+            )
+            for n in range(9)
+        ]
+        write_shard(folder / f"{shard}.tfrecord", records)
+    return YT8MFrameFeatureReader(5, (2,), ("rgb",), max_frames=6)
+
+
+def write_segments(folder: pathlib.Path) -> Any:
+    write_frames(folder)
+    return YT8MFrameFeatureReader(5, (2,), ("rgb",), segment_labels=True)
+
+
+@pytest.mark.parametrize(
+    ("write", "cores"), [(write_videos, 2), (write_videos, 16), (write_frames, 2), (write_segments, 2)]
+)
+def test_a_restored_iterator_goes_on_with_the_same_batches(
+    tmp_path: pathlib.Path, write: Any, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("yt8m.readers.batch_queue.cores", lambda: cores)
+    queue = BatchQueue(
+        write(tmp_path), f"{tmp_path}/*.tfrecord", 7, num_epochs=4, shuffle=True, shuffle_buffer=20, num_readers=3
+    )
+    with opened(queue) as first:
+        first.batches(9)
+        path = first.saver.save(first.session, str(tmp_path / "input"))
+        unbroken = first.batches(12)
+    with opened(queue) as second:
+        second.saver.restore(second.session, path)
+        resumed = second.batches(12)
+    for ours, theirs in zip(resumed, unbroken, strict=True):
+        tf.nest.map_structure(np.testing.assert_array_equal, ours, theirs)

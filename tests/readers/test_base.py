@@ -1,3 +1,5 @@
+"""Feature arrays: dequantised, resized and joined."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Distillation: the loss against brute force, and both kinds of teacher."""
+"""Teachers, the loss on their probabilities, and training on it."""
 
 from __future__ import annotations
 

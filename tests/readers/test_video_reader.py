@@ -1,3 +1,5 @@
+"""Video-level records: what is parsed, and what is refused."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
