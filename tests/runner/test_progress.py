@@ -73,7 +73,7 @@ def test_step_and_time_are_whole_in_any_width(
     bar = Progress(context, inputter, Console(file=text, width=width))
     bar.after_create_session(None, None)
     context.step, context.line.values = 1, values
-    context.line.give_out(1, 1)
+    context.line.emit(1, 1)
     bar.after_run(None, None)
     bar.close()
     (line,) = text.getvalue().splitlines()
