@@ -9,7 +9,7 @@ from staged_toy import Names, Scores
 from yt8m import deploy, graph
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.graph.inputs import RowShare
-from yt8m.graph.staging import DeviceBuffer, PrefetchBuffers, StagedBatch
+from yt8m.graph.prefetch import DeviceBuffer, PrefetchBuffers, StagedBatch
 from yt8m.lazy import tf
 
 

@@ -191,7 +191,7 @@ def verify(path: str, checker: DeepCheck | None = None, known: Manifest | None =
         checker.begin_shard()
     try:
         with storage.open_read(path) as file:
-            tee = _Summed(file)
+            tee = _ChecksumReader(file)
             for payload in read_records(tee, path):  # type: ignore[arg-type]
                 problems += _problems(checker, payload, path, count)
                 count += 1
@@ -235,7 +235,7 @@ def _differences(path: str, shard: Shard, known: Manifest | None) -> list[str]:
     ]
 
 
-class _Summed:
+class _ChecksumReader:
     """A file that computes size and checksum of what is read from it."""
 
     def __init__(self, file: BinaryIO) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 from yt8m.config.registry import TRUST_HELP
 from yt8m.config.train_config import (
     MOST_CLASSES,
-    Checked,
     DamagePolicy,
     DataConfig,
     DeviceConfig,
@@ -23,7 +22,7 @@ from yt8m.config.train_config import (
     TrainConfig,
 )
 from yt8m.errors import UsageError
-from yt8m.options import option
+from yt8m.options import Checked, option
 
 
 def _same_as(cls: Any, name: str, **changed: Any) -> Any:

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from yt8m import options
 from yt8m.errors import UsageError
-from yt8m.options import option
+from yt8m.options import Checked, option
 from yt8m.storage import base
 
 MOST_CLASSES = 10_000_000  # 40 MB of predictions for one video
@@ -26,13 +25,6 @@ NO_POSITION = (
     "--exact_resume saves how far the input has read, and with --prefetch_to_device that is one batch "
     "further than what was trained on: a resumed run would leave that batch out. Leave out one of the two."
 )
-
-
-class Checked:
-    """Checks the fields against their declared types and bounds."""
-
-    def __post_init__(self) -> None:
-        options.check(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -185,7 +185,7 @@ def blob_at(path: str) -> Any:
     return client().bucket(place.bucket).blob(place.name)
 
 
-class _Summed:
+class _ChecksumWriter:
     """A file that computes the checksum of what is written to it."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -211,7 +211,7 @@ def download(path: str, file: IO[bytes]) -> Any:
 
 
 def _download(path: str, file: IO[bytes]) -> Any:
-    blob, target = blob_at(path), _Summed(file)
+    blob, target = blob_at(path), _ChecksumWriter(file)
     blob.reload(retry=None)
     file.seek(0)
     file.truncate()
