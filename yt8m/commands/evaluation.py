@@ -10,7 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
@@ -34,9 +34,6 @@ from yt8m.records import vocabulary
 from yt8m.runner import checkpoints, metric_files
 from yt8m.runner.metric_files import EventFile
 from yt8m.storage import copies
-
-if TYPE_CHECKING:
-    pass
 
 POLL_SECONDS = 5.0
 
