@@ -236,3 +236,15 @@ def test_a_session_without_a_configuration_runs_clones_whose_gpus_do_not_exist(c
         session.run(tf.global_variables_initializer())
         losses = [session.run(model.train_op) for _ in range(5)]
     assert losses[-1] < losses[0]
+
+
+def test_a_clone_with_another_output_keeps_what_it_added():
+    def of(value):
+        return create_clones(DeploymentConfig(clone_on_cpu=True), lambda: tf.losses.add_loss(tf.constant(value)))[0]
+
+    of(2.0)
+    clone = of(3.0)._replace(outputs="logits")
+    assert tuple(clone) == ("logits", "", "/device:CPU:0")
+    total, _ = optimize_clones([clone], tf.train.GradientDescentOptimizer(1.0))
+    with tf.Session() as session:
+        assert session.run(total) == 3.0

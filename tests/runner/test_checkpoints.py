@@ -218,7 +218,7 @@ def test_a_save_that_was_killed_before_its_index_is_removed_with_a_plain_line(
     for name in ("model.ckpt-3.data-00000-of-00001", "input-3.json", "input-3.index", "input-4.index"):
         (run / name).write_bytes(b"whatever")
     assert checkpoints.steps_in(str(run)) == [2, 0]
-    assert train(max_steps=5, exact_resume=True, graph_is_own=True).global_step == 5
+    assert train(max_steps=5, exact_resume=True).global_step == 5
     assert [line.partition(":")[0] for line in lines() if "not finished" in line] == [
         "the save of step 3 was not finished",
         "the save of step 4 was not finished",

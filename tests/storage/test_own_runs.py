@@ -66,6 +66,15 @@ def test_what_others_may_write_to_does_not_count(notes: pathlib.Path) -> None:
         own_runs.note("a")
 
 
+def test_what_another_user_owns_does_not_count(notes: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_runs.note("a")
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    assert not own_runs.is_noted("a")
+    with pytest.raises(RunError, match="others own it or may write to it"):
+        own_runs.note("b")
+
+
 def test_without_a_home_nothing_is_noted_and_nothing_known(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

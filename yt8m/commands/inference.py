@@ -129,7 +129,7 @@ def _infer(config: InferenceConfig, source: Source, write_segments: WriteSegment
         announce_replacement(path)
     data = _data(config, source.run)
     if source.meta_prefix:
-        modeler: VideoModeler = MetaGraphModeler(source.meta_prefix, config.top_k, is_own=source.is_own)
+        modeler: VideoModeler = MetaGraphModeler(source.meta_prefix, config.top_k)
     else:
         modeler = workload.create(data, source.run.model, "infer", config.top_k).modeler
     ranking = segment_inference.ranking_for(config, modeler) if config.segment_labels else None

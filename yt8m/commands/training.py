@@ -101,11 +101,11 @@ def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> int:
     start = _start(config)
     storage.makedirs(config.train_dir)
     with run_dir.lock(config.train_dir):
-        graph_is_own = _prepare_folder(config)
+        _prepare_folder(config)
         exporter = Exporter(config, parts)
         callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter))
         outcome = runner.build(
-            dataclasses.replace(runner_config(config, cluster), init_checkpoint=start, graph_is_own=graph_is_own),
+            dataclasses.replace(runner_config(config, cluster), init_checkpoint=start),
             parts.inputter,
             parts.modeler,
             callbacks,
@@ -188,12 +188,8 @@ def complete(config: TrainConfig) -> TrainConfig:
     return dataclasses.replace(config, data=data, train_dir=folder)
 
 
-def _prepare_folder(config: TrainConfig) -> bool:
-    """Moves an old run aside if asked to, refuses another model's, and writes this start's config.
-
-    Returns:
-      Whether the run that was there is known as this user's, before this start makes it so.
-    """
+def _prepare_folder(config: TrainConfig) -> None:
+    """Moves an old run aside if asked to, refuses another model's, and writes this start's config."""
     if config.checkpoints.start_new_model:
         moved = run_dir.start_new_model(config.train_dir)
         if moved:
@@ -204,9 +200,7 @@ def _prepare_folder(config: TrainConfig) -> bool:
         resume.refuse_other_model(config.train_dir, changes)
         if changes:
             logging.info("this start differs from the last one of the run: %s", "; ".join(map(str, changes)))
-    was_own = run_dir.is_own(config.train_dir)
     run_dir.write(config.train_dir, config, is_own=True)
-    return was_own
 
 
 def _with_local_teacher(config: TrainConfig) -> TrainConfig:

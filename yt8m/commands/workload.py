@@ -8,7 +8,6 @@ from absl import logging
 
 from yt8m import losses, models, readers, storage
 from yt8m.commands.input_check import Walked
-from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.export.inference_model import NAME
@@ -62,8 +61,7 @@ def _model(folder: str, data: DataConfig) -> ModelTeacher:
     for prefix in (storage.join(folder, NAME, NAME), storage.join(folder, NAME)):
         if storage.exists(f"{prefix}.meta"):
             logging.info("the teacher is %s", prefix)
-            width, is_own = sum(data.feature_sizes), run_dir.is_own(folder)
-            return ModelTeacher(prefix, data.num_classes, width, data.frame_features, is_own=is_own)
+            return ModelTeacher(prefix, data.num_classes, sum(data.feature_sizes), data.frame_features)
     raise UsageError(
         f"--teacher={folder} holds no {NAME}/{NAME}.meta; evaluate that run once (eval.py --train_dir), "
         "or name the folder of an export."

@@ -34,6 +34,12 @@ class Clone(_Fields):
 
     added: Mapping[str, tuple[Any, ...]] | None = None
 
+    def _replace(self, **fields: Any) -> Clone:
+        """A copy with other fields; what the clone added stays known."""
+        found = super()._replace(**fields)
+        found.added = self.added
+        return found
+
     def collected(self, collection: str) -> list[Any]:
         """What this clone put into a collection of the graph."""
         if self.added is not None:

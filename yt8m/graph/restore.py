@@ -31,18 +31,13 @@ def warn_of_program(path: str) -> None:
     logging.warning("%s: a model is a program and runs here; use only those whose origin you trust", path)
 
 
-def restore_train(meta_path: str, *, is_own: bool = False) -> TrainOps:
+def restore_train(meta_path: str) -> TrainOps:
     """Imports a training graph into the current, empty graph and recovers its handles.
-
-    Args:
-      meta_path: of the `.meta` file.
-      is_own: the file is this user's own, so no warning is needed.
 
     Raises:
       RunError: the file holds no training graph of this project.
     """
-    if not is_own:
-        warn_of_program(meta_path)
+    warn_of_program(meta_path)
     tf.train.import_meta_graph(_here(meta_path))
     return collections.recover_train()
 

@@ -168,7 +168,7 @@ def create(
     if checkpoint is not None:
         reason = _why_rebuild(checkpoint, config)
         if not reason:
-            return _from_meta_graph(checkpoint, config.graph_is_own)
+            return _from_meta_graph(checkpoint)
         logging.info("the graph is rebuilt and filled from %s: %s", checkpoint, reason)
     ops = replicate(config, inputter, modeler, deployment)
     restorer = graph.Restorer() if checkpoint is not None else None
@@ -231,10 +231,10 @@ def _with_present_names(saved: Mapping[str, Any]) -> dict[str, Any]:
 _OLD_SECTIONS = re.compile(r"^(optimizer|distillation|augmentation)\.")
 
 
-def _from_meta_graph(checkpoint: str, is_own: bool) -> CreatedGraph:
+def _from_meta_graph(checkpoint: str) -> CreatedGraph:
     logging.info("going on from %s in its own graph", checkpoint)
     meta = f"{checkpoint}.meta"
-    ops = graph.restore_train(meta, is_own=is_own)
+    ops = graph.restore_train(meta)
     # The saver that the file describes: another one would add its ops at each resume.
     saver_def = tf.MetaGraphDef.FromString(storage.read_bytes(meta)).saver_def
     saver_def.max_to_keep = 0

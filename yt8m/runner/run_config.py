@@ -48,8 +48,6 @@ class RunnerConfig:
         position in another order is not taken up.
       input_calls_python: part of the input is Python, so that the graph saved with a checkpoint is of no use.
       checkpoint: for evaluation and inference, which one; empty for the newest in `model_dir`.
-      graph_is_own: the run in `model_dir` is known as this user's, so that no warning is needed when its
-        meta-graph, a program, is executed.
       init_checkpoint: for a training that starts afresh, the checkpoint whose weights it begins with, by name
         (optimizer slots and the step stay fresh); empty for none.
       cluster: for a training by several processes, who they are and which this one is.
@@ -83,7 +81,6 @@ class RunnerConfig:
     input_signature: Mapping[str, Any] = field(default_factory=dict)
     input_calls_python: bool = False
     checkpoint: str = ""
-    graph_is_own: bool = False
     init_checkpoint: str = ""
     precision: str = "float32"
     xla: bool = False

@@ -29,7 +29,7 @@ class MetaGraphModeler(VideoModeler):
       prefix: of the files, without `.meta`.
       top_k: columns kept of each video's scores.
       label_loss: for evaluation; None for inference.
-      is_own: the file is known as this user's own: no warning that it is a program.
+      is_own: this process has just written the file, so no warning that it is a program is needed.
     """
 
     def __init__(self, prefix: str, top_k: int = 20, label_loss: Any = None, *, is_own: bool = False) -> None:
@@ -66,14 +66,14 @@ class InferenceGraph:
 
     Args:
       prefix: of the files, without `.meta`.
-      is_own: the file is known as this user's own: no warning that it is a program.
+      is_own: this process has just written the file, so no warning that it is a program is needed.
 
     Attributes:
       meta_graph: the MetaGraphDef.
       tensors: shape and type of the tensors that inference touches, by field of `PredictOps`.
     """
 
-    def __init__(self, prefix: str, is_own: bool) -> None:
+    def __init__(self, prefix: str, is_own: bool = False) -> None:
         if not is_own:
             warn_of_program(f"{prefix}.meta")
         self.prefix = prefix

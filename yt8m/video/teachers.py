@@ -98,14 +98,13 @@ class ModelTeacher:
       num_classes: C of the run that learns.
       width: of its features, all of them side by side.
       has_frames: whether it learns from frames.
-      is_own: the teacher is known as this user's own: no warning that it is a program.
 
     Raises:
       UsageError: the teacher has other classes or features.
     """
 
-    def __init__(self, prefix: str, num_classes: int, width: int, has_frames: bool, *, is_own: bool = False) -> None:
-        self._file = InferenceGraph(prefix, is_own)
+    def __init__(self, prefix: str, num_classes: int, width: int, has_frames: bool) -> None:
+        self._file = InferenceGraph(prefix)
         _rename_resources(self._file.meta_graph)
         self._check(num_classes, width, has_frames)
         self._graph: Any = None
