@@ -9,7 +9,7 @@ import pathlib
 import pytest
 
 from yt8m import losses, models, train
-from yt8m.commands.sample_data.output import SampleConfig, generate
+from yt8m.commands.sample_data import SampleConfig, generate
 
 
 def shown(*words: str) -> str:

@@ -29,7 +29,9 @@ def test_the_next_checkpoint_is_evaluated(
 ) -> None:
     folder = tmp_path / "run"
     assert run(folder, "--save_checkpoint_steps=6") == 0
-    config = EvalConfig(str(folder), str(golden("checkpoint_logistic/test.tfrecord")), keep_best=True)
+    config = EvalConfig(
+        train_dir=str(folder), eval_data_pattern=str(golden("checkpoint_logistic/test.tfrecord")), keep_best=True
+    )
     write, seen = evaluation.write_report, []
 
     def write_and_delete(train_dir: str, done: evaluation.Evaluated, *more: object) -> None:
@@ -129,7 +131,7 @@ def test_one_evaluation_by_several_processes(trained: pathlib.Path, tmp_path: pa
             raise RunError("worker 0 failed: model.ckpt-6 was deleted while it was read")
         return evaluation.run_one(config, run, train_dir, checkpoint, parts)
 
-    config = EvalConfig(str(tmp_path / "run"), str(DATA), run_once=True)
+    config = EvalConfig(train_dir=str(tmp_path / "run"), eval_data_pattern=str(DATA), run_once=True)
     assert evaluation.evaluate(config, evaluate_one=together) == 0
     assert asked == [6, 12]
 

@@ -63,6 +63,6 @@ def test_a_run_may_begin_without_and_go_on_with_it_and_the_reverse(
     assert run(tmp_path / "run", *first, "--max_steps=2") == 0
     begun = weights(tmp_path / "run", 2)
     assert run(tmp_path / "run", *then, "--max_steps=4") == 0
-    was, now = (True, None) if begun_with else (None, True)
+    was, now = (True, False) if begun_with else (False, True)
     assert f"sync_batch_norm was {was} and is {now}" in lines()
     assert sorted(weights(tmp_path / "run", 4)) == sorted(begun)

@@ -9,6 +9,7 @@ import pytest
 
 from yt8m.config import flag_parsing
 from yt8m.config.flag_parsing import Flag, shown, usage
+from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.options import option
 
 KNOWN = [
@@ -102,8 +103,8 @@ def groups(flags: list[Flag]) -> list[str]:
 
 def test_the_flags_of_each_program_stand_in_their_groups() -> None:
     training = {flag.name: flag for flag in flag_parsing.training_flags()}
-    expected = ["Run", "Data", "Model", "Optimizer", "Distillation", "Augmentation", "Devices", "Checkpoints"]
-    assert groups(list(training.values())) == [*expected, "Cluster", "Buckets"]
+    expected = ["Run", "Data", "Model", "Optimizer", "Devices", "Checkpoints"]
+    assert groups(list(training.values())) == [*expected, "Distillation", "Augmentation", "Cluster", "Buckets"]
     assert {"train_data_pattern", "seed", "model", "num_gpu"} <= set(training)
     assert {"data_pattern", "segment_size"} & set(training) == set()
     assert len(training) == len(flag_parsing.training_flags())
@@ -112,8 +113,8 @@ def test_the_flags_of_each_program_stand_in_their_groups() -> None:
         assert training[name].default is None
         assert training[name].help.endswith(end)
     assert training["num_classes"].default == 3862
-    assert groups(flag_parsing.evaluation_flags()) == ["Evaluation", "Buckets"]
-    assert groups(flag_parsing.inference_flags()) == ["Inference", "Buckets"]
+    assert groups(flag_parsing.program_flags(EvalConfig, "Evaluation")) == ["Evaluation", "Buckets"]
+    assert groups(flag_parsing.program_flags(InferenceConfig, "Inference")) == ["Inference", "Buckets"]
 
 
 @dataclasses.dataclass

@@ -59,9 +59,7 @@ def test_a_sweep_removes_what_a_killed_save_left_and_nothing_else(
     put(tmp_path, *kept, *left)
     checkpoints.sweep(str(tmp_path))
     assert names(tmp_path) == kept
-    assert sorted(lines()) == [
-        f"the save of step {step} was not finished: what it has left is removed" for step in (6, 7)
-    ]
+    assert sorted(lines()) == [f"the save of step {step} was not finished: its files are removed" for step in (6, 7)]
     checkpoints.sweep(str(tmp_path / "nowhere"))
     assert not (tmp_path / "nowhere").exists()
 
@@ -97,7 +95,7 @@ def test_what_cannot_be_removed_stays_with_a_warning(
     checkpoints.sweep(str(tmp_path))
     assert lines() == [
         "an old checkpoint stays: cannot remove model.ckpt-3.index",
-        "what a killed save has left stays: cannot remove model.ckpt-4.index.tempstate1",
+        "a file of a killed save stays: cannot remove model.ckpt-4.index.tempstate1",
     ]
 
 

@@ -63,9 +63,9 @@ def test_changed_flags_take_effect_and_are_named_in_one_line(train: Callable, li
 def test_a_graph_for_gpus_is_rebuilt_where_there_are_none(
     train: Callable, lines: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    signature = creation.full_signature
+    signature = creation.graph_signature
     with monkeypatch.context() as patch:
-        patch.setattr(creation, "full_signature", lambda config: {**signature(config), "devices": "GPU"})
+        patch.setattr(creation, "graph_signature", lambda config: {**signature(config), "devices": "GPU"})
         train(max_steps=2)
     assert train(max_steps=4).global_step == 4
     said = [line for line in lines() if "rebuilt" in line]

@@ -15,9 +15,9 @@ FILES, ORDER = ["a", "b", "c", "d"], {"seed": 3}
 
 
 class Ops:
-    """The two members of the graph's input side that a position asks for."""
+    """The member of the graph's input side that a position asks for."""
 
-    begun, last_shard = "the placeholder", "the tensor"
+    begun = "the placeholder"
 
 
 def position(files: list[str] = FILES, order: dict[str, Any] = ORDER, epochs: int | None = 3) -> ShardPosition:
@@ -27,18 +27,17 @@ def position(files: list[str] = FILES, order: dict[str, Any] = ORDER, epochs: in
 
 def saved(folder: pathlib.Path, begun: int, step: int = 7) -> None:
     one = position()
-    one.note(begun - 1)
+    one.count_shards(begun - 1)
     session: Any = None
     one.save(session, str(folder), step)
 
 
 def test_the_file_holds_what_was_begun_of_how_many(tmp_path: pathlib.Path) -> None:
     one = position()
-    assert one.last_shard == "the tensor"
     session: Any = None
     one.save(session, str(tmp_path), 1)
     for last in (-1, 2, 0, 1):
-        one.note(last)
+        one.count_shards(last)
     one.save(session, str(tmp_path), 2)
     first, second = (json.loads((tmp_path / f"input-{step}.json").read_text()) for step in (1, 2))
     assert (first["begun"], first["shards"]) == (0, 4)
@@ -83,14 +82,14 @@ def test_after_the_last_epoch_nothing_is_left(
     ("content", "problem"),
     [
         (None, "there is no "),
-        ('{"step": 3}', "input-7.json belongs to --exact_resume"),
-        ('{"begun": 3, "data": "other", "shards": 4}', "the files or the seed have changed"),
-        ('{"begun": 3}', "input-7.json cannot be read: 'data'"),
+        ('{"step": 3}', "it belongs to --exact_resume"),
+        ('{"begun": 3, "data": "other", "shards": 4}', "it is of other files, another batch size, seed or shuffling"),
+        ('{"begun": 3}', "it is damaged"),
         ("{", "input-7.json cannot be read"),
         ("", "input-7.json cannot be read"),
         ("7", "input-7.json cannot be read"),
-        ("SAME many", "input-7.json cannot be read"),
-        ("SAME null", "input-7.json cannot be read"),
+        ("SAME many", "it is damaged"),
+        ("SAME null", "it is damaged"),
     ],
 )
 def test_what_means_nothing_now_starts_the_pass_anew(
@@ -104,7 +103,7 @@ def test_what_means_nothing_now_starts_the_pass_anew(
         (tmp_path / "input-7.json").write_text(content)
     assert position().resume(str(tmp_path), 7) == {Ops.begun: 0}
     (line,) = lines()
-    assert line.startswith("the position in the data of step 7 is not taken up (")
+    assert line.startswith("the position of step 7 in the data cannot be used (")
     assert problem in line
     assert line.endswith("): the pass starts anew")
 
@@ -128,7 +127,7 @@ def test_other_files_or_another_order_is_another_sequence(
 
 def test_the_order_of_the_settings_does_not_matter(tmp_path: pathlib.Path) -> None:
     one = position(order={"seed": 1, "buffer": 2})
-    one.note(1)
+    one.count_shards(1)
     session: Any = None
     one.save(session, str(tmp_path), 7)
     assert position(order={"buffer": 2, "seed": 1}).resume(str(tmp_path), 7) == {Ops.begun: 2}

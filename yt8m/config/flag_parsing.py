@@ -286,7 +286,7 @@ def _read(words: Sequence[str], known: Mapping[str, Flag], operands: list[str] |
         if equals:
             yield _Given(flag.name, text, word)
         elif flag.kind is bool:
-            _refuse_word_after_switch(flag.name, rest)
+            _refuse_word_after_switch(flag.name, rest, takes_files=operands is not None)
             yield _Given(flag.name, None, word)
         elif not rest or rest[0].startswith("--"):
             raise UsageError(f"--{name} has no value; write --{name}=...")
@@ -304,12 +304,17 @@ def _unknown(name: str, known: Mapping[str, Flag]) -> str:
     return f"unknown flag --{name}{close or '; --help lists all flags'}"
 
 
-def _refuse_word_after_switch(name: str, rest: Sequence[str]) -> None:
-    if rest and not rest[0].startswith("-"):
+def _refuse_word_after_switch(name: str, rest: Sequence[str], takes_files: bool) -> None:
+    word = rest[0] if rest else "-"
+    is_file = takes_files and word.lower() not in _TRUTHS
+    if not word.startswith("-") and not is_file:
         raise UsageError(
             f"--{name} {rest[0]}: a flag that is on or off takes no word after a blank; "
             f"write --{name}={rest[0]}, --{name} or --no{name}."
         )
+
+
+_TRUTHS = ("true", "false", "t", "f", "1", "0", "yes", "no", "y", "n")
 
 
 def _value(flag: Flag, given: _Given, values: flags.FlagValues) -> Any:

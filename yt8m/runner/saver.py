@@ -204,17 +204,24 @@ class _PositionFile:
         try:
             if not storage.exists(f"{path}.json"):
                 raise RunError(f"there is no {path}.json")
-            found = json_text.parse(storage.read_text(f"{path}.json"))
-            if found["data"] != self._digest:
-                raise RunError("it is of other files, another batch size, seed or shuffling")
-            use(found)
-        except (tf.errors.OpError, RunError, ValueError, KeyError, TypeError) as error:
-            problem = f"no {error}" if isinstance(error, KeyError) else first_line(error)
+            use(_checked(f"{path}.json", self._digest))
+        except (tf.errors.OpError, RunError) as error:
             logging.warning(
-                "the position of step %d in the data cannot be used (%s): the pass starts anew", step, problem
+                "the position of step %d in the data cannot be used (%s): the pass starts anew", step, first_line(error)
             )
             return False
         return True
+
+
+def _checked(path: str, digest: str) -> Mapping[str, Any]:
+    """What the file holds, if it is of the data with this digest."""
+    try:
+        found = json_text.parse(storage.read_text(path))
+        if "data" in found and found["data"] != digest:
+            raise RunError("it is of other files, another batch size, seed or shuffling")
+        return dict(found)
+    except (ValueError, TypeError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from error
 
 
 class ShardPosition:
@@ -259,7 +266,9 @@ class ShardPosition:
     def _restore(self, found: Mapping[str, Any]) -> None:
         if "begun" not in found:
             raise RunError("it belongs to --exact_resume")
-        self._begun = int(found["begun"])
+        if "data" not in found or not isinstance(found["begun"], int):
+            raise RunError("it is damaged: there is no number of shards that were begun")
+        self._begun = found["begun"]
 
 
 class Position:
@@ -285,7 +294,9 @@ class Position:
         """Restores `input-N` in a session whose iterator has been started."""
         path = _path(model_dir, step)
 
-        def restore(_: Mapping[str, Any]) -> None:
+        def restore(found: Mapping[str, Any]) -> None:
+            if "data" not in found:
+                raise RunError(f"{path}.json does not say of which data it is")
             if not storage.exists(f"{path}.index"):
                 raise RunError(f"there is no {path}.index")
             self._saver.restore(session, copies.copy_of(path))
