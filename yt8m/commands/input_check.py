@@ -46,7 +46,7 @@ def level_of(data: DataConfig) -> str:
     return "segment" if data.segment_labels else "frame"
 
 
-_SHOWN = 3  # differences in one message
+_SHOWN = 3  # largest number of differences listed in one message
 
 
 class Walked:

@@ -14,9 +14,9 @@ So a video does not depend on its shard, or on how many others are generated.
 Videos with rated segments are harder, as in the real data, because of surroundings and decoys. Example: a video with a
 guitar has a stage in all frames, and the guitar in some. The stage is the surroundings of the class, a second vector,
 which is added to all frames. A model of whole videos learns the stage too and cannot tell when the guitar shows; it
-learns this from rated segments of the same videos. The strength of the surroundings varies by video, so it does not help
-to rank segments of different videos either. A decoy is a guitar poster that shows for five seconds in a video without a guitar.
-Only a model that has seen the whole video can recognise a decoy.
+learns this from rated segments of the same videos. The strength of the surroundings varies by video, so it does not
+help to rank segments of different videos either. A decoy is a guitar poster that shows for five seconds in a video
+without a guitar. Only a model that has seen the whole video can recognise a decoy.
 """
 
 from __future__ import annotations
