@@ -1,1 +1,1 @@
-"""Programs beside training, evaluation and inference; each module has `main(argv) -> int`."""
+"""The commands of `yt8m`. The module or package of a command has `main(argv) -> int`, which returns the exit status."""

@@ -30,9 +30,9 @@ _USUAL_COUNT = 5
 def main(argv: list[str]) -> int:
     """Writes `--out`, a folder that evaluation, inference and export take as a run's; returns the exit status.
 
-    It holds the run's config and one checkpoint, at the step of the newest of those averaged, with what
-    evaluation reads: the weights (their moving averages if the run kept them) and the statistics of batch
-    norm. The optimizer's state is left out.
+    The folder holds the run's config and one checkpoint, whose step is that of the newest checkpoint averaged. The
+    checkpoint has the variables that evaluation reads: the weights (their moving averages if the run kept them)
+    and the statistics of batch norm. The optimizer's state is left out.
 
     Raises:
       UsageError: there is no such run or checkpoint, there are too few, or the folder exists already.
@@ -53,7 +53,7 @@ def main(argv: list[str]) -> int:
 
 
 def _find(train_dir: str, config: AverageConfig) -> list[str]:
-    """The paths of the checkpoints that are asked for."""
+    """The paths of the checkpoints that `config` selects: those of --checkpoints, or else the newest --last."""
     if config.checkpoints:
         return [saved_run.find_checkpoint(train_dir, step) for step in config.checkpoints]
     count = config.last or _USUAL_COUNT
@@ -69,7 +69,7 @@ def _find(train_dir: str, config: AverageConfig) -> list[str]:
         except (RunError, UsageError):
             if checkpoints.steps_in(train_dir)[:1] == steps[:1]:
                 raise
-        # Training has saved a newer checkpoint meanwhile and deleted one of these: look again.
+        # Training has meanwhile saved a newer checkpoint and deleted one of these: look again.
 
 
 def _names(run: TrainConfig) -> list[str]:
@@ -85,7 +85,7 @@ def _names(run: TrainConfig) -> list[str]:
 def _average(
     config: AverageConfig, run: TrainConfig, train_dir: str, paths: Sequence[str], names: Sequence[str]
 ) -> None:
-    """Writes the folder, whole or not at all."""
+    """Averages the checkpoints in `paths` and writes `--out`, whole or not at all."""
     step = max(map(checkpoints.step_of, paths))
     with replaced_folder(config.out.rstrip("/")) as part:
         storage.makedirs(part)
@@ -97,7 +97,7 @@ def _average(
 
 
 def _write(path: str, step: int, paths: Sequence[str], names: Sequence[str]) -> None:
-    """Writes the checkpoint; besides the new weights, one variable at a time is in memory."""
+    """Writes the averaged checkpoint. Only one variable of the old checkpoints is in memory at a time."""
     newest_first = sorted(paths, key=checkpoints.step_of, reverse=True)
     readers = {one: tf.train.load_checkpoint(copies.copy_of(one)) for one in newest_first}
     cpu_only = tf.ConfigProto(device_count={"GPU": 0})
@@ -110,10 +110,10 @@ def _write(path: str, step: int, paths: Sequence[str], names: Sequence[str]) -> 
 
 
 def _mean(name: str, readers: dict[str, Any]) -> np.ndarray:
-    """The mean of a variable, computed in float64, in its own type; of whole numbers the newest value.
+    """The mean of a variable, computed in float64 and cast to its own type; for an integer variable the newest value.
 
     Args:
-      name: of the variable.
+      name: the variable's name.
       readers: {path: reader} of the checkpoints, the newest first.
     """
     for path, reader in readers.items():

@@ -1,7 +1,7 @@
 """`yt8m cloud-job train`: prints or submits a Vertex AI job that trains: a CustomJobSpec and the gcloud command for it.
 
 The fields are those of https://cloud.google.com/vertex-ai/docs/reference/rest/v1/CustomJobSpec. Its worker pools
-are, in this order, the chief, the workers and the parameter servers; an empty pool keeps the place of the next.
+are, in this order, the chief, the workers and the parameter servers. A pool that is not used stays as an empty entry.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
         job = CloudJobConfig(**{flag.name: given.pop(flag.name) for flag in job_flags if flag.name in given})
     except UsageError as error:
         raise UsageError(flags.as_flag(error)) from error
-    # The flags of flagfiles are among them: the files stay here.
+    # `given` includes the flags from flagfiles, because the flagfiles themselves are not sent to the job.
     towers = {"num_gpu": job.accelerator_count} if job.accelerator and job.accelerator_count > 1 else {}
     args = [f"--{name}={flag_parsing.shown(value)}" for name, value in {**towers, **given}.items()]
     run = flags.train_config(args, files_are_here=False)
@@ -128,7 +128,7 @@ class CloudJobConfig:
         return not (self.image or self.package)
 
     def pools(self) -> list[dict[str, Any]]:
-        """Machine and count of each worker pool; empty for a pool that is skipped."""
+        """Machine and replica count of each worker pool; `{}` for a pool that is skipped."""
         trains: dict[str, Any] = {"machineType": self.machine}
         if self.accelerator:
             trains |= {"acceleratorType": self.accelerator, "acceleratorCount": self.accelerator_count}
@@ -141,7 +141,7 @@ class CloudJobConfig:
 
 
 def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig) -> None:
-    """Refuses paths of this machine, which the job cannot see, and a run that the job's own disk would lose."""
+    """Refuses paths of this machine, which the job cannot see, and a job without a folder that outlives its machine."""
     if not job.output_dir and not run.train_dir:
         raise UsageError("the job's machine is gone when it ends: name --output_dir=gs://... or --train_dir=gs://...")
     named = {
@@ -162,7 +162,7 @@ def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig) -> None:
 
 
 def _show(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
-    """Prints what can be pasted into a shell: the file, then the command."""
+    """Prints shell text to paste: a here-document that writes the configuration file, then the gcloud command."""
     spec = job_spec(job, args)
     if spec:
         print(f"cat > {shlex.quote(job.config_file)} <<'END'\n{_as_yaml(spec)}END")
@@ -172,7 +172,7 @@ def _show(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
 
 
 def _as_yaml(spec: dict[str, Any]) -> str:
-    """JSON, which is YAML too: no library is needed to write it or to read it."""
+    """The spec as JSON. JSON is valid YAML, so no YAML library is needed."""
     return json.dumps(spec, indent=2) + "\n"
 
 
@@ -191,13 +191,13 @@ def _submit(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
 
 
 def job_spec(config: CloudJobConfig, args: Sequence[str]) -> dict[str, Any]:
-    """The part of the CustomJobSpec that is in the configuration file.
+    """The part of the CustomJobSpec that goes into the configuration file.
 
-    The pools are not in it if gcloud packs the code from this folder: it takes such pools on its command line only.
+    If gcloud packs the code from this folder, the pools are left out: gcloud takes such pools only on its command line.
 
     Args:
-      config: of the job.
-      args: the flags of the training.
+      config: the job's config.
+      args: the training flags.
     """
     spec: dict[str, Any] = {}
     if not config.is_packed_here:
@@ -214,13 +214,13 @@ def job_spec(config: CloudJobConfig, args: Sequence[str]) -> dict[str, Any]:
 
 
 def command(config: CloudJobConfig, args: Sequence[str], display_name: str, config_file: str) -> list[str]:
-    """The words of the gcloud command; `config_file` holds `job_spec`, if that is not empty."""
+    """The words of the gcloud command. `config_file` is the path of `job_spec`, unused if that is empty."""
     words = ["gcloud", "ai", "custom-jobs", "create", f"--project={config.project}"]
     words += [f"--region={config.region}", f"--display-name={display_name}"]
     if job_spec(config, args):
         words.append(f"--config={config_file}")
     if config.is_packed_here:
-        # The first pool names the code of all pools.
+        # Only the first pool names the code; gcloud uses it for all pools.
         code = [f"executor-image-uri={config.executor}", "local-package-path=.", f"python-module={_MODULE}"]
         for number, pool in enumerate(config.pools()):
             parts = [*_as_flag(pool), *([] if number else code)]
@@ -230,7 +230,7 @@ def command(config: CloudJobConfig, args: Sequence[str], display_name: str, conf
 
 
 def _as_flag(pool: dict[str, Any]) -> list[str]:
-    """The machines of a pool as `--worker-pool-spec` has them."""
+    """The machine fields of a pool as key=value words of `--worker-pool-spec`."""
     machine = pool.get("machineSpec", {})
     found = {
         "machine-type": machine.get("machineType"),
@@ -242,7 +242,7 @@ def _as_flag(pool: dict[str, Any]) -> list[str]:
 
 
 def _escaped(args: Sequence[str]) -> str:
-    """A list for gcloud, which splits it at commas unless it names another separator (`gcloud topic escaping`)."""
+    """The list as one gcloud argument. A list with commas names another separator (see `gcloud topic escaping`)."""
     text = "".join(args)
     if "," not in text:
         return ",".join(args)

@@ -1,4 +1,4 @@
-"""Training under TF_CONFIG: chief, worker, parameter server or evaluator, as TF_CONFIG says."""
+"""Training under TF_CONFIG, which makes this process the chief, a worker, a parameter server or the evaluator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def train(config: TrainConfig) -> int:
     """Trains alone or in the role that TF_CONFIG gives this process; returns the exit status.
 
     Raises:
-      UsageError: the cluster cannot be, or the run's folder is not named.
+      UsageError: the cluster in TF_CONFIG is not valid, or --train_dir is missing.
       RunError: as `training.train`.
     """
     cluster = clusters.from_environment()
@@ -48,7 +48,7 @@ def train(config: TrainConfig) -> int:
 
 
 def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
-    """A worker: it writes nothing into the run's folder."""
+    """Trains as a worker, which writes nothing into the run's folder; returns the exit status."""
     config = training.complete(config)
     parts = workload.create_training(config)
     settings = training.runner_config(config, cluster)
@@ -59,9 +59,9 @@ def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
 
 
 def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
-    """A chief without workers trains alone, but an evaluator sees that it is alive and when it ends."""
+    """Trains as a chief without workers. An evaluator can still see that it is alive, and when training ends."""
     if exchange.read_run_marker(config.train_dir) is not None:
-        exchange.begin_run_marker(config.train_dir)  # it has not ended yet
+        exchange.begin_run_marker(config.train_dir)  # resets the marker: this run has not ended yet
     with exchange.answering_at(cluster.address):
         status = training.train(config)
     steps = checkpoints.steps_in(config.train_dir)
@@ -71,10 +71,10 @@ def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
 
 
 def _evaluate(config: TrainConfig, cluster: ClusterConfig) -> int:
-    """Evaluates each checkpoint as it is written, until training has ended or the chief is gone."""
+    """Evaluates each new checkpoint until training has ended or the chief is lost; returns the exit status."""
     patience = config.distributed.stall_timeout
     following = _checkpoints(config.train_dir, patience, cluster.replicas[0])
-    first = next(following)  # before that there is no run to read
+    first = next(following)  # wait: before the first checkpoint there is no run to read
     settings = EvalConfig(
         train_dir=config.train_dir,
         eval_data_pattern=config.distributed.eval_data_pattern,
@@ -92,19 +92,19 @@ def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
 
 
 def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:
-    """Each newest checkpoint, until the chief's note says that the last one was given.
+    """Yields the newest checkpoint each time there is one, until the run marker says that training has ended.
 
     Args:
       train_dir: the run's folder.
-      patience: seconds without a new checkpoint and without an answer of the chief.
-      chief: its address, at which it listens as long as it trains.
+      patience: seconds to wait without a new checkpoint and without an answer from the chief.
+      chief: the chief's address; the chief listens there while it trains.
 
     Raises:
-      RunError: the chief did not answer for that long: training has failed, or was never started.
+      RunError: the chief did not answer for `patience` seconds: training has failed, or was never started.
     """
     last, since = -1, time.monotonic()
     while True:
-        # In this order: the chief writes its note after the last checkpoint.
+        # Read the marker before the checkpoints: the chief writes it after the last checkpoint.
         found = exchange.read_run_marker(train_dir)
         newest = _newer(train_dir, last)
         if newest:
@@ -128,7 +128,7 @@ def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:
 
 def _newer(train_dir: str, last: int) -> str:
     """The newest checkpoint if it is newer than step `last` and the run's config is there; else empty."""
-    # By name first: to see that a checkpoint is readable means to read all of it.
+    # Compare the names first: to check that a checkpoint is readable, all of it must be read.
     if max(checkpoints.steps_in(train_dir), default=-1) <= last or run_dir.read(train_dir) is None:
         return ""
     newest = checkpoints.pointed_to(train_dir)

@@ -1,6 +1,6 @@
-"""`yt8m completion bash|zsh|fish`: lets the shell complete commands, flags and the values that have names.
+"""`yt8m completion bash|zsh|fish`: prints a script that makes the shell complete commands, flags and named values.
 
-The words are read from the `--help` of the commands, so that they are never out of date.
+The flags and values are parsed from the `--help` of each command, so they are never out of date.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ For zsh the same with zsh in ~/.zshrc; for fish:
 
 
 def main(argv: list[str]) -> int:
-    """Prints the script of a shell; the scripts themselves ask for `words` or `tokens`.
+    """Prints the script for a shell. The scripts call `yt8m completion words` or `tokens` to get the candidates.
 
     Raises:
       UsageError: no such shell.
@@ -63,8 +63,8 @@ def candidates(line: str, is_whole: bool = False) -> list[str]:
 
     Args:
       line: the command line up to the cursor.
-      is_whole: whether whole words are returned, as fish wants them. Bash and zsh take `=` as the end of a word:
-        they want what comes after it, and a blank at the end of what is complete.
+      is_whole: return whole words, as fish expects. If false, follow bash and zsh, for which `=` ends a word: return
+        only the text after `=`, and end a complete word with a blank.
     """
     words = line.split(" ")
     started, before = words[-1], [word for word in words[1:-1] if word]
@@ -85,10 +85,10 @@ def candidates(line: str, is_whole: bool = False) -> list[str]:
 
 @functools.cache
 def _flags(command: str) -> dict[str, list[str] | None]:
-    """{flag: its named values, empty if none are known}; None for a flag that is on or off."""
+    """{flag: its named values}; an empty list if none are known, None for a boolean flag."""
     text = _help(command)
     found: dict[str, list[str] | None] = {}
-    _, *parts = _FLAG.split(text)  # of each flag: whether it is a switch, its name and what follows
+    _, *parts = _FLAG.split(text)  # three parts per flag: "[no]" if boolean, name, description
     for switch, flag, description in zip(parts[0::3], parts[1::3], parts[2::3], strict=True):
         choices = _CHOICES.search(description)
         found[flag] = None if switch else choices.group(1).split(" or ") if choices else []
@@ -100,7 +100,7 @@ def _flags(command: str) -> dict[str, list[str] | None]:
 
 
 def _help(command: str) -> str:
-    """What the command prints for `--help`; empty if it prints nothing."""
+    """The `--help` text of the command; empty if it prints none."""
     module = importlib.import_module("yt8m.cli").COMMANDS[command].module
     words = ["train", "--help"] if command == "cloud-job" else ["--help"]
     printed = io.StringIO()

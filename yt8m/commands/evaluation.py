@@ -1,6 +1,6 @@
-"""Evaluation of a run's checkpoints, once or each new one as it comes, and everything that it writes.
+"""Evaluates a run's newest checkpoint once, or each new checkpoint as it appears, and writes the results.
 
-Its figures go to a line in the log, a table, eval/report.json, TensorBoard and, if asked for, an HTML report.
+The figures go to a line in the log, a table, eval/report.json, TensorBoard and, if asked for, an HTML report.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ POLL_SECONDS = 5.0
 
 
 class Evaluated(NamedTuple):
-    """One checkpoint's figures, as `EvaluationMetrics.get` names them, and what they were computed with."""
+    """The figures of one checkpoint, under the names of `EvaluationMetrics.get`, with its metrics and video sample."""
 
     checkpoint: str
     step: int
@@ -51,7 +51,7 @@ class Evaluated(NamedTuple):
     sample: VideoSample | None = None
 
     def values(self) -> list[tuple[type[Metric], float]]:
-        """The metrics that these data have, with their values."""
+        """(metric, value) of each metric that has a figure for these data."""
         shown = (metric for metric in self.metric_classes if metric.figure_key() in self.figures)
         return [(metric, self.figures[metric.figure_key()]) for metric in shown]
 
@@ -63,9 +63,9 @@ def evaluate(config: EvalConfig, given: Iterator[str] | None = None, evaluate_on
     """Evaluates as `config` says; returns the exit status.
 
     Args:
-      config: the evaluation's.
+      config: the config of the evaluation.
       given: the checkpoints to evaluate; by default those that `config` asks for.
-      evaluate_one: evaluates one checkpoint; by default this process does so alone.
+      evaluate_one: evaluates one checkpoint; by default `run_one`, which uses this process only.
 
     Raises:
       UsageError: no such run, no data.
@@ -111,7 +111,9 @@ def _evaluated(
 
 
 def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
-    """The run's folder, the run, and what it is evaluated with. All flags are checked here, before the work.
+    """The run's folder, the run's config, and the workload of the evaluation.
+
+    All flags are checked here, before the work begins.
 
     Raises:
       UsageError: see `evaluate`.
@@ -137,15 +139,17 @@ def _data(config: EvalConfig, run: TrainConfig) -> DataConfig:
 
 
 def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> Iterator[str]:
-    """The newest checkpoint; then each newer one as it comes, or with `run_once` only until one was not deleted.
+    """Yields the newest checkpoint, then each newer one as it appears.
+
+    With `run_once` a newer one follows only if training deleted the first before it was evaluated.
 
     Args:
       train_dir: the run's folder.
-      run_once: whether one evaluation is enough.
+      run_once: stop after one complete evaluation.
       deleted: checkpoints that training deleted while they were evaluated; the caller adds to it.
 
     Raises:
-      RunError: there is no checkpoint, or no newer one in place of one that was deleted.
+      RunError: there is no checkpoint, or none newer than a deleted one.
     """
     last = saved_run.newest(train_dir)
     yield last
@@ -155,7 +159,7 @@ def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> It
         return
     while True:
         time.sleep(POLL_SECONDS)
-        # Compare names first: to check that a checkpoint is readable means to read all of it.
+        # Compare the names first: to check that a checkpoint is readable, all of it must be read.
         if max(checkpoints.steps_in(train_dir), default=-1) > checkpoints.step_of(last):
             newest = checkpoints.newest_readable(train_dir)
             if newest is not None and newest != last:
@@ -165,7 +169,7 @@ def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> It
 
 
 def _in_place_of(deleted: str, train_dir: str) -> Iterator[str]:
-    """One newer checkpoint. It is held (see `copies`), so that training cannot delete it before it is read."""
+    """Yields one newer checkpoint. `copies.hold` keeps it readable even if training deletes it."""
     while True:
         newest = checkpoints.newest_readable(train_dir)
         if newest is None or checkpoints.step_of(newest) <= checkpoints.step_of(deleted):
@@ -182,7 +186,7 @@ def run_one(
     """Evaluates one checkpoint in this process.
 
     Raises:
-      RunError: a shard changed since it was walked; names it.
+      RunError: a shard changed since its records were counted; the message names it.
     """
     if parts.walked is not None:
         parts.walked.check_unchanged()
@@ -213,7 +217,7 @@ def _done(checkpoint: str, outcome: runner.Outcome) -> Evaluated:
 
 
 def _write_page(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
-    """If videos were kept: writes their file and the HTML report that is made from it."""
+    """Writes the file of sampled videos and the HTML report made from it; does nothing without a sample."""
     videos = done.sample.videos() if done.sample else None
     if done.sample is not None and videos is not None:
         samples = eval_samples.EvalSamples(report_json(done, run), videos, run.data.num_classes, done.sample.seen)
@@ -222,7 +226,7 @@ def _write_page(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
 
 
 def _keep(config: EvalConfig, run: TrainConfig, train_dir: str, done: Evaluated, parts: workload.Workload) -> None:
-    """Writes the inference model and, if asked to, keeps the best checkpoint."""
+    """Writes the inference model. With --keep_best also keeps the best checkpoint."""
     prefix = write_inference_model(
         storage.join(train_dir, "inference_model"),
         done.checkpoint,
@@ -236,12 +240,12 @@ def _keep(config: EvalConfig, run: TrainConfig, train_dir: str, done: Evaluated,
         keep_best(train_dir, done.checkpoint, done.step, float(done.figures[Gap.figure_key()]))
 
 
-# Keys of report.json and of the evaluator's figures that no metric may have.
+# Keys that report.json and the evaluator's figures already use; no metric may take one of them.
 RESERVED_KEYS = frozenset(
     ("checkpoint", "global_step", "model", "num_examples", "num_classes_with_positives", "metrics", "classes")
     + ("versions", "aps", "aps_class", "aps_positives", "threshold_counts")
 )
-_SHOWN = 5  # best and worst classes in the table
+_SHOWN = 5  # number of best classes, and of worst classes, in the table
 
 
 def write_report(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
@@ -257,13 +261,13 @@ def write_report(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
 
 
 def summary_line(done: Evaluated) -> str:
-    """The published line; `num_classes` counts the classes that have a positive in these data."""
+    """The log line in the format of the published evaluator; `num_classes` is the number of classes with a positive."""
     figures = [f"{metric.log_name()}: {metric.described().text(value)}" for metric, value in done.values()]
     return " | ".join([f"epoch/eval number {done.step}", *figures, f"num_classes: {len(done.figures['aps'])}"])
 
 
 def report_json(done: Evaluated, run: TrainConfig) -> dict[str, Any]:
-    """All figures as JSON has them; a figure that is not defined on these data is null."""
+    """The content of report.json; a figure that is not defined on these data is None."""
     return {
         "checkpoint": done.checkpoint,
         "global_step": done.step,
@@ -281,7 +285,7 @@ def report_json(done: Evaluated, run: TrainConfig) -> dict[str, Any]:
 
 
 def print_table(done: Evaluated, num_classes: int) -> None:
-    """The figures and the best and worst of the run's classes, on standard output."""
+    """Prints the figures and the classes with the best and the worst AP to standard output."""
     table = Table(title=f"step {done.step}, {done.num_examples} examples")
     table.add_column("figure")
     table.add_column("value", justify="right")
@@ -302,7 +306,7 @@ def _classes(figures: dict[str, Any], num_classes: int) -> list[tuple[int, str, 
 
 
 def _write_summaries(folder: str, done: Evaluated) -> None:
-    """The published tags and a precision-recall curve over all classes, at the step of the checkpoint."""
+    """Writes the figures to TensorBoard under the published tags, and a precision-recall curve over all classes."""
     events = EventFile(folder)
     events.add_scalars({f"Epoch/Eval_{metric.log_name()}": value for metric, value in done.values()}, done.step)
     events.add(metric_files.precision_recall("Epoch/Eval_PR", done.figures["threshold_counts"]), done.step)

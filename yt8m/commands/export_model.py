@@ -1,4 +1,4 @@
-"""`yt8m export`: exports a checkpoint's model, its weights in fewer bits if asked, and measures the loss of GAP."""
+"""`yt8m export`: exports the model of a checkpoint. It can quantise the weights, and measure the GAP lost by export."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SAVED_MODEL = "saved_model"
 def main(argv: list[str]) -> int:
     """Writes `--out`: saved_model/, inference_model/, config.json and README.md; returns the exit status.
 
-    The folder appears whole or not at all. `yt8m inference --train_dir` and `yt8m train --teacher` take it as
-    they take a run's folder.
+    The folder appears whole or not at all. `yt8m inference --train_dir` and `yt8m train --teacher` accept it
+    in place of a run's folder.
 
     Raises:
       UsageError: there is no such run or checkpoint, or the folder exists already.
@@ -54,7 +54,7 @@ def _export(config: ExportConfig, train_dir: str, run: TrainConfig, checkpoint: 
     figures: dict[str, float] = {}
     with replaced_folder(config.out.rstrip("/")) as part:
         storage.makedirs(part)
-        # What reads the checkpoint comes first: training may delete it meanwhile.
+        # Read the checkpoint before everything else: training may delete it at any time.
         parameters = _write(part, config, run, checkpoint, parts)
         if config.eval_data_pattern:
             before = _gap(config, run.optimizer, checkpoint, parts.modeler, data)
@@ -71,7 +71,7 @@ def _export(config: ExportConfig, train_dir: str, run: TrainConfig, checkpoint: 
 
 
 def _write(folder: str, config: ExportConfig, run: TrainConfig, checkpoint: str, parts: workload.Workload) -> int:
-    """Writes both forms of the model; returns the number of parameters."""
+    """Writes the inference model and the SavedModel; returns the number of parameters."""
     counts: list[int] = []
     shared: dict[str, Any] = {"moving_average_decay": run.optimizer.moving_average_decay, "weights": config.weights}
     inference_model, saved_model = (os.path.join(folder, name) for name in (NAME, SAVED_MODEL))
@@ -90,7 +90,7 @@ def _write(folder: str, config: ExportConfig, run: TrainConfig, checkpoint: str,
 def _gap(
     config: ExportConfig, optimizer: OptimizerConfig, checkpoint: str, modeler: Modeler, data: DataConfig
 ) -> float:
-    """GAP on the data of `--eval_data_pattern`."""
+    """GAP of the checkpoint or inference model on the data of `--eval_data_pattern`."""
     settings = runner.RunnerConfig(
         mode="eval",
         model_dir=checkpoint.rpartition("/")[0],

@@ -1,4 +1,4 @@
-"""`yt8m from-mediapipe`: makes a shard of frame records from the files of MediaPipe's feature extraction.
+"""`yt8m from-mediapipe`: converts files of MediaPipe's feature extraction into a shard of frame records.
 
 MediaPipe's YouTube-8M graph writes one serialized SequenceExample for each video.
 """
@@ -21,7 +21,7 @@ from yt8m.options import option
 from yt8m.records import shards
 from yt8m.records.shards import Feature, Record
 
-NAMES = {"RGB/feature/floats": "rgb", "AUDIO/feature/floats": "audio"}  # MediaPipe's name: that of frame records
+NAMES = {"RGB/feature/floats": "rgb", "AUDIO/feature/floats": "audio"}  # MediaPipe's name: name in frame records
 
 
 def main(argv: list[str]) -> int:
@@ -29,7 +29,7 @@ def main(argv: list[str]) -> int:
 
     Raises:
       UsageError: no file matches.
-      RunError: a file is no such proto; it is named, and nothing is written.
+      RunError: a file is not a valid SequenceExample, or two are of one video; the file is named, nothing is written.
     """
     purpose = "Makes a shard of frame records from MediaPipe's features, one proto file a video."
     config = flags.read(FromMediapipeConfig, "yt8m from-mediapipe", purpose, argv)
@@ -63,10 +63,10 @@ class FromMediapipeConfig(options.Checked):
 
 
 def convert(path: str, keep_floats: bool = False) -> bytes:
-    """The frame record of one proto file: its id (or else the file's name), its labels, its features.
+    """The frame record of one proto file, with its id, labels and features. Without an id the file's name is used.
 
-    The features have one frame a second. If the lists differ in length, the longer ones are cut: MediaPipe's
-    last audio window may reach past the last picture.
+    The features have one frame per second. If the lists differ in length, the longer ones are cut to the shortest:
+    MediaPipe's last audio window may reach past the last picture.
 
     Raises:
       RunError: the file is damaged, holds none of the features, or has frames of unequal size.
@@ -99,7 +99,11 @@ def _context(record: Record, path: str) -> dict[str, bytes]:
 
 
 def _frames(features: Sequence[Feature], name: str, path: str) -> npt.NDArray[np.float32]:
-    """float32 [T, size]."""
+    """The frames of one feature list, float32 [T, size].
+
+    Raises:
+      RunError: frames are missing, of unequal size, or hold values that no feature may have.
+    """
     rows = [np.array(feature.values(), np.float32) for feature in features if feature.kind == "float"]
     sizes = {len(row) for row in rows}
     if not rows or len(rows) < len(features) or len(sizes) > 1 or 0 in sizes:
@@ -112,5 +116,5 @@ def _frames(features: Sequence[Feature], name: str, path: str) -> npt.NDArray[np
 
 
 def quantized(frames: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
-    """The bytes q whose values q * 4/255 + 4/512 - 2 are nearest; values outside of -2..2 are clipped."""
+    """Quantises to bytes: q is chosen so that q * 4/255 + 4/512 - 2 is nearest. Values outside of -2..2 are clipped."""
     return np.asarray(np.clip(np.rint((frames + 2 - 4 / 512) * (255 / 4)), 0, 255), np.uint8)

@@ -1,6 +1,6 @@
-"""The ground truth that records hold: labels of videos and ratings of segments, read without TensorFlow.
+"""Reads ground truth from records without TensorFlow: labels of videos and ratings of segments.
 
-Ratings are cached in a text file with lines `video:start,class,score`; with it, the records are not needed.
+Ratings can be cached in a text file with lines `video:start,class,score`. If it exists, the records are not needed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from yt8m.records import prediction_files, shards
 from yt8m.records.prediction_files import video_name
 from yt8m.records.shards import Record, id_bytes, id_text
 
-_LARGEST = 1 << 31  # a start or class beyond it is no plausible value
+_LARGEST = 1 << 31  # upper limit of a plausible start or class
 
 
 class VideoLabels(NamedTuple):
     """The labels of V videos.
 
     Attributes:
-      rows: {id: its row}, with the ids as CSV files show them.
+      rows: {id: row number}; the ids are written as in prediction files.
       splits: int64 [V + 1]; the labels of row r are `labels[splits[r]:splits[r + 1]]`.
       labels: int64, ascending in each row.
     """
@@ -49,10 +49,10 @@ class Ratings(NamedTuple):
 
 
 def files(pattern: str, flag: str = "eval_data_pattern") -> list[str]:
-    """The shards that match.
+    """The files that match the pattern, which the user named by `flag`.
 
     Raises:
-      UsageError: none does.
+      UsageError: no file matches.
     """
     found = storage.glob(pattern)
     if not found:
@@ -61,7 +61,7 @@ def files(pattern: str, flag: str = "eval_data_pattern") -> list[str]:
 
 
 def contexts(pattern: str, flag: str = "eval_data_pattern") -> Iterator[tuple[str, Record]]:
-    """(path and number, the record without its frames) of each record of the shards.
+    """Yields (location, record) for each record: a text with path and number, the record without frames.
 
     Raises:
       RunError: a record is damaged, or has no id.
@@ -83,7 +83,7 @@ def video_labels(pattern: str, num_classes: int, flag: str = "eval_data_pattern"
 
     Raises:
       UsageError: no file matches.
-      RunError: damage, a label outside of 0..num_classes-1, a video twice, or no video with a label.
+      RunError: a record is damaged, a label is not in 0..num_classes-1, a video is repeated, or there is no label.
     """
     rows: dict[str, int] = {}
     labels: list[npt.NDArray[np.int64]] = []
@@ -112,7 +112,7 @@ def ratings(pattern: str) -> Ratings:
 
     Raises:
       UsageError: no file matches.
-      RunError: damage, lists of unequal length, a rating that cannot be, or no rating at all.
+      RunError: a record is damaged, its lists differ in length, a rating is out of range, or there is no rating.
     """
     segments: list[bytes] = []
     pairs: list[tuple[float, float]] = []
@@ -156,7 +156,7 @@ def read(path: str) -> Ratings:
     """Reads a cache file of this project or of the published evaluator.
 
     Raises:
-      RunError: a line is no rating (it is named), or the file has no line.
+      RunError: a line is not a rating (the message names it), or the file is empty.
     """
     rows = [_fields(line) for line in prediction_files.read_lines(path)]
     if not rows:
@@ -184,6 +184,6 @@ def _bare(video: bytes) -> bytes:
 
 
 def _marked(segment: bytes) -> bytes:
-    """`segment`, with its first `b` escaped if `_bare` would shorten its id."""
+    """`segment`, with its first `b` escaped if `_bare` would change its id."""
     video = segment.rpartition(b":")[0]
     return segment if _bare(video) == video else b"\\x62" + segment[1:]

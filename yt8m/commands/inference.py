@@ -1,4 +1,4 @@
-"""The program `inference`: predicts for files, by a run's newest checkpoint or by a packed model without its code."""
+"""The program `inference`: predicts with a run's newest checkpoint, or with a packed model that needs no code."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ class Source(NamedTuple):
     """A model to predict with.
 
     Attributes:
-      run: how it was trained.
-      folder: of the run, or of the unpacked archive.
-      checkpoint: path of the checkpoint that is restored.
-      meta_prefix: of an inference model that is used without its code; empty if the code builds the graph.
-      is_own: the run is known as one that this user trained on this machine.
+      run: the config that the model was trained with.
+      folder: the folder of the run, or of the unpacked archive.
+      checkpoint: path of the checkpoint to restore.
+      meta_prefix: path prefix of an inference model, whose graph is loaded from its meta-graph; empty if the model's
+        code builds the graph.
+      is_own: whether this user is known to have trained the run on this machine.
     """
 
     run: TrainConfig
@@ -58,9 +59,9 @@ def infer(
     If training deletes the checkpoint before it is read, the next one is taken.
 
     Args:
-      config: of the inference.
-      write_segments: writes the ranking if segments are ranked.
-      checkpoint: this one and no other; by default the newest.
+      config: the config of the inference.
+      write_segments: writes the ranking to the output file if segments are ranked.
+      checkpoint: path of the only checkpoint to use; by default the newest.
 
     Raises:
       UsageError: there is no such model or no data, or no output is named for an archive's model.
@@ -82,7 +83,7 @@ def infer(
 
 
 def _from_run(config: InferenceConfig, checkpoint: str = "") -> Source:
-    """The run's model at this checkpoint, or else at the newest, or else its exported inference model."""
+    """The run's model at `checkpoint`, by default the newest; if there is no checkpoint, its inference model."""
     folder = saved_run.find_run(config.train_dir)
     run = saved_run.load_run(folder, config.num_classes, config.hyper_parameters, trust_code=config.trust_code)
     is_own = run_dir.is_own(folder)
@@ -97,7 +98,7 @@ def _from_run(config: InferenceConfig, checkpoint: str = "") -> Source:
 
 @contextlib.contextmanager
 def _unpack_folder(named: str) -> Iterator[str]:
-    """The folder that the user named, which stays, or a private folder, which is removed at the end."""
+    """The folder to unpack into: the one that the user named, which is kept, or a private one, which is removed."""
     if named:
         yield named
         return
@@ -106,14 +107,14 @@ def _unpack_folder(named: str) -> Iterator[str]:
 
 
 def _from_archive(tgz: str, folder: str) -> Source:
-    """Unpacks the archive; its model, which is in the folder or, in published archives, one folder below."""
+    """Unpacks the archive and finds its model: in the folder itself or, in published archives, one folder below."""
     archive.safe_extract(tgz, folder)
     logging.info("%s was unpacked to %s", tgz, folder)
     for inner in (folder, *storage.glob(f"{folder}/*")):
         prefix = os.path.join(inner, NAME)
         if os.path.exists(f"{prefix}.meta"):
             classes = class_count(read_meta_graph(f"{prefix}.meta"))
-            # What describes the run is beside the model or, in published archives, above it.
+            # The run's config is in the folder of the model or, in published archives, in the parent folder.
             run = saved_run.load_run(inner if run_dir.read(inner) else folder, classes, {})
             return Source(run, folder, prefix, prefix)
     raise RunError(f"{folder} holds no {NAME}.meta: the archive was not made by --output_model_tgz.")
@@ -144,7 +145,7 @@ def _infer(config: InferenceConfig, source: Source, write_segments: WriteSegment
 
 
 def announce_replacement(path: str) -> None:
-    """Logs that a file will be replaced; a device or a pipe is written to."""
+    """Logs that an existing file will be replaced. Devices and pipes are not replaced, so they are not logged."""
     if (storage.is_remote(path) and storage.exists(path)) or os.path.isfile(path):
         logging.info("%s exists already: it will be replaced", path)
 
@@ -173,7 +174,7 @@ def _pack(path: str, source: Source, modeler: VideoModeler) -> None:
 
 
 class _Task(NamedTuple):
-    """What is predicted, for which data, by which model."""
+    """One inference: its config, the source of the model, the data and the modeler."""
 
     config: InferenceConfig
     source: Source
@@ -182,7 +183,7 @@ class _Task(NamedTuple):
 
 
 def _rank(task: _Task, ranking: SegmentRanking, write_segments: WriteSegments) -> None:
-    """Ranks every segment, then writes the lists."""
+    """Ranks every segment by class, then writes the lists to the output file."""
     config, modeler, candidates = task.config, task.modeler, None
     if config.candidates_from:
         candidates = segment_inference.Candidates(config.candidates_from, modeler.listed_classes, modeler.num_classes)
@@ -194,7 +195,7 @@ def _rank(task: _Task, ranking: SegmentRanking, write_segments: WriteSegments) -
 
 
 def _predict(task: _Task) -> None:
-    """Writes a line a video; the file gets its name when it is whole."""
+    """Writes one line per video; the file gets its name when it is complete."""
     inputter = readers.BatchQueue.for_config(task.data, "infer")
     with storage.write_atomic(task.config.output_file, "w") as file:
         writer = PredictionWriter(file, task.config.top_k)
@@ -205,10 +206,10 @@ def _predict(task: _Task) -> None:
 
 
 def _run(task: _Task, inputter: readers.BatchQueue, consumer: Any) -> None:
-    """Runs the model on all data and hands the reports of each step to `consumer`.
+    """Runs the model on all data and passes the predictions of each step to `consumer`.
 
     Raises:
-      RunError: the run did not end as it should, with its exit status; or a shard changed meanwhile.
+      RunError: the run failed (the error has its exit status), or a shard changed during the run.
     """
     config = task.config
     walked = input_check.check_input(inputter, task.data)

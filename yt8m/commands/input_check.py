@@ -1,8 +1,8 @@
-"""Checks the data before they are read, and afterwards that all of them were read; names sample data by default.
+"""Checks shards before they are read, and afterwards that all records were read; falls back to sample data.
 
-TensorFlow reads a shard that was cut between two records, or inside the 12 bytes before one, as one that ends there. So
-the records of all shards are counted first, by their headers, and compared with the manifest. The records that an
-evaluation or inference then reads are compared with these counts.
+If a shard was cut between two records, or inside the 12-byte header of one, TensorFlow reads it as a shorter shard and
+reports no error. So the records of all local shards are first counted by their headers ("walked"), and the counts are
+compared with the manifest. After an evaluation or inference, the numbers of records read are compared with the counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from yt8m.storage.base import Stamp
 
 
 def default_to_sample_data(data: DataConfig, split: str) -> DataConfig:
-    """`data` with one split of the sample data, which are made at the first call."""
+    """`data` with one split of the sample data as its files. The first call generates the sample data."""
     from yt8m.commands import sample_data  # imports rich, for a progress bar that most runs never show
 
     if data.reader:
@@ -46,20 +46,20 @@ def level_of(data: DataConfig) -> str:
     return "segment" if data.segment_labels else "frame"
 
 
-_SHOWN = 3  # differences in one message
+_SHOWN = 3  # largest number of differences listed in one message
 
 
 class Walked:
-    """The number of records of each shard before the first was read, to compare with what is read later.
+    """The number of records of each shard at the start, to compare with the number read later.
 
-    Shards in buckets are not walked: their numbers come from a manifest, or from the first pass that reads them.
+    Shards in buckets are not walked. Their numbers come from a manifest, or else from the first pass that reads them.
 
     Args:
-      inputter: as `check_input` left it.
-      data: of the run.
-      known: the manifests.
-      counts: the number of records of each shard that was walked.
-      stamps: size and time of each shard, from before the walk.
+      inputter: the inputter after `check_input` has fixed its files.
+      data: the data config of the run.
+      known: the manifests of the shards.
+      counts: {path: number of records} of the shards that were walked.
+      stamps: {path: size and time}, taken before the walk.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Walked:
         self.digest = digest(self._files, self._stamps, self._held)
 
     def check_unchanged(self) -> None:
-        """Before another pass: walks again the shards whose size or time has changed.
+        """Call before another pass: counts again the records of shards whose size or time has changed.
 
         Raises:
           RunError: a shard is gone, damaged, or holds another number of records; the message names it.
@@ -94,10 +94,10 @@ class Walked:
         self._log_new_shards()
 
     def check_read(self, inputter: readers.BatchQueue) -> None:
-        """After a whole pass: compares the number of records read of each shard with the number that it holds.
+        """Call after a complete pass: compares the number of records read of each shard with the number that it holds.
 
         Args:
-          inputter: the one that was read: all of the data, or the share of one process.
+          inputter: the inputter of the pass, which reads all of the data or the share of one process.
 
         Raises:
           RunError: more or fewer records of a shard were read; the message names it.
@@ -116,7 +116,7 @@ class Walked:
             self._held.update({path: read[path] for path in unknown})
 
     def _change(self, path: str, counts: Mapping[str, int]) -> str:
-        """What is wrong with a shard that was written anew, in a few words; empty if nothing is.
+        """Describes the problem of a shard that was rewritten, in a few words; empty if there is none.
 
         A damaged shard that the run tolerates is not in `counts`.
         """
@@ -138,10 +138,10 @@ class Walked:
 
 
 def check_input(inputter: readers.BatchQueue, data: DataConfig, is_training: bool = False) -> Walked:
-    """Refuses shards that are damaged or differ from the manifest; a training only warns of a difference.
+    """Refuses shards that are damaged or differ from the manifest. In training a difference is only a warning.
 
-    From then on the inputter reads exactly these files. Unless it is for a training, it counts the records that it
-    reads of each. Shards in buckets are not walked; only their sizes are compared.
+    The inputter is fixed to the files that match now. Except in training, it will count the records that it reads of
+    each file. Shards in buckets are not walked; only their sizes are compared with the manifest.
 
     Raises:
       UsageError: no file matches, or the manifest that was named does not exist.
@@ -149,7 +149,7 @@ def check_input(inputter: readers.BatchQueue, data: DataConfig, is_training: boo
     """
     files = inputter.keep_files()
     inputter.threads.log(data.num_readers)
-    stamps = {} if is_training else storage.stamps(files)  # before the walk: what changes during it is seen later
+    stamps = {} if is_training else storage.stamps(files)  # before the walk, to notice changes during it
     counts = _counts([path for path in files if not storage.is_remote(path)], data.max_bad_records > 0)
     known = _manifest(files, data)
     if not known.shards:
@@ -165,13 +165,16 @@ def check_input(inputter: readers.BatchQueue, data: DataConfig, is_training: boo
 
 
 def digest(files: Sequence[str], stamps: Mapping[str, Stamp], held: Mapping[str, int]) -> str:
-    """A hash that is equal in processes whose files have the same names, sizes and records; times may differ."""
+    """A hash of the names, sizes and record counts of the files, to compare between processes; times do not count."""
     told = [[path, stamps[path].bytes if path in stamps else None, held.get(path)] for path in files]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 def _pass_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping[str, int], known: Manifest) -> None:
-    """Tells the inputter how many records an epoch has, and should have; not if segments are drawn from them."""
+    """Sets the counted and the expected records of an epoch on the inputter.
+
+    Does nothing for segment data, or if a shard was not counted.
+    """
     files = inputter.files()
     if data.segment_labels or counts.keys() != set(files):
         return
@@ -183,7 +186,7 @@ def _pass_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping
 
 
 def _with_manifest(counts: Mapping[str, int], files: Sequence[str], known: Manifest) -> dict[str, int]:
-    """`counts`, with the manifest's numbers for shards in buckets."""
+    """`counts` plus the numbers that the manifest gives for shards in buckets."""
     remote = {path: known.expected(path) for path in files if storage.is_remote(path)}
     return dict(counts) | {path: shard.records for path, shard in remote.items() if shard is not None}
 
@@ -199,7 +202,7 @@ def _shortened(found: Sequence[str]) -> str:
 
 
 def _counts(files: Sequence[str], may_be_damaged: bool) -> dict[str, int]:
-    """The number of records of each shard; without damaged ones if the run tolerates damage."""
+    """{path: number of records}. Damaged shards are left out if the run tolerates damage, and raise otherwise."""
     counts: dict[str, int] = {}
     for path, count in zip(files, manifest.count_all(files), strict=True):
         if isinstance(count, int):

@@ -1,4 +1,4 @@
-"""`yt8m inspect FILES`: what TFRecord shards hold, as a table or as JSON."""
+"""`yt8m inspect FILES`: shows the content of TFRecord shards as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN_IDS, _SHOWN_LABELS, _SHOWN_DAMAGE = 5, 10, 20
 
 
 class FeatureSummary:
-    """One feature over all records: its type, how many values it has at a time, and their range."""
+    """One feature over all records: its types, the numbers of values per frame, and the range of the values."""
 
     def __init__(self) -> None:
         self.kinds: set[str] = set()
@@ -37,7 +37,7 @@ class FeatureSummary:
         self.not_finite = 0
 
     def add(self, features: list[Feature]) -> None:
-        """Adds the frames of one record."""
+        """Adds the frames of one record; a video-level feature counts as one frame."""
         for one in features:
             values = one.numbers()
             self.kinds.add("uint8" if one.kind == "bytes" else one.kind or "empty")
@@ -58,10 +58,10 @@ class FeatureSummary:
 
 
 class ShardSummary:
-    """One shard: level, features, ids, labels, frames, ratings and damage.
+    """Summary of one shard: level, features, ids, labels, frames, ratings and damage.
 
     Args:
-      path: of the shard.
+      path: path of the shard.
     """
 
     def __init__(self, path: str) -> None:
@@ -77,7 +77,7 @@ class ShardSummary:
         self.damage: list[str] = []
 
     def read(self) -> ShardSummary:
-        """Reads the shard as far as it can be read, and collects what is damaged."""
+        """Reads the shard up to the first record that cannot be read, and collects all damage; returns itself."""
         try:
             for number, payload in enumerate(shards.read_shard(self.path)):
                 self.records += 1
@@ -147,7 +147,7 @@ def _spread(values: list[int]) -> dict[str, float] | None:
 
 
 def _named(counts: Counter[int], names: Vocabulary) -> dict[str, Any]:
-    """How many labels there are, of how many classes, and the most frequent classes with their names."""
+    """The number of labels, the number and range of their classes, and the most frequent classes with their names."""
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_LABELS]
     return {
         "count": sum(counts.values()),
@@ -157,12 +157,12 @@ def _named(counts: Counter[int], names: Vocabulary) -> dict[str, Any]:
     }
 
 
-_WIDTH = 160  # characters, if the output is no terminal
+_WIDTH = 160  # characters per line if the output is not a terminal
 
 
 @dataclass(frozen=True)
 class InspectConfig:
-    """How `yt8m inspect` shows the shards."""
+    """The flags of `yt8m inspect`."""
 
     json: bool = option(False, "print one JSON list rather than tables")
     num_classes: int = option(
@@ -196,12 +196,12 @@ def main(argv: list[str]) -> int:
 
 
 def named_files(patterns: list[str], command: str, ignored: str = "") -> list[str]:
-    """The files that match the patterns on the command line of `yt8m COMMAND`, each once.
+    """The files that match the patterns on the command line of `yt8m COMMAND`, without duplicates.
 
     Args:
-      patterns: as given.
-      command: for the message.
-      ignored: a file name that a pattern does not match.
+      patterns: the patterns as the user gave them.
+      command: name of the command, for error messages.
+      ignored: a file name that is dropped from the matches.
 
     Raises:
       UsageError: there is no pattern, or one matches no file.
@@ -218,7 +218,7 @@ def named_files(patterns: list[str], command: str, ignored: str = "") -> list[st
 
 
 def table(shard: dict[str, Any]) -> Table:
-    """One shard, one row for each fact."""
+    """The table of one shard, with one row for each fact; `shard` is the dict from `ShardSummary.as_json`."""
     shown = Table(title=_plain(shard["path"]), show_header=False, title_justify="left")
     for name, fact in _facts(shard):
         shown.add_row(_plain(name), _plain(fact))
@@ -226,7 +226,7 @@ def table(shard: dict[str, Any]) -> Table:
 
 
 def _plain(text: str) -> Text:
-    """The text with brackets as they are, not as markup, and with control characters escaped."""
+    """The text for rich: brackets are not markup, and characters that cannot be printed are escaped."""
     return Text("".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text))
 
 

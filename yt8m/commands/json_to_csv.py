@@ -1,8 +1,8 @@
-"""`yt8m json-to-csv`: makes one prediction file of the JSON lines that batch prediction wrote.
+"""`yt8m json-to-csv`: converts the JSON lines of batch prediction into one prediction file.
 
-A line is `{"video_id": "abcd", "class_indexes": [3, 1], "predictions": [0.7, 0.2]}`, or has a list of such
-values for each key: `{"video_id": ["abcd"], "class_indexes": [[3, 1]], "predictions": [[0.7, 0.2]]}`. The
-published converter takes the first video of such a list; here each of them gets a row.
+A line has one video: `{"video_id": "abcd", "class_indexes": [3, 1], "predictions": [0.7, 0.2]}`. Or it has a list of
+videos: `{"video_id": ["abcd"], "class_indexes": [[3, 1]], "predictions": [[0.7, 0.2]]}`. The published converter
+takes only the first video of a list; this one writes a row for each.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
 
     Raises:
       UsageError: no file matches.
-      RunError: a line holds no prediction; it is named, and nothing is written.
+      RunError: a line is not a valid prediction; the message names it, and nothing is written.
     """
     purpose = "Makes one prediction file of the JSON lines that batch prediction wrote."
     config = flags.read(JsonToCsvConfig, "yt8m json-to-csv", purpose, argv)
@@ -64,7 +64,7 @@ class JsonToCsvConfig(options.Checked):
 
 
 def _videos(line: TextLine) -> Iterator[tuple[str, list[int], list[float]]]:
-    """(id, classes, scores) of each video in the line; refuses what is no prediction."""
+    """Yields (id, classes, scores) of each video in the line; raises `RunError` if it is not a valid prediction."""
     try:
         found = json_text.parse(line.text)
     except ValueError as error:
@@ -89,10 +89,10 @@ def _videos(line: TextLine) -> Iterator[tuple[str, list[int], list[float]]]:
 
 
 def _can_be_encoded(text: str) -> bool:
-    """False for half of a surrogate pair, which JSON may hold."""
+    """Whether the text can be encoded as UTF-8. JSON may hold half of a surrogate pair, which cannot."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _are_numbers(values: Any, least: int, kinds: tuple[type, ...]) -> bool:
-    """Whether it is a list of numbers of these types, from `least` on and below _LARGEST."""
+    """Whether `values` is a list of numbers of these types, each at least `least` and below `_LARGEST`."""
     return isinstance(values, list) and all(type(one) in kinds and least <= one < _LARGEST for one in values)

@@ -1,4 +1,4 @@
-"""`yt8m predict --model=DIR FILE`: shows what a model predicts for a few records, in words."""
+"""`yt8m predict --model=DIR FILE`: prints the best classes of a few records, with the names of the classes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from yt8m.records import shards, vocabulary
 
 
 def main(argv: list[str]) -> int:
-    """Prints the best classes of the records; returns the exit status.
+    """Prints the best classes of the first records; returns the exit status.
 
     Raises:
       UsageError: there is no such model or file.
-      RunError: the records are damaged, or of another kind than the model takes.
+      RunError: a record is damaged or does not fit the model, or there is no record to show.
     """
     patterns: list[str] = []
     purpose = "Shows the best classes of records: name TFRecord files beside the flags."
@@ -55,7 +55,7 @@ class PredictConfig(options.Checked):
 
 
 def _records(files: Sequence[str], video_id: str) -> Iterator[bytes]:
-    """The records of the files; of this video only if one is named."""
+    """Yields the serialized records of the files; if `video_id` is not empty, only those of this video."""
     wanted = shards.id_bytes(os.fsencode(video_id))
     for path in files:
         for number, payload in enumerate(shards.read_shard(path)):
@@ -68,7 +68,7 @@ def _records(files: Sequence[str], video_id: str) -> Iterator[bytes]:
 
 
 def _show(found: saved_model.Predictions, records: Sequence[bytes], top_k: int, names: vocabulary.Vocabulary) -> None:
-    """Prints a table for each record; the classes that the record is labelled with have a star."""
+    """Prints a table for each record. A star marks the classes that are labels of the record."""
     for row, payload in enumerate(records):
         feature = shards.parse(payload, with_lists=False).context.get("labels")
         labels = sorted({int(value) for value in feature.values()} if feature else ())

@@ -1,4 +1,7 @@
-"""The run that a later program works on: its folder, config, data and checkpoints, the best one among them."""
+"""Finds and loads a saved run for evaluation, inference and export: folder, config, data and checkpoints.
+
+Also keeps the best checkpoint of a run.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ FOLDER, NOTE = "best", "best.json"
 
 
 def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
-    """Copies `checkpoint` to `train_dir`/best if its GAP is above that of the copy there.
+    """Copies `checkpoint` to `train_dir`/best if its GAP is above that of the checkpoint kept there.
 
-    The note with step and GAP is written last, so a copy that was cut short is made again.
+    The note with step and GAP (best.json) is written last, so an interrupted copy is repeated by the next call.
 
     Returns:
       Whether it was copied.
@@ -77,10 +80,10 @@ def newest(train_dir: str) -> str:
 
 
 def find_checkpoint(train_dir: str, choice: str) -> str:
-    """The path of the checkpoint: `last`, `best`, or a step.
+    """The path of a checkpoint; `choice` is `last`, `best`, or a step.
 
     Raises:
-      UsageError: it is not there; names those that are.
+      UsageError: there is no such checkpoint; the message lists the steps that exist.
       RunError: it cannot be read, or there is none at all.
     """
     if choice == "last":
@@ -96,17 +99,17 @@ def find_checkpoint(train_dir: str, choice: str) -> str:
     path = checkpoints.path_of(folder, step)
     problem = checkpoints.problem_of(path)
     if problem and choice == "best" and checkpoints.steps_in(folder)[:1] > steps[:1]:
-        return find_checkpoint(train_dir, choice)  # an evaluation has just put a better one in its place
+        return find_checkpoint(train_dir, choice)  # an evaluation has just replaced it by a better one
     if problem:
         raise RunError(f"{path} cannot be read: {problem}")
     return path
 
 
 def refuse_used(out: str) -> None:
-    """Refuses to write over anything.
+    """Refuses an output path that exists already.
 
     Raises:
-      UsageError: `out` is there already.
+      UsageError: `out` exists.
     """
     if storage.exists(out) or storage.is_dir(out):
         raise UsageError(f"--out={out} is there already; name a new folder, or remove that one.")
@@ -140,11 +143,11 @@ def find_run(train_dir: str, flag: str = "train_dir") -> str:
 def load_run(
     train_dir: str, num_classes: int | None, hyper_parameters: Mapping[str, Any], *, trust_code: bool = False
 ) -> TrainConfig:
-    """How the run in `train_dir` was trained.
+    """The config that the run in `train_dir` was trained with.
 
-    A run of the published code has only model_flags.json: its hyper-parameters come from flags, its class
-    count from `num_classes` or else from a meta-graph in the folder. Code that the run names is imported as
-    `run_dir.read` says.
+    A run of the published code has only model_flags.json. Its hyper-parameters come from flags, and its number of
+    classes from `num_classes` or else from a meta-graph in the folder. See `run_dir.read` for the import of code that
+    the run names.
 
     Raises:
       RunError: the folder holds no run, or its files cannot be read.
@@ -156,7 +159,7 @@ def load_run(
             f"{train_dir} holds neither {run_dir.CONFIG} nor {run_dir.MODEL_FLAGS}: it is not the folder of a run."
         )
     config = saved.config
-    if hyper_parameters:  # without them the model's code is not loaded: a meta-graph may replace it
+    if hyper_parameters:  # if there are none, do not load the model's code: a meta-graph may replace it
         config = dataclasses.replace(config, model=with_hyper_parameters(config.model, hyper_parameters))
     if saved.published and num_classes is None:
         num_classes = _classes_in_meta_graph(train_dir)
@@ -168,10 +171,13 @@ def load_run(
 def data_for(
     config: EvalConfig | InferenceConfig | ExportConfig, data: DataConfig, pattern: str, segment_labels: bool
 ) -> DataConfig:
-    """The data of a later program: the run's features and classes; the files, sizes and limits of `config`.
+    """The data config of an evaluation, inference or export.
+
+    Features and classes come from the run's `data`; the files from `pattern`; batch size, readers and limits from
+    `config`.
 
     Raises:
-      UsageError: segments are asked of a model of whole videos' means.
+      UsageError: segments are requested, but the model takes video-level features.
     """
     if segment_labels and not data.frame_features:
         raise UsageError(
@@ -203,6 +209,6 @@ def _classes_in_meta_graph(train_dir: str) -> int | None:
             continue
         logging.info("the class count, %d, comes from %s", count, meta)
         return count
-    # Of a training that goes on all of these may have been deleted since.
+    # If training is still running, it may have deleted all of these since they were listed: look again.
     is_old = checkpoints.steps_in(train_dir)[:1] != steps[:1]
     return _classes_in_meta_graph(train_dir) if is_old else None

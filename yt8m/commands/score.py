@@ -1,4 +1,4 @@
-"""`yt8m score`: GAP, Hit@1, PERR and mAP of a prediction file, the metrics of the 2017 and 2018 challenges."""
+"""`yt8m score`: computes GAP, Hit@1, PERR and mAP of a prediction file, the metrics of the 2017 and 2018 challenges."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BATCH = 4096
 
 @dataclass(frozen=True)
 class ScoreConfig:
-    """What `yt8m score` is asked for."""
+    """The flags of `yt8m score`."""
 
     predictions: str = option("", "the predictions: CSV of `VideoId,LabelConfidencePairs`")
     eval_data_pattern: str = option("", "video- or frame-level records with labels")
@@ -44,8 +44,8 @@ def main(argv: list[str]) -> int:
     """Prints the figures, one per line; returns the exit status.
 
     Raises:
-      UsageError: no such files.
-      RunError: the predictions or the records are damaged; the line is named.
+      UsageError: a flag is missing, or no file matches.
+      RunError: the predictions or the records are damaged; the message names the line or record.
     """
     config = flags.read(ScoreConfig, "yt8m score", "Scores a prediction file by the records' labels.", argv)
     truth = ground_truth.video_labels(config.eval_data_pattern, config.num_classes)
@@ -58,9 +58,9 @@ def main(argv: list[str]) -> int:
 
 
 def score(rows: Iterable[PredictionRow], truth: VideoLabels, num_classes: int, top_k: int = 20) -> dict[str, Any]:
-    """The figures of predictions, as `EvaluationMetrics.get` names them.
+    """The figures of the predictions, under the names of `EvaluationMetrics.get`.
 
-    A video of the records without predictions counts too: its labels are missed.
+    A video that has no predictions counts too: all of its labels are missed.
 
     Raises:
       RunError: a prediction is for a video that the records do not hold; the line is named.
@@ -75,7 +75,7 @@ _Found = tuple[int, np.ndarray, np.ndarray]
 
 
 def _batches(rows: Iterable[PredictionRow], truth: VideoLabels) -> Iterator[list[_Found]]:
-    """(row in the truth, classes, scores), the videos without predictions at the end."""
+    """Yields batches of (row in the truth, classes, scores). Videos without predictions come last."""
     missing = np.ones(len(truth.rows), np.bool_)
     batch: list[_Found] = []
     for row in rows:
@@ -95,7 +95,10 @@ def _batches(rows: Iterable[PredictionRow], truth: VideoLabels) -> Iterator[list
 
 
 def _accumulate(added_to: EvaluationMetrics, batch: list[_Found], truth: VideoLabels) -> None:
-    """Adds rows as columns, wide enough for PERR: it looks at as many columns as there are labels."""
+    """Adds a batch to the metrics as padded arrays [B, width].
+
+    PERR of a video with n labels needs its n best predictions, so `width` is at least the largest number of labels.
+    """
     labels = [truth.labels[truth.splits[place] : truth.splits[place + 1]] for place, _, _ in batch]
     width = max([added_to.top_k, *map(len, labels), *(len(classes) for _, classes, _ in batch)])
     scores = np.full((len(batch), width), -np.inf, np.float32)

@@ -1,4 +1,4 @@
-"""`yt8m segment-eval`: MAP@n of a segment submission, the measure of the 2019 challenge."""
+"""`yt8m segment-eval`: computes MAP@n of a segment submission, the metric of the 2019 challenge."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def main(argv: list[str]) -> int:
 
     Raises:
       UsageError: there are no such files.
-      RunError: the submission or the records are damaged, and the line is named; or no class has a positive.
+      RunError: the submission or the records are damaged (the message names the line), or no class has a positive.
     """
     purpose = "Evaluates a segment submission over the rated segments."
     config = flags.read(SegmentEvalConfig, "yt8m segment-eval", purpose, argv)
     judged = load_ratings(config.eval_data_pattern, config.label_cache)
     known = read_segment_classes(config.segment_label_ids_file) | set(judged.classes.tolist())
-    # Whether segments were rated at other starts than each fifth second.
+    # Whether a rated segment starts at a second that is not a multiple of 5.
     any_start = any(int(segment.rpartition(b":")[2]) % 5 for segment in judged.segments)
     lines = prediction_files.read_segments(config.submission_file, known, any_start)
     figures = evaluate(lines, judged, config.top_n or None, only_submitted=config.classes == "submitted")
@@ -70,7 +70,7 @@ class SegmentEvalConfig(options.Checked):
 
 
 def load_ratings(pattern: str, cache: str) -> Ratings:
-    """The ratings from the cache if it exists, else from the records, which then fill it."""
+    """Reads the ratings from the cache file if it exists, else from the records, and then writes the cache file."""
     if cache and storage.exists(cache):
         if pattern:
             print(f"taking the ratings from {cache}, not from the records", file=sys.stderr)
@@ -84,13 +84,13 @@ def load_ratings(pattern: str, cache: str) -> Ratings:
 def evaluate(
     lines: Iterable[ClassLine], judged: Ratings, top_n: int | None, only_submitted: bool = False
 ) -> SegmentFigures:
-    """MAP@n of a submission, line by line.
+    """MAP@n of a submission, which is read line by line.
 
     Args:
-      lines: of the submission.
+      lines: the lines of the submission, one per class.
       judged: the ratings.
-      top_n: segments of each line that are looked at; None for all.
-      only_submitted: leave the classes that were not submitted out of the mean, as published.
+      top_n: number of segments of each line that count; None for all.
+      only_submitted: average over the submitted classes only, as the published evaluator does.
     """
     rated: dict[int, set[bytes]] = {}
     for segment, number in zip(judged.segments, judged.classes.tolist(), strict=True):
@@ -100,7 +100,7 @@ def evaluate(
     submitted = set()
     for number, ranks in lines:
         submitted.add(number)
-        # Only rated segments count, and they are few: they are looked up in the line, not the reverse.
+        # Only rated segments count, and there are few, so look these up in the line rather than the reverse.
         there = sorted((ranks[name], name) for name in rated.get(number, ()) if name in ranks)
         kept = [name for place, name in there if top_n is None or place < top_n]
         segments += kept

@@ -1,11 +1,11 @@
 """Segment inference: ranks every segment of every video by class and writes the `Class,Segments` file.
 
-A segment model sees five seconds and so takes many classes for possible; a video-level model has seen the
-whole video. As the winners of 2019 did, the predictions for whole videos can name the candidate classes of
-each video, and the segments are ranked within these.
+A segment model sees only five seconds, so many classes seem possible; a video-level model has seen the whole video.
+So, as the 2019 winners did, predictions for whole videos can supply the candidate classes of each video. A segment is
+then ranked for the candidate classes of its video only.
 
-If several processes each rank the segments of some of the files, their parts are joined into the lists that
-a single process would write.
+If several processes each rank the segments of a part of the files, their parts are joined. The result is the same as
+that of one process.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ NO_SEGMENT = "the data hold no frame: there is no segment to rank."
 
 
 def ranking_for(config: InferenceConfig, modeler: VideoModeler) -> SegmentRanking:
-    """An empty ranking of the classes to list; tells the modeler to report the scores of these.
+    """An empty ranking of the classes to list. Sets the modeler to report the scores of these classes.
 
-    They are the classes of `--segment_label_ids_file`, or else the published ones; all of the model's if none
-    of the published ones is among them.
+    The classes are those of `--segment_label_ids_file`, by default the published ones. If the model has none of the
+    published classes, all of its classes are listed.
 
     Raises:
       UsageError: a class of --segment_label_ids_file is not a class of the model.
@@ -52,10 +52,10 @@ def ranking_for(config: InferenceConfig, modeler: VideoModeler) -> SegmentRankin
 
 
 def inputter_for(data: DataConfig, context: int) -> readers.BatchQueue:
-    """Every segment of every video, in the order of the files.
+    """An inputter of every segment of every video, in the order of the files.
 
     Raises:
-      UsageError: no file matches.
+      UsageError: no file matches, or the run has a custom reader.
     """
     if data.reader:
         raise UsageError(
@@ -75,7 +75,7 @@ def inputter_for(data: DataConfig, context: int) -> readers.BatchQueue:
 
 
 def consumer_for(ranking: SegmentRanking, candidates: Candidates | None) -> Callable[[Mapping[str, np.ndarray]], None]:
-    """A function that adds the reports of a step to the ranking."""
+    """Returns a function that adds the predictions of one step to the ranking."""
 
     def consume(reports: Mapping[str, np.ndarray]) -> None:
         segments, scores = reports["video_ids"].tolist(), reports["class_scores"]
@@ -85,14 +85,14 @@ def consumer_for(ranking: SegmentRanking, candidates: Candidates | None) -> Call
 
 
 class Candidates:
-    """Which of the listed classes each video may have, from a prediction file (`VideoId,LabelConfidencePairs`).
+    """The candidate classes of each video, read from a prediction file (`VideoId,LabelConfidencePairs`).
 
-    Takes 125 bytes a video for 1000 listed classes: one bit for each.
+    Memory: one bit per video and listed class, so 125 bytes per video for 1000 classes.
 
     Args:
-      path: of the prediction file.
-      classes: the listed ones, in the order of the scores' columns.
-      num_classes: of the model.
+      path: path of the prediction file.
+      classes: the S listed classes, in the order of the columns of the scores.
+      num_classes: number of classes of the model.
 
     Raises:
       RunError: the file is damaged; the line is named.
@@ -129,7 +129,7 @@ class Candidates:
 
 
 def write(file: IO[Any], ranking: SegmentRanking) -> None:
-    """Writes the lists as bytes, a line a class.
+    """Writes the ranking to a binary file, one line per class.
 
     Raises:
       RunError: there is no segment.
@@ -140,7 +140,7 @@ def write(file: IO[Any], ranking: SegmentRanking) -> None:
 
 
 def _write_lists(file: IO[Any], lists: Iterable[tuple[int, list[bytes]]]) -> int:
-    """Writes (class, segments) a line; returns the number of segments."""
+    """Writes the header and one line for each (class, segments); returns the number of segments."""
     file.write(SEGMENTS_HEADER + b"\n")
     count = 0
     for number, segments in lists:
@@ -150,19 +150,20 @@ def _write_lists(file: IO[Any], lists: Iterable[tuple[int, list[bytes]]]) -> int
 
 
 def write_part(file: IO[Any], ranking: SegmentRanking) -> None:
-    """Writes the lists of one process: each segment with its score as a key, of which the smallest is the best."""
+    """Writes the lists of one process. The score follows each segment as a key; smaller keys are better scores."""
     for number, segments, keys in ranking.scored_lines():
         pairs = (b"%s %d" % pair for pair in zip(segments, keys.tolist(), strict=True))
         file.write(b"%d,%s\n" % (number, b" ".join(pairs)))
 
 
 def join_parts(file: IO[Any], parts: Sequence[str], most: int) -> None:
-    """Writes the lists of all processes, with one class in memory at a time.
+    """Joins the parts of all processes into the final lists, with one class in memory at a time.
 
     Args:
-      file: what is written.
-      parts: one a process, in the order of their files; the part of a process without a file is empty.
-      most: segments of a class.
+      file: the output file.
+      parts: paths of the parts, one per process, in the order of the data files. A process without data files has an
+        empty part.
+      most: largest number of segments of a class.
 
     Raises:
       RunError: the parts list different classes, or there is no segment.
@@ -183,6 +184,6 @@ def _joined(parts: Sequence[str], most: int) -> Iterator[tuple[int, list[bytes]]
                 )
             words = b" ".join(lists).split()
             keys = np.array(words[1::2], np.bytes_).astype(np.int64)
-            # Stable: of equal scores that of the earlier part comes first, as its files came first.
+            # A stable sort keeps equal scores in the order of the parts, which is the order of the data files.
             best = np.argsort(keys, kind="stable")[:most]
             yield int(numbers[0]), list(dict.fromkeys(words[2 * place] for place in best.tolist()))

@@ -1,8 +1,8 @@
 """Keeps the best segments of each class from a stream of any length, in bounded memory.
 
-A kept entry is one uint64: the upper 32 bits are the score, as a key that is smaller for a better score, and
-the lower 32 bits are the number of the segment in the stream. So the order is total (of equal scores the earlier
-segment is better), and what is kept does not depend on how the stream was cut into batches.
+A kept entry is one uint64. The upper 32 bits are the score, as a key that is smaller for a better score. The lower 32
+bits are the number of the segment in the stream. So the order is total (of equal scores the earlier segment is better),
+and the result does not depend on how the stream was cut into batches.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from yt8m.records.prediction_files import video_name
 
 Keys = npt.NDArray[np.uint64]
 
-_BLOCK = 4096  # segments that are gathered before they are sorted into the classes one by one
+_BLOCK = 4096  # number of segments that are gathered before they are inserted class by class
 _NUMBER = np.uint64((1 << 32) - 1)
-_SLACK = 8  # there is room for an eighth more than is kept, so that a class is rarely cut down
+_SLACK = 8  # room for 1/8 more entries than are kept, so that a class is rarely cut down
 
 
 class SegmentRanking:
     """Ranks segments by class.
 
-    Memory: 9 bytes for each class and kept segment (4 while all segments are kept), 16 kB a class for the
-    segments gathered, and the ids of the videos; nothing else grows with the stream.
+    Memory: 9 bytes per class and kept segment (4 while all segments are kept), 16 kB per class for the gathered
+    segments, and the ids of the videos. Only the ids grow with the stream.
 
     Args:
-      classes: the classes of the columns of the scores.
-      most: number of segments kept of each class.
-      segment_size: seconds between two segments of a video.
+      classes: the class of each column of the scores.
+      most: largest number of segments kept of each class.
+      segment_size: seconds from the start of one segment of a video to the start of the next.
     """
 
     def __init__(self, classes: Sequence[int], most: int = 100_000, segment_size: int = 5) -> None:
@@ -41,14 +41,14 @@ class SegmentRanking:
         self.most, self.segment_size = most, segment_size
         self._settled = 0
         self._room = most + max(most // _SLACK, _BLOCK)
-        # The system gives memory to pages that are written, so long rows cost little in short streams.
+        # The system allocates only pages that are written, so long rows cost little in short streams.
         self._keys = [np.empty(self._room, np.uint64) for _ in self.classes]
         self._fill = [0] * len(self.classes)
-        # While every segment is kept, a row holds bare float32 scores, and their places are the numbers.
+        # While every segment is kept, a row holds only float32 scores; the index of a score is its segment number.
         self._is_bare = True
         self._least = [-np.inf] * len(self.classes)
-        # The scores gathered, a row a class, so that each is contiguous; one array for the whole stream, since
-        # fresh memory is slow.
+        # The gathered scores. One row per class, so that the scores of a class are contiguous. The array is reused for
+        # the whole stream, because new memory is slow.
         self._waiting = np.empty((len(self.classes), _BLOCK), np.float32)
         self._waiting_rows = 0
         self._videos: list[bytes] = []
@@ -60,11 +60,11 @@ class SegmentRanking:
         return self._settled + self._waiting_rows
 
     def add(self, segments: Sequence[bytes], scores: npt.NDArray[np.float32]) -> None:
-        """Adds segments in the order of their videos.
+        """Adds segments, video after video.
 
         Args:
-          segments: `video:start`; those of a video are consecutive and begin with start 0.
-          scores: float32 [B, C]; -inf if the class is not to list the segment.
+          segments: B names `video:start`; the segments of a video are consecutive and begin with start 0.
+          scores: float32 [B, C]; -inf excludes a segment from the list of a class.
 
         Raises:
           RunError: a score is NaN, or an id is empty.
@@ -89,13 +89,13 @@ class SegmentRanking:
                 self._settle()
 
     def lines(self) -> Iterator[tuple[int, list[bytes]]]:
-        """(class, its segments from the best) by ascending class, of all that was added."""
+        """Yields (class, its segments, best first) by ascending class."""
         is_named_once = len(set(self._videos)) == len(self._videos)
         for number, names, _ in self.scored_lines():
             yield number, names if is_named_once else list(dict.fromkeys(names))
 
     def scored_lines(self) -> Iterator[tuple[int, list[bytes], Keys]]:
-        """As `lines`, with the score's key of each segment; a video that came twice is listed twice."""
+        """Like `lines`, and with the score key of each segment. A video that was added twice is listed twice."""
         self._settle()
         self._number_all()
         first, videos = np.array(self._first, np.int64), np.array(self._videos, object)
@@ -103,14 +103,14 @@ class SegmentRanking:
             kept = np.sort(self._keys[place][: self._fill[place]])[: self.most]
             numbers = (kept & _NUMBER).astype(np.int64)
             video = np.searchsorted(first, numbers, side="right") - 1
-            # `:start` is made once for each start that occurs.
+            # Make each text `:start` only once.
             places = numbers - first[video] if len(numbers) else numbers
             starts = [b":%d" % (place * self.segment_size) for place in range(int(places.max(initial=0)) + 1)]
             names = list(map(add, videos[video].tolist(), np.array(starts, object)[places].tolist()))
             yield self.classes[place], names, kept >> np.uint64(32)
 
     def _settle(self) -> None:
-        """Sorts the gathered segments into the classes."""
+        """Moves the gathered scores into the rows of the classes."""
         if self._is_bare and self._settled + self._waiting_rows > self._room:
             self._number_all()
         for place, column in enumerate(self._waiting[:, : self._waiting_rows]):
@@ -125,15 +125,15 @@ class SegmentRanking:
         return self._keys[place].view(np.float32)
 
     def _number_all(self) -> None:
-        """Turns bare scores into keys."""
+        """Converts rows of bare scores into rows of keys; does nothing after the first call."""
         if self._is_bare:
             self._is_bare = False
             for place in range(len(self.classes)):
                 self._insert(place, self._bare(place)[: self._settled].copy(), 0)
 
     def _insert(self, place: int, scores: npt.NDArray[np.float32], start: int) -> None:
-        """Adds those scores that may be kept; they are of the segments from number `start` on."""
-        # Of equal scores the earlier segment stays, so only better ones come in.
+        """Adds the scores that may be kept to the class at `place`; `start` is the number of the first segment."""
+        # Of equal scores the earlier segment is kept, so a new one must be strictly better.
         found = np.flatnonzero(scores > self._least[place])
         fill = self._fill[place]
         if fill + len(found) > self._room:
@@ -160,7 +160,7 @@ def _keys(scores: npt.NDArray[np.float32], numbers: npt.NDArray[np.int64]) -> Ke
 
 
 def _score(key: np.uint64) -> float:
-    """The score in a key: `best_first` undoes itself."""
+    """The score of a key, by the inverse of `best_first`."""
     bits = np.array([key >> np.uint64(32)], np.uint64).astype(np.uint32).view(np.int32)
     negative = bits >> 31
     return float(np.asarray(bits ^ (~negative & 0x7FFF_FFFF)).view(np.float32)[0])

@@ -1,8 +1,8 @@
 """Evaluation and inference by several processes, under TF_CONFIG: the chief sends orders, the workers send results.
 
-Both go through queues of TensorFlow's runtime in the process of the chief, so that none of an earlier job is left. In
-an evaluation every process takes a share of the data, and the chief merges the metrics. In an inference every process
-predicts for some of the files, and the chief joins the parts.
+Orders and results go through TensorFlow queues in the chief's process, so nothing is left over from an earlier job. In
+an evaluation each process evaluates a share of the data, and the chief merges the metrics. In an inference each process
+predicts for a part of the files, and the chief joins the parts.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _CHIEF = f"/job:{exchange.WORKER_JOB}/task:0"
 
 
 def cluster_here() -> ClusterConfig | None:
-    """The cluster, if several processes evaluate or predict together; None if this one is alone."""
+    """The cluster of TF_CONFIG if it has several replicas; None if this process works alone."""
     cluster = from_environment()
     return cluster if cluster is not None and len(cluster.replicas) > 1 else None
 
 
 def has_no_part(cluster: ClusterConfig) -> bool:
-    """Whether only training needs this process."""
+    """Whether this process has a role (parameter server, evaluator) that only training needs. Logs it if so."""
     if cluster.role not in (PS, EVALUATOR):
         return False
     logging.info("%s has nothing to do here: the chief and the workers share the data", cluster.name)
@@ -60,16 +60,16 @@ def has_no_part(cluster: ClusterConfig) -> bool:
 
 
 class Team:
-    """The connection of a process to the others; a context.
+    """The connection of this process to the others; a context manager.
 
-    A worker that leaves it by an exception tells the chief so.
+    If a worker leaves the context with an exception, it sends the message to the chief.
 
     Args:
-      cluster: all processes, and which this is.
-      stall_timeout: seconds that a process may be out of reach.
+      cluster: the addresses of all processes, and the role of this one.
+      stall_timeout: seconds that a process may be unreachable.
 
     Raises:
-      UsageError: the port is taken.
+      UsageError: the port is in use.
     """
 
     def __init__(self, cluster: ClusterConfig, stall_timeout: float) -> None:
@@ -100,16 +100,16 @@ class Team:
         leaving.join(CLOSE_SECONDS)
 
     def send(self, order: str) -> None:
-        """The chief's: gives every worker the order; one that is not there yet gets it when it comes."""
+        """Called by the chief: sends an order to every worker. A worker that connects later gets it then."""
         self._order = order
         for replica in self._known:
             self._give(replica)
 
     def collect(self) -> list[bytes]:
-        """The chief's: what the workers made of the last order, in their order.
+        """Called by the chief: waits for the workers' results of the last order and returns them by replica number.
 
         Raises:
-          RunError: a worker has failed, or is out of reach for the whole timeout; the text names it.
+          RunError: a worker has failed, or was unreachable for `stall_timeout`; the message names it.
         """
         found: dict[int, bytes] = {}
         last_seen = dict.fromkeys(range(1, len(self.cluster.replicas)), time.monotonic())
@@ -126,15 +126,15 @@ class Team:
             elif order == _FAILED:
                 self._known.discard(replica)
                 raise RunError(f"{self._part_of(replica)} is missing: {result.decode()}")
-            elif order.decode() == self._order:  # else of an order that was given up
+            elif order.decode() == self._order:  # else the result is of an order that was abandoned
                 found[replica] = result
         return [found[replica] for replica in sorted(found)]
 
     def receive(self) -> str:
-        """A worker's: the next order; empty at the end.
+        """Called by a worker: waits for the next order and returns it; empty if there are no more orders.
 
         Raises:
-          RunError: the chief is gone.
+          RunError: the chief is lost.
         """
         with self._watched() as watchdog:
             while not self._session.run(self._left[self.cluster.replica]):
@@ -144,10 +144,10 @@ class Team:
         return self._order
 
     def reply(self, result: bytes) -> None:
-        """A worker's: what it made of the order.
+        """Called by a worker: sends its result of the last order to the chief.
 
         Raises:
-          RunError: the chief is gone.
+          RunError: the chief is lost.
         """
         with self._watched():
             self._put(self._order.encode(), result)
@@ -186,16 +186,16 @@ class Team:
         return f"the part of {self.cluster.replica_name(replica)}, {replica + 1} of {count},"
 
     def _dismiss(self) -> None:
-        """Lets the workers end, and waits until they have heard."""
+        """Sends the end to the workers and waits, for at most LAST_ORDER_SECONDS, until they have received it."""
         self.send(_END)
         deadline = time.monotonic() + LAST_ORDER_SECONDS
         left = [self._left[replica] for replica in self._known]
         while any(self._session.run(left)) and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
-        time.sleep(POLL_SECONDS)  # the last to hear still waits for the answer
+        time.sleep(POLL_SECONDS)  # the last worker may still be receiving the reply to its dequeue
 
     def _leave(self, error: BaseException | None) -> None:
-        """Closes the session; a worker's last words go before."""
+        """Closes the session. A worker that failed first sends its error message to the chief."""
         if error is not None and not self.cluster.is_chief:
             is_worded = isinstance(error, UsageError | RunError)
             words = str(error) if is_worded else f"{type(error).__name__}: {error}"
@@ -205,7 +205,7 @@ class Team:
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[Watchdog]:
-        """Around what waits for the chief."""
+        """Wraps calls that wait for the chief: a watchdog runs, and loss of the connection becomes `RunError`."""
         chief = {"the chief": self.cluster.replicas[0]}
         try:
             with Watchdog(self._timeout, lambda: unreachable(chief)) as watchdog:
@@ -215,14 +215,14 @@ class Team:
 
 
 def evaluate_together(config: EvalConfig) -> int:
-    """Evaluates alone, or as one of several; returns the exit status.
+    """Evaluates alone, or as one of the processes of a cluster; returns the exit status.
 
-    The chief chooses the checkpoints. The figures are those of one process, since metrics merge exactly
-    (but for the rounding of the sums of PERR and loss).
+    The chief chooses the checkpoints. The figures equal those of one process, because metrics merge exactly
+    (except for rounding in the sums of PERR and loss).
 
     Raises:
-      UsageError: the cluster cannot be; as `evaluation.evaluate`.
-      RunError: the part of a worker is lost; as `evaluation.evaluate`.
+      UsageError: the cluster is not valid; or as `evaluation.evaluate`.
+      RunError: the part of a worker is lost; or as `evaluation.evaluate`.
     """
     cluster = cluster_here()
     if cluster is None:
@@ -236,7 +236,7 @@ def evaluate_together(config: EvalConfig) -> int:
 
 
 class _Leader:
-    """Evaluates a checkpoint with the workers."""
+    """Evaluates a checkpoint on the chief, together with the workers."""
 
     def __init__(self, others: Team) -> None:
         self._others = others
@@ -244,10 +244,10 @@ class _Leader:
     def __call__(
         self, config: EvalConfig, run: TrainConfig, train_dir: str, checkpoint: str, parts: Workload
     ) -> runner.Outcome:
-        """The outcome of all of them together.
+        """The outcome with the merged figures and the number of examples of all processes.
 
         Raises:
-          RunError: a part is lost.
+          RunError: a worker failed or is lost, or found other data than the chief.
         """
         self._others.send(checkpoint)
         outcome = evaluation.run_one(config, run, train_dir, checkpoint, _share(parts, self._others))
@@ -268,7 +268,7 @@ class _Leader:
 
 
 def _work_on_evaluation(config: EvalConfig, others: Team) -> int:
-    """A worker: evaluates its share of what the chief names, until that is done."""
+    """Evaluates a worker's share for each checkpoint that the chief names; returns the exit status of the last one."""
     train_dir, run, parts = evaluation.prepare(config)
     parts, status = _share(parts, others), 0
     while checkpoint := others.receive():
@@ -276,7 +276,7 @@ def _work_on_evaluation(config: EvalConfig, others: Team) -> int:
         results: Any = outcome.results
         status = outcome.exit_code
         message = outcome.message if status else ""
-        # Whoever may connect here may run any graph already; unpickling gives him nothing more.
+        # Pickle is no additional risk: a client that can connect to this runtime can already run any graph.
         told = (message, results.get("evaluator"), results.get("examples", 0), _digest(parts))
         others.reply(pickle.dumps(told))
     return status
@@ -295,11 +295,11 @@ _ORDER = "predict"
 
 
 def infer_together(config: InferenceConfig) -> int:
-    """Predicts alone, or as one of several; returns the exit status.
+    """Predicts alone, or as one of the processes of a cluster; returns the exit status.
 
     Raises:
-      UsageError: several processes cannot do what is asked; as `inference.infer`.
-      RunError: a part is lost; as `inference.infer`.
+      UsageError: a flag that a cluster needs is missing; or as `inference.infer`.
+      RunError: the part of a process is lost; or as `inference.infer`.
     """
     cluster = cluster_here()
     if cluster is None:
@@ -321,7 +321,7 @@ def _check(config: InferenceConfig) -> None:
 
 
 def _lead(config: InferenceConfig, others: Team) -> int:
-    """The chief: all predict by the checkpoint that it chooses; by a newer one where that is deleted."""
+    """Leads the inference as the chief. It chooses the checkpoint, and a newer one for all if that is deleted."""
     announce_replacement(config.output_file)
 
     def newest() -> str:
@@ -336,7 +336,7 @@ def _lead(config: InferenceConfig, others: Team) -> int:
 
 
 def _lead_with(config: InferenceConfig, others: Team, checkpoint: str) -> int:
-    """The chief's own part, then all of them in one file."""
+    """Predicts the chief's part with this checkpoint, collects the other parts, and joins all into one file."""
     cluster = others.cluster
     others.send(checkpoint or _ORDER)
     replies = [_predict(config, cluster, checkpoint), *(json_text.parse(reply) for reply in others.collect())]
@@ -356,7 +356,7 @@ def _lead_with(config: InferenceConfig, others: Team, checkpoint: str) -> int:
 
 
 def _work_on_inference(config: InferenceConfig, others: Team) -> int:
-    """A worker: its part, as often as the chief wants one."""
+    """Predicts a worker's part for each order of the chief; returns the exit status."""
     while order := others.receive():
         checkpoint = "" if order == _ORDER else order
         try:
@@ -371,11 +371,11 @@ def _work_on_inference(config: InferenceConfig, others: Team) -> int:
 
 
 def _predict(config: InferenceConfig, cluster: ClusterConfig, checkpoint: str) -> dict[str, Any]:
-    """Writes this process' part; what the chief needs to know of it."""
+    """Writes the part of this process. Returns its path, its size in bytes and a digest of the data, for the chief."""
     part, count = cluster.replica, len(cluster.replicas)
     whole = _files(config.input_data_pattern)
     data = digest(whole, storage.stamps(whole), {})
-    # Neighbours, so that the parts, joined, have the order of the whole.
+    # Each process takes consecutive files, so that the joined parts have the order of all files.
     files = whole[len(whole) * part // count : len(whole) * (part + 1) // count]
     path = _path(config, part, count)
     if files:
@@ -398,10 +398,10 @@ def _path(config: InferenceConfig, part: int, count: int) -> str:
 
 
 def _clear(config: InferenceConfig, cluster: ClusterConfig) -> None:
-    """Removes the parts that are still there because the job failed.
+    """Removes the parts that are left if the job failed.
 
-    Each process its own, and the chief those of processes that are gone too: what these were just writing
-    is there under another name.
+    Each process removes its own part. The chief also removes the parts of processes that are gone, including
+    unfinished files, which have a temporary name.
     """
     for part, address in enumerate(cluster.replicas):
         path = _path(config, part, len(cluster.replicas))
@@ -420,7 +420,7 @@ def _files(pattern: str) -> list[str]:
 
 
 def _join(config: InferenceConfig, parts: Sequence[str]) -> None:
-    """One file of all parts, with one header; the parts go when it is whole."""
+    """Joins the parts into the output file, with one header. Removes the parts when the file is complete."""
     with storage.write_atomic(config.output_file) as whole:
         if config.segment_labels:
             segment_inference.join_parts(whole, parts, config.segment_max_pred)

@@ -1,4 +1,4 @@
-"""One training run: its folder, its parts, the runner, and how it ended."""
+"""Trains one run: prepares its folder, builds its workload and runner, runs it, and reports how it ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from yt8m.storage import copies
 
 
 def hyper_parameters_of(config: TrainConfig) -> dict[str, bool | float | str]:
-    """What TensorBoard's table shows of a run: the options that shape it, by name; lists as text."""
+    """{name: value} for TensorBoard's table of hyper-parameters: the options that shape the run; lists become text."""
     told = {one.name.rpartition(".")[2]: one.value for one in resume.shaping(config) if one.shapes != "nothing"}
     return {name: _plain(value) for name, value in {**told, "max_steps": config.max_steps}.items()}
 
@@ -42,13 +42,13 @@ def _plain(value: Any) -> bool | float | str:
 
 
 class Exporter:
-    """Writes `export/<step>` in the run's folder; serving programs look for such a version number."""
+    """Exports SavedModels to `export/<step>` in the run's folder; serving programs expect such a version number."""
 
     def __init__(self, config: TrainConfig, parts: Workload) -> None:
         self._config, self._parts = config, parts
 
     def __call__(self, checkpoint: str, step: int) -> None:
-        """Exports `checkpoint`, of global step `step`; does nothing if that exists already."""
+        """Exports `checkpoint`, of global step `step`; does nothing if that export exists already."""
         folder = self._folder(step)
         if storage.exists(storage.join(folder, "saved_model.pb")):
             return
@@ -73,7 +73,7 @@ class Exporter:
 
 
 def _copy(source: str, target: str) -> None:
-    """Copies a SavedModel, `saved_model.pb` last: a program that looks for it finds a whole model."""
+    """Copies a SavedModel. `saved_model.pb` is copied last, so a program that finds it finds a complete model."""
     for name in sorted(storage.listdir(source), key=lambda name: name == "saved_model.pb"):
         path = storage.join(source, name)
         if storage.is_dir(path):
@@ -87,12 +87,12 @@ def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> int:
     """Trains as `config` says; returns the exit status.
 
     Args:
-      config: the run's.
-      cluster: the processes that train together, if this is the chief of several.
+      config: the config of the run.
+      cluster: the processes that train together, if this process is the chief of several; else None.
 
     Raises:
-      UsageError: before anything is written: another model's run is in the folder, nothing to read.
-      RunError: another trainer holds the folder, or none of its checkpoints can be read.
+      UsageError: the folder holds a run of another model, or there are no data; nothing was written.
+      RunError: another trainer holds the folder, or none of its checkpoints can be read, or the data hold no example.
     """
     config = complete(config)
     parts = workload.create_training(config)
@@ -119,7 +119,7 @@ def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> int:
 
 
 def _options(config: TrainConfig, exporter: Exporter) -> Mapping[str, Mapping[str, Any]]:
-    """The callbacks' arguments; a callback that the run left out is not named, since that would add it."""
+    """{callback: its arguments}. A callback that the user removed is left out, because naming it would add it."""
     options: dict[str, Mapping[str, Any]] = {"train_export": {"exporter": exporter}}
     if "train_summary" in names_for("train", config.callbacks):
         told = hyper_parameters_of(config)
@@ -131,7 +131,7 @@ def _options(config: TrainConfig, exporter: Exporter) -> Mapping[str, Mapping[st
 
 
 def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> runner.RunnerConfig:
-    """The engine's view of a training config."""
+    """The config of the runner for a training run."""
     data = config.data
     return runner.RunnerConfig(
         mode="train",
@@ -162,11 +162,11 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
 
 
 def _start(config: TrainConfig) -> str:
-    """The checkpoint whose weights the run begins with; empty for none.
+    """The checkpoint of --init_from, whose weights the run begins with; empty if the flag is not set.
 
     Raises:
       UsageError: there is no such folder.
-      RunError: it holds no checkpoint that can be read.
+      RunError: the folder holds no checkpoint that can be read.
     """
     folder = config.init_from
     if not folder:
@@ -180,7 +180,7 @@ def _start(config: TrainConfig) -> str:
 
 
 def complete(config: TrainConfig) -> TrainConfig:
-    """Fills in the data and the folder if none were named."""
+    """The config with sample data and a new folder under runs/ filled in if the user named none."""
     data = dataclasses.replace(config.data, seed=config.seed)
     if not data.data_pattern:
         data = input_check.default_to_sample_data(data, "train")
@@ -204,7 +204,7 @@ def _prepare_folder(config: TrainConfig) -> None:
 
 
 def _with_local_teacher(config: TrainConfig) -> TrainConfig:
-    """Names the teacher's predictions as the graph does: a file in a bucket by its local copy."""
+    """The config with the path of the teacher's predictions as the graph reads it: for a bucket, a local copy."""
     teacher = config.distillation.distill_from
     if not storage.is_remote(teacher):
         return config

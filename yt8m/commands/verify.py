@@ -1,4 +1,4 @@
-"""`yt8m verify FILES`: whether shards are whole, and the manifest of how many records they hold.
+"""`yt8m verify FILES`: checks that shards are complete, and writes or checks a manifest of their record counts.
 
 With `--deep` it also checks the content of each record: features, frames, labels, ratings and ids.
 """
@@ -25,12 +25,12 @@ from yt8m.records.shards import DamagedError, Feature, Record, id_text, read_rec
 
 
 class DeepCheck:
-    """Checks the content of one record after another.
+    """Checks the content of records, one at a time.
 
     Args:
-      sizes: the features that every record must have and the number of their values; if empty, those of the first
-        record of each shard.
-      num_classes: labels must be below it; None to allow all that are not negative.
+      sizes: {feature: number of values per frame} that every record must have; if empty, the sizes in the first record
+        of each shard.
+      num_classes: labels must be below this number; None allows every label that is not negative.
     """
 
     def __init__(self, sizes: Mapping[str, int], num_classes: int | None = None) -> None:
@@ -39,15 +39,15 @@ class DeepCheck:
         self._seen: dict[bytes, str] = {}
 
     def begin_shard(self) -> None:
-        """The next records are of another shard, which may be of another level."""
+        """Call before each shard: it may be of another level than the last one."""
         self._sizes = dict(self._given)
 
     def problems(self, payload: bytes, where: str) -> list[str]:
-        """What is wrong with one record; each text begins with the id of the record.
+        """The problems of one record; each text begins with the id of the record, if it has one.
 
         Args:
           payload: the record.
-          where: shard and number of the record, to name it if a later record has the same id.
+          where: shard and number of the record; named in the problem of a later record with the same id.
         """
         try:
             record = shards.parse(payload)
@@ -89,7 +89,7 @@ class DeepCheck:
 
 
 def _wrong_values(name: str, frames: list[Feature], size: int) -> Iterator[str]:
-    """The first frame of another size, and how many values of all frames no feature may have."""
+    """Yields problems of one feature: the first frame of a wrong size, and the number of invalid values."""
     arrays = [frame.numbers() for frame in frames]
     for index, values in enumerate(arrays):
         if len(values) != size:
@@ -107,12 +107,12 @@ def _ratings(record: Record) -> Iterator[str]:
         yield "; ".join(f"{count} {name}" for name, count in counts.items()) + "; they must be as many"
 
 
-_SHOWN = 20  # problems of one shard
+_SHOWN = 20  # largest number of problems that are printed for a shard
 
 
 @dataclass(frozen=True)
 class VerifyConfig:
-    """What `yt8m verify` checks."""
+    """The flags of `yt8m verify`."""
 
     manifest: str = option("", "the manifest: checked if the file exists, else written if all shards are sound")
     update: bool = option(False, "write the manifest anew if it exists")
@@ -135,7 +135,7 @@ class VerifyConfig:
 
 
 class Verified(NamedTuple):
-    """One shard: its path, what it holds as far as it can be read, and its problems."""
+    """The result for one shard: its path, its counts as far as it could be read, and its problems."""
 
     path: str
     shard: Shard
@@ -166,24 +166,24 @@ def main(argv: list[str]) -> int:
 
 
 def _known(config: VerifyConfig) -> Manifest | None:
-    """The manifest to check against."""
+    """The manifest to check against; None if none is named, it does not exist yet, or it is to be written anew."""
     if not config.manifest or config.update or not storage.exists(config.manifest):
         return None
     return manifest.read(config.manifest)
 
 
 def _missing(known: Manifest, paths: list[str]) -> list[str]:
-    """Shards of the manifest that do not exist; those that exist and were not named on the command line are fine."""
+    """Shards of the manifest that do not exist. A shard that exists but is not on the command line is not missing."""
     return sorted(path for path in known.shards if path not in paths and not storage.exists(path))
 
 
 def verify(path: str, checker: DeepCheck | None = None, known: Manifest | None = None) -> Verified:
-    """Reads a shard from its first byte to its last.
+    """Reads and checks a whole shard.
 
     Args:
-      path: of the shard.
+      path: path of the shard.
       checker: checks the content of each record; None to check only that it is an Example or SequenceExample.
-      known: says what the shard must hold.
+      known: the manifest to compare the shard with; None to skip this.
     """
     problems: list[str] = []
     count, crc, size = 0, 0, 0
@@ -222,7 +222,7 @@ def _no_proto(payload: bytes) -> list[str]:
 
 
 def _differences(path: str, shard: Shard, known: Manifest | None) -> list[str]:
-    """How a sound shard differs from the manifest."""
+    """The differences between an undamaged shard and the manifest."""
     if known is None:
         return []
     expected = known.expected(path)
@@ -236,13 +236,13 @@ def _differences(path: str, shard: Shard, known: Manifest | None) -> list[str]:
 
 
 class _ChecksumReader:
-    """A file that computes size and checksum of what is read from it."""
+    """Wraps a file and computes the size and CRC-32C of the bytes read from it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self.crc, self.size = file, 0, 0
 
     def read(self, size: int) -> bytes:
-        """As the file's."""
+        """Reads at most `size` bytes, and adds them to the size and the checksum."""
         data = self._file.read(size)
         self.crc = google_crc32c.extend(self.crc, data)
         self.size += len(data)

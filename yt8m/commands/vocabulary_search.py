@@ -1,4 +1,4 @@
-"""`yt8m vocabulary search TEXT`: the classes of YouTube-8M by name, vertical or number."""
+"""`yt8m vocabulary search TEXT`: finds classes of YouTube-8M by name, vertical or number."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from yt8m.program import run_main
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
-_WIDTH = 10_000  # if the output is no terminal, no line may be cut or folded
+_WIDTH = 10_000  # characters per line if the output is not a terminal: no line may be cut or wrapped
 
 
 def show(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
     """Prints a table with aligned columns to the standard output.
 
     Args:
-      headers: of the columns; if all are empty, no header is printed.
-      rows: one text for each column.
-      right: headers of the columns that are aligned to the right (numbers).
+      headers: headers of the columns; if all are empty, no header is printed.
+      rows: the rows, with one text for each column.
+      right: headers of the columns that are right-aligned (numbers).
     """
     table = Table(box=None, pad_edge=False, show_header=any(headers), header_style="bold")
     for header in headers:
@@ -48,7 +48,7 @@ _HEADERS = ("class", "name", "training videos", "vertical", "segments")
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How `yt8m vocabulary search` shows the classes."""
+    """The flags of `yt8m vocabulary search`."""
 
     limit: int = option(20, "the most classes to show, the best matches first", minimum=1)
 
@@ -61,7 +61,7 @@ def main(argv: list[str]) -> int:
 
     Raises:
       UsageError: no text is given.
-      RunError: no class matches; the closest names are in the text.
+      RunError: no class matches; the message has the closest names.
     """
     words: list[str] = []
     purpose = "yt8m vocabulary search TEXT: shows classes by name or vertical, or the class of a number."
@@ -79,10 +79,10 @@ def main(argv: list[str]) -> int:
 
 
 def search(text: str, known: Vocabulary) -> list[int]:
-    """The classes that match, the best match first, equal ones by their number of videos.
+    """The classes that match, best match first; equal matches by descending number of videos.
 
-    The order of matches: the text is the number of the class; it is the name; the name begins with it; a word of the
-    name begins with it; the name contains it; the vertical contains it. Case does not count.
+    From best to worst, `text` is the number of the class; is its name; begins the name; begins a word of the name; is
+    inside the name; is inside the name of the vertical. Case is ignored.
     """
     wanted = " ".join(text.casefold().split())
     ranks = {index: _rank(wanted, index, known) for index in range(len(known))}

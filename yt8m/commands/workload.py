@@ -1,4 +1,4 @@
-"""Videos as a workload of the engine: reader, inputter, modeler and teacher, made from a config."""
+"""Builds the workload of a run from its config: reader, inputter, modeler and teacher."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from yt8m.video.teachers import ModelTeacher, PredictionTeacher, Teacher, Traini
 
 
 def teacher_for(config: TrainConfig) -> Teacher | None:
-    """The teacher of a run, checked before anything is written; None if it has none.
+    """The teacher of a run, whose file is checked here; None if the run has none.
 
     Raises:
-      UsageError: there is no such file or model, or it is of other classes or features.
+      UsageError: there is no such file or model, or it has other classes or features than the run.
       RunError: a line of the predictions is damaged.
     """
     asked = config.distillation
@@ -52,7 +52,7 @@ def _predictions(path: str, num_classes: int) -> PredictionTeacher:
 
 
 def _is_found(video_id: str) -> bool:
-    """Whether the graph finds a line: it compares the id's bytes with what stands before the first comma."""
+    """Whether the graph can find the line of this video: it compares the id with the bytes before the first comma."""
     text = video_id.encode()
     return not {",", '"'} & set(video_id) and id_bytes(text) == text
 
@@ -69,7 +69,7 @@ def _model(folder: str, data: DataConfig) -> ModelTeacher:
 
 
 class Workload(NamedTuple):
-    """Inputter and modeler for the runner, the reader for exports, and what the shards held at the start."""
+    """Inputter and modeler for the runner, the reader for exports, and the record counts of the shards at the start."""
 
     reader: readers.Reader
     inputter: readers.BatchQueue
@@ -78,10 +78,10 @@ class Workload(NamedTuple):
 
 
 def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> Workload:
-    """The parts for one mode (train, eval or infer).
+    """The workload for one mode (train, eval or infer).
 
     Raises:
-      UsageError: something in the config cannot be.
+      UsageError: a value in the config is not valid.
     """
     reader = readers.reader_for(data)
     modeler = VideoModeler(
@@ -95,10 +95,10 @@ def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> 
 
 
 def create_training(config: TrainConfig) -> Workload:
-    """The parts of a training run, with its teacher and its augmentation.
+    """The workload of a training run, with its teacher and its augmentation.
 
     Raises:
-      UsageError: something in the config cannot be.
+      UsageError: a value in the config is not valid.
       RunError: the teacher's predictions are damaged.
     """
     parts, teacher = create(config.data, config.model, "train"), teacher_for(config)
@@ -124,7 +124,7 @@ def create_loss(model: ModelConfig) -> Any:
 
 
 def create_model(model: ModelConfig, data: DataConfig) -> Any:
-    """An instance of the model; one that treats features apart learns their sizes."""
+    """An instance of the model; `feature_sizes` is set from the data if the model has that hyper-parameter."""
     values = dict(model.hyper_parameters)
     if "feature_sizes" in models.hyper_parameters(models.get(model.model)):
         values["feature_sizes"] = data.feature_sizes

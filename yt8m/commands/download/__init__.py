@@ -1,4 +1,4 @@
-"""`yt8m download`: fetches the published shards from data.yt8m.org and checks each by its md5."""
+"""`yt8m download`: fetches the published shards from data.yt8m.org and checks the md5 of each."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def main(argv: list[str]) -> int:
     """Fetches the files that the flags name; returns the exit status.
 
     Raises:
-      UsageError: the flags are wrong, or the disk has no room; nothing was fetched.
-      RunError: there is no plan, or some files failed; they were listed on the error stream.
+      UsageError: a flag is wrong, or the disk has too little space; nothing was fetched.
+      RunError: there is no plan, or some files failed; these are listed on stderr.
     """
     purpose = "Fetches shards of YouTube-8M and checks their md5. Started again, it goes on where it ended."
     config = flags.read(DownloadConfig, "yt8m download", purpose, argv)
@@ -105,14 +105,14 @@ def _jobs(config: DownloadConfig, client: Client) -> list[Job]:
 
 
 class _Missing(NamedTuple):
-    """A file that is not there yet: its size (None if the server does not say) and how much of it has come."""
+    """A file to fetch: its size in bytes (None if the server does not say) and the number of bytes received so far."""
 
     size: int | None
     partial: int
 
 
 def _download(config: DownloadConfig, client: Client, jobs: list[Job]) -> None:
-    """Looks what is there, checks that the disk has room, fetches the rest."""
+    """Finds out which files are missing, checks that the disk has space for them, and fetches them."""
     workers = _Workers(client, config.jobs)
 
     def look(job: Job) -> _Missing | None:
@@ -146,7 +146,7 @@ def _download(config: DownloadConfig, client: Client, jobs: list[Job]) -> None:
 
 
 def _fetch_all(client: Client, workers: _Workers, wanted: Mapping[Job, _Missing]) -> None:
-    """Fetches the files; shows a bar on a terminal and a line for each file elsewhere."""
+    """Fetches the files. Shows a progress bar on a terminal, else prints a line for each file."""
     bar = bars.Progress(
         bars.TextColumn("{task.description}"),
         bars.BarColumn(),
@@ -176,7 +176,7 @@ class _Workers:
     """Threads that work on several files at the same time; if one file fails, the others go on.
 
     Attributes:
-      failed: {path of the file: what went wrong}.
+      failed: {path of the file: error message}.
     """
 
     def __init__(self, client: Client, count: int) -> None:

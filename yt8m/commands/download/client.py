@@ -1,7 +1,7 @@
-"""HTTP requests that are repeated: requests sends them, urllib3's Retry counts the tries and the waits between.
+"""HTTP requests with retries. The library requests sends them; urllib3's Retry counts the tries and computes the waits.
 
-Retry does not repeat them itself, since a wait must end when the download is told to stop, and a transfer that
-breaks off goes on where it ended.
+The retry loop is here, not in Retry: a wait must end when the download is stopped, and an interrupted transfer must
+continue where it ended.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _WORTH_ANOTHER_TRY = (408, 425, 429, 500, 502, 503, 504)
 _PARTIAL, _NO_SUCH_RANGE, _NO_HEAD = 206, 416, (405, 501)
 _BLOCK = 1 << 18
 _LONGEST_WAIT = 120  # seconds
-_LEAST_BYTES = 1024  # of a connection in `stall_seconds`: fewer count as a stall
+_LEAST_BYTES = 1024  # a connection stalls if fewer bytes than this arrive in `stall_seconds`
 
 
 class StoppedError(Exception):
-    """The download was told to stop."""
+    """The download was stopped by `Client.end`."""
 
 
 class BrokenError(Exception):
@@ -44,26 +44,26 @@ class BrokenError(Exception):
 
 
 class WrongRangeError(BrokenError):
-    """The server does not continue from the byte that was asked for."""
+    """The server does not continue from the requested byte."""
 
     def __init__(self) -> None:
         super().__init__("the server does not go on in the middle of the file")
 
 
 class _OfThread(threading.local):
-    """A session for each thread, since sessions are not made to be shared."""
+    """One session per thread, because a session must not be shared between threads."""
 
     def __init__(self) -> None:
         self.session = requests.Session()
 
 
 class Client:
-    """Requests of one program; can be used from several threads.
+    """The HTTP client of a download; safe to use from several threads.
 
     Args:
-      retries: failed tries in a row that are allowed, if no bytes come in between.
-      backoff_seconds: wait before the second retry, doubled with each further one.
-      stall_seconds: silence after which a connection is given up.
+      retries: number of failed tries in a row that are allowed if no bytes arrive in between.
+      backoff_seconds: wait before the second retry; it doubles with each further retry.
+      stall_seconds: seconds after which a connection that brings no data is given up.
 
     Attributes:
       stop: once set, every wait and transfer ends with `StoppedError`.
@@ -82,20 +82,20 @@ class Client:
         """Sets `stop` and wakes the threads that wait for a server."""
         self.stop.set()
         for response in list(self._transfers):
-            with contextlib.suppress(OSError, ValueError):  # it has ended by itself
+            with contextlib.suppress(OSError, ValueError):  # the transfer has already ended
                 response.raw.shutdown()
 
     def persist(self, url: str, work: Callable[[], T], gained: Callable[[], int] = lambda: 0) -> T:
         """Calls `work` until it succeeds.
 
         Args:
-          url: named in errors.
+          url: the address, for error messages.
           work: raises `BrokenError` if another try may help.
-          gained: a number that grows with the progress of `work`; if it has grown, the tries are counted anew.
+          gained: returns a number that grows with the progress of `work`; progress resets the count of tries.
 
         Raises:
-          RunError: too many tries in a row gained nothing.
-          StoppedError: the download was told to stop.
+          RunError: too many tries in a row made no progress.
+          StoppedError: the download was stopped.
         """
         policy, before = self._policy, gained()
         while not self.stop.is_set():
@@ -112,7 +112,7 @@ class Client:
         raise StoppedError
 
     def size(self, url: str) -> int | None:
-        """Bytes of a file; None if the server does not say.
+        """The size of a file in bytes; None if the server does not say.
 
         Raises:
           RunError: there is no such file, or the server cannot be reached.
@@ -126,14 +126,14 @@ class Client:
         return self.persist(url, ask)
 
     def content(self, url: str) -> bytes:
-        """All of a small file; raises as `size`."""
+        """The whole content of a small file; raises the errors of `size`."""
         return self.persist(url, lambda: b"".join(block for _, block in self.blocks(url, 0)))
 
     def blocks(self, url: str, start: int) -> Iterator[tuple[int, bytes]]:
-        """(place, bytes) of a file from byte `start` on, or from 0 if the server only sends whole files.
+        """Yields (offset, bytes) of a file from byte `start` on, or from 0 if the server only sends whole files.
 
         Raises:
-          BrokenError: the transfer ended early; what came can be used.
+          BrokenError: the transfer ended early; the bytes received so far are valid.
           WrongRangeError: the server cannot continue from there.
           RunError: there is no such file.
         """
@@ -170,7 +170,7 @@ class Client:
         raise BrokenError(answer, wait or 0)
 
     def _body(self, response: requests.Response) -> Iterator[bytes]:
-        """The body as it comes: `read1` gives what is there, so that a slow drip of bytes is noticed.
+        """Yields the body as it arrives. `read1` returns the bytes that are there, so a very slow transfer is noticed.
 
         urllib3 raises an error if the body is shorter than its Content-Length.
         """

@@ -1,4 +1,4 @@
-"""The published plan of a partition: which files it has, which of them a shard has, and their names on disk."""
+"""The published plan of a partition: lists its files, selects those of a shard, and gives their names on disk."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def parse_plan(content: bytes, source: str) -> list[Planned]:
 
     Args:
       content: JSON `{"files": {name: md5, ...}}`.
-      source: named in errors.
+      source: the address of the plan, for error messages.
 
     Raises:
-      RunError: it is something else, such as the error page of a proxy; or a name leads out of the folder.
+      RunError: `content` is not a plan (but a proxy's error page, say), or it has a name or md5 that is not valid.
     """
     try:
         files = json_text.parse(content)["files"]
@@ -52,7 +52,7 @@ def parse_plan(content: bytes, source: str) -> list[Planned]:
 def in_shard(files: Iterable[Planned], shard: tuple[int, ...]) -> list[Planned]:
     """The files of shard X of Y, `shard` = (X, Y); all of them if it is empty.
 
-    The published rule: the md5 of the *name*, taken as a number, is X - 1 modulo Y.
+    The published rule: the file is in the shard if the md5 of its *name*, as an integer, is X - 1 modulo Y.
     """
     if not shard:
         return list(files)

@@ -1,4 +1,4 @@
-"""Fetches one file: it grows under a hidden name, is resumed if it breaks off, and is renamed once its md5 holds."""
+"""Fetches one file under a hidden name, resumes it if interrupted, and renames it once its md5 is right."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Job(NamedTuple):
     """One file to fetch.
 
     Attributes:
-      url: its address.
-      target: its path on this machine.
-      md5: of its whole content, in hexadecimal.
+      url: address of the file.
+      target: path of the file on this machine.
+      md5: md5 of the whole content, in hexadecimal.
     """
 
     url: str
@@ -29,7 +29,7 @@ class Job(NamedTuple):
 
     @property
     def partial(self) -> str:
-        """The path of the growing file: a dot in front keeps it out of patterns of data files."""
+        """The path of the unfinished file. Its leading dot keeps it out of the patterns of data files."""
         folder, name = os.path.split(self.target)
         return os.path.join(folder, f".{name}.{self.md5[:8]}.part")
 
@@ -38,7 +38,7 @@ def is_there(job: Job, overwrite: bool) -> bool:
     """Whether the file exists with the right content; reads all of it.
 
     Raises:
-      RunError: another file has its name, and may not be overwritten.
+      RunError: a file with other content has this name, and `overwrite` is false.
     """
     if not storage.exists(job.target):
         return False
@@ -57,17 +57,17 @@ def _new_digest() -> hashlib._Hash:
 
 
 def fetch(client: Client, job: Job, advance: Callable[[int], None]) -> None:
-    """Fetches the file; goes on with what an earlier start left of it.
+    """Fetches the file; continues with the bytes that an earlier start left.
 
     Args:
-      client: of the server.
+      client: sends the requests.
       job: the file.
-      advance: gets the number of bytes that came, or a negative number if some turned out useless.
+      advance: called with the number of bytes received; negative if bytes are discarded.
 
     Raises:
-      RunError: the server does not give it, or gives content with another md5 twice.
-      storage.Locked: another process fetches it.
-      StoppedError: the download was told to stop; what came stays for the next start.
+      RunError: the server does not send the file, or twice sends content with another md5.
+      storage.Locked: another process is fetching the file.
+      StoppedError: the download was stopped; the bytes received are kept for the next start.
     """
     with storage.lock(f"{job.partial}.lock"), contextlib.closing(PartialFile(job.partial)) as file:
         transfer = _Transfer(client, job, file, advance)
@@ -83,7 +83,7 @@ def fetch(client: Client, job: Job, advance: Callable[[int], None]) -> None:
 
 
 class _Transfer:
-    """The growing file and the digest of its content."""
+    """The unfinished file and the md5 of its content so far."""
 
     def __init__(self, client: Client, job: Job, file: PartialFile, advance: Callable[[int], None]) -> None:
         self._client, self._job, self._file, self._advance = client, job, file, advance
@@ -99,12 +99,15 @@ class _Transfer:
         return self.md5() == self._job.md5
 
     def go_on(self) -> None:
-        """Uses one connection, unless the file is complete: a server may promise more than it has."""
+        """Fetches the rest over one connection.
+
+        Does nothing if the md5 is right already: a server may announce more bytes than the file has.
+        """
         if self.is_complete():
             return
         try:
             for place, block in self._client.blocks(self._job.url, self._file.size):
-                if place != self._file.size:  # the server sends the file from its start again
+                if place != self._file.size:  # the server sends the whole file again
                     self.clear()
                 self._file.append(block)
                 self._digest.update(block)
@@ -114,7 +117,7 @@ class _Transfer:
             raise
 
     def clear(self) -> None:
-        """Starts again with nothing."""
+        """Discards all bytes received, to start from byte 0."""
         self._advance(-self._file.size)
         self._file.clear()
         self._digest = _new_digest()

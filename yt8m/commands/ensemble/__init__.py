@@ -23,10 +23,10 @@ _LISTS = ("predictions", "runs", "weights")
 
 
 def main(argv: list[str]) -> int:
-    """Joins what the flags name; returns the exit status.
+    """Joins the files or runs that the flags name; returns the exit status.
 
     Raises:
-      UsageError: no such files or runs, or they do not fit together.
+      UsageError: there are no such files or runs, or the runs have different features or classes.
       RunError: a line of a file is damaged, or a run has no checkpoint.
     """
     purpose = "Joins the predictions of several models, or makes one exported model of several runs."
@@ -35,14 +35,14 @@ def main(argv: list[str]) -> int:
         _join_files(config)
     else:
         program.set_up_log()
-        from yt8m.commands.ensemble import joined_runs  # builds graphs, which joining files does not need
+        from yt8m.commands.ensemble import joined_runs  # imports TensorFlow code, which joining files does not need
 
         joined_runs.export(config)
     return 0
 
 
 def _with_commas(words: Sequence[str]) -> list[str]:
-    """`--predictions A B` as `--predictions=A,B`: the lists may be written with blanks too."""
+    """Rewrites `--predictions A B` as `--predictions=A,B`, so that list flags may also be separated by blanks."""
     found: list[str] = []
     for word in words:
         name, equals, text = found[-1].lstrip("-").partition("=") if found else ("", "", "")
@@ -96,10 +96,10 @@ class EnsembleConfig:
         self.normalised_weights()
 
     def normalised_weights(self) -> list[float]:
-        """The weights of the members, which add up to 1.
+        """The weights of the members, scaled to add up to 1.
 
         Raises:
-          UsageError: one is not a number above 0.
+          UsageError: a weight is not a number above 0.
         """
         try:
             found = [float(word) for word in self.weights] or [1.0] * len(self.predictions or self.runs)
@@ -122,7 +122,7 @@ def _fit(config: EnsembleConfig) -> npt.NDArray[np.float64]:
     truth = ground_truth.video_labels(config.fit_on, config.num_classes, "fit_on")
     videos = side_by_side(config.predictions, config.num_classes)
     fit_half, held_out = fitted_weights.halves(videos, truth, config.mean == "rank", config.top_k)
-    # Rounded as they are printed, so that --weights with these words gives the same file and the same GAP.
+    # Use the weights as printed, rounded: --weights with these numbers then gives the same file and the same GAP.
     words = [f"{max(weight, 0.0001):.4f}" for weight in fitted_weights.fit(fit_half, config.top_k)]
     numbers = [float(word) for word in words]
     weights = np.array([number / sum(numbers) for number in numbers])

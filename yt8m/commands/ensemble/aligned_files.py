@@ -1,4 +1,4 @@
-"""Reads several prediction files side by side: the rows of one video, and its scores as one array."""
+"""Reads several prediction files in parallel, video by video, and aligns the scores of a video in one array."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def aligned(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
     """(classes int32 [U] ascending, scores float32 [U, N]) of the classes that any of N files lists for a video.
 
-    A class that a file does not list has the score 0 there. By rank, the first class of a row has 1, the next
-    one 1 - 1 / top_k, and so on down to 0; equal scores are ranked by class.
+    A class that a file does not list has the score 0 in that file. If `by_rank`, ranks replace the scores: the best
+    class of a row has 1, the next 1 - 1 / top_k, and so on down to 0; equal scores are ranked by class.
     """
     classes = np.unique(np.concatenate([row.classes for row in rows]))
     scores = np.zeros((len(classes), len(rows)), np.float32)
@@ -37,13 +37,13 @@ def aligned(
 
 
 def side_by_side(paths: Sequence[str], num_classes: int) -> Iterator[list[PredictionRow]]:
-    """The rows of each video in all files, in the order of the first file.
+    """Yields the rows of each video, one from each file, in the order of the first file.
 
-    Files in the same order are read once. Of a file in another order the place of each row that was passed
-    over is kept in memory, not the row.
+    A file in the same order is read once, from start to end. If a file is in another order, the offset of each row that
+    was skipped is kept in memory, but not the row.
 
     Raises:
-      RunError: a line is damaged, or the files are not of the same videos; the line or video is named.
+      RunError: a line is damaged, or the files list different videos; the message names the line or video.
     """
     with contextlib.ExitStack() as stack:
         others = [_OtherFile(path, stack.enter_context(storage.open_read(path)), num_classes) for path in paths[1:]]
@@ -57,18 +57,22 @@ class _OtherFile:
     """A file whose rows are looked up by video.
 
     Args:
-      path: of the file.
-      file: the same, open.
-      num_classes: C.
+      path: path of the file.
+      file: the open file.
+      num_classes: number of classes.
     """
 
     def __init__(self, path: str, file: BinaryIO, num_classes: int) -> None:
         self._path, self._file, self._num_classes = path, file, num_classes
-        self._passed: dict[str, tuple[int, int]] = {}  # video: number and place of its line, if not asked for yet
+        self._passed: dict[str, tuple[int, int]] = {}  # {video: (line number, byte offset)} of the rows skipped so far
         self._lines = self._read()
 
     def find(self, wanted: PredictionRow) -> PredictionRow:
-        """The row of the same video."""
+        """The row of the same video as `wanted`.
+
+        Raises:
+          RunError: the file does not have this video, or has one twice.
+        """
         if wanted.video_id in self._passed:
             number, place = self._passed.pop(wanted.video_id)
             back = self._file.tell()
@@ -88,11 +92,11 @@ class _OtherFile:
         )
 
     def refuse_rest(self, first: str) -> None:
-        """Raises `RunError` if a row was not asked for: of a video that the first file has not, or has once only."""
+        """Raises `RunError` if a row is left over: its video is not in the first file, or is repeated in this one."""
         passed = ((video_id, number) for video_id, (number, _) in self._passed.items())
         unread = ((video_id, line.number) for video_id, line, _ in self._lines)
         for video_id, number in itertools.chain(passed, unread):
-            self._file.seek(0)  # the lines of videos that were asked for are not kept
+            self._file.seek(0)  # read again: the line numbers of rows already returned are not kept
             earlier = next(line.number for name, line, _ in self._read() if name == video_id)
             if earlier < number:
                 raise RunError(f"{self._path}, line {number}: video {video_id!r} has line {earlier} already.")
@@ -101,7 +105,7 @@ class _OtherFile:
             )
 
     def _read(self) -> Iterator[tuple[str, TextLine, int]]:
-        """(video, line, place) of each row from the beginning; between two rows the file may be read elsewhere."""
+        """Yields (video, line, byte offset) of each row. Callers that seek between rows must restore the position."""
         number, place = 0, 0
         while text := self._file.readline():
             number += 1

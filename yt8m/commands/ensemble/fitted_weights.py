@@ -1,4 +1,4 @@
-"""Fits the weights of an ensemble of prediction files: those with the largest GAP on videos whose labels are known."""
+"""Fits the weights of an ensemble of prediction files, to maximise GAP on videos with known labels."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from yt8m.eval_util.average_precision import global_average_precision
 from yt8m.eval_util.top_k import top_k
 from yt8m.records.prediction_files import PredictionRow
 
-MOST_VIDEOS = 100_000  # that are fitted on and judged by: 40 MB a file
+MOST_VIDEOS = 100_000  # largest number of videos for fitting and judging together; they take 40 MB per file
 
-# Of one video: scores [U, N], hits [U], and the number of its labels.
+# One video: scores [U, N] of U classes in N files, hits [U], and its number of labels.
 _Video = tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_], int]
 
 
 class ScoredPairs(NamedTuple):
-    """The listed classes of V videos in N files.
+    """The classes that N files list for V videos, padded to U classes per video.
 
     Attributes:
-      scores: float32 [V, U, N]; 0 past the classes of a video, and for a class that a file does not list.
-      hits: bool [V, U].
-      num_positives: number of labels of the videos, listed or not.
+      scores: float32 [V, U, N]; 0 in the padding, and for a class that a file does not list.
+      hits: bool [V, U], whether the class is a label of the video.
+      num_positives: number of labels of all videos, including labels that no file lists.
     """
 
     scores: npt.NDArray[np.float32]
@@ -47,7 +47,7 @@ class ScoredPairs(NamedTuple):
         return cls(scores, hits, sum(count for _, _, count in videos))
 
     def gap(self, weights: npt.NDArray[np.float64], k: int) -> float:
-        """GAP of the mean with `weights` [N], over the k best classes of each video."""
+        """GAP of the mean of the scores, weighted by `weights` [N], over the k best classes of each video."""
         mean = self.scores @ weights.astype(np.float32)
         found = top_k(mean, k)
         hits = np.take_along_axis(self.hits, found.classes, axis=1)
@@ -59,13 +59,13 @@ class ScoredPairs(NamedTuple):
 def halves(
     videos: Iterable[list[PredictionRow]], truth: VideoLabels, by_rank: bool, k: int
 ) -> tuple[ScoredPairs, ScoredPairs]:
-    """The first videos, at most MOST_VIDEOS, split by a checksum of their ids: one half to fit on, one to judge by.
+    """Splits at most the first MOST_VIDEOS videos by a checksum of their ids: a half to fit on, a half to judge by.
 
     Raises:
-      RunError: a video has no labels in the records, or a half has no labels.
+      RunError: a video is not in the records, or a half has no labels.
     """
     parts: tuple[list[_Video], list[_Video]] = ([], [])
-    for number, rows in enumerate(videos):  # to the end: the files are checked on the way
+    for number, rows in enumerate(videos):  # read to the end, because reading checks the files
         if number >= MOST_VIDEOS:
             continue
         video_id = rows[0].video_id
@@ -84,8 +84,8 @@ def halves(
 def fit(pairs: ScoredPairs, k: int) -> npt.NDArray[np.float64]:
     """The weights [N] with the largest GAP, not negative, adding up to 1.
 
-    GAP has steps and so no gradient, and the files are few: SciPy's Nelder-Mead searches from equal weights on.
-    It searches over powers of 2, which keeps the weights above 0.
+    GAP is piecewise constant, so it has no useful gradient, and there are few files. So SciPy's Nelder-Mead is used,
+    which starts with equal weights. It searches over the exponents of powers of 2, which keeps the weights above 0.
 
     Raises:
       UsageError: SciPy is not installed.

@@ -1,4 +1,4 @@
-"""Exports several runs as one model, whose predictions are the weighted mean of theirs."""
+"""Exports several runs as one model, which predicts the weighted mean of their predictions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from yt8m.export.inference_model import write_inference_model
 from yt8m.export.saved_model import export_saved_model
 from yt8m.runner import checkpoints
 
-# What must be equal in all members, so that one reader can feed them.
+# Data options that must be equal in all runs, so that one reader can feed all models.
 _SHARED = ("reader", "feature_names", "feature_sizes", "frame_features", "num_classes", "max_frames")
 
 

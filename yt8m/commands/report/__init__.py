@@ -1,4 +1,4 @@
-"""`yt8m report RUN [RUN ...]`: one HTML page of figures and pictures."""
+"""`yt8m report RUN [RUN ...]`: writes one HTML page with the figures and charts of one or more runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAGE, COMPARISON = "report.html", "comparison.html"
 
 @dataclass(frozen=True)
 class ReportConfig:
-    """What `yt8m report` is asked for."""
+    """The flags of `yt8m report`."""
 
     output: str = option(
         "", f"the page; by default eval/{PAGE} in the folder of the run, {COMPARISON} here for several"
@@ -42,8 +42,8 @@ def main(argv: list[str]) -> int:
     """Writes the page; returns the exit status.
 
     Raises:
-      UsageError: no run is named, or one is not there; matplotlib or Jinja2 is missing.
-      RunError: a run was not evaluated for a report.
+      UsageError: no run is named, or a run does not exist; or matplotlib or Jinja2 is not installed.
+      RunError: a run has no evaluation with --report.
     """
     runs: list[str] = []
     purpose = "Writes a page on one run, or on several side by side: name their folders beside the flags."
@@ -56,10 +56,10 @@ def main(argv: list[str]) -> int:
 
 
 def require_libraries() -> None:
-    """Refuses to begin if a library of the report is missing.
+    """Checks that the libraries of the report are installed.
 
     Raises:
-      UsageError: names what to install.
+      UsageError: a library is missing; the message says what to install.
     """
     for name in ("matplotlib", "jinja2"):
         if importlib.util.find_spec(name) is None:

@@ -1,6 +1,6 @@
-"""The pictures of the report: training curves, precision and recall, calibration, classes, verticals.
+"""The charts of the report: training curves, precision and recall, calibration, classes, verticals.
 
-Each is a matplotlib figure as an SVG image, in ink that follows the reader's theme.
+Each is a matplotlib figure as an SVG image, whose text and lines follow the reader's light or dark theme.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from yt8m.commands.report.measures import ClassFigure, VerticalFigure
 from yt8m.eval_util.arrays import Floats64
 from yt8m.eval_util.metrics import Loss
 
-WIDTH = 4.2  # inches, about a phone's width, so that text is not shrunk there
+WIDTH = 4.2  # inches; about the width of a phone, so that text is not shrunk on one
 _INK = "#20242c"
 _THEME = f"<style>svg{{--ink:{_INK}}}@media (prefers-color-scheme:dark){{svg{{--ink:#d5dae2}}}}</style>"
 _SETTINGS = {
     "svg.hashsalt": "yt8m",  # the same run gives the same page, byte for byte
     "svg.fonttype": "path",
-    "text.parse_math": False,  # a name may have a dollar in it
+    "text.parse_math": False,  # a name may contain a dollar sign
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.spines.top": False,
@@ -38,12 +38,12 @@ _SETTINGS = {
         ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "grid.color"), _INK
     ),
 }
-_MANY = 400  # a scatter of more points is painted as an image
+_MANY = 400  # a scatter plot with more points is rasterised
 _TITLES = {"examples_per_second": "examples a second"}
 
 
 class Picture(NamedTuple):
-    """An image as a data URL, its description for those who cannot see it, and its caption."""
+    """An image as a data URL, its alternative text, and its caption."""
 
     source: str
     alt: str
@@ -51,20 +51,23 @@ class Picture(NamedTuple):
 
 
 def picture(draw: Callable[[Any], None], alt: str, caption: str, height: float = 2.9) -> Picture:
-    """What `draw` draws on matplotlib's axes."""
+    """The picture that `draw` draws on matplotlib axes; `height` is in inches."""
     data = base64.b64encode(_svg(draw, height).encode()).decode()
     return Picture(f"data:image/svg+xml;base64,{data}", alt, caption)
 
 
 def legend(axes: Any, handles: list[Any], names: Iterable[str]) -> None:
-    """A legend above the axes if there is more than one name; names may begin with `_`."""
+    """Draws a legend above the axes if there is more than one name.
+
+    It is made from handles, because matplotlib drops labels that begin with `_`.
+    """
     shown = [short(name) for name in names]
     if len(shown) > 1:
         axes.figure.legend(handles, shown, loc="outside upper left", ncols=2)
 
 
 def short(name: str) -> str:
-    """A name cut to the room that a picture has; the ends of paths say more than their beginnings."""
+    """The name, shortened to fit in a picture. The end is kept, because the end of a path tells more."""
     return name if len(name) <= 28 else f"...{name[-25:]}"
 
 
@@ -74,7 +77,7 @@ def _svg(draw: Callable[[Any], None], height: float) -> str:
 
     file = io.StringIO()
     with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
-        # A name in a script that the font lacks is drawn as boxes; the page has it as text.
+        # If the font lacks the script of a name, the name is drawn as boxes. The page also shows it as text.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         drawing = Figure(figsize=(WIDTH, height), layout="constrained")
         draw(drawing.add_subplot())
@@ -85,7 +88,7 @@ def _svg(draw: Callable[[Any], None], height: float) -> str:
 
 
 def training(runs: Sequence[Run]) -> list[Picture]:
-    """One picture for each figure that the runs logged while they trained."""
+    """One picture for each figure that the runs logged in training."""
     names = dict.fromkeys(name for run in runs for name in run.curves)
     return [_curve(name, [run for run in runs if name in run.curves]) for name in names]
 
@@ -117,19 +120,19 @@ def _curve(name: str, runs: Sequence[Run]) -> Picture:
 
 
 def _value(run: Run, name: str) -> float | None:
-    """The evaluation's value of the metric called `name`; None for the loss, whose form is another in training."""
+    """The evaluation's value of the metric called `name`; None for the loss, which differs in training."""
     keys = [one.key for one in run.samples.described() if one.name == name and one.key != Loss.key]
     return figure(run, keys[0]) if keys else None
 
 
 def _few(steps: Floats64, values: Floats64, most: int = 500) -> tuple[Floats64, Floats64]:
-    """No more points than a picture shows."""
+    """The curve thinned to at most `most` points."""
     every = -(-len(steps) // most)
     return steps[::every], values[::every]
 
 
 def precision_recall(runs: Sequence[Run]) -> Picture:
-    """Precision against recall of each run."""
+    """The precision-recall curve of each run."""
     curves = [measures.precision_recall(run.samples.videos) for run in runs]
 
     def draw(axes: Any) -> None:
@@ -149,7 +152,7 @@ def precision_recall(runs: Sequence[Run]) -> Picture:
 
 
 def calibration(runs: Sequence[Run]) -> Picture:
-    """Scores against the share of predictions that are right."""
+    """The calibration curve of each run: the share of correct predictions by score."""
     found = [measures.calibration(run.samples.videos) for run in runs]
 
     def draw(axes: Any) -> None:
@@ -169,7 +172,7 @@ def calibration(runs: Sequence[Run]) -> Picture:
 
 
 def classes(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Picture:
-    """AP of each class against how many labels it has."""
+    """A scatter plot of AP by number of labels, with one dot per class."""
 
     def draw(axes: Any) -> None:
         look: dict[str, Any] = {"s": 9, "alpha": 0.45, "linewidths": 0}
@@ -178,7 +181,7 @@ def classes(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Pi
             points = [row.positives for row in rows], [row.average_precision for row in rows]
             dots.append(axes.scatter(*points, color=run.colour, rasterized=len(rows) > _MANY, **look))
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter("{x:,.0f}")  # matplotlib's own shows a power of ten
+        axes.xaxis.set_major_formatter("{x:,.0f}")  # by default matplotlib shows powers of ten
         axes.xaxis.set_minor_formatter("")
         axes.set(xlabel="labels of the class", ylabel="average precision", ylim=(-0.02, 1.02))
         legend(axes, dots, (run.name for run in runs))
@@ -188,7 +191,7 @@ def classes(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Pi
 
 
 def average_precisions(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Picture:
-    """How many classes have which AP."""
+    """A histogram of the classes by AP."""
     values = [[row.average_precision for row in rows] for rows in figures]
 
     def draw(axes: Any) -> None:

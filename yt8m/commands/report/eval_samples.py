@@ -1,4 +1,7 @@
-"""eval/videos.npz: the figures of an evaluation with a sample of its videos, so that both are of one evaluation."""
+"""Reads and writes eval/videos.npz, which holds the figures of an evaluation and a sample of its videos.
+
+Both are in one file, so that they are always of the same evaluation.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,13 @@ FOLDER, NAME = "eval", "videos.npz"
 
 
 class EvalSamples(NamedTuple):
-    """What one evaluation kept.
+    """The figures and the sampled videos of one evaluation.
 
     Attributes:
-      figures: as eval/report.json has them, over all videos.
-      videos: the sample.
-      num_classes: C.
-      seen: videos that were judged.
+      figures: the content of eval/report.json; the figures are over all videos.
+      videos: the sampled videos with their predictions.
+      num_classes: number of classes.
+      seen: number of videos that were evaluated.
     """
 
     figures: Mapping[str, Any]
@@ -37,31 +40,31 @@ class EvalSamples(NamedTuple):
     seen: int
 
     def described(self) -> list[Description]:
-        """The metrics of `figures`; the built-in ones if an earlier version wrote them without descriptions."""
+        """The metrics of `figures`; the built-in ones if the file is of an earlier version, without descriptions."""
         if "metrics" not in self.figures:
             return [metric.described() for metric in metrics.all()]
         return [Description(**row) for row in self.figures["metrics"]]
 
 
 def path_in(train_dir: str) -> str:
-    """The path of the file in a run's folder."""
+    """The path of videos.npz in a run's folder."""
     return storage.join(train_dir, FOLDER, NAME)
 
 
 def write(train_dir: str, samples: EvalSamples) -> None:
-    """Writes the file, whole or not at all."""
+    """Writes videos.npz, whole or not at all."""
     told = json.dumps({"figures": samples.figures, "num_classes": samples.num_classes, "seen": samples.seen})
-    packed = io.BytesIO()  # writing a zip seeks back to its beginning, which an upload cannot do
+    packed = io.BytesIO()  # in memory, because writing a zip file seeks back, which an upload to a bucket cannot
     np.savez_compressed(packed, told=np.frombuffer(told.encode(), np.uint8), **asdict(samples.videos))
     with storage.write_atomic(path_in(train_dir)) as file:
         file.write(packed.getvalue())
 
 
 def read(train_dir: str) -> EvalSamples:
-    """What the last evaluation with --report kept.
+    """Reads the videos.npz of the last evaluation with --report.
 
     Raises:
-      RunError: there is no such file, or it is damaged; the text says what to run.
+      RunError: there is no such file, or it is damaged; the message says which command to run.
     """
     path = path_in(train_dir)
     again = f"run `yt8m eval --train_dir={train_dir} --run_once --report` (with --eval_data_pattern)"

@@ -1,4 +1,4 @@
-"""A run as the report sees it: its evaluation, the curves of its training, and how sure its figures are."""
+"""Loads a run for the report: its evaluation, its training curves, and the confidence intervals of its figures."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from yt8m.storage import json_text
 
 FILE = "metrics.jsonl"
 _NO_CURVE = ("step", "examples")
-# Told apart on white and on black, and by most who see fewer colours.
+# Distinguishable on white and on black, and for most colour-blind readers.
 COLOURS = ("#3b82f6", "#f07a1a", "#12a37f", "#a35cf0", "#e8476a", "#1ba3bd", "#b58a12", "#8b8fa3")
 
 
 class Curve:
-    """One figure over the steps.
+    """The curve of one figure over the training steps.
 
     Attributes:
-      steps: [P], ascending.
-      values: [P], finite.
+      steps: float64 [P], ascending.
+      values: float64 [P], finite.
     """
 
     def __init__(self, points: Mapping[int, float]) -> None:
@@ -37,7 +37,7 @@ class Curve:
         self.values: Floats64 = np.array([points[step] for step in sorted(points)], np.float64)
 
     def smoothed(self) -> Floats64:
-        """[P], the mean over the nearest twentieth of the points; at the ends over those that exist."""
+        """The running mean, float64 [P], over a window of P / 20 points, which is cut off at the ends."""
         width = max(1, len(self.values) // 20)
         kernel = np.ones(2 * (width // 2) + 1)
         sums, sizes = (np.convolve(of, kernel) for of in (self.values, np.ones(len(self.values))))
@@ -45,9 +45,9 @@ class Curve:
 
 
 def read_curves(train_dir: str) -> dict[str, Curve]:
-    """The curves by name: the loss, the metrics, the speed, then others. None if the file is missing.
+    """{name: curve} from metrics.jsonl: the loss, the metrics, the speed, then others. Empty if the file is missing.
 
-    If a resumed run has a step again, the later line counts. A line that a kill cut short is ignored.
+    If a resumed run logged a step again, the later line counts. A line that was cut off by a kill is ignored.
     """
     path = storage.join(train_dir, FILE)
     if not storage.exists(path):
@@ -77,12 +77,12 @@ class Run(NamedTuple):
     """One run.
 
     Attributes:
-      name: tells it from the others.
-      folder: as it was given.
-      colour: of its lines.
+      name: a name that is unique in the report.
+      folder: path of the run's folder.
+      colour: colour of its lines in the charts.
       samples: its evaluation.
-      curves: by name; empty if the run has none.
-      resampled: [resamples] by the key of the metric.
+      curves: {name: training curve}; empty if the run has none.
+      resampled: {key of the metric: its values on the resampled videos, float64 [resamples]}.
     """
 
     name: str
@@ -97,8 +97,8 @@ def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
     """The runs in the folders, in order.
 
     Raises:
-      UsageError: a folder is not there, or is named twice.
-      RunError: a run was not evaluated for a report.
+      UsageError: a folder does not exist, or is named twice.
+      RunError: a run has no evaluation with --report.
     """
     whole = [folder.rstrip("/") or folder for folder in folders]
     for folder in whole:
@@ -118,7 +118,7 @@ def _resampled(one: EvalSamples, resamples: int, seed: int) -> dict[str, Floats6
 
 
 def _names(folders: Sequence[str]) -> list[str]:
-    """The last part of each path, or as many parts as tell the paths apart."""
+    """A short unique name for each path: its last part, or as many parts as are needed to make all names differ."""
     parts = [(folder if storage.is_remote(folder) else os.path.abspath(folder)).split("/") for folder in folders]
     for depth in range(1, max(map(len, parts))):
         names = ["/".join(part[-depth:]) for part in parts]
@@ -139,12 +139,12 @@ def difference_interval(first: Run, other: Run, name: str) -> Interval:
 
 
 def _shrink(run: Run) -> float:
-    """The spread over all videos as a share of the spread over the sample."""
+    """The factor from the spread over the sampled videos to the spread over all videos: sqrt(sampled / all)."""
     return float(np.sqrt(len(run.samples.videos) / max(1, run.samples.seen)))
 
 
 def same_videos(first: Run, other: Run) -> bool:
-    """Whether both sampled the same videos, so that they can be compared resample by resample."""
+    """Whether both runs sampled the same videos, so that each pair of resamples can be compared."""
     ours, theirs = first.samples.videos.keys, other.samples.videos.keys
     return len(ours) == len(theirs) and bool((ours == theirs).all())
 

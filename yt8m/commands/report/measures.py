@@ -1,4 +1,4 @@
-"""What the report computes of an evaluation: figures by class and vertical, confusions, curves of the predictions."""
+"""Computes the content of the report from an evaluation: figures by class and vertical, confusions, curves."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from yt8m.eval_util.arrays import Bools, Floats64, Ints64, places_within
 from yt8m.eval_util.videos import Videos
 from yt8m.records.vocabulary import Vocabulary
 
-ENOUGH = 5  # positives below which a class's AP is mostly chance
+ENOUGH = 5  # with fewer positives, the AP of a class is mostly chance
 
 
 class ClassFigure(NamedTuple):
-    """One class of the evaluation; `positives` are its labels there, `vertical` is empty if none is known."""
+    """One class: `positives` is its number of labels in the evaluation; `vertical` is empty if it is not known."""
 
     number: int
     name: str
@@ -25,7 +25,7 @@ class ClassFigure(NamedTuple):
 
 
 class VerticalFigure(NamedTuple):
-    """The classes of one vertical; mean_ap is the mean of theirs, each counting the same."""
+    """One vertical: `classes` is its number of classes; `mean_ap` is the unweighted mean of their AP."""
 
     name: str
     classes: int
@@ -34,10 +34,13 @@ class VerticalFigure(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """`videos` is how many have the class `missed` and got `taken` in its place, which they do not have.
+    """A pair of classes that the model confuses.
 
     Attributes:
-      share: of all videos that have `missed`.
+      missed: a class that is a label but was not predicted.
+      taken: a class that was predicted but is not a label.
+      videos: number of videos with this confusion.
+      share: `videos` as a share of all videos with the label `missed`.
     """
 
     missed: int
@@ -59,8 +62,8 @@ def best_and_worst(classes: Sequence[ClassFigure], count: int) -> tuple[list[Cla
     """The `count` best and the `count` worst classes by AP; no class is in both lists.
 
     Returns:
-      The best (best first), the worst (worst first), and how many positives a class had to have: ENOUGH if that
-      leaves twice `count` classes, else 1.
+      The best (best first), the worst (worst first), and the number of positives that a class needed to be listed:
+      ENOUGH if at least 2 * `count` classes have so many, else 1.
     """
     often = [one for one in classes if one.positives >= ENOUGH]
     least = ENOUGH if len(often) >= 2 * count else 1
@@ -101,7 +104,7 @@ def confusions(videos: Videos, num_classes: int, count: int) -> list[Confusion]:
 
 
 def _missed(videos: Videos, answer: Bools, num_classes: int) -> tuple[Ints64, Ints64]:
-    """(video, class) of each label that the answer lacks, video after video."""
+    """(rows of the videos, classes) of the labels that the answers lack, video after video."""
     rows, columns = np.nonzero(answer & videos.hits)
     answered = rows * num_classes + videos.classes[rows, columns]
     labels = videos.owners() * num_classes + videos.labels
@@ -112,7 +115,7 @@ BINS = 10
 
 
 class PrecisionRecall(NamedTuple):
-    """One point for each distinct score, from the highest; recall counts every label of the videos."""
+    """One point for each distinct score, highest first. Recall is a share of all labels of the videos."""
 
     precision: Floats64
     recall: Floats64
@@ -120,12 +123,12 @@ class PrecisionRecall(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """Predictions grouped by score into BINS equal parts of 0..1; empty parts are left out.
+    """Predictions in BINS bins of equal width by score, from 0 to 1; empty bins are left out.
 
     Attributes:
-      scores: mean score of each part.
-      shares: share of its predictions that are right.
-      sizes: int64, its predictions.
+      scores: mean score of each bin.
+      shares: share of the predictions in each bin that are right.
+      sizes: int64, number of predictions in each bin.
       error: expected calibration error, the mean of |share - score| over predictions (Naeini et al. 2015).
     """
 
@@ -146,7 +149,7 @@ def precision_recall(videos: Videos) -> PrecisionRecall:
 
 
 def calibration(videos: Videos) -> Calibration:
-    """Scores against the share of predictions that are right, for the sampled pairs."""
+    """The calibration of all (video, class) predictions of the sample."""
     scores, hits = _pairs(videos)
     edges = np.linspace(0, 1, BINS + 1)[1:-1]
     parts = np.searchsorted(edges, scores)

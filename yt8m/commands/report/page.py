@@ -1,6 +1,6 @@
-"""The page: one HTML file with everything in it, which loads nothing from outside and runs no script.
+"""The page: one self-contained HTML file, which loads no other file and runs no script.
 
-This module computes what the page shows; the markup is the template data/report.html.jinja.
+This module computes the content; the markup is the template data/report.html.jinja.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ROWS = 10
 
 
 class _Figure(NamedTuple):
-    """A figure in its card; the interval, if there is one, is drawn from `left` with `width`, in percent."""
+    """A figure in its card. If it has an interval, a bar shows it from `left` with `width`, both in percent."""
 
     name: str
     value: str
@@ -28,7 +28,7 @@ class _Figure(NamedTuple):
 
 
 class _View(NamedTuple):
-    """What the page shows of one run."""
+    """The content of the page for one run."""
 
     run: Run
     names: Vocabulary
@@ -43,7 +43,7 @@ class _View(NamedTuple):
 
 
 def page(runs: Sequence[Run], names: Sequence[Vocabulary]) -> str:
-    """The HTML of one run, or of several side by side; `names` has the classes of each run."""
+    """The HTML for one run, or for several side by side; `names` has the vocabulary of each run."""
     import jinja2
 
     by_class = [measures.class_figures(run.samples.figures, known) for run, known in zip(runs, names, strict=True)]
@@ -110,7 +110,7 @@ def _figure(run: Run, one: Description) -> _Figure:
 
 
 def _differing(rows: Sequence[ClassFigure], of_first: Sequence[ClassFigure]) -> list[tuple[ClassFigure, ClassFigure]]:
-    """The classes whose AP differs most from that in the first run, each with the same class of that run."""
+    """(class, same class in the first run) for the classes whose AP differs most from the first run."""
     first = {one.number: one for one in of_first}
     both = [(one, first[one.number]) for one in rows if one.number in first]
     often = [pair for pair in both if pair[0].positives >= ENOUGH] or both
@@ -119,7 +119,7 @@ def _differing(rows: Sequence[ClassFigure], of_first: Sequence[ClassFigure]) -> 
 
 
 def _differences(first: Run, other: Run) -> list[tuple[str, str, str, str]]:
-    """How far the figures of `other` are from those of `first`, and which of the two runs is better."""
+    """Table rows: the figure, its difference `other` - `first`, the interval of that, and the better run."""
     rows = []
     for one in gap_first(other.samples.described()):
         new, old = figure(other, one.key), figure(first, one.key)
@@ -139,7 +139,7 @@ def _differences(first: Run, other: Run) -> list[tuple[str, str, str, str]]:
 
 
 def _difference_interval(first: Run, other: Run, key: str) -> str:
-    """On the same videos, resample by resample."""
+    """The interval of the difference as text, computed on the same resamples of the same videos."""
     if key not in first.resampled or key not in other.resampled:
         return "not resampled"
     if not same_videos(first, other):

@@ -1,4 +1,4 @@
-"""`yt8m sample-data`: writes small generated data in the exact formats of YouTube-8M, to try and test everything on."""
+"""`yt8m sample-data`: writes small generated data sets in the formats of YouTube-8M, for first steps and tests."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from yt8m.records import shards
 
 LEVELS = ("video", "frame", "segment")
 SPLITS = ("train", "validate", "test")
-# Enough for a GAP above 0.5 after some seconds at video level; frames take 240 kB a video.
+# Videos per split. At video level a few seconds of training reach a GAP above 0.5. Frames take 240 kB per video.
 _DEFAULT_SIZES = {"video": (5000, 1000, 500), "frame": (1000, 200, 100), "segment": (1000, 200, 100)}
-_MOST = 4_000_000  # ids have four characters, as the real ones
-# Raised when the same config gives other bytes, so that an old cache is not taken for a new one.
+_MOST = 4_000_000  # ids have only four characters, like the real ones
+# Increase this if the same config generates other bytes, so that old cached data are not used.
 EDITION = 3
 
 
@@ -60,7 +60,7 @@ def main(argv: list[str]) -> int:
 
 @dataclass(frozen=True)
 class SampleConfig(options.Checked):
-    """The flags of `yt8m sample-data`. Videos with the same number, split and seed are the same at any size."""
+    """The flags of `yt8m sample-data`. A video depends on seed, split and number, not on how many there are."""
 
     required = ("out_dir",)
 
@@ -100,10 +100,10 @@ class SampleConfig(options.Checked):
 
 
 def generate(config: SampleConfig) -> None:
-    """Writes the shards that `config` asks for, each of which appears whole.
+    """Writes the shards that `config` describes. Each shard appears under its name only when it is complete.
 
     Raises:
-      UsageError: other shards lie in the folder and would be mixed in. Nothing was written.
+      UsageError: the folder has other shards, which would be mixed in; nothing was written.
       RunError: the folder cannot be written.
     """
     jobs = []
@@ -129,7 +129,7 @@ def generate(config: SampleConfig) -> None:
 
 @contextlib.contextmanager
 def _progress(text: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar on a terminal, one line elsewhere; on stderr, since stdout may be the input of a program."""
+    """Shows a progress bar on a terminal, else one line of text. Writes to stderr, because stdout may be piped."""
     if not sys.stderr.isatty():
         print(text, file=sys.stderr, flush=True)
         yield lambda: None
@@ -172,9 +172,9 @@ def _record(video: Video, level: str, config: SampleConfig, is_labelled: bool) -
 
 
 def default_sample_data(level: str) -> str:
-    """The folder of the sample data that is used if no data is named; it is generated at the first call.
+    """The folder of the default sample data, which are used if the user names no data. The first call generates them.
 
-    It lies in XDG_CACHE_HOME or ~/.cache. Other processes that want it meanwhile wait.
+    The folder is in XDG_CACHE_HOME or ~/.cache. Other processes wait while one generates the data.
 
     Args:
       level: video, frame or segment.
@@ -184,7 +184,7 @@ def default_sample_data(level: str) -> str:
     """
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     config = SampleConfig("cached", level)
-    if level == "video":  # with the default flags of training on two towers these give some seventy steps
+    if level == "video":  # about 70 steps with two towers and default training flags
         config = dataclasses.replace(config, train=30_000, validate=2_000, test=1_000)
     parts = [EDITION, level, *config.sizes(level).values(), config.num_classes, config.seed]
     folder = os.path.join(cache, "yt8m", "-".join(map(str, ["sample-data", *parts])))
@@ -192,7 +192,7 @@ def default_sample_data(level: str) -> str:
 
 
 def generate_once(config: SampleConfig) -> str:
-    """Generates unless a marker, which is written last, says that it was done; returns the folder.
+    """Generates the data unless the folder has the marker file, which is written last; returns the folder.
 
     Raises:
       RunError: the folder cannot be written.

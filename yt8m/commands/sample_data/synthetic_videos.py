@@ -1,4 +1,4 @@
-"""Synthetic videos: their classes, when these show, and the features of their frames.
+"""Synthetic videos: their classes, the times at which each class shows, and the features of their frames.
 
 Each class has a prototype, a random vector with the size of a frame's features. A frame is the sum of
 
@@ -7,16 +7,16 @@ Each class has a prototype, a random vector with the size of a frame's features.
 - for each class of the video: amplitude x activity (0 or 1 in this frame) x prototype,
 - noise.
 
-All of these are normal and in the range that the real features are quantised from, so a model must learn to
-recognise prototypes. Everything is drawn from random streams whose key names what is drawn (seed, split, number
-of the video, purpose). So a video does not depend on how many others are generated, or on its shard.
+All vectors are normally distributed and in the range that the real features are quantised from, so a model must learn
+to recognise prototypes. The key of each random stream is the seed, the split, the number of the video and the purpose.
+So a video does not depend on its shard, or on how many others are generated.
 
-Videos with rated segments are harder, as real ones are. A guitar comes with a stage, which is there in every
-shot, while the guitar is there in some: the surroundings of a class are a second vector that is added to all
-frames. A model of whole videos learns the stage as well and cannot tell when the guitar shows; rated segments
-of the same videos teach it. The strength of the surroundings varies by video, so that segments of different
-videos cannot be ranked by them either. And a poster of a guitar is in view for five seconds of a video that has
-none: a decoy, which only a model that has seen the whole video can tell.
+Videos with rated segments are harder, as in the real data, because of surroundings and decoys. Example: a video with a
+guitar has a stage in all frames, and the guitar in some. The stage is the surroundings of the class, a second vector,
+which is added to all frames. A model of whole videos learns the stage too and cannot tell when the guitar shows; it
+learns this from rated segments of the same videos. The strength of the surroundings varies by video, so it does not
+help to rank segments of different videos either. A decoy is a guitar poster that shows for five seconds in a video
+without a guitar. Only a model that has seen the whole video can recognise a decoy.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ Floats = NDArray[np.float32]
 RGB, AUDIO = 1024, 128
 SIZE = RGB + AUDIO
 SEGMENT = 5  # frames
-FRAMES = (120, 300)  # of the shortest and the longest published video
+FRAMES = (120, 300)  # number of frames of the shortest and the longest published video
 
-# Standard deviations of the parts of a feature: together 0.8, so that few values are outside of -2..2, and with
-# enough signal for LogisticModel to get well above a GAP of 0.5 in some hundred steps.
+# Standard deviations of the parts of a feature. Their sum has 0.8, so few values are outside of -2..2. The signal is
+# strong enough for LogisticModel to get well above a GAP of 0.5 in a few hundred steps.
 _COMMON, _OFFSET, _PROTOTYPE, _NOISE, _SURROUNDINGS = 0.25, 0.25, 0.35, 0.4, 0.35
 _STRONGEST_SURROUNDINGS = 2.0
-_MORE_LABELS = 2.05  # 1 + Poisson of it, less those drawn twice: 3.0 labels a video
-_DECOYS = 10  # segments of a video
-_BLOCK = 256  # videos that share a stream for their labels
+_MORE_LABELS = 2.05  # labels are 1 + Poisson(2.05) draws without duplicates: 3.0 per video on average
+_DECOYS = 10  # number of decoy segments per video
+_BLOCK = 256  # number of videos whose labels come from one stream
 _ALPHABET = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _IDS = 62**4
 _PROTOTYPES_SEED, _SURROUNDINGS_SEED = 8_000_000, 8_000_001  # the classes look the same for every --seed
@@ -59,7 +59,7 @@ class Video:
       key: seed, split and number; the key of its random streams.
       labels: int64 [L], ascending.
       amplitudes: float32 [L], how strongly each label shows.
-      num_frames: 120 to 300 unless other lengths are asked for.
+      num_frames: number of frames; 120 to 300 by default.
       offset: float32 [SIZE], what distinguishes this video from others with the same labels.
     """
 
@@ -71,13 +71,13 @@ class Video:
 
     @property
     def id(self) -> bytes:
-        """Four characters, as the real ones; no two videos of a data set share one."""
+        """Four characters, like the real ids; unique within a data set."""
         _, split, number = self.key
-        scattered = (split * (_IDS // 3) + number) * 10_007_653 % _IDS  # coprime: one to one
+        scattered = (split * (_IDS // 3) + number) * 10_007_653 % _IDS  # coprime to _IDS: ids are unique
         return bytes(_ALPHABET[scattered // 62**place % 62] for place in range(4))
 
     def stream(self, purpose: int) -> np.random.Generator:
-        """Random numbers of this video and purpose alone."""
+        """The random stream for this video and purpose; no other draw uses it."""
         return np.random.default_rng((*self.key, purpose))
 
 
@@ -87,12 +87,12 @@ def videos(
     """The first `count` videos of a split.
 
     Args:
-      seed: of the data set.
+      seed: seed of the data set.
       split: number of the split.
-      count: how many videos.
+      count: number of videos.
       num_classes: the classes are 0 to num_classes - 1.
-      segments: each video has a class that segments are rated for.
-      lengths: frames of the shortest and of the longest video.
+      segments: give each video at least one class that segments are rated for.
+      lengths: number of frames of the shortest and of the longest video.
     """
     for start in range(0, count, _BLOCK):
         key = (seed, split, start)
@@ -114,28 +114,28 @@ def videos(
 
 
 def _draw(stream: np.random.Generator, classes: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """`count` of the classes, with their frequencies in the training videos."""
+    """Draws `count` of the classes, with the frequencies that they have in the training videos of YouTube-8M."""
     cumulated = np.cumsum(vocabulary.load().counts[classes])
     drawn = np.searchsorted(cumulated, stream.integers(0, cumulated[-1], count), side="right")
     return np.asarray(classes[drawn])
 
 
 def rateable(num_classes: int) -> NDArray[np.int64]:
-    """The classes that segments are rated for; all classes if the published ones are all above num_classes."""
+    """The classes that segments are rated for; all classes if every published one is at or above num_classes."""
     classes = vocabulary.segment_classes()
     return classes[classes < num_classes] if classes[0] < num_classes else np.arange(num_classes)
 
 
 @cache
 def prototypes() -> tuple[Floats, Floats]:
-    """float32 [3862, SIZE], the prototypes of the classes, and [SIZE], what all videos share."""
+    """The prototypes of the classes, float32 [3862, SIZE], and the vector that all videos share, float32 [SIZE]."""
     stream = np.random.default_rng(_PROTOTYPES_SEED)
     of_classes = stream.standard_normal((len(vocabulary.load()), SIZE), dtype=np.float32)
     return of_classes * np.float32(_PROTOTYPE), stream.standard_normal(SIZE, dtype=np.float32) * np.float32(_COMMON)
 
 
 def mean_features(video: Video, temporal: bool = False) -> Floats:
-    """float32 [SIZE]: the mean over the video's frames; they are generated only if `temporal`."""
+    """The mean over the video's frames, float32 [SIZE]. Only if `temporal` are the frames generated for it."""
     if temporal:
         return np.asarray(_float_frames(video, None, temporal=True).mean(axis=0))
     of_classes, common = prototypes()
@@ -149,11 +149,11 @@ def mean_features(video: Video, temporal: bool = False) -> Floats:
 def frames(
     video: Video, activity: Floats | None = None, temporal: bool = False, around: Floats | float = 0.0
 ) -> NDArray[np.uint8]:
-    """uint8 [num_frames, SIZE]: the bytes q for which q * 4/255 + 4/512 - 2 is nearest to the features.
+    """The quantised frames, uint8 [num_frames, SIZE]: q is such that q * 4/255 + 4/512 - 2 is nearest to the feature.
 
     Args:
       video: the video.
-      activity: float32 [num_frames, L], how much of each label is in each frame; None for all of it.
+      activity: float32 [num_frames, L], factor of each label in each frame; None for 1 everywhere.
       temporal: see `_add_in_time`.
       around: float32 [SIZE] or [num_frames, SIZE], added to the frames.
     """
@@ -162,7 +162,7 @@ def frames(
 
 
 def _float_frames(video: Video, activity: Floats | None, temporal: bool) -> Floats:
-    """float32 [num_frames, SIZE]; see `frames`."""
+    """The frames before quantisation, float32 [num_frames, SIZE]; see `frames` for the arguments."""
     of_classes, common = prototypes()
     stream = video.stream(_FRAMES)
     made = stream.standard_normal((video.num_frames, SIZE), dtype=np.float32)
@@ -179,10 +179,11 @@ def _float_frames(video: Video, activity: Floats | None, temporal: bool) -> Floa
 
 
 def _add_in_time(made: Floats, label: int, amplitude: np.float32, stream: np.random.Generator) -> None:
-    """Adds a class that only time tells.
+    """Adds a class to the frames so that it can be recognised only from how the frames change over time.
 
-    Of each four classes two have the same two prototypes, in opposite order, which no mean over frames can
-    tell; the other two show in one frame of fifty only, with twice the strength.
+    Classes with label % 4 of 0 and 1 have the same two prototypes, one in each half of the video, in opposite order: a
+    mean over frames cannot tell them apart. Classes with label % 4 of 2 and 3 show only in one of fifty frames, with
+    twice the strength.
     """
     of_classes, _ = prototypes()
     half = len(made) // 2
@@ -195,10 +196,10 @@ def _add_in_time(made: Floats, label: int, amplitude: np.float32, stream: np.ran
 
 
 def windows(video: Video) -> NDArray[np.bool_]:
-    """bool [num_frames // 5, L]: in which segments each label shows, about two of five."""
+    """Whether each label shows in each segment, bool [num_frames // 5, L]; a label shows in about two of five."""
     stream = video.stream(_WINDOWS)
     shown = stream.random((video.num_frames // SEGMENT, len(video.labels))) < 0.4
-    # Every label shows somewhere and is absent somewhere.
+    # Every label shows in at least one segment and is absent from at least one.
     first = stream.integers(0, len(shown), len(video.labels))
     labels = np.arange(len(video.labels))
     shown[first, labels], shown[(first + 1) % len(shown), labels] = True, False
@@ -206,10 +207,10 @@ def windows(video: Video) -> NDArray[np.bool_]:
 
 
 def ratings(video: Video, shown: NDArray[np.bool_], num_classes: int) -> NDArray[np.int64]:
-    """int64 [R, 3]: start second, class and score (0 or 1) of each rating, by start.
+    """The ratings, int64 [R, 3]: start in seconds, class and score (0 or 1), by ascending start.
 
-    Five segments are rated for one class, three of them with it if there are as many; a second class of the
-    video, if it has one that segments are rated for, is rated in the first two.
+    Five segments are rated for one class; three of them have the class if so many do. If the video has a second class
+    that segments are rated for, the first two of these segments are rated for it too.
     """
     stream = video.stream(_RATINGS)
     places = np.flatnonzero(np.isin(video.labels, rateable(num_classes)))
@@ -224,7 +225,7 @@ def ratings(video: Video, shown: NDArray[np.bool_], num_classes: int) -> NDArray
 
 
 def segment_frames(video: Video, shown: NDArray[np.bool_], num_classes: int) -> NDArray[np.uint8]:
-    """uint8 [num_frames, SIZE]: frames in which the labels show as `windows` says, with surroundings and decoys."""
+    """Frames, uint8 [num_frames, SIZE], with surroundings and decoys; `shown` (see `windows`) says when labels show."""
     activity = np.zeros((video.num_frames, len(video.labels)), np.float32)
     activity[: len(shown) * SEGMENT] = np.repeat(shown, SEGMENT, axis=0)
     return frames(video, activity, around=surroundings(video) + decoys(video, num_classes))
@@ -232,19 +233,19 @@ def segment_frames(video: Video, shown: NDArray[np.bool_], num_classes: int) -> 
 
 @cache
 def surroundings_of_classes() -> Floats:
-    """float32 [3862, SIZE], one vector a class."""
+    """The surroundings of the classes, float32 [3862, SIZE]."""
     stream = np.random.default_rng(_SURROUNDINGS_SEED)
     return stream.standard_normal((len(vocabulary.load()), SIZE), dtype=np.float32) * np.float32(_SURROUNDINGS)
 
 
 def surroundings(video: Video) -> Floats:
-    """float32 [SIZE]: the sum over all labels of the video, each in a strength from 0 to 2."""
+    """The sum of the surroundings of the video's labels, float32 [SIZE]; each has a random strength from 0 to 2."""
     strengths = video.stream(_STRENGTHS).uniform(0, _STRONGEST_SURROUNDINGS, len(video.labels)).astype(np.float32)
     return np.asarray(strengths @ surroundings_of_classes()[video.labels], np.float32)
 
 
 def decoys(video: Video, num_classes: int) -> Floats:
-    """float32 [num_frames, SIZE]: in ten segments, the prototype of a class that the video does not have."""
+    """The decoys, float32 [num_frames, SIZE]: in each of ten segments the prototype of a class that the video lacks."""
     stream = video.stream(_DECOY)
     shown = np.zeros((video.num_frames, SIZE), np.float32)
     others = np.setdiff1d(rateable(num_classes), video.labels)

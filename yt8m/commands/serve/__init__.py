@@ -1,6 +1,6 @@
-"""`yt8m serve --model=DIR`: answers HTTP requests by a model; records or features in, named classes out.
+"""`yt8m serve --model=DIR`: serves a model over HTTP. Requests send records or features and get classes with names.
 
-`app` is the HTTP side, `bodies` parses what clients send, `service` asks the model.
+`app` is the HTTP application and server, `bodies` parses request bodies, `service` runs the model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main(argv: list[str]) -> int:
 
     Raises:
       UsageError: there is no model, or the packages for HTTP are not installed.
-      RunError: the model cannot be loaded, or the address cannot be listened on.
+      RunError: the model cannot be loaded, or the server cannot listen on the address.
     """
     purpose = "Answers HTTP requests by an exported model: POST /predict, GET /health."
     config = flags.read(ServeConfig, "yt8m serve", purpose, argv)

@@ -1,4 +1,4 @@
-"""The HTTP side: which requests are answered, what a refusal looks like, and the server on its socket."""
+"""The HTTP application and server: routes, limits, error answers, and the listening socket."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from yt8m.errors import RunError
 
 
 def create(service: Service) -> FastAPI:
-    """The HTTP application; every answer is JSON, a refusal is `{"error": one sentence}`."""
+    """The HTTP application; every answer is JSON, and that of a refused request is `{"error": one sentence}`."""
     app = FastAPI(title="yt8m", version=__version__, docs_url=None, redoc_url=None)
 
     @app.get("/health")
@@ -57,7 +57,7 @@ def create(service: Service) -> FastAPI:
 
 
 def _described() -> dict[str, Any]:
-    """The bodies of /predict for /openapi.json, which FastAPI cannot derive since it does not read them."""
+    """The schema of /predict's bodies for /openapi.json. FastAPI cannot derive it, because it does not parse them."""
     features = FeaturesBody.model_json_schema(ref_template="#/components/schemas/{model}")
     video = features.pop("$defs")["VideoFeatures"]
     features["properties"]["videos"]["items"] = video
@@ -70,7 +70,11 @@ def _refusal(status: int, text: str) -> JSONResponse:
 
 
 async def _answered(service: Service, request: Request, top_k: str) -> JSONResponse:
-    """Takes one of the places, if there is one, for as long as the request is at work."""
+    """Answers one request, as one of at most `max_requests` at the same time.
+
+    Raises:
+      RefusedError: there are too many requests, this one is not valid, or it takes too long.
+    """
     config = service.config
     if service.at_work >= config.max_requests:
         await _arrived(request, 0, config)
@@ -96,10 +100,13 @@ async def _answered(service: Service, request: Request, top_k: str) -> JSONRespo
 
 
 async def _arrived(request: Request, most: int, config: ServeConfig) -> tuple[bytes, int]:
-    """The first `most` bytes of the body, and its length.
+    """The first `most` bytes of the body, and the number of bytes received.
 
-    The rest of a body that is too large is read and dropped, since a client that is still sending does not
-    see an answer; but of one that is far larger than allowed not all is read.
+    The rest of a body that is too large is read and dropped, because a client sees no answer while it is still sending.
+    Reading stops after four times the allowed size.
+
+    Raises:
+      RefusedError: the body did not arrive in time, or the connection ended.
     """
     kept, length = bytearray(), 0
     try:
@@ -122,10 +129,10 @@ _BACKLOG = 128  # connections that the system queues before they are accepted
 
 @contextlib.contextmanager
 def listening(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
-    """A listening socket and its address as a URL; it is opened before the model is loaded.
+    """Opens a listening socket; yields it and its address as a URL. Call it before the slow loading of the model.
 
     Raises:
-      RunError: the address is not one of this machine, or the port is taken.
+      RunError: the address does not belong to this machine, or the port is in use.
     """
     try:
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -140,13 +147,13 @@ def listening(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
 
 
 def run(app: FastAPI, opened: socket.socket, timeout: float, max_connections: int) -> None:
-    """Serves until SIGTERM or SIGINT, then answers the requests at work and returns.
+    """Serves until SIGTERM or SIGINT, then finishes the requests in progress and returns.
 
     Args:
-      app: answers the requests.
+      app: the HTTP application.
       opened: the listening socket.
-      timeout: seconds that requests at work have to end.
-      max_connections: uvicorn itself answers 503 on further ones.
+      timeout: seconds that the requests in progress have to finish.
+      max_connections: limit of connections; uvicorn itself answers 503 on further ones.
     """
     config = uvicorn.Config(
         app,
@@ -158,7 +165,7 @@ def run(app: FastAPI, opened: socket.socket, timeout: float, max_connections: in
         limit_concurrency=max_connections,
         timeout_graceful_shutdown=math.ceil(timeout),
     )
-    # uvicorn ends in order and then raises the signal again, which would end the process with another exit status.
+    # uvicorn shuts down and then raises the signal again, which would change the exit status of the process.
     former = signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         uvicorn.Server(config).run(sockets=[opened])

@@ -1,4 +1,4 @@
-"""Parses the bodies of requests, which are untrusted bytes; needs neither the model nor the event loop."""
+"""Parses request bodies, which are untrusted bytes. Uses neither the model nor the event loop."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ RECORDS = ("application/octet-stream", "application/x-protobuf", "application/x-
 
 
 class Limits(NamedTuple):
-    """The most that a body may hold: videos of a request, frames of a video."""
+    """The limits of a request body: videos per request, and frames per video."""
 
     max_videos: int
     max_frames: int
 
     def check_videos(self, count: int) -> None:
-        """Raises `RefusedError` if there are more."""
+        """Raises `RefusedError` if `count` is above `max_videos`."""
         if count > self.max_videos:
             raise RefusedError(413, f"{count} videos; a request may have {self.max_videos} (--max_videos).")
 
     def check_frames(self, count: int, where: str) -> None:
-        """Raises `RefusedError` if there are more."""
+        """Raises `RefusedError` if `count` is above `max_frames`."""
         if count > self.max_frames:
             raise RefusedError(413, f"{where}: {count} frames; a video may have {self.max_frames} (--max_frames).")
 
 
 class RefusedError(Exception):
-    """A request that is not answered: an HTTP status, and one sentence that says why."""
+    """The service refuses a request; holds the HTTP status and one sentence with the reason."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -45,7 +45,7 @@ def records_in(body: bytes, limits: Limits) -> list[bytes]:
     """The records of a body: one serialized record, or a whole TFRecord file.
 
     Raises:
-      RefusedError: there are no records, damaged ones, too many, or ones with numbers that are not finite.
+      RefusedError: there is no record, there are too many, or one is damaged or has values that are not finite.
     """
     records = [body]
     if len(body) >= 12 and body[8:12] == shards.masked_crc(body[:8]):
@@ -92,7 +92,11 @@ class FeaturesBody(_Strict):
 
 
 def features_in(body: bytes, size: int, limits: Limits) -> tuple[list[str], list[NDArray[np.float32]]]:
-    """The ids and features, float32 [T, size] each, of a JSON body; raises as `records_in`."""
+    """The ids of the videos in a JSON body, and their features, each float32 [T, size].
+
+    Raises:
+      RefusedError: the body is not valid JSON of this form, is above a limit, or has values that are not finite.
+    """
     try:
         videos = FeaturesBody.model_validate_json(body).videos
     except ValidationError as error:

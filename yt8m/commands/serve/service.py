@@ -1,4 +1,4 @@
-"""Asks the model: requests that come while it works share its next step."""
+"""Runs the model on requests. Requests that arrive during a step share the next step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
-# Of one video: its id, classes and scores, best first.
+# The answer for one video: its id, its classes and their scores, best first.
 Answer = tuple[str, NDArray[np.int32], NDArray[np.float32]]
 
 
@@ -30,22 +30,22 @@ class Service:
     """Answers the bodies of requests.
 
     Attributes:
-      config: the flags, with the limits.
-      model: answers.
-      at_work: number of requests at work.
-      answered: number of requests answered so far, without those refused.
+      config: the flags, including the limits.
+      model: the loaded model.
+      at_work: number of requests in progress.
+      answered: number of requests answered so far, excluding refused ones.
     """
 
     def __init__(self, model: SavedModel, config: ServeConfig) -> None:
         self.config, self.model = config, model
         self.at_work = self.answered = 0
         self._names = vocabulary.of(model.num_classes)
-        self._thread = ThreadPoolExecutor(1, "model")  # a step takes all cores by itself
+        self._thread = ThreadPoolExecutor(1, "model")  # one thread, because a step uses all cores
         self._records = Batcher(self._of_records, config.max_videos, self._thread)
         self._features = Batcher(self._of_features, config.max_videos, self._thread)
 
     def close(self) -> None:
-        """Waits for the step at work and ends the model's thread."""
+        """Waits for the current step to end, then stops the model's thread."""
         self._thread.shutdown(cancel_futures=True)
 
     async def predict(self, kind: str, body: bytes, top_k: int) -> dict[str, Any]:
@@ -106,8 +106,8 @@ class Batcher(Generic[T, A]):
     """Gathers the items of concurrent requests into calls; no request waits for a call to fill.
 
     Args:
-      compute: gives an answer for each item; called in the executor, one call at a time.
-      most: items of one call; a request with more is a call of its own.
+      compute: returns one answer for each item; called in the executor, one call at a time.
+      most: largest number of items per call; a request with more gets a call of its own.
       executor: runs the calls.
     """
 
@@ -117,7 +117,7 @@ class Batcher(Generic[T, A]):
         self._worker: asyncio.Task[None] | None = None
 
     async def ask(self, items: Sequence[T]) -> list[A]:
-        """The answers for `items`; raises what `compute` raises for these, not for other items of their call."""
+        """The answers for `items`. Raises an error of `compute` only if these items cause it."""
         asked = _Asked(items, asyncio.get_running_loop().create_future())
         self._waiting.append(asked)
         if self._worker is None:
@@ -132,7 +132,7 @@ class Batcher(Generic[T, A]):
             self._worker = None
 
     def _next(self) -> list[_Asked[T, A]]:
-        """The request that has waited longest, and as many after it as fit; without those that gave up."""
+        """Removes and returns the longest-waiting request and as many later ones as fit, without cancelled ones."""
         group: list[_Asked[T, A]] = []
         room = self._most
         while self._waiting and (not group or len(self._waiting[0].items) <= room):
@@ -148,7 +148,7 @@ class Batcher(Generic[T, A]):
         try:
             found = iter(await loop.run_in_executor(self._executor, self._compute, items) if items else [])
         except Exception as error:
-            if len(group) > 1:  # one of them is at fault: the others are asked for again without it
+            if len(group) > 1:  # one of the requests caused it: compute each again on its own
                 for asked in group:
                     await self._answer([asked])
             elif not group[0].answer.done():
