@@ -119,7 +119,7 @@ class DeploymentConfig:
         return self.clone_device(0) if self.variables_on_clone else "/device:CPU:0"
 
     def caching_device(self) -> Callable[[Any], str] | None:
-        """For `tf.get_variable(caching_device=)`: with parameter servers, the worker copies each variable once a step."""
+        """For `tf.get_variable(caching_device=)`: with parameter servers, a worker copies each variable once a step."""
         return _device_of if self.num_ps_tasks else None
 
     def session_config(self) -> tf.ConfigProto:

@@ -16,7 +16,7 @@ def combine_gradients(
 ) -> list[tuple[Gradient, Any]]:
     """Combines the (gradient, variable) lists of the towers into one list.
 
-    If only some towers have a gradient for a variable, those are combined. A variable without a gradient is dropped.
+    If only some towers have a gradient for a variable, the sum is over those. A variable without any is dropped.
 
     Args:
       tower_grads: as `optimizer.compute_gradients` returns them, one list per tower.

@@ -271,7 +271,7 @@ def _gradients(
     """The (gradient, variable) pairs of `loss`; `roots` are the tensors at which backpropagation starts.
 
     An optimizer that overrides `compute_gradients` (loss scaling) gets the weighted loss. For all others
-    backpropagation starts at the roots. SyncReplicasOptimizer passes the call on unchanged and so is no exception.
+    backpropagation starts at the roots. SyncReplicasOptimizer overrides it only to pass the call on.
     """
     plain = (tf.train.Optimizer.compute_gradients, tf.train.SyncReplicasOptimizer.compute_gradients)
     if loss is not None and type(optimizer).compute_gradients not in plain:
