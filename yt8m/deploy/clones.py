@@ -35,7 +35,7 @@ class Clone(_Fields):
     added: Mapping[str, tuple[Any, ...]] | None = None
 
     def collected(self, collection: str) -> list[Any]:
-        """What this clone put into a collection of the graph."""
+        """The items that this clone added to a collection of the graph."""
         if self.added is not None:
             return list(self.added.get(collection, ()))
         return tf.get_collection(collection, self.scope or None)
@@ -113,7 +113,7 @@ def _name_scope(name: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _variables_on(device: str | Callable[[Any], str]) -> Iterator[None]:
-    """Places all variables made within on `device`, whatever the device of the op that uses them."""
+    """A context that places new variables on `device`, whatever the device of the ops that use them."""
 
     def create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         # None first: the clone's device must not reach the initial values.

@@ -184,7 +184,7 @@ def create_averages(
 
     Args:
       decay: above 0 for averages.
-      global_step: how often the optimizer has stepped, `step_op` included; a variable is read after `step_op`.
+      global_step: number of optimizer steps, including `step_op`. A variable is read after `step_op` has run.
       step_op: changes the weights.
 
     Returns:
@@ -202,7 +202,7 @@ def create_averages(
 
 
 def names_in_checkpoint(decay: float) -> dict[str, tf.Variable]:
-    """The variables of the current graph by their names in the checkpoint: the own name, or that of the average.
+    """The variables of the current graph, keyed by checkpoint name: the variable's own, or that of its average.
 
     With `decay` above 0 trainable variables are read from their averages.
     """

@@ -174,7 +174,7 @@ class _Applied(NamedTuple):
 def _apply(
     towers: Towers, rate: tf.Tensor, config: OptimizerConfig, global_step: tf.Variable, synchrony: Synchrony | None
 ) -> _Applied:
-    """Combines, clips and applies the gradients, counts the step, moves the averages."""
+    """Combines, clips and applies the gradients, increments the global step, updates the averages."""
     optimizer = create_optimizer(config.optimizer, rate, config.weight_decay)
     gradients, norms, bad_tower = tower_gradients(towers, optimizer, config)
     if synchrony is not None:

@@ -64,7 +64,7 @@ def steps_in(model_dir: str) -> list[int]:
 
 
 def _is_saved(names: Sequence[str]) -> bool:
-    """Whether these files include an index, which a completed save has."""
+    """Whether these files include an index or a meta-graph: the save got past its data."""
     return any(name.startswith(NAME) and name.endswith((".index", ".meta")) for name in names)
 
 

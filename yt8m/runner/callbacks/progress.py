@@ -107,9 +107,7 @@ def _figures(values: StepValues, room: int) -> str:
     if values.loss is not None:
         parts.append(f"loss {values.loss:.2f}")
     figures = {name: f"{name} {value:.3f}" for name, value in values.figures.items()}
-    parts += (
-        [figures.pop("GAP")] if "GAP" in figures else []
-    )  # comes first, because it matters most if there is little room
+    parts += [figures.pop("GAP")] if "GAP" in figures else []  # first, since it matters most in a narrow bar
     rate = _rate(values)
     parts += [] if rate is None else [f"{rate:.0f} examples/s"]
     parts += figures.values()

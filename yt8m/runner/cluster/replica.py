@@ -88,7 +88,7 @@ def build_replica(config: RunnerConfig, inputter: Inputter, modeler: Modeler) ->
 
 
 def _averages_on_the_chief(config: RunnerConfig) -> RunnerConfig:
-    """Moving averages move once in a common step, not once for each replica."""
+    """Only the chief updates moving averages, so that they are updated once per common step, not per replica."""
     assert config.cluster is not None
     if config.cluster.is_chief:
         return config
