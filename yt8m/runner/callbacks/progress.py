@@ -69,7 +69,7 @@ class Progress(Callback):
             self._bar.update(self._task, figures=_figures(values, self._room()))
 
     def _room(self) -> int:
-        """Columns left for figures, since the step and the time are never cut."""
+        """The columns that remain for figures; the step and the time are never shortened."""
         task = self._bar.tasks[0]
         last = f" of {task.total:.0f}" if task.total is not None else ""
         text = f"{task.description} step {task.total or task.completed:.0f}{last}"

@@ -123,7 +123,7 @@ class _Creator:
         self._target, self._graph, self._context = target, replica, context
 
     def say_done(self) -> None:
-        """Tells the parameter servers that this process needs them no longer; its last session must be closed."""
+        """Tells the parameter servers that this process needs them no longer. Close its last session before."""
         cluster = self._context.config.cluster
         assert cluster is not None
         with self._open() as session:
@@ -131,7 +131,7 @@ class _Creator:
                 state.set_done(session, cluster.replica_name(cluster.replica))
 
     def _open(self) -> tf.Session:
-        """A session of the parameter servers and this process only."""
+        """Opens a session that connects to the parameter servers and this process only."""
         tf.get_default_graph().finalize()
         config = self._graph.deployment.session_config()
         config.log_device_placement = self._context.config.log_device_placement
