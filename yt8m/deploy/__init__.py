@@ -1,4 +1,4 @@
-"""Clones of a model on devices: where they sit, how they share variables, how their gradients are combined."""
+"""Clones of a model on devices: where they are placed, how they share variables, how their gradients are combined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of a model, one a device, with shared variables."""
+"""Clones: copies of a model, one per device, that share variables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from absl import logging
 from yt8m.deploy.deployment import DeploymentConfig, count_gpus
 from yt8m.lazy import tf
 
-# tf.GraphKeys, as values: TensorFlow is not touched while a module is imported.
+# The values of tf.GraphKeys, spelled out: importing this module must not import TensorFlow.
 _COLLECTED = ("losses", "regularization_losses", "update_ops", "summaries")
 
 
@@ -28,8 +28,8 @@ class Clone(_Fields):
       outputs: what model_fn returned.
       scope: its name scope with a slash at the end; empty for a lone clone at the top.
       device: where it computes.
-      added: what model_fn added to the graph's collections, by collection. No part of the tuple. None if
-        that is not known (a clone made by hand): then collections are searched by `scope`.
+      added: what model_fn added to the graph's collections, by collection; not an item of the tuple. None if
+        unknown (a clone made by hand): collections are then searched by `scope`.
     """
 
     added: Mapping[str, tuple[Any, ...]] | None = None
@@ -41,7 +41,7 @@ class Clone(_Fields):
         return found
 
     def collected(self, collection: str) -> list[Any]:
-        """What this clone put into a collection of the graph."""
+        """The items that this clone added to a collection of the graph."""
         if self.added is not None:
             return list(self.added.get(collection, ()))
         return tf.get_collection(collection, self.scope or None)
@@ -53,11 +53,11 @@ def create_clones(
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
 ) -> list[Clone]:
-    """Calls `model_fn(*args, **kwargs)` once a clone, on its device, in its name scope.
+    """Calls `model_fn(*args, **kwargs)` once per clone, on the device and in the name scope of the clone.
 
     The first call makes the variables (in the current variable scope, on config.variables_device()),
-    the others reuse them. Everything else about them, such as their caching device, is what the current
-    variable scope says. May be called several times in one graph.
+    the others reuse them. The current variable scope decides everything else about the variables, such as
+    their caching device. May be called several times in one graph.
 
     Raises:
       ValueError: a later clone asks for a variable that the first did not make.
@@ -92,7 +92,7 @@ def _permit_missing_gpus(config: DeploymentConfig) -> None:
     """Lets clones compute on the CPU if their GPUs do not exist, in sessions opened without a configuration.
 
     This changes TensorFlow's default for sessions, which is to fail. A session that is given a
-    configuration obeys that one (`DeploymentConfig.session_config` permits the same).
+    configuration follows that configuration (`DeploymentConfig.session_config` permits the same).
     """
     if config.clone_on_cpu or config.spread_on_cpu or config.num_ps_tasks:
         return
@@ -108,7 +108,7 @@ def _permit_missing_gpus(config: DeploymentConfig) -> None:
 
 @contextlib.contextmanager
 def _name_scope(name: str) -> Iterator[str]:
-    """Opens `name` in the current name scope and yields its full name; an empty one opens nothing."""
+    """Opens `name` in the current name scope and yields its full name; an empty `name` opens nothing."""
     if name:
         with tf.name_scope(name) as scope:
             yield scope
@@ -119,7 +119,7 @@ def _name_scope(name: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _variables_on(device: str | Callable[[Any], str]) -> Iterator[None]:
-    """All variables made within sit on `device`, whatever device their user is on."""
+    """A context that places new variables on `device`, whatever the device of the ops that use them."""
 
     def create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         # None first: the clone's device must not reach the initial values.

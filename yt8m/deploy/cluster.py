@@ -53,12 +53,12 @@ class ClusterConfig:
 
     @property
     def replica(self) -> int:
-        """The place of a chief or worker in `replicas`."""
+        """The index of this chief or worker in `replicas`."""
         return self.index + (self.role == WORKER)
 
     @property
     def name(self) -> str:
-        """What messages call this process, as `worker 0`."""
+        """The name of this process in messages, such as `worker 0`."""
         return self.role if self.role == CHIEF else f"{self.role} {self.index}"
 
     @property
@@ -145,7 +145,7 @@ def _addresses(variable: str, cluster: Any, jobs: Mapping[str, str]) -> dict[str
 
 
 def _usual_task(variable: str) -> Any:
-    """The task of a process if the variable names none: as in the published code, TF_CONFIG means the master."""
+    """The default task if the variable names none. As in the published code, it is the master for TF_CONFIG."""
     if variable != "TF_CONFIG":
         return None
     logging.info("TF_CONFIG names no task: this process is taken as master 0, the chief")

@@ -18,10 +18,10 @@ class DeployedModel(NamedTuple):
     Attributes:
       train_op: scalar tensor; running it takes one step and gives the total loss. None without an
         optimizer or a loss.
-      summary_op: merged: the summaries made before, those of the first clone, each clone's loss, the
-        regularisation, the total loss and, on request, the gradients; None if there are none.
+      summary_op: one op that merges all summaries: those made before, those of the first clone, each clone's loss,
+        the regularisation, the total loss and, on request, the gradients; None if there are none.
       total_loss: scalar, or None if no clone has a loss.
-      clones: as `create_clones` gave them.
+      clones: as `create_clones` returned them.
     """
 
     train_op: tf.Tensor | None
@@ -38,10 +38,10 @@ def deploy(
     optimizer: Any | None = None,
     summarize_gradients: bool = False,
 ) -> DeployedModel:
-    """Clones `model_fn`, which adds its losses to tf.GraphKeys.LOSSES; trains it with an optimizer.
+    """Clones `model_fn`, which adds its losses to tf.GraphKeys.LOSSES; with an optimizer, builds a training step too.
 
     Losses are scaled by 1 / num_clones, all of tf.GraphKeys.REGULARIZATION_LOSSES is counted once, the
-    update ops of the first clone run before the gradients are applied, and the global step counts. Only
+    update ops of the first clone run before the gradients are applied, and each step increments the global step. Only
     `train_op` changes variables. May be called several times in one graph.
     """
     summaries = tf.get_collection(tf.GraphKeys.SUMMARIES)
@@ -76,7 +76,7 @@ def _train_op(
         return None
     with tf.device(config.variables_device()):
         global_step = tf.train.get_or_create_global_step()
-    # The loss is that before the step: otherwise a weight could be read for it when it has already changed.
+    # Computes the loss before the step: otherwise it could read a weight that the step has already changed.
     ready = gradients_after([*update_ops, total_loss.op], gradients)
     applied = optimizer.apply_gradients(ready, global_step=global_step)
     with tf.control_dependencies([applied, *update_ops]):

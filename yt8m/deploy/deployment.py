@@ -24,10 +24,10 @@ class DeploymentConfig:
       num_ps_tasks: parameter servers; 0 for a single machine.
       worker_job_name, ps_job_name: the cluster's names for the two kinds.
       spread_on_cpu: clone i on CPU:i; `session_config` makes that many CPU devices.
-      variables_on_clone: variables beside the only clone rather than on CPU:0.
+      variables_on_clone: variables on the device of the only clone rather than on CPU:0.
 
     Raises:
-      ValueError: an argument that cannot be; the text names it, what was found and expected.
+      ValueError: an argument is invalid; the message names it, its value and the values expected.
     """
 
     num_clones: int = 1
@@ -102,30 +102,30 @@ class DeploymentConfig:
         return f"clone_{clone_index}" if self.num_clones > 1 else ""
 
     def optimizer_device(self) -> str:
-        """Where gradients are combined: beside the variables on one machine, else the CPU of the worker."""
+        """The device that combines gradients: that of the variables on one machine, else the CPU of the worker."""
         return self.clone_device(0) if self.variables_on_clone else self.inputs_device()
 
     def inputs_device(self) -> str:
-        """Where batches are made: the CPU of the worker."""
+        """The device that makes batches: the CPU of the worker."""
         return f"{self.worker_device}/device:CPU:0"
 
     def variables_device(self) -> str | Callable[[Any], str]:
-        """Where variables live, for `tf.device`: a name, or spread over the parameter servers by size.
+        """The argument of `tf.device` for variables: a name, or a function that spreads them over the servers by size.
 
-        Each call starts with empty servers.
+        Each call counts the bytes on each server from 0.
         """
         if self.num_ps_tasks:
             return _BySize(f"{self.ps_device}/device:CPU:0", self.num_ps_tasks).choose
         return self.clone_device(0) if self.variables_on_clone else "/device:CPU:0"
 
     def caching_device(self) -> Callable[[Any], str] | None:
-        """For `tf.get_variable(caching_device=)`: with parameter servers one copy a step on the worker."""
+        """For `tf.get_variable(caching_device=)`: with parameter servers, a worker copies each variable once a step."""
         return _device_of if self.num_ps_tasks else None
 
     def session_config(self) -> tf.ConfigProto:
-        """What a session must be opened with for these devices to exist and to be this replica's own."""
-        # Ops without a kernel for their device (strings on a GPU) and assignments made inside a clone
-        # to a variable elsewhere move where they can run.
+        """The session configuration that creates these devices and hides those of other replicas."""
+        # Soft placement moves two kinds of ops to a device that can run them: ops without a kernel for their
+        # device (strings on a GPU), and assignments inside a clone to a variable on another device.
         config = tf.ConfigProto(allow_soft_placement=True)
         if self.clone_on_cpu or self.spread_on_cpu:
             config.device_count["GPU"] = 0
@@ -147,7 +147,7 @@ def count_gpus() -> int:
 
 
 def local(num_towers: int, gpus: int) -> tuple[DeploymentConfig, str | None]:
-    """The deployment of one machine, and the line to log if it is not what was asked for.
+    """The deployment on one machine, and a line for the log if it differs from what was asked for.
 
     Args:
       num_towers: towers wanted.
@@ -176,7 +176,7 @@ class _BySize:
         self._device, self._bytes = device, [0] * num_tasks
 
     def choose(self, op: Any) -> str:
-        """The device of `op`: its own if it has one, a server's for a variable, else none."""
+        """The device of `op`: its own if it has one; for a variable, a parameter server; else none."""
         node = op.node_def if hasattr(op, "node_def") else op  # an Operation, or a NodeDef
         if op.device or not _is_variable_op(node.op):
             return str(op.device)
@@ -187,14 +187,14 @@ class _BySize:
 
 
 def _size(node: Any) -> int:
-    """Bytes of a variable, by the NodeDef of its op; of one element if the shape is not known."""
+    """The size of a variable in bytes, from the NodeDef of its op; that of one element if the shape is unknown."""
     shape = tf.TensorShape(node.attr["shape"].shape)
     elements = shape.num_elements() if shape.is_fully_defined() else 1
     return max(1, elements) * int(tf.as_dtype(node.attr["dtype"].type).size)
 
 
 def _is_variable_op(kind: str) -> bool:
-    """Whether ops of this type hold a variable, of either generation."""
+    """Whether ops of this type hold a variable (reference or resource variable)."""
     return kind == "VarHandleOp" or kind.startswith("Variable")
 
 

@@ -1,4 +1,4 @@
-"""Gradients of several clones into one, and clipping by norms."""
+"""Combines the gradients of several clones, and clips gradients by norm."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ GradientsAndVariables = Sequence[tuple[Gradient, Any]]
 def combine_gradients(
     tower_grads: Sequence[GradientsAndVariables], weights: Sequence[Any] | None = None, mode: str = "sum"
 ) -> list[tuple[Gradient, Any]]:
-    """One (gradient, variable) list from one a tower.
+    """Combines the (gradient, variable) lists of the towers into one list.
 
-    A gradient that only some towers have is summed over those; a variable without any is dropped.
+    If only some towers have a gradient for a variable, the sum is over those. A variable without any is dropped.
 
     Args:
-      tower_grads: as `optimizer.compute_gradients` returns them, one a tower.
+      tower_grads: as `optimizer.compute_gradients` returns them, one list per tower.
       weights: factor of each tower, scalars; all 1 by default.
       mode: "sum" (as YouTube-8M's published trainer), or "mean": divided by the sum of the weights.
 
@@ -54,7 +54,7 @@ def _by_variable(tower_grads: Sequence[GradientsAndVariables]) -> list[tuple[dic
 
 
 def _factors(weights: Sequence[Any] | None, count: int, mode: str) -> list[Any] | None:
-    """What each tower's gradient is multiplied with; None for nothing to do."""
+    """The factor of each tower's gradient; None if all factors are 1."""
     if mode == "sum":
         return None if weights is None else list(weights)
     values = [tf.cast(weight, tf.float32) for weight in weights or [1.0] * count]
@@ -81,9 +81,9 @@ def _weighted_sum(of_towers: Mapping[int, Gradient], factors: Sequence[Any] | No
 def gradients_after(
     ops: Sequence[tf.Operation], gradients_to_variables: GradientsAndVariables
 ) -> list[tuple[Gradient, Any]]:
-    """The same pairs; what uses a gradient of these runs after `ops`.
+    """The same pairs, with gradients that are available only after `ops` have run.
 
-    Only the applied gradients wait like this. A summary or a norm of the original gradients runs no update op.
+    Apply these. A summary or norm of the original gradients does not run `ops`.
     """
     if not ops:
         return list(gradients_to_variables)
@@ -95,7 +95,7 @@ def gradients_after(
 
 
 def scale(gradient: Gradient, factor: Any) -> Gradient:
-    """`gradient * factor` of the gradient's own type, dense or sparse."""
+    """`gradient * factor`, dense or sparse as `gradient` is and of its dtype."""
     return with_values(gradient, values_of(gradient) * tf.cast(factor, gradient.dtype))
 
 
@@ -112,7 +112,7 @@ def with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
 
 
 def gradient_norms(gradients: Sequence[Gradient]) -> tf.Tensor:
-    """float32 [V], the L2 norm of each gradient; of IndexedSlices that of their values; 0 for None."""
+    """float32 [V], the L2 norm of each gradient. For IndexedSlices it is the norm of their values; for None it is 0."""
     return tf.stack([_norm(gradient) for gradient in gradients]) if gradients else tf.zeros([0])
 
 
@@ -131,7 +131,7 @@ def clip_gradient_norms(
     Args:
       gradients_to_variables: V pairs.
       max_norm: positive.
-      norms: `gradient_norms` of the same gradients, if they are at hand.
+      norms: `gradient_norms` of the same gradients, if already computed.
 
     Raises:
       ValueError: max_norm is not positive.
@@ -146,7 +146,7 @@ def clip_by_global_norm(
 ) -> list[tuple[Gradient, Any]]:
     """All gradients scaled by the same factor, so that their common norm is at most `max_norm`.
 
-    The direction of the step stays (Pascanu, Mikolov & Bengio 2013, algorithm 1). Arguments and errors
+    The direction of the step does not change (Pascanu, Mikolov & Bengio 2013, algorithm 1). Arguments and errors
     are those of `clip_gradient_norms`.
     """
     pairs = list(gradients_to_variables)

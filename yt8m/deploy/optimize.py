@@ -14,12 +14,13 @@ from yt8m.lazy import tf
 
 
 class Objective(NamedTuple):
-    """What one clone minimises: loss + regularization, both times the clone's weight.
+    """The objective of one clone: loss + regularization, each multiplied by the clone's weight.
 
     Attributes:
       loss: scalar, unscaled; None for none.
       regularization: scalar, unscaled; None for none.
-      roots: pairs (tensor, d loss / d tensor), the gradient of `loss` in closed form, used in its place.
+      roots: pairs (tensor, d loss / d tensor), the gradient of `loss` in closed form. Backpropagation starts from
+        these instead of `loss`.
     """
 
     loss: tf.Tensor | None = None
@@ -41,21 +42,21 @@ def optimize_clones(
 ) -> tuple[tf.Tensor | None, list[tuple[Any, Any]]]:
     """The total loss and its gradients: sum over clones of weight_i * objective_i.
 
-    With the clones' shares of a batch as weights that is the gradient of one clone on the whole batch, unless
-    the loss of a row depends on other rows (statistics of batch norm): see `across_towers` for those.
-    A gradient that only some clones have is summed over those. Variables without any are left out and
-    logged. Whoever applies the gradients runs the update ops first (`gradients_after`).
+    If the weights are the clones' shares of a batch, the result is the gradient of one clone on the whole batch.
+    The exception is a loss of a row that depends on other rows (statistics of batch norm): see `across_towers`.
+    If only some clones have a gradient for a variable, those are summed. Variables without any are left out and
+    logged. The caller must run the update ops before it applies the gradients (`gradients_after`).
 
     Args:
       clones: from `create_clones`.
       optimizer: a tf.train.Optimizer.
       regularization_losses: scalars counted once, unweighted, with the first clone. None: all of
         tf.GraphKeys.REGULARIZATION_LOSSES, or none if `objectives` are given.
-      weights: numbers or scalar tensors, one a clone; 1 / len(clones) by default. A clone of weight 0
+      weights: numbers or scalar tensors, one per clone; 1 / len(clones) by default. A clone of weight 0
         adds nothing, not even a NaN.
-      objectives: one a clone; by default the sum of its tf.GraphKeys.LOSSES, which then has summaries
-        beside it in tf.GraphKeys.SUMMARIES, as slim's.
-      variables: what is differentiated for; all trainable variables by default.
+      objectives: one per clone. By default the sum of its tf.GraphKeys.LOSSES; summaries of it are then added to
+        tf.GraphKeys.SUMMARIES, as in slim.
+      variables: gradients are taken with respect to these; all trainable variables by default.
       of_clones: gets the weighted (gradient, variable) pairs of each clone; nothing with `jointly`.
       jointly: the clones depend on one another (`across_towers`), so one gradient of the sum is taken.
       **kwargs: further arguments of `optimizer.compute_gradients`.
@@ -78,7 +79,7 @@ def optimize_clones(
         for share in shares:
             with share.scope():
                 roots += share.roots()
-        # Each op's gradient sits on the device of the op: the sum runs through the ops of all clones.
+        # Places the gradient of each op on the device of that op, since the sum depends on ops of all clones.
         options = {**kwargs, "colocate_gradients_with_ops": True}
         gradients = [_gradients(roots, total, optimizer, variables, options)]
     else:
@@ -102,11 +103,11 @@ def clones_loss(clones: Sequence[Clone]) -> tf.Tensor | None:
 
 
 def regularization_terms(clones: Sequence[Clone]) -> tuple[list[tf.Tensor], list[list[tf.Tensor]]]:
-    """All that tf.GraphKeys.REGULARIZATION_LOSSES holds, each term in one place.
+    """Divides the terms of tf.GraphKeys.REGULARIZATION_LOSSES: each is counted once, or belongs to one clone.
 
-    A term that every clone adds anew would count once a clone. Such terms belong to their clones, whose
-    weights make one whole of them, so that N clones equal one. A variable's own term is added with the
-    variable, and so by the first clone alone.
+    If every clone adds its own copy of a term, the term would count once per clone. So each copy belongs to its
+    clone and has the clone's weight; the weights add up to 1, so that N clones equal one. The regulariser of a
+    variable is added when the variable is made, and so by the first clone only.
 
     Returns:
       (terms that count once, for each clone the terms that count with its weight).
@@ -124,7 +125,7 @@ def _own_name(term: tf.Tensor, clone: Clone) -> str:
 
 
 class ShareLosses(NamedTuple):
-    """What one clone adds to the total loss, weighted.
+    """The weighted terms that one clone adds to the total loss.
 
     Attributes:
       loss: scalar; None for none.
@@ -139,8 +140,8 @@ class CloneShare(NamedTuple):
     """One clone's part in the whole: weight * (loss + regularization) + once.
 
     Attributes:
-      clone: whose part it is.
-      objective: what it minimises.
+      clone: the clone.
+      objective: its objective.
       weight: a number or a scalar tensor.
       once: a scalar that this clone alone adds, unweighted; None for none.
     """
@@ -152,7 +153,7 @@ class CloneShare(NamedTuple):
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
-        """Within it, ops get the clone's name scope and device."""
+        """A context in which ops get the clone's name scope and device."""
         with tf.name_scope(self.clone.scope), tf.device(self.clone.device):
             yield
 
@@ -195,7 +196,7 @@ def _shares(
     weights: Sequence[Any] | None,
     objectives: Sequence[Objective] | None,
 ) -> list[CloneShare]:
-    """Each clone's part; the first carries what is counted once."""
+    """Each clone's part of the total; the first also has the terms that are counted once."""
     if not clones:
         raise ValueError("clones is empty; expected at least one")
     weights = [1.0 / len(clones)] * len(clones) if weights is None else list(weights)
@@ -225,7 +226,7 @@ def _collected(clone: Clone, own_terms: Sequence[tf.Tensor]) -> Objective:
 
 
 def _losses(shares: Sequence[CloneShare]) -> tuple[list[ShareLosses], list[tf.Tensor | None]]:
-    """What each clone adds to the total loss: its parts, and their sum."""
+    """The terms that each clone adds to the total loss, and the sum of these terms per clone."""
     losses, totals = [], []
     for share in shares:
         with share.scope():
@@ -242,7 +243,7 @@ def _total(losses: Sequence[tf.Tensor | None]) -> tf.Tensor | None:
 
 def _summarize(clones: Sequence[Clone], losses: Sequence[ShareLosses]) -> None:
     """Summaries with slim's tags of what each clone adds to the total loss, and of all regularisation."""
-    # Not on the clones' devices: no GPU computes a summary.
+    # Outside of the clones' devices: summary ops have no GPU kernel.
     for clone, part in zip(clones, losses, strict=True):
         if part.loss is not None:
             with tf.name_scope(clone.scope):
@@ -267,10 +268,10 @@ def _gradients(
     variables: Sequence[Any],
     options: Mapping[str, Any],
 ) -> list[tuple[Any, Any]]:
-    """The (gradient, variable) pairs of `loss`, which the gradients coming in at `roots` stand for.
+    """The (gradient, variable) pairs of `loss`; `roots` are the tensors at which backpropagation starts.
 
-    An optimizer that computes gradients in a way of its own (loss scaling) is given the weighted loss. For all
-    others the gradient starts at the roots. SyncReplicasOptimizer passes the call on unchanged.
+    An optimizer that overrides `compute_gradients` (loss scaling) gets the weighted loss. For all others
+    backpropagation starts at the roots. SyncReplicasOptimizer overrides it only to pass the call on.
     """
     plain = (tf.train.Optimizer.compute_gradients, tf.train.SyncReplicasOptimizer.compute_gradients)
     if loss is not None and type(optimizer).compute_gradients not in plain:
@@ -285,7 +286,7 @@ def _gradients(
 def _for_gradients(
     gate_gradients: int | None = None, aggregation_method: int | None = None, colocate_gradients_with_ops: bool = False
 ) -> dict[str, Any]:
-    """The options of `Optimizer.compute_gradients` as those of `tf.gradients`."""
+    """Translates options of `Optimizer.compute_gradients` to those of `tf.gradients`."""
     return {
         "gate_gradients": gate_gradients == tf.train.Optimizer.GATE_OP,
         "aggregation_method": aggregation_method,
@@ -296,7 +297,7 @@ def _for_gradients(
 def _unless_empty(weight: Any, pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """Zeros in place of the gradients if the clone turns out to have weight 0.
 
-    A branch passes gradients through untouched; a product would take another pass over them and keep a NaN.
+    A branch does not touch the gradients. A product would read and write all of them, and NaN * 0 would stay NaN.
     """
     dense = [values_of(gradient) for gradient, _ in pairs if gradient is not None]
     if not dense or (not tf.is_tensor(weight) and weight):

@@ -17,11 +17,11 @@ class AdamWOptimizer(tf.train.AdamOptimizer):
 
     The paper's factor of the schedule, eta, is the learning rate here, so that the decay follows it too.
     Matrices and larger variables decay; vectors, biases and the parameters of batch norm do not. The slots
-    are Adam's under Adam's names: a run may switch between the two.
+    are those of Adam with the same names, so a run may switch between the two.
 
     Args:
       learning_rate: scalar tensor or number.
-      weight_decay: share of a weight that a step at learning rate 1 would take off.
+      weight_decay: fraction of a weight that one step at learning rate 1 subtracts.
     """
 
     def __init__(self, learning_rate: Any, weight_decay: float = 0.01) -> None:
@@ -55,6 +55,6 @@ class AdamWOptimizer(tf.train.AdamOptimizer):
 
 
 def decays(variable: Any) -> bool:
-    """Whether weight decay applies to `variable`: rank 2 or more, and no bias, beta or gamma by name."""
+    """Whether weight decay applies to `variable`: rank 2 or more, and not named bias, beta or gamma."""
     own_name = variable.op.name.rpartition("/")[2].lower()
     return variable.shape.rank >= 2 and not any(word in own_name for word in _NEVER)

@@ -1,4 +1,4 @@
-"""From the towers' gradients to new weights: combined, clipped, applied (at once or once for several batches).
+"""Combines and clips the gradients of the towers and applies them, after each batch or after several.
 
 The moving averages of the weights are updated by the same op.
 """
@@ -24,10 +24,10 @@ class Gradients(NamedTuple):
     """The gradients of a step.
 
     Attributes:
-      together: (gradient, variable) of the towers together.
-      norms: float32 [V], of each of them.
+      together: (gradient, variable) pairs, combined over the towers.
+      norms: float32 [V], the norm of each combined gradient.
       bad_tower: int64 scalar, the first tower with a gradient that is not finite; -1 for none. Always -1 if the
-        towers depend on each other, since a NaN in one of them then reaches all.
+        towers depend on each other, since a NaN in one tower then reaches all.
     """
 
     together: list[tuple[Any, Any]]
@@ -57,14 +57,14 @@ def tower_gradients(towers: Towers, optimizer: tf.train.Optimizer, config: Optim
 
 
 def _first_bad(of_towers: Sequence[Sequence[tuple[Any, Any]]], norms: tf.Tensor) -> tf.Tensor:
-    """The first tower with a gradient that is not finite; looks at single towers only if a combined norm is not."""
+    """The first tower with a gradient that is not finite; checks single towers only if a combined norm is not."""
     none = tf.constant(-1, tf.int64)
 
     def look() -> tf.Tensor:
         if len(of_towers) == 1:
             return tf.zeros([], tf.int64)
         bad = tf.stack([_has_bad(pairs) for pairs in of_towers])
-        # None of them if only their sum is too large.
+        # If only the sum overflowed, no single tower is bad.
         return tf.where_v2(tf.reduce_any(bad), tf.argmax(tf.cast(bad, tf.int32)), none)
 
     return tf.cond(tf.reduce_all(tf.is_finite(norms)), lambda: none, look)
@@ -113,7 +113,7 @@ def apply_gradients(
       examples: int64 scalar, rows of this batch: its weight among the batches that are accumulated.
 
     Returns:
-      (names of the averages, the op that does it all), as `create_averages` does.
+      (names of the averages, the op of the whole step), as `create_averages` does.
     """
     if config.accumulate_steps > 1:
         return _accumulate(gradients, optimizer, config, global_step, examples)
@@ -137,7 +137,7 @@ def _accumulate(
 ) -> tuple[tuple[tuple[str, str], ...], tf.Operation]:
     """Adds the batch to the sums; the last batch of a group steps by their mean and clears them.
 
-    The sums are variables of the checkpoint, so a run that is stopped within a group continues within it.
+    The sums are saved in the checkpoint, so a run that stops in the middle of a group continues there.
     """
     count = tf.get_variable(_EXAMPLES, [], tf.float32, tf.zeros_initializer(), trainable=False)
     sums = [_sum_of(variable) for _, variable in gradients]
@@ -155,7 +155,7 @@ def _accumulate(
         published = tf.get_collection_ref(tf.GraphKeys.TRAIN_OP)
         before = len(published)
         step_op = optimizer.apply_gradients(_clipped(pairs, config))
-        del published[before:]  # an op within a branch: no meta-graph can name it
+        del published[before:]  # an op inside a cond branch, which a meta-graph cannot name
         updates = tf.cast(counted, tf.int64) // config.accumulate_steps
         names, moved = create_averages(config.moving_average_decay, updates, step_op)
         averages.extend(names)
@@ -170,7 +170,7 @@ def _accumulate(
 
 
 def _sum_of(variable: Any) -> Any:
-    """The variable that sums, over the group so far, gradient of `variable` times examples."""
+    """The variable that accumulates (gradient of `variable`) * (examples of the batch) over the group."""
     name, dtype = f"{variable.op.name}/{_SUMS}", variable.dtype.base_dtype
     return tf.get_variable(name, variable.shape, dtype, tf.zeros_initializer(), trainable=False)
 
@@ -184,7 +184,7 @@ def create_averages(
 
     Args:
       decay: above 0 for averages.
-      global_step: how often the optimizer has stepped, `step_op` included; a variable is read after `step_op`.
+      global_step: number of optimizer steps, including `step_op`. A variable is read after `step_op` has run.
       step_op: changes the weights.
 
     Returns:
@@ -202,7 +202,7 @@ def create_averages(
 
 
 def names_in_checkpoint(decay: float) -> dict[str, tf.Variable]:
-    """The variables of the current graph by the name that each is read from: its own, or that of its average.
+    """The variables of the current graph, keyed by checkpoint name: the variable's own, or that of its average.
 
     With `decay` above 0 trainable variables are read from their averages.
     """

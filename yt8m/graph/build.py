@@ -42,7 +42,7 @@ def build(
       optimizer: optimizer, learning rate, clipping, regularisation, averages.
       seed: of everything random in the graph.
       split: one batch split over the towers; False: one batch for each tower.
-      signature: what shaped this graph, stored in it so that a resume can tell whether it still fits.
+      signature: the options that shaped this graph, stored in it so that a resume can tell whether it still fits.
       synchrony: given if the replicas of a cluster take each step together.
       precision: of the towers' matrix products; the predict path stays float32.
       prefetch_to_device: each step copies the next one's batch to the towers' devices while it computes.
@@ -51,7 +51,7 @@ def build(
 
     Returns:
       The handles. N towers give the gradients of one tower on the same batch, to rounding. For models with
-      batch norm this holds with `sync_batch_norm` only. It never holds for what a tower draws at random, nor
+      batch norm this holds with `sync_batch_norm` only. It never holds for random values that a tower draws, nor
       for a loss that compares examples with one another.
 
     Raises:
@@ -66,7 +66,7 @@ def build(
     towers = build_towers(modeler, deployment, read.shares, **how, sync_batch_norm=sync_batch_norm)
     replicas = synchrony.replicas if synchrony is not None else 1
     rate = learning_rate(optimizer, start, inputter.batch_size * deployment.num_clones * replicas)
-    # The rate is taken before the step is counted: accumulation counts before it steps.
+    # Read the rate before the global step is incremented: with accumulation that happens before the update.
     with tf.device(deployment.optimizer_device()), tf.control_dependencies([rate]):
         applied = _apply(towers, rate, optimizer, global_step, synchrony)
     train_op, step = _whole_step(applied.train_op, read.put_next, global_step)
@@ -98,8 +98,8 @@ def build(
 def _whole_step(
     train_op: tf.Operation, put_next: tf.Operation | None, global_step: tf.Variable
 ) -> tuple[tf.Operation, tf.Tensor]:
-    """The op of a step with all that belongs to it, and the global step after it."""
-    if put_next is not None:  # beside the computation: only the end of the step waits for both
+    """The op of a whole step (training and the staging of the next batch), and the global step read after it."""
+    if put_next is not None:  # runs in parallel with the computation; the step ends when both have ended
         train_op = tf.group(train_op, put_next, name="train_and_put_next")
     with tf.control_dependencies([train_op]):
         return train_op, tf.identity(global_step.read_value(), name="step_after_train_op")
@@ -121,8 +121,8 @@ def build_eval(
 ) -> EvalOps:
     """Builds one step of evaluation (`mode` eval) or inference (infer) and publishes it.
 
-    Inference has no labels and so no loss. Nothing random happens here unless a model insists; then it
-    is keyed by the seed alone, so that two evaluations agree.
+    Inference has no labels and so no loss. The engine draws nothing at random here. A model that does
+    is seeded with `seed`, so that two evaluations agree.
     """
     check_workload(inputter, modeler)
     global_step = tf.train.get_or_create_global_step()
@@ -144,7 +144,7 @@ def build_eval(
 
 
 def predict_path(modeler: Modeler, deployment: deploy.DeploymentConfig, batch: Any) -> PredictOps:
-    """Evaluation-mode predictions beside the towers, with their variables; free unless fetched."""
+    """Evaluation-mode predictions outside of the towers, with the towers' variables; computed only if fetched."""
     with (
         tf.device(deployment.clone_device(0)),
         tf.name_scope("predict"),
@@ -162,7 +162,7 @@ def _losses(towers: Towers, penalty: float) -> dict[str, tf.Tensor]:
 
 
 class _Applied(NamedTuple):
-    """What a step does to the weights; norms and gradients are those before clipping."""
+    """The update of the weights in a step; norms and gradients are those before clipping."""
 
     train_op: tf.Operation
     gradients: Sequence[tuple[Any, Any]]
@@ -174,26 +174,26 @@ class _Applied(NamedTuple):
 def _apply(
     towers: Towers, rate: tf.Tensor, config: OptimizerConfig, global_step: tf.Variable, synchrony: Synchrony | None
 ) -> _Applied:
-    """Combines, clips and applies the gradients, counts the step, moves the averages."""
+    """Combines, clips and applies the gradients, increments the global step, updates the averages."""
     optimizer = create_optimizer(config.optimizer, rate, config.weight_decay)
     gradients, norms, bad_tower = tower_gradients(towers, optimizer, config)
     if synchrony is not None:
         optimizer = synchrony.wrap(optimizer, towers.examples())
-    # Fetching a gradient, its norm or a summary changes no variable: only what is applied waits.
+    # Only the applied gradients depend on the update ops, so fetching a gradient, norm or summary changes no variable.
     applied = deploy.gradients_after(towers.outputs[0].update_ops, gradients)
     averages, train_op = apply_gradients(applied, norms, optimizer, config, global_step, towers.examples())
     return _Applied(train_op, gradients, norms, averages, bad_tower)
 
 
-_SHOWN = 1 << 15  # values in a histogram; a bin of a hundredth of them is then off by 6 % of itself
-_RUN = 16  # values side by side: float32, a line of memory
+_SHOWN = 1 << 15  # values in a histogram; the relative error of a bin with 1 % of them is then 6 %
+_RUN = 16  # consecutive values in a run: 16 float32 are one cache line
 
 
 def train_summaries(gradients: Sequence[tuple[Any, Any]], scalars: Mapping[str, tf.Tensor]) -> tf.Tensor:
     """One merged summary: scalars, and histograms of each gradient and its weights (`_thinned`).
 
-    Nothing goes into the SUMMARIES collection: what is not fetched with the step must not run. The tags
-    are the names given; `tf.summary` would add a number to one that some op has already.
+    Nothing goes into the SUMMARIES collection: its summaries could run outside of a step. The tags
+    are exactly the names given; `tf.summary` would add a number to a name that an op already has.
     """
     merged = [tf.raw_ops.ScalarSummary(tags=name, values=value) for name, value in scalars.items()]
     for gradient, variable in gradients:
@@ -204,9 +204,9 @@ def train_summaries(gradients: Sequence[tuple[Any, Any]], scalars: Mapping[str, 
 
 
 def _thinned(values: tf.Tensor) -> tf.Tensor:
-    """All values if there are few; else evenly spaced runs of them, placed so that all columns are met alike.
+    """All values if there are few; else evenly spaced runs of them, spaced so that all columns are sampled equally.
 
-    Runs, since memory is read by the line: single values would cost as much as all of them.
+    It takes runs because memory is read in cache lines: reading single values would cost as much as reading all.
     """
     count = values.shape.num_elements() or 0
     if count <= _SHOWN:

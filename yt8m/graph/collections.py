@@ -1,7 +1,7 @@
 """The one place that names graph collections: handles are published here and recovered from a meta-graph.
 
 The published code's names are kept (`global_step`, `loss`, `predictions`, `input_batch_raw`, ...), so that
-its meta-graphs are read and its users' scripts find ours.
+this project reads its meta-graphs, and scripts of its users read ours.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _TEXTS = "run_texts"
 
 
 def publish_train(ops: TrainOps, signature: Mapping[str, Any]) -> None:
-    """Puts every handle of a training graph into collections, and what shaped the graph beside them."""
+    """Puts every handle of a training graph into collections, and with them the options that shaped the graph."""
     _add(_TRAIN, ops)
     _publish_common(ops.predict, ops.input, ops.reports)
     texts = {
@@ -107,7 +107,7 @@ def recover_predict() -> PredictOps:
 
 
 def signature_in(meta_graph: tf.MetaGraphDef) -> dict[str, Any] | None:
-    """What shaped the training graph in `meta_graph`; None if it is not one of ours."""
+    """The options that shaped the training graph in `meta_graph`; None if this project did not write it."""
     items = meta_graph.collection_def[_TEXTS].bytes_list.value if _TEXTS in meta_graph.collection_def else []
     return json_text.parse(items[0]).get("signature") if items else None
 
@@ -133,12 +133,12 @@ def _with_predictions(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def publish_teacher_saver(saver_def: tf.SaverDef) -> None:
-    """Keeps how the weights of a teacher within this training graph are read."""
+    """Stores the saver that reads the weights of the teacher in this training graph."""
     tf.add_to_collection(_TEACHER_SAVER, saver_def.SerializeToString())
 
 
 def teacher_saver() -> tf.SaverDef:
-    """What `publish_teacher_saver` kept, here or in the graph that was imported."""
+    """The saver that `publish_teacher_saver` stored in this graph, built or imported."""
     return tf.train.SaverDef.FromString(tf.get_collection(_TEACHER_SAVER)[0])
 
 
@@ -159,7 +159,7 @@ def _add(names: Mapping[str, str], ops: Any) -> None:
     for field, name in names.items():
         value = getattr(ops, field)
         if name == "train_op":
-            # The optimizer has put its own there, which neither moves averages nor ends an accumulated group.
+            # The optimizer put its own train op there. That op neither updates averages nor ends an accumulated group.
             tf.get_collection_ref(name).clear()
         # A second entry in `global_step` would make tf.train.get_global_step() ambiguous.
         if value is not None and not (name == "global_step" and tf.get_collection(name)):

@@ -1,6 +1,6 @@
-"""The input side of a graph: files that are fed, an iterator and a saver of its position; and the towers' shares.
+"""The input side of a graph: the files to feed, an iterator and the saver of its position, the towers' shares.
 
-A batch is split over the towers, and the values that the towers compute are put together again.
+It splits a batch over the towers and combines the values that the towers compute.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class RowShare(NamedTuple):
     """One tower's share of a batch.
 
     Attributes:
-      batch: the tower's rows; one borrowed row if it has none.
+      batch: the tower's rows; if it has none, one row of another tower with weight 0.
       rows: int64 scalar, its true number of rows.
       weight: float32 scalar, rows / rows of all towers; the weights add up to 1.
     """
@@ -34,10 +34,10 @@ def count_rows(batch: Any) -> tf.Tensor:
 
 
 def split_batch(batch: Any, num_towers: int) -> list[RowShare]:
-    """Cuts a nest of tensors (examples first) as evenly as it goes.
+    """Splits a nest of tensors (first dimension: examples) as evenly as possible.
 
     Parts start at ceil(rows * i / N), so the first tower has the largest part and is never empty.
-    A tower without rows borrows the last one with weight 0: shapes stay valid and nothing is NaN.
+    A tower without rows gets the last row with weight 0, so that shapes stay valid and nothing is NaN.
     """
     rows = count_rows(batch)
     if num_towers == 1:
@@ -62,7 +62,7 @@ def join_batches(batches: Sequence[Any]) -> list[RowShare]:
 
 
 def reduce_reports(reports: Sequence[Mapping[str, Report]], shares: Sequence[RowShare]) -> dict[str, tf.Tensor]:
-    """One tensor a name, reduced as each report declares."""
+    """One tensor per name, reduced as each report declares."""
     return {
         name: reduce_values([tower[name].tensor for tower in reports], shares, first.reduction)
         for name, first in reports[0].items()
@@ -70,7 +70,7 @@ def reduce_reports(reports: Sequence[Mapping[str, Report]], shares: Sequence[Row
 
 
 def reduce_values(values: Sequence[tf.Tensor], shares: Sequence[RowShare], reduction: Reduction) -> tf.Tensor:
-    """The towers' values of one thing as one value; a tower without an example adds nothing."""
+    """Reduces the values of the towers to one value; a tower without an example adds nothing."""
     if len(values) == 1:
         return values[0]
     if reduction is Reduction.ROWS:
@@ -90,10 +90,10 @@ def _all_or_none(value: tf.Tensor, share: RowShare) -> tf.Tensor:
 def create_input(inputter: Inputter, batch_size: int) -> tuple[Any, InputOps]:
     """An initializable iterator over batches of `batch_size`, and its handles.
 
-    The files come by a plain placeholder: forgetting to feed it fails at once, and a meta-graph made
-    on one machine reads other files on another. The position has a saver of its own, because in
+    The files are a placeholder without a default: a run that does not feed it fails at once, and a meta-graph
+    made on one machine can read other files on another. The position has a saver of its own, because in
     SAVEABLE_OBJECTS it would put shuffle buffers into every checkpoint and break `Saver()` after an import.
-    Where the inputter numbers its shards, the iterator gives pairs of a batch and the numbers of its rows.
+    If the inputter numbers its shards, the iterator gives pairs of a batch and the numbers of its rows.
     """
     files = tf.placeholder(tf.string, [None], name="input_files")
     with tf.device("/cpu:0"):
@@ -110,13 +110,13 @@ def create_input(inputter: Inputter, batch_size: int) -> tuple[Any, InputOps]:
 
 
 def next_batches(iterator: Any, count: int, ops: InputOps) -> tuple[list[Any], InputOps]:
-    """So many batches one after the other, the i-th always the same tower's; the handles completed."""
+    """Reads `count` batches in order, the i-th for tower i; returns them, and `ops` with the shard handles added."""
     batches, shards = separate_shards(read_in_turn(iterator.get_next, count), ops)
     return batches, with_shards(ops, shards)
 
 
 def read_in_turn(read: Callable[[], Any], count: int) -> list[Any]:
-    """The results of `count` calls of `read`, whose ops run one after the other."""
+    """Calls `read` `count` times; control dependencies make the ops run in this order."""
     found: list[Any] = []
     for _ in range(count):
         before = tf.nest.flatten(found[-1:], expand_composites=True)
@@ -126,7 +126,7 @@ def read_in_turn(read: Callable[[], Any], count: int) -> list[Any]:
 
 
 def separate_shards(elements: Sequence[Any], ops: InputOps) -> tuple[list[Any], tf.Tensor | None]:
-    """The batches in elements of the iterator, and the numbers of their shards, if they have any."""
+    """Splits elements of the iterator into the batches and the shard number of each example (None if not numbered)."""
     if ops.begun is None:
         return list(elements), None
     with tf.device("/cpu:0"):
@@ -134,7 +134,7 @@ def separate_shards(elements: Sequence[Any], ops: InputOps) -> tuple[list[Any], 
 
 
 def with_shards(ops: InputOps, shards: tf.Tensor | None) -> InputOps:
-    """`ops` of a step whose examples have these shards' numbers, None if they have none."""
+    """`ops` with the shard numbers of the step's examples; unchanged if `shards` is None."""
     if shards is None:
         return ops
     with tf.device("/cpu:0"):

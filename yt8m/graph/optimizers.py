@@ -1,4 +1,4 @@
-"""Optimizers by name and the learning rate by examples."""
+"""Creates optimizers by name, and the learning rate as a function of the examples seen."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ WEIGHT_DECAY = 0.01  # AdamW's default
 def learning_rate(config: OptimizerConfig, step: tf.Tensor, examples_per_step: int) -> tf.Tensor:
     """float32 scalar: the schedule of `config` at this step, times its linear warm-up.
 
-    Counted are the examples of all towers before this step; with accumulation, those before the first
-    batch of the group, so that all batches of one update share one rate. The warm-up counts the update's
-    own examples too: the first update is not lost to a rate of 0.
+    The schedule counts the examples of all towers before this step. With accumulation it counts those before
+    the first batch of the group, so that all batches of one update share one rate. The warm-up also counts
+    the examples of the update itself, since otherwise the first update would have a rate of 0.
 
     Args:
       config: names the schedule.
@@ -46,7 +46,7 @@ def _exponential(config: OptimizerConfig, seen: tf.Tensor) -> tf.Tensor:
 def _cosine(config: OptimizerConfig, seen: tf.Tensor) -> tf.Tensor:
     """base * (1 + cos(pi * t)) / 2, t from 0 after the warm-up to 1 (Loshchilov & Hutter 2017, eq. 5)."""
     start, end = config.learning_rate_warmup_examples, config.learning_rate_decay_examples
-    # In float64: float32 cannot tell single examples apart after the 16 millionth.
+    # In float64: float32 cannot represent every integer above 2^24, about 16 million examples.
     progress = tf.clip_by_value((tf.cast(seen, tf.float64) - start) / (end - start), 0.0, 1.0)
     return tf.cast(config.base_learning_rate * 0.5 * (1.0 + tf.cos(math.pi * progress)), tf.float32)
 
@@ -81,5 +81,5 @@ def create_optimizer(name: str, rate: tf.Tensor, weight_decay: float | None = No
     return found(rate, **_ARGUMENTS.get(name, {}))
 
 
-# These need more than a learning rate.
+# These take more arguments than a learning rate.
 _NOT_ALONE = frozenset({"Optimizer", "SyncReplicasOptimizer", "AdagradDAOptimizer"})

@@ -32,7 +32,7 @@ class StepInput:
     Attributes:
       batch: a whole batch, for the predict path.
       shares: the towers'.
-      ops: the handles. With prefetch, the initializer also forgets what was staged.
+      ops: the handles. With prefetch, the initializer also discards the staged batch.
       put_next: with prefetch, stages the next step's shares; part of each training step.
     """
 
@@ -49,7 +49,7 @@ def read_shares(inputter: Inputter, deployment: deploy.DeploymentConfig, split: 
       inputter: batches.
       deployment: towers and devices.
       split: one batch a step, split over the towers; False: one batch for each tower.
-      ahead: copy the shares to the towers' devices during the step before.
+      ahead: copy the shares to the towers' devices during the previous step.
     """
     towers = deployment.num_clones
     with tf.device(deployment.inputs_device()):
@@ -66,9 +66,9 @@ def _stage(iterator: Any, ops: InputOps, deployment: deploy.DeploymentConfig, sp
     """The input of a step, taken from buffers that each step fills for the next.
 
     A step that finds the buffers empty, such as the first, fills them itself. So no batch is lost or repeated, and
-    the order is that of the iterator. At the end of the data the iterator reports it in the step that has no batch;
-    reading ahead just finds nothing. A damaged record is found one step earlier than without prefetch, since the
-    step before reads it.
+    the order is that of the iterator. If reading ahead meets the end of the data, it stages nothing, and the next
+    step reports the end. A damaged record fails one step earlier than without prefetch, since the previous step
+    reads it.
     """
     count = 1 if split else deployment.num_clones
     is_full = DeviceBuffer(deployment.inputs_device(), [tf.bool], "next_step_is_there")
@@ -98,7 +98,7 @@ def _stage(iterator: Any, ops: InputOps, deployment: deploy.DeploymentConfig, sp
 
 
 def _whole_batch(shares: Sequence[RowShare], split: bool) -> Any:
-    """The batch that was split into `shares`; if each tower took a batch of its own, the first."""
+    """The batch that was split into `shares`; if each tower has its own batch, that of the first tower."""
     if not split:
         return shares[0].batch
     return tf.nest.map_structure(
@@ -108,13 +108,13 @@ def _whole_batch(shares: Sequence[RowShare], split: bool) -> Any:
 
 
 def _if(condition: tf.Tensor, build: Callable[[], tf.Operation]) -> tf.Operation:
-    """Runs what `build` builds if `condition` holds; the op that is done after it, or without it.
+    """Runs the ops that `build` makes if `condition` holds; returns an op that completes in either case.
 
-    tf.cond would put it into a function, and an error inside a function does not name its op: the end of the data
-    is recognised by the op that reports it.
+    tf.cond would put them into a function, and an error inside a function does not name the failing op. The end of
+    the data is recognised by the op that reports it.
     """
     no, yes = tf.raw_ops.Switch(data=condition, pred=condition)
-    # The branch depends on these identities: Switch itself runs in either case.
+    # The branch depends on these identities, since Switch itself runs in either case.
     skipped, begun = tf.identity(no), tf.identity(yes)
     with tf.control_dependencies([begun]):
         done = build()
@@ -124,7 +124,7 @@ def _if(condition: tf.Tensor, build: Callable[[], tf.Operation]) -> tf.Operation
 
 
 class StagedBatch(NamedTuple):
-    """What one step trains on.
+    """The data of one training step.
 
     Attributes:
       shares: the towers', in order.
@@ -150,17 +150,17 @@ class DeviceBuffer:
         self._room = {"capacity": 1, "memory_limit": 0, "container": "", "shared_name": shared_name}
 
     def put(self, values: Sequence[tf.Tensor]) -> tf.Operation:
-        """Copies `values` here; blocks forever if the last ones were not taken."""
+        """Copies `values` into the buffer; blocks until the previous values have been taken."""
         with tf.device(self._device):
             return tf.raw_ops.Stage(values=list(values), name="put", **self._room)
 
     def take(self) -> list[tf.Tensor]:
-        """What was put here last, and empties the buffer; blocks while nothing is there."""
+        """Removes and returns the values in the buffer; blocks while it is empty."""
         with tf.device(self._device):
             return list(tf.raw_ops.Unstage(dtypes=self._dtypes, name="take", **self._room))
 
     def is_empty(self) -> tf.Tensor:
-        """Bool scalar."""
+        """Bool scalar: whether the buffer holds values."""
         with tf.device(self._device):
             return tf.equal(tf.raw_ops.StageSize(dtypes=self._dtypes, **self._room), 0)
 
@@ -171,12 +171,12 @@ class DeviceBuffer:
 
 
 class PrefetchBuffers:
-    """The buffers for one step's input, one on each device; they are full together and empty together.
+    """The buffers for one step's input, one on each device; all are full or all are empty.
 
     Args:
       like: a batch; all have its types and shapes.
       deployment: the devices.
-      is_full: a buffer of one bool on the host, filled last of all: if it is empty, so are all others.
+      is_full: a buffer of one bool on the host, filled after all others: if it is empty, so are they.
     """
 
     def __init__(self, like: StagedBatch, deployment: deploy.DeploymentConfig, is_full: DeviceBuffer) -> None:
@@ -200,7 +200,7 @@ class PrefetchBuffers:
             return self._is_full.put([tf.constant(True)])
 
     def take(self) -> StagedBatch:
-        """What was put last. Fetching a part of it takes all of it, so that the buffers always agree."""
+        """Removes and returns the staged batch. Fetching a part of it empties all buffers, so that they agree."""
         parts = {place: buffer.take() for place, buffer in self._buffers.items()}
         with tf.control_dependencies([part[0] for part in (*parts.values(), self._is_full.take())]):
             taken = {place: iter(_passed_on(place, part)) for place, part in parts.items()}
@@ -220,8 +220,8 @@ class PrefetchBuffers:
 def _is_for_device(leaf: tf.Tensor) -> bool:
     """Whether an early copy saves time: it does for features, labels and their weights.
 
-    Strings cannot be on a device, most GPU kernels keep int32 on the host, and one number an example is copied
-    in no time.
+    Strings cannot be on a GPU, most GPU kernels keep int32 on the host, and copying one number per example costs
+    next to nothing.
     """
     dtype = leaf.dtype
     is_number = dtype.is_floating or dtype.is_bool or (dtype.is_integer and dtype != tf.int32)
@@ -234,12 +234,12 @@ def _passed_on(place: str, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def _leaves(nest: Any) -> list[tf.Tensor]:
-    """All tensors in `nest`, those within sparse ones among them."""
+    """All tensors in `nest`, including the components of sparse tensors."""
     return [leaf for leaf in tf.nest.flatten(nest, expand_composites=True) if leaf is not None]
 
 
 def _packed(like: Any, leaves: Sequence[tf.Tensor]) -> Any:
-    """A nest as `like` of `leaves`, with None where that has None."""
+    """Packs `leaves` into the structure of `like`; None in `like` stays None."""
     left = iter(leaves)
     whole = [leaf if leaf is None else next(left) for leaf in tf.nest.flatten(like, expand_composites=True)]
     return tf.nest.pack_sequence_as(like, whole, expand_composites=True)

@@ -1,7 +1,7 @@
-"""What the engine asks of a workload (`Inputter`, `Modeler`), and the typed handles of a graph built from it.
+"""The interface of a workload (`Inputter`, `Modeler`), and the typed handles of a graph built from it.
 
-Nothing here knows of videos. `yt8m.readers.BatchQueue` and `yt8m.video.modeler.VideoModeler` are the workload of
-this project, `examples/cifar10` has another one.
+Nothing here depends on videos. `yt8m.readers.BatchQueue` and `yt8m.video.modeler.VideoModeler` are the workload of
+this project, `examples/cifar10` is another one.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 class Inputter(abc.ABC):
-    """Files and how they become batches. Only `batch_size`, `files` and `dataset` have to be written.
+    """Files and how they become batches. Only `batch_size`, `files` and `dataset` must be implemented.
 
     Attributes:
       batch_size: examples per tower and step.
-      num_epochs: passes over the files; None if there is no end, or if nobody knows it.
+      num_epochs: passes over the files; None if endless or unknown.
       records: records of one epoch, as the shards' headers count them; None if not known. If it is known, training
         counts what it reads of each shard and compares every epoch with `expected_records`.
       expected_records: how many records each file should have, by path.
-      shard_order: what decides, beside the files, the order in which shards are begun, as JSON has it (a seed).
+      shard_order: the settings besides the files that decide the order of shards (a seed), as JSON values.
         If it is given, the engine asks for `numbered_dataset` in place of `dataset`, and a resumed run leaves out
         the shards that were begun. None: shards have no numbers, and a resumed run without `exact_resume`
-        begins its pass anew.
+        reads all files again from the start.
     """
 
     batch_size: int
@@ -57,19 +57,19 @@ class Inputter(abc.ABC):
         """Batches (any nest of tensors, examples first) of `batch_size` from the string vector `files`."""
 
     def numbered_dataset(self, files: tf.Tensor, batch_size: int, begun: tf.Tensor) -> tf.data.Dataset:
-        """Pairs: a batch as `dataset` gives it, and int64 [B] with the number of each example's shard.
+        """Yields pairs: a batch as in `dataset`, and int64 [B], the shard number of each example.
 
         The shards of a run are numbered from 0 in the order in which they are begun, epoch by epoch.
 
         Args:
           files: string vector.
           batch_size: examples in a batch.
-          begun: int64 scalar; the first so many shards of that sequence are left out.
+          begun: int64 scalar; the first `begun` shards of that sequence are skipped.
         """
         raise NotImplementedError(f"{type(self).__name__} has a shard_order, so it needs numbered_dataset too")
 
     def epoch_order(self, epoch: int) -> Sequence[str]:
-        """The files in the order in which an epoch (from 0) begins them; asked for if `records` is known."""
+        """The files in the order in which `epoch` (from 0) begins them. The engine calls this if `records` is known."""
         return self.files()
 
     def share(self, index: int, count: int) -> Inputter:
@@ -90,7 +90,7 @@ class Inputter(abc.ABC):
         return _SomeFiles(self, files[index::count])
 
     def damage(self) -> RunError | None:
-        """After a failure of the input: the damaged shard and record; None if none is found or nobody can tell."""
+        """An error that names the damaged shard and record, after the input failed; None if none is found."""
         return None
 
     def bad_records(self) -> Sequence[DamagedError]:
@@ -98,11 +98,11 @@ class Inputter(abc.ABC):
         return ()
 
     def zeroed_values(self) -> int:
-        """How many values were NaN, infinite or too large, and were set to 0 so far."""
+        """The number of values set to 0 so far because they were NaN, infinite or too large."""
         return 0
 
     def close(self) -> None:  # noqa: B027 - most hold nothing
-        """Called when the run has ended, however it ended: lets go of threads, sessions and files."""
+        """Releases threads, sessions and files. Called when the run has ended, after success or failure."""
 
 
 class _SomeFiles(Inputter):
@@ -112,31 +112,31 @@ class _SomeFiles(Inputter):
         self._whole, self._files, self.batch_size = whole, files, whole.batch_size
 
     def files(self) -> Sequence[str]:
-        """The part."""
+        """The files of this part."""
         return self._files
 
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
-        """As the whole inputter makes it."""
+        """The dataset that the whole inputter makes of these files."""
         return self._whole.dataset(files, batch_size)
 
 
 class Modeler(abc.ABC):
-    """A model and its loss. Only `build` has to be written."""
+    """A model and its loss. Only `build` must be implemented."""
 
     @abc.abstractmethod
     def build(self, batch: Any, is_training: bool) -> ModelOutput:
         """The model on one tower's share of a batch.
 
         `loss` is the mean over the share; it may be None if the batch has no labels and
-        `is_training` is False. Called once a tower, on its device, with shared variables.
+        `is_training` is False. Called once per tower, on its device, with shared variables.
         """
 
     def reports(self, batch: Any, output: ModelOutput, mode: str) -> dict[str, Report]:
-        """What this share offers to callbacks; `mode` is train, eval or infer."""
+        """Tensors of this share that callbacks can fetch, by name; `mode` is train, eval or infer."""
         return {}
 
     def completed(self, reports: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """The fetched reports of a step as the evaluator and the consumers of inference take them.
+        """Completes the fetched reports of a step for the evaluator and the consumers of inference.
 
         Called on the host, in evaluation and inference while the next step runs.
         """
@@ -147,15 +147,15 @@ class Modeler(abc.ABC):
         return MeanLoss()
 
     def predict(self, batch: Any) -> PredictOps:
-        """Evaluation-mode predictions of a whole batch, with the feed points that the workload has."""
+        """Evaluation-mode predictions of a whole batch, with the workload's feed points."""
         return PredictOps(predictions=self.build(batch, is_training=False).predictions)
 
     def restore(self, session: tf.Session) -> None:  # noqa: B027 - most have nothing to add
-        """Called once the checkpoint has been restored, for a modeler that brings weights of its own."""
+        """Called after the checkpoint was restored. A modeler can load weights from elsewhere here (a teacher's)."""
 
 
 def check_workload(inputter: Inputter, modeler: Modeler) -> None:
-    """Refuses objects that are not derived from the two base classes.
+    """Checks that both objects are derived from the base classes.
 
     Raises:
       UsageError: one of them is not.
@@ -171,7 +171,7 @@ def check_workload(inputter: Inputter, modeler: Modeler) -> None:
 class Reduction(StrEnum):
     """How the towers' values of one report become one.
 
-    ROWS: a row an example, concatenated in the order of the batch.
+    ROWS: one row per example, concatenated in the order of the batch.
     LIST: any number of rows, concatenated; a tower without an example adds none.
     MEAN: averaged, weighted by how many examples each tower had.
     SUM: added; a tower without an example adds nothing.
@@ -184,14 +184,14 @@ class Reduction(StrEnum):
 
 
 class Report(NamedTuple):
-    """One tensor that a modeler offers to callbacks, and how the towers' share one value."""
+    """One tensor that a modeler offers to callbacks, and how the towers' values are reduced to one."""
 
     tensor: tf.Tensor
     reduction: Reduction = Reduction.ROWS
 
 
 class Evaluator(Protocol):
-    """Turns the completed reports of steps into figures, with names as they are printed."""
+    """Turns the completed reports of steps into figures, under the names that are printed."""
 
     def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
         """Adds one step; returns the figures of that step alone."""
@@ -215,7 +215,7 @@ class MeanLoss:
         return {}
 
     def get(self) -> dict[str, Any]:
-        """`Avg_Loss` over the steps that had one."""
+        """`Avg_Loss`, the mean over the steps that had a loss."""
         return {"Avg_Loss": float(np.mean(self._losses))} if self._losses else {}
 
     def clear(self) -> None:
@@ -231,11 +231,10 @@ class InputOps:
       initializer: starts the iterator at the first record of the files fed.
       files: string [None] placeholder; must be fed when `initializer` runs.
       saver_def: serialized SaverDef of the iterator's position, a saver of its own.
-      begun: int64 scalar, 0 unless fed when `initializer` runs: so many shards of the run's sequence (epoch
-        by epoch, each in its order) are left out; None if the inputter does not number its shards.
-      last_shard: int64 scalar, the largest number in that sequence of a shard that the step has records of.
-      shards: int64 [B], of each example of the step its shard's number in that sequence; None in a graph of
-        an earlier version, too.
+      begun: int64 scalar, 0 unless fed when `initializer` runs: that many shards at the start of the run's
+        sequence (epoch by epoch, each in its order) are skipped; None if the inputter does not number shards.
+      last_shard: int64 scalar, the largest shard number (in that sequence) among the step's examples.
+      shards: int64 [B], the shard number of each example; None also in a graph of an earlier version.
     """
 
     initializer: tf.Operation
@@ -251,7 +250,7 @@ class PredictOps:
     """Evaluation-mode predictions and where they can be fed; nothing here runs unless fetched.
 
     Attributes:
-      predictions: float32 [B, C] of the current batch, or of what is fed.
+      predictions: float32 [B, C] of the current batch, or of the values fed.
       input_batch_raw: float [B, D] or [B, T, D], dequantised, zero past num_frames; feeding it (and
         num_frames) cuts off the input.
       input_batch: the same after the transform that the model declares.
@@ -274,7 +273,7 @@ class TrainOps:
 
     Attributes:
       train_op: applies the gradients, runs the update ops, moves the averages, counts the step.
-      global_step: int64 variable's tensor. Fetching it beside train_op reads an undefined moment.
+      global_step: int64 variable's tensor. Fetched together with train_op, it may be read before or after the step.
       step: int64 scalar, the global step read after train_op: fetching it runs the step.
       learning_rate: float32 scalar of this step.
       label_loss, regularization_loss, total_loss: float32 scalars; total = label + penalty * regularization.
@@ -285,8 +284,8 @@ class TrainOps:
         towers depend on each other.
       predictions: [B, ...] training-mode predictions of the step, all towers.
       reports: what the modeler offers to callbacks, reduced over the towers.
-      summary_op: histograms of gradients and weights and scalars, of the same step when fetched with it.
-      predict: the evaluation-mode path beside the towers.
+      summary_op: scalars, and histograms of gradients and weights; of the same step if fetched with it.
+      predict: the evaluation-mode path outside of the towers.
       input: the input side.
       averages: (variable's name, its average's name) pairs; empty without moving averages.
     """

@@ -1,6 +1,6 @@
-"""Graphs and weights that come from files.
+"""Loads graphs and weights from files.
 
-Training goes on from its meta-graph, predictions need no model code, and a new run may begin with another's weights.
+Training resumes from its meta-graph, predictions need no model code, and a new run can start from another's weights.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from yt8m.storage import copies
 
 
 def signature_of(meta_path: str) -> dict[str, Any] | None:
-    """What shaped the training graph in a `.meta` file; None if this project did not write it."""
+    """The options that shaped the training graph in a `.meta` file; None if this project did not write it."""
     meta_graph = tf.MetaGraphDef.FromString(storage.read_bytes(meta_path))
     return collections.signature_in(meta_graph)
 
 
 def warn_of_program(path: str) -> None:
-    """Warns in the log that the graph in a file is a program; called before the graph is executed."""
+    """Logs the warning that the graph in a file is a program; call it before the graph is executed."""
     logging.warning("%s: a model is a program and runs here; use only those whose origin you trust", path)
 
 
@@ -45,7 +45,7 @@ def restore_train(meta_path: str) -> TrainOps:
 def restore_predict(meta_path: str) -> tuple[PredictOps, tf.train.Saver]:
     """Imports any graph with a `predictions` collection, TF 1.x ones included, without its devices.
 
-    A meta-graph is a program: load only those whose origin you trust. The log warns of it.
+    A meta-graph is a program: load only those whose origin you trust. The log warns about this.
 
     Returns:
       The feed points and predictions, and the saver that reads the weights.
@@ -59,14 +59,14 @@ def restore_predict(meta_path: str) -> tuple[PredictOps, tf.train.Saver]:
 
 
 def _here(meta_path: str) -> str:
-    """The path of the same file on this machine."""
+    """The path of the file on this machine: its local copy if it is in a bucket."""
     return f"{copies.copy_of(meta_path.removesuffix('.meta'))}.meta"
 
 
 class Restorer:
-    """Reads the variables of the current graph from a checkpoint; made before the graph is finalized.
+    """Reads the variables of the current graph from a checkpoint. Create it before the graph is finalized.
 
-    The step is read apart from the rest, because the published code keeps it as int32.
+    The step is read separately, because the published code keeps it as int32.
 
     Args:
       moving_average_decay: above 0, trainable variables are read from their averages.
@@ -91,7 +91,7 @@ class Restorer:
             self._saver.restore(session, here)
         step = int(reader.get_tensor("global_step")) if reader.has_tensor("global_step") else 0
         if self._step is not None:
-            # Fed through the variable's own initializer: the graph may be finalized already.
+            # Assigned through the variable's own initializer, because the graph may be finalized already.
             session.run(self._step.initializer, {self._step.initializer.inputs[1]: step})
         return step
 
@@ -120,12 +120,12 @@ AVERAGE = "/ExponentialMovingAverage"
 
 
 class WarmStart(NamedTuple):
-    """Names of the model's variables, by what became of them.
+    """The names of the model's variables, grouped by whether the checkpoint had a value for them.
 
     Attributes:
       found: read from the checkpoint.
       missing: not in the checkpoint, and so left at their fresh values.
-      other_shapes: there, but of another shape; left likewise. `name: theirs, not ours`.
+      other_shapes: in the checkpoint with another shape, and so left too; texts `name: theirs, not ours`.
     """
 
     found: list[str]
@@ -142,7 +142,7 @@ def warm_start(session: tf.Session, checkpoint: str, averages: Iterable[tuple[st
     Args:
       session: its variables are initialised.
       checkpoint: a path prefix.
-      averages: (variable's name, its average's name) pairs of the new run, whose averages begin there too.
+      averages: (variable's name, its average's name) pairs of the new run, which start from the same values.
 
     Raises:
       RunError: not one variable fits.
@@ -174,9 +174,9 @@ def warm_start(session: tf.Session, checkpoint: str, averages: Iterable[tuple[st
 
 
 def model_variables() -> list[tf.Variable]:
-    """Trainable variables and those beside them (batch-norm statistics); no slots, averages or counters.
+    """Trainable variables and batch-norm statistics, but no optimizer slots, moving averages or counters.
 
-    The slot of a variable `a/w` is named `a/w/Slot`; an optimizer's own counters stand in no scope.
+    The slot of a variable `a/w` is named `a/w/Slot`; an optimizer's own counters are in no scope.
     """
     trainable = {variable.op.name for variable in tf.trainable_variables()}
 

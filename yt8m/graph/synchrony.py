@@ -11,14 +11,14 @@ _EXAMPLES = "examples_of_step"
 
 
 class Synchrony:
-    """Makes a step of one replica a part of a common step on the mean gradient of all examples.
+    """Combines the steps of all replicas into common steps on the mean gradient of all examples.
 
     Every replica weights its gradient by its examples. A replica without data left continues with weight 0,
     because the others would wait for it forever. A step without any example changes nothing, and tells every
     replica that all have read their data.
 
     Args:
-      replicas: how many take a step together.
+      replicas: number of replicas that take a step together.
       table: handle of a string to int64 table that all replicas share.
     """
 
@@ -27,11 +27,11 @@ class Synchrony:
         self._optimizer: Any = None
 
     def wrap(self, optimizer: tf.train.Optimizer, examples: tf.Tensor) -> Any:
-        """Takes the place of `optimizer`; its `apply_gradients` returns the op of a common step.
+        """Wraps `optimizer`: `apply_gradients` of the result returns the op of a common step.
 
         Args:
-          optimizer: steps on the mean gradient.
-          examples: int64 scalar, of this replica's step.
+          optimizer: applies the mean gradient.
+          examples: int64 scalar, the number of examples in this replica's step.
         """
         self.counts = tf.placeholder_with_default(1.0, [], name="counts_in_common_step")
         self._optimizer = tf.train.SyncReplicasOptimizer(
@@ -40,10 +40,10 @@ class Synchrony:
         return _Weighted(self, self._optimizer, tf.cast(examples, tf.float32) * self.counts)
 
     def start(self, session: tf.Session, coord: tf.train.Coordinator, is_chief: bool) -> None:
-        """Starts the common steps in a new session; the chief's threads sum up the gradients of all.
+        """Starts the common steps in a new session; threads of the chief sum the gradients of all replicas.
 
-        Unlike TensorFlow's own hook it hands out no tokens at the start: with some, a replica could count
-        twice in a step.
+        Unlike TensorFlow's own hook it puts no tokens into the queue at the start: with spare tokens, a replica
+        could count twice in a step.
         """
         common = self._optimizer
         session.run(common.chief_init_op if is_chief else common.local_step_init_op)
@@ -55,7 +55,7 @@ class Synchrony:
             quiet.create_threads(session, coord, daemon=True, start=True)
 
     def read_examples(self, step_op: tf.Operation) -> None:
-        """Makes `examples`, int64 scalar: those of the common step that `step_op` was part of."""
+        """Creates `examples`, int64 scalar: the number of examples of the common step to which `step_op` belonged."""
         with tf.control_dependencies([step_op]):
             self.examples = tf.raw_ops.LookupTableFindV2(
                 table_handle=self._table, keys=_EXAMPLES, default_value=tf.constant(-1, tf.int64)
@@ -67,7 +67,7 @@ class Synchrony:
 
 
 class _Weighted:
-    """What a replica contributes to a common step: gradients times examples, and the examples."""
+    """The optimizer that contributes a replica's part to a common step: gradients times examples, and the examples."""
 
     def __init__(self, synchrony: Synchrony, common: Any, weight: tf.Tensor) -> None:
         self._synchrony, self._common, self._weight = synchrony, common, weight
@@ -79,17 +79,17 @@ class _Weighted:
             (tf.convert_to_tensor(gradient) * tf.cast(self._weight, gradient.dtype), variable)
             for gradient, variable in gradients
         ]
-        # Only its name and place are used: it tells the sum of examples from those of the gradients.
+        # Only its name and device are used, to tell the sum of examples from the sums of gradients.
         with tf.device(global_step.device):
             place = tf.get_variable(_EXAMPLES, [], tf.float32, trainable=False, collections=[_EXAMPLES])
         step_op = self._common.apply_gradients([*weighted, (self._weight, place)], global_step, name)
-        self._common.ready_for_local_init_op.mark_used()  # else it asks for that in the log: all is ready
+        self._common.ready_for_local_init_op.mark_used()  # else it logs a warning, though all is ready
         self._synchrony.read_examples(step_op)
         return step_op.op if hasattr(step_op, "op") else step_op
 
 
 class _OnMean:
-    """The optimizer that the common one calls: turns means over replicas into means over examples."""
+    """The optimizer that SyncReplicasOptimizer calls. It turns means over replicas into means over examples."""
 
     def __init__(self, optimizer: tf.train.Optimizer, store_examples: Callable[[tf.Tensor], tf.Operation]) -> None:
         self._optimizer, self._store_examples = optimizer, store_examples

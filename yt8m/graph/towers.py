@@ -1,4 +1,4 @@
-"""The modeler on every tower: one call a tower, shared variables, outputs and reports side by side."""
+"""Runs the modeler once per tower, with shared variables, and collects the outputs and reports."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Towers:
 
     Attributes:
       clones: in order; `outputs` of each is (ModelOutput, reports).
-      shares: of the batch, one for each.
-      outputs: the modeler's output on each tower, with the regularisation that it alone added to the
-        graph's collection.
-      shared_terms: the rest of that collection (a user's own model, `get_variable(regularizer=)`): once,
-        however many towers.
-      depend_on_each_other: the towers see one another's values, so their gradients are taken together.
+      shares: the share of the batch of each clone.
+      outputs: the modeler's output on each tower, including the regularisation terms that only this tower added
+        to the graph's collection.
+      shared_terms: all other terms of that collection (a user's own model, `get_variable(regularizer=)`),
+        which count once for all towers.
+      depend_on_each_other: the towers see one another's values, so one gradient is computed of their sum.
     """
 
     clones: Sequence[deploy.Clone]
@@ -51,9 +51,9 @@ class Towers:
         return tf.add_n([tf.zeros([])] + [v * w for v, w in zip(values, weights, strict=True) if v is not None])
 
     def single_losses(self) -> dict[str, tf.Tensor]:
-        """What the modeler put into tf.GraphKeys.LOSSES, averaged by examples.
+        """The losses that the modeler put into tf.GraphKeys.LOSSES, averaged by examples.
 
-        The names are the ops', without the tower's prefix.
+        The keys are the names of the ops without the tower's prefix.
         """
         named = [
             {loss.op.name.removeprefix(clone.scope): loss for loss in clone.collected(tf.GraphKeys.LOSSES)}
@@ -81,9 +81,9 @@ def build_towers(
     computed_in: str = "float32",
     sync_batch_norm: bool = False,
 ) -> Towers:
-    """Runs `modeler.build` and `modeler.reports` on every tower's share, products in `computed_in`.
+    """Runs `modeler.build` and `modeler.reports` on every tower's share; matrix products have the type `computed_in`.
 
-    With `sync_batch_norm` the towers of a training exchange values through `across_towers`.
+    With `sync_batch_norm`, in training, the towers exchange values through `across_towers`.
     """
     todo = iter(enumerate(shares))
     is_exchanging = sync_batch_norm and mode == "train" and len(shares) > 1
@@ -110,7 +110,7 @@ def build_towers(
 
 
 def _with_collected(clone: deploy.Clone, terms: Sequence[tf.Tensor]) -> ModelOutput:
-    """The tower's output, and what its model added to the graph's own collections, as slim's models do."""
+    """The tower's output, plus the update ops and terms that its model added to graph collections, as slim's do."""
     output = clone.outputs[0]
     updates = clone.collected(tf.GraphKeys.UPDATE_OPS)
     output = replace(output, update_ops=(*output.update_ops, *updates))

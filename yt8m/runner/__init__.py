@@ -43,7 +43,7 @@ runners.register(ClusterRunner, "cluster_runner")
 def build(
     config: RunnerConfig, inputter: Inputter, modeler: Modeler, callbacks: CallbackConfig | Sequence[str] = ()
 ) -> Runner:
-    """The runner called `config.name`; where that is empty, by the number of processes and towers.
+    """The runner called `config.name`; if that is empty, chosen by the number of processes and towers.
 
     Raises:
       UsageError: there is no such runner.
@@ -59,7 +59,7 @@ def _usual_name(config: RunnerConfig) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    # Callback subclasses a class of TensorFlow's: whoever only builds a config does not pay for it.
+    # Imported on demand: Callback subclasses a class of TensorFlow, and building a config must not import that.
     if name != "Callback":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from yt8m.runner.callbacks.base import Callback

@@ -1,4 +1,4 @@
-"""The checkpoints of a folder: which exist, which can be read, which are kept."""
+"""Finds the checkpoints of a folder, checks which can be read, and deletes old ones."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ R = TypeVar("R")
 
 NAME, INPUT_NAME, STATE = "model.ckpt", "input", "checkpoint"
 _UNFINISHED = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-\d+\..*(tempstate\d+|\.tmp[0-9a-f]{{32}})")
-KEEP_EVERY_SECONDS = 0.25 * 3600  # beside the newest, one of each quarter of an hour is kept
+KEEP_EVERY_SECONDS = 0.25 * 3600  # besides the newest, one per quarter of an hour is kept
 _FILE = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-(\d+)\.(index|meta|json|data-\d+-of-\d+)")
 
 
 def sweep(model_dir: str) -> None:
-    """Removes the files of a save that was killed: nobody reads them, and they may be large."""
+    """Removes the files that a killed save left: nothing reads them, and they may be large."""
     if not storage.is_dir(model_dir):
         return
     for name in storage.listdir(model_dir):
@@ -43,13 +43,13 @@ def path_of(model_dir: str, step: int, name: str = NAME) -> str:
 
 
 def step_of(checkpoint: str) -> int:
-    """The number at the end of a checkpoint's path; -1 where there is none."""
+    """The number at the end of a checkpoint's path; -1 if there is none."""
     tail = checkpoint.rpartition("-")[2]
     return int(tail) if tail.isdigit() else -1
 
 
 def files_of(model_dir: str) -> dict[int, list[str]]:
-    """All files of checkpoints and positions, by step."""
+    """The files of all checkpoints and positions, by step."""
     found: dict[int, list[str]] = {}
     names = storage.listdir(model_dir) if storage.is_dir(model_dir) else []
     for name in names:
@@ -64,17 +64,17 @@ def steps_in(model_dir: str) -> list[int]:
 
 
 def _is_saved(names: Sequence[str]) -> bool:
-    """Whether the save of these files got as far as its index."""
+    """Whether these files include an index or a meta-graph: the save got past its data."""
     return any(name.startswith(NAME) and name.endswith((".index", ".meta")) for name in names)
 
 
 def newest_readable(model_dir: str) -> str | None:
-    """The newest checkpoint of which every tensor can be read; None if no run has left one.
+    """The newest checkpoint whose tensors can all be read; None if the folder has no checkpoints.
 
-    A damaged one is left out with a loud warning.
+    A damaged one is skipped with a warning in the log.
 
     Raises:
-      RunError: there are checkpoints and none can be read: to start afresh over them would lose a run.
+      RunError: there are checkpoints but none can be read. A fresh start would overwrite that run.
     """
     read_state(model_dir)  # warns if it is damaged
     while True:
@@ -96,19 +96,19 @@ def newest_readable(model_dir: str) -> str | None:
 
 
 def read_state(model_dir: str) -> Any:
-    """The CheckpointState that `model_dir` points to; None for none, or (with a warning) garbage."""
+    """The CheckpointState in `model_dir`; None if there is none, or (with a warning) if it is damaged."""
     path = storage.join(model_dir, STATE)
     if not storage.exists(path):
         return None
     try:
         return _remote_state(path) if storage.is_remote(path) else tf.train.get_checkpoint_state(model_dir)
-    except ValueError as error:  # UnicodeDecodeError among them
+    except ValueError as error:  # UnicodeDecodeError is a ValueError
         logging.warning("THE FILE %s IS DAMAGED and is left out: %s", path, error)
         return None
 
 
 def _remote_state(path: str) -> Any:
-    """As TensorFlow reads it: names become paths."""
+    """Reads a state file in a bucket as TensorFlow reads a local one: names become paths."""
     from google.protobuf import text_format
 
     state = tf.train.generate_checkpoint_state_proto(".", NAME)
@@ -123,14 +123,14 @@ def _remote_state(path: str) -> Any:
 
 
 def pointed_to(model_dir: str) -> str | None:
-    """The checkpoint that the state file names, which is written last of all, if it can be read."""
+    """The checkpoint that the state file names; None if it cannot be read. A save writes the state file last."""
     state = read_state(model_dir)
     path = str(state.model_checkpoint_path) if state is not None else ""
     return path if path and not problem_of(path) else None
 
 
 def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
-    """Raises if a run was here; a first save that was cut short does not count as one."""
+    """Raises if the folder holds a run; a first save that was interrupted does not count as a run."""
     if storage.exists(storage.join(model_dir, STATE)) or steps_in(model_dir):
         what = "; ".join(damaged) or f"the file {STATE!r} names some, but they are gone"
         raise RunError(
@@ -140,23 +140,23 @@ def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
 
 
 def is_gone(checkpoint: str) -> bool:
-    """Whether the checkpoint was deleted, and no copy of it is held here; its index goes first."""
+    """Whether the checkpoint was deleted and no local copy is held. It looks for the index, which is deleted first."""
     return not copies.is_held(checkpoint) and not storage.exists(f"{checkpoint}.index")
 
 
 def with_newer(found: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], use: Callable[[T], R]) -> R:
-    """`use(found)`; if training deletes a checkpoint of it meanwhile and there is a newer one, `use(find())`.
+    """Returns `use(found)`, or `use(find())` if training deleted a checkpoint meanwhile and there is a newer one.
 
-    The newer checkpoint is held while it is read, so this happens once, however fast training saves.
+    A local copy of the newer checkpoint is held while it is read, so `use` is repeated only once.
 
     Args:
-      found: what `find` has given.
+      found: an earlier result of `find`.
       find: looks for checkpoints that can be read.
-      paths: the checkpoints of what `find` gives, each in the place of its predecessor.
+      paths: lists the checkpoints in a result of `find`; a newer one has the index of the one that it replaces.
       use: reads them; called again from the start with newer ones.
 
     Raises:
-      whatever `use` raises while its checkpoints are there, or there is no newer one; as `find`.
+      The error of `use`, if its checkpoints still exist or there is no newer one; also the errors of `find`.
     """
     try:
         return use(found)
@@ -185,14 +185,14 @@ def _held(found: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], 
                 for path in paths(found):
                     holding.enter_context(copies.hold(path))
             except storage.NotFoundError:
-                pass  # deleted again before it was held
+                pass  # deleted too, before it could be held
             else:
                 return use(found)
         found = find()
 
 
 def problem_of(checkpoint: str) -> str:
-    """Why the checkpoint cannot be read, or the empty string; reads (and checks the sums of) every tensor."""
+    """Why the checkpoint cannot be read; empty if it can. Reads every tensor and checks the checksums."""
     if is_gone(checkpoint):
         return "its .index is missing"
     try:
@@ -203,21 +203,21 @@ def problem_of(checkpoint: str) -> str:
         reader = tf.train.load_checkpoint(here)
         for tensor in reader.get_variable_to_shape_map():
             reader.get_tensor(tensor)
-    except Exception as error:  # the reader raises whatever its binding makes of it, IndexError too
+    except Exception as error:  # the reader's binding raises errors of many types, even IndexError
         return (str(error).splitlines() or [type(error).__name__])[0]
     return ""
 
 
 def to_delete(times: Mapping[int, float], keep: int, last_preserved: float) -> tuple[list[int], float]:
-    """Which steps are deleted if the newest `keep` stay, and one of each quarter of an hour before them.
+    """The steps to delete: all except the newest `keep`, and except one per quarter of an hour before those.
 
-    The steps give the order. Where a time is before that of the step before, no time counts as passed
-    between the two: a clock that was put back keeps nothing from being deleted.
+    The steps give the order. If a step has an earlier time than its predecessor, the interval between them counts
+    as 0. So a clock that was put back does not prevent deletions.
 
     Args:
       times: when each step was saved, in seconds.
-      keep: at least so many of the newest stay; 0 for all.
-      last_preserved: the time of the last of the quarter-hourly ones, or of when the run began.
+      keep: at least this many of the newest stay; 0 for all.
+      last_preserved: the time of the newest quarter-hourly checkpoint, or of the start of the run.
 
     Returns:
       The steps to delete, and the new `last_preserved`.
@@ -228,7 +228,7 @@ def to_delete(times: Mapping[int, float], keep: int, last_preserved: float) -> t
     first = min(times)
     decided = min((step for step in times if times[step] == last_preserved), default=None)
     if decided is None and last_preserved > times[first]:
-        decided = first  # the last preserved one is gone: the first that is left stands in for it
+        decided = first  # the last preserved one was deleted: the first remaining one replaces it
     since = last_preserved if decided is None else passed[decided]
     doomed = []
     for step in sorted(times)[:-keep]:
@@ -242,7 +242,7 @@ def to_delete(times: Mapping[int, float], keep: int, last_preserved: float) -> t
 
 
 def _passed(times: Mapping[int, float]) -> dict[int, float]:
-    """`times` from the first step's on, without the jumps back."""
+    """`times` made monotonic: each jump back counts as an interval of 0."""
     found: dict[int, float] = {}
     before = now = times[min(times)]
     for step in sorted(times):
@@ -258,10 +258,10 @@ def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = No
 
     Args:
       model_dir: the run's folder.
-      step: that was just saved.
+      step: the step that was just saved.
       keep: how many of the newest stay; 0 for all.
-      elapsed: seconds since the previous save, if this process made that one. Otherwise the wall clock is
-        asked; if it was put back, no time counts as passed.
+      elapsed: seconds since the previous save, if this process made that one. Otherwise the wall clock
+        gives it, or 0 if the clock was put back.
     """
     files, (known, preserved) = files_of(model_dir), _noted(model_dir)
     known = {found: when for found, when in known.items() if found < step}
@@ -271,7 +271,7 @@ def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = No
     doomed, preserved = to_delete(times, keep, preserved or min(times.values()) - 1e-3)
     kept = sorted(set(times) - set(doomed))
     state = tf.train.generate_checkpoint_state_proto(
-        ".",  # names without folder: a run that is moved stays whole
+        ".",  # names without the folder, so that a run can be moved
         f"{NAME}-{step}",
         [f"{NAME}-{found}" for found in kept],
         [times[found] for found in kept],
@@ -284,7 +284,7 @@ def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = No
 
 
 def _noted(model_dir: str) -> tuple[dict[int, float], float]:
-    """From the state file: when each step was saved, and the last time preserved; 0 for none."""
+    """From the state file: the time of each save, and the last preserved time (0 if there is none)."""
     state = read_state(model_dir)
     if state is None:
         return {}, 0.0
@@ -295,7 +295,7 @@ def _noted(model_dir: str) -> tuple[dict[int, float], float]:
 def _times(
     model_dir: str, files: Mapping[int, Sequence[str]], step: int, known: Mapping[int, float]
 ) -> dict[int, float]:
-    """When each checkpoint up to `step` was saved: by the state file, or else by the time of its index."""
+    """When each checkpoint up to `step` was saved, from the state file, or else the file time of its index."""
     steps = {found for found, names in files.items() if found < step and f"{NAME}-{found}.index" in names}
     steps.add(step)
     written = {} if known.keys() >= steps else storage.times(model_dir)
@@ -304,7 +304,7 @@ def _times(
 
 
 def _delete(model_dir: str, names: Sequence[str]) -> None:
-    # The index first: what is left if we are killed here does not look like a checkpoint.
+    # The index first: if the process is killed here, the files that remain do not look like a checkpoint.
     for name in sorted(names, key=lambda name: not name.endswith(".index")):
         _remove(model_dir, name, "an old checkpoint stays")
 

@@ -34,7 +34,7 @@ class CreatedGraph:
       saver: of its variables; None in evaluation and inference, which save nothing.
       checkpoint: what to restore; None for a fresh start.
       restorer: reads a checkpoint into a graph built by code; None if `saver` does that.
-      reason: why the graph was built by code although there is a checkpoint.
+      reason: why the graph was built by code although a checkpoint exists.
     """
 
     ops: TrainOps | EvalOps
@@ -51,7 +51,7 @@ def graph_signature(config: RunnerConfig) -> dict[str, Any]:
 
 
 def _own_signature(config: RunnerConfig) -> dict[str, Any]:
-    """What only the runner knows: the towers, their devices, the cluster."""
+    """The part of the signature that only the runner knows: the towers, their devices, the cluster."""
     return {
         "batch_size": config.batch_size_per_gpu,
         "num_gpu": config.towers,
@@ -72,7 +72,7 @@ def _python_signature(config: RunnerConfig) -> dict[str, Any]:
 
 
 def _cluster_signature(config: RunnerConfig) -> dict[str, Any]:
-    """A graph with parameter servers fits neither a single machine nor another cluster."""
+    """The shape of the cluster. A graph with parameter servers fits neither a single machine nor another cluster."""
     if config.cluster is None or not config.cluster.is_distributed:
         return {}
     shape = [len(config.cluster.replicas), len(config.cluster.servers), config.sync_replicas]
@@ -80,13 +80,13 @@ def _cluster_signature(config: RunnerConfig) -> dict[str, Any]:
 
 
 def _device_signature(config: RunnerConfig) -> dict[str, Any]:
-    """A graph for GPUs may hold operations that no CPU has, and one for the CPU leaves a GPU idle."""
+    """The kind of device. A graph for GPUs may hold ops without a CPU kernel; one for the CPU leaves a GPU idle."""
     on_cpu = deploy.local(config.towers, deploy.count_gpus())[0].clone_on_cpu
     return {} if on_cpu else {"devices": "GPU"}
 
 
 def input_signature(config: RunnerConfig) -> dict[str, Any]:
-    """What decides, beside the files, which examples come in which order."""
+    """The options besides the files that decide which examples come in which order."""
     return {
         **config.input_signature,
         "batch_size": (config.batch_size_per_gpu or 0) * (config.towers if config.split_batch else 1),
@@ -129,7 +129,7 @@ def replicate(
     deployment: deploy.DeploymentConfig,
     synchrony: graph.Synchrony | None = None,
 ) -> TrainOps | EvalOps:
-    """Builds the mode's graph with code: the batch cut over the towers, what they give reduced."""
+    """Builds the graph of `config.mode` with code."""
     tf.set_random_seed(config.seed)
     if config.mode != "train":
         return graph.build_eval(inputter, modeler, deployment, config.mode, seed=config.seed)
@@ -151,9 +151,9 @@ def replicate(
 def create(
     config: RunnerConfig, inputter: Inputter, modeler: Modeler, deployment: deploy.DeploymentConfig
 ) -> CreatedGraph:
-    """The graph of `config.mode` in the current, empty graph, and the checkpoint that goes with it.
+    """Creates the graph of `config.mode` in the current, empty graph, and finds the checkpoint to restore.
 
-    Training goes on from the newest readable checkpoint: in its own meta-graph if that has the same
+    Training resumes from the newest readable checkpoint: in its own meta-graph if that has the same
     signature, else in a graph rebuilt from code, and the log says why.
 
     Raises:
@@ -183,7 +183,7 @@ def choose(config: RunnerConfig) -> str:
     """
     if config.checkpoint:
         return config.checkpoint
-    # The pointer first: what is newer than that may be a checkpoint that is being written just now.
+    # The state file first: a checkpoint newer than the one it names may still be in the middle of its save.
     checkpoint = checkpoints.pointed_to(config.model_dir) or checkpoints.newest_readable(config.model_dir)
     if checkpoint is None:
         raise RunError(f"no checkpoint in {config.model_dir}: train there first, or name another folder")
@@ -191,8 +191,8 @@ def choose(config: RunnerConfig) -> str:
 
 
 def _why_rebuild(checkpoint: str, config: RunnerConfig) -> str:
-    """Why the meta-graph of `checkpoint` does not serve this run; empty if it does."""
-    from google.protobuf.message import DecodeError  # imported here, as it costs what a run with --help does not pay
+    """Why this run cannot use the meta-graph of `checkpoint`; empty if it can."""
+    from google.protobuf.message import DecodeError  # slow to import; --help does without
 
     if not config.signature:
         return "the run does not say what shapes its graph"
@@ -211,7 +211,7 @@ def _why_rebuild(checkpoint: str, config: RunnerConfig) -> str:
 
 
 def differences(stored: Mapping[str, Any], config: RunnerConfig) -> Iterator[str]:
-    """How a saved graph's signature differs from that of this run."""
+    """The differences between a saved graph's signature and that of this run, in words."""
     current = options.flat(graph_signature(config))
     defaults = {**_own_signature(RunnerConfig(model_dir=config.model_dir)), **config.signature_defaults}
     defaults = options.flat(json.loads(json.dumps(defaults, default=str)))
@@ -223,7 +223,7 @@ def differences(stored: Mapping[str, Any], config: RunnerConfig) -> Iterator[str
 
 
 def _with_present_names(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """A signature with its options under the names of their flags; earlier versions put sections before some."""
+    """A signature with each option under the name of its flag; earlier versions put a section before some names."""
     names = {"towers": "num_gpu"}
     return {names.get(name, _OLD_SECTIONS.sub("", name)): value for name, value in saved.items()}
 
@@ -235,7 +235,7 @@ def _from_meta_graph(checkpoint: str) -> CreatedGraph:
     logging.info("going on from %s in its own graph", checkpoint)
     meta = f"{checkpoint}.meta"
     ops = graph.restore_train(meta)
-    # The saver that the file describes: another one would add its ops at each resume.
+    # Uses the saver stored in the file: a new saver would add its ops to the graph at each resume.
     saver_def = tf.MetaGraphDef.FromString(storage.read_bytes(meta)).saver_def
     saver_def.max_to_keep = 0
     return CreatedGraph(ops, tf.train.Saver(saver_def=saver_def), checkpoint, None)
@@ -253,7 +253,7 @@ def _decay_in(checkpoint: str, optimizer: OptimizerConfig) -> float:
 
 
 def initializers(created: CreatedGraph) -> list[tf.Operation]:
-    """What has to run before the restore; only what is needed, for each op stays in the saved graph."""
+    """The ops to run before the restore. Only those needed are made, since each op stays in the saved graph."""
     ops = [] if created.checkpoint else [tf.global_variables_initializer()]
     if tf.local_variables():
         ops.append(tf.local_variables_initializer())
@@ -265,7 +265,7 @@ def initializers(created: CreatedGraph) -> list[tf.Operation]:
 def start_session(
     session: tf.Session, created: CreatedGraph, first: Sequence[tf.Operation], config: RunnerConfig
 ) -> None:
-    """Runs `first`, then restores the checkpoint if there is one; else takes the weights to begin with.
+    """Runs `first`, then restores the checkpoint; if there is none, loads `config.init_checkpoint` if given.
 
     Raises:
       RunError: the checkpoint is another model's.
@@ -286,7 +286,7 @@ def start_session(
 
 
 def _warm_start(session: tf.Session, created: CreatedGraph, checkpoint: str) -> None:
-    """Begins with another run's weights and lists what was not found there."""
+    """Loads the weights of another run and logs which variables it did not have."""
     folder = checkpoint.rpartition("/")[0] or "."
 
     def read(path: str) -> WarmStart:
@@ -304,7 +304,7 @@ def _warm_start(session: tf.Session, created: CreatedGraph, checkpoint: str) -> 
 
 
 def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: RunnerConfig) -> None:
-    """Restores the checkpoint; if a training run has just deleted it, the next one."""
+    """Restores the checkpoint; if a training run deletes it meanwhile, restores a newer one."""
     while True:
         try:
             restorer.restore(session, checkpoint)

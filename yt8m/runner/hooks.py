@@ -1,7 +1,7 @@
-"""The engine's own hooks around those of the callbacks: the input, the step count, bad records, epochs, the line.
+"""The engine's own hooks, which run around the callbacks: input, step count, bad records, epochs, the log line.
 
-`Runner._hooks` gives their order: the input is started before anything else looks at it, the step is counted before
-any callback sees it, and the line is complete when all callbacks have had their turn.
+`Runner._hooks` gives their order: the input starts before any other hook uses it, the step is counted before
+any callback runs, and the line is written after all callbacks have filled it in.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from yt8m.runner.metric_files import QuietlyFailing
 from yt8m.runner.run_config import Context
 from yt8m.runner.saver import Position, ShardPosition
 
-_SHOWN = 3  # shards in one line
+_SHOWN = 3  # shards that one log line lists
 
 
 class InputHook(tf.train.SessionRunHook):
     """Starts the iterator on the files at the saved position.
 
-    As a hook it runs after the variables' restore, in a plain session and after each recovery in a cluster.
+    A hook runs after the variables are restored: in a plain session, and in a cluster after each recovery.
     """
 
     def __init__(self, context: Context, files: Sequence[str], position: Position | ShardPosition | None) -> None:
         self._context, self._files, self._position = context, files, position
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Runs before any callback's."""
+        """Starts the iterator, before the callbacks use the session."""
         context, position = self._context, self._position
         inputs, folder = context.ops.input, context.config.model_dir
         feed: dict[Any, Any] = {inputs.files: list(self._files)}
@@ -46,7 +46,7 @@ class InputHook(tf.train.SessionRunHook):
             position.restore(session, folder, step)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Asks for the last shard of the step."""
+        """Asks for the largest shard number of the step."""
         if isinstance(self._position, ShardPosition):
             return tf.train.SessionRunArgs(self._context.ops.input.last_shard)
         return None
@@ -58,7 +58,7 @@ class InputHook(tf.train.SessionRunHook):
 
 
 class StepHook(tf.train.SessionRunHook):
-    """Keeps the context's step."""
+    """Keeps the step in the context up to date."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -76,7 +76,7 @@ class StepHook(tf.train.SessionRunHook):
         return tf.train.SessionRunArgs(self._context.ops.step) if self._is_training else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts."""
+        """Updates the step."""
         if self._is_training:
             self._context.step = self._context.global_step = int(run_values.results)
         else:
@@ -94,7 +94,7 @@ class LineHook(tf.train.SessionRunHook):
         self.end(None)
 
     def end(self, session: Any) -> None:
-        """Emits what callbacks filled in at the end."""
+        """Emits the values that callbacks put in at the end."""
         self._context.line.emit(self._context.step, self._context.global_step)
 
 
@@ -111,7 +111,7 @@ class SkippedHook(tf.train.SessionRunHook):
         self._logged = 0
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Writes the new ones."""
+        """Writes the new bad records."""
         skipped = self._inputter.bad_records()
         for damage in skipped[self._logged :]:
             logging.warning("a bad record, the rest of its shard is skipped: %s", damage)
@@ -133,7 +133,7 @@ class SkippedHook(tf.train.SessionRunHook):
             self._write(found)
 
     def close(self) -> None:
-        """Closes the inputter, which may hold a session to look into records."""
+        """Closes the inputter, which may hold a session for the inspection of records."""
         self._inputter.close()
 
     def _write(self, values: dict[str, Any]) -> None:
@@ -143,7 +143,7 @@ class SkippedHook(tf.train.SessionRunHook):
 
 
 class EpochHook(tf.train.SessionRunHook):
-    """Counts the records that the steps take, by shard, and compares each epoch with what it should have had.
+    """Counts the records that the steps take, by shard, and compares each epoch with the expected counts.
 
     The first epoch of a resumed run is not compared, because the run may have begun in the middle of it.
 
@@ -166,7 +166,7 @@ class EpochHook(tf.train.SessionRunHook):
         return tf.train.SessionRunArgs(self._context.ops.input.shards)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts. The records of an epoch all come before those of the next."""
+        """Counts the records. All records of an epoch come before those of the next."""
         numbers = run_values.results
         self._total += len(numbers)
         epochs, places = np.divmod(numbers, len(self._files))
@@ -185,7 +185,7 @@ class EpochHook(tf.train.SessionRunHook):
         self._context.results["records"] = self._total
 
     def _log(self) -> None:
-        """Logs how many records the epoch had that has just ended."""
+        """Logs the number of records in the epoch that has just ended."""
         if self._epoch is None or not self._is_whole:
             return
         differing = self._differing(self._epoch)
@@ -196,7 +196,7 @@ class EpochHook(tf.train.SessionRunHook):
     def _differing(self, epoch: int) -> str:
         """The shards with more or fewer records than expected, in words; empty for none."""
         wanted = self._inputter.expected_records
-        # The order costs the run of a small graph, so it is asked for only if no order gives these counts.
+        # `epoch_order` runs a small graph, so it is called only if the counts are wrong in every order.
         if sorted(wanted.values()) == sorted(self._counts.tolist()):
             return ""
         order = self._inputter.epoch_order(epoch)

@@ -1,4 +1,4 @@
-"""The line of a step: when one is due, what callbacks put into it, and how it is written in the log."""
+"""The log line of a step: when it is due, which values callbacks put into it, and how it is formatted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 class Every:
-    """Tells when something is due, every so many steps or seconds. Step counts may jump, as they do in a cluster.
+    """Tells when something is due, every N steps or seconds. Step counts may jump, as they do in a cluster.
 
     >>> often = Every(steps=10)
     >>> often.fired(7)
@@ -29,13 +29,13 @@ class Every:
         return self._seconds is not None and self._clock() - self._time >= self._seconds
 
     def fired(self, step: int) -> None:
-        """Notes that it was done at `step`, now."""
+        """Counts from `step` and the present time."""
         self._step, self._time = step, self._clock()
 
 
 @dataclass
 class StepValues:
-    """What one line says; None or empty if no callback gave it.
+    """The values of one line; None or empty if no callback gave one.
 
     Attributes:
       step: the global step in training, else the number of batches done.
@@ -54,7 +54,7 @@ class StepValues:
     elapsed_seconds: float | None = None
 
     def is_empty(self) -> bool:
-        """Whether no callback has put anything in."""
+        """Whether no callback has put in a value."""
         return not self.figures and (self.loss, self.examples_per_second, self.examples) == (None, None, None)
 
 
@@ -75,7 +75,7 @@ class StepLine:
         self._every.fired(step)
 
     def listen(self, sink: Callable[[StepValues], None]) -> None:
-        """Has `sink` called with the values of each line."""
+        """Registers `sink`, which is called with the values of each line."""
         self._sinks.append(sink)
 
     def due(self, step: int) -> bool:

@@ -1,6 +1,6 @@
 """The files that hold a run's figures: metrics.jsonl and TensorBoard's event files.
 
-TensorFlow no longer brings TensorBoard along, and a run does without it. So the messages that two of its plugins look
+TensorFlow no longer installs TensorBoard, and a run does not need it. So the messages that two of its plugins look
 for in the metadata of a summary (tensorboard/plugins/hparams/plugin_data.proto and pr_curve/plugin_data.proto) are
 encoded here by hand.
 """
@@ -32,7 +32,7 @@ from yt8m.storage.sending import GrowingFile
 class QuietlyFailing:
     """Runs calls whose failure must not end the run. The first failure is logged; later calls are skipped.
 
-    Nobody wants to lose a training run because the disk had no room for its curves.
+    A training run must not be lost because the disk has no room for its curves.
     """
 
     def __init__(self, what: str) -> None:
@@ -91,7 +91,7 @@ class EventFile:
             self._try(lambda: self._write(tf.Event(wall_time=time.time(), step=step, summary=summary)))
 
     def add_scalars(self, values: Mapping[str, float], step: int) -> None:
-        """Writes numbers by their tags."""
+        """Writes scalars, given by tag."""
         pairs = [tf.Summary.Value(tag=tag, simple_value=float(value)) for tag, value in values.items()]
         self.add(tf.Summary(value=pairs), step)
 
@@ -100,7 +100,7 @@ class EventFile:
         self._try(lambda: self._write(tf.Event(wall_time=time.time(), graph_def=graph_def.SerializeToString())))
 
     def close(self) -> None:
-        """Closes the file; nothing may be added after."""
+        """Closes the file; add nothing afterwards."""
         if self._writer is not None:
             self._try(self._writer.close)
             self._writer = None
@@ -125,7 +125,7 @@ class EventFile:
         self._quietly(call, (tf.errors.OpError, OSError, RunError))
 
 
-NUM_THRESHOLDS = 201  # of a precision-recall curve, as in TensorBoard
+NUM_THRESHOLDS = 201  # thresholds of a precision-recall curve, as in TensorBoard
 _SUCCESS, _FAILURE = 1, 2  # values of Status in hparams
 _NULL = np.zeros(0, np.float32)
 

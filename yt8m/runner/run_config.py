@@ -1,4 +1,4 @@
-"""What a run is asked for (`RunnerConfig`), how it ended (`Outcome`), and what its callbacks share (`Context`)."""
+"""The options of a run (`RunnerConfig`), its result (`Outcome`), and the state its callbacks share (`Context`)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class RunnerConfig:
       model_dir: where checkpoints, event files and metrics.jsonl are, or will be.
       name: local_runner (one tower, which holds its variables) or parameter_server_runner (several towers,
         the variables on the CPU); empty: by the number of towers.
-      batch_size_per_gpu: examples per tower and step, as the inputter makes them; None: as it says.
+      batch_size_per_gpu: examples per tower and step, equal to the inputter's; None: taken from the inputter.
       gpu_count: towers. Inference always takes one.
       summary_names: patterns (`*` as in a shell) of the summaries that are written; empty for all.
-      log_every_n_iter: a line in the log and in metrics.jsonl every so many steps.
-      save_summary_steps: the graph's summaries every so many steps; 0 for never.
-      max_steps: training stops when the global step is there; None for no limit.
+      log_every_n_iter: steps between lines in the log and in metrics.jsonl.
+      save_summary_steps: steps between the graph's summaries; 0 for never.
+      max_steps: training stops at this global step; None for no limit.
       seed: of everything random in the graph.
       optimizer, checkpoints: training only, except for `optimizer.moving_average_decay`: evaluation reads
         the averages of the weights if it is not 0.
@@ -40,24 +40,24 @@ class RunnerConfig:
         computes. Not with exact_resume: the saved position would be one batch ahead.
       sync_batch_norm: batch norm in training takes its statistics over all towers of this process.
       split_batch: one batch a step, split over the towers; False: one batch for each tower.
-      signature: what else shapes the graph (model, features, epochs, ...), as JSON has it. A checkpoint
-        with another signature, or a run that gives none, gets its graph rebuilt by code.
-      signature_defaults: the values of entries that are missing in the signature of a checkpoint, since that is
-        older than the option; None for those that are not named here.
-      input_signature: what else decides which examples come in which order (epochs, shuffling, ...); a saved
-        position in another order is not taken up.
+      signature: the other options that shape the graph (model, features, epochs, ...), as JSON values. If it is
+        empty, or differs from the checkpoint's, a resumed run rebuilds its graph by code.
+      signature_defaults: values for entries that a checkpoint's signature lacks because it is older than the
+        option; an entry that is not here either counts as None.
+      input_signature: the other options that decide which examples come in which order (epochs, shuffling, ...);
+        a saved position is ignored if they have changed.
       input_calls_python: part of the input is Python, so that the graph saved with a checkpoint is of no use.
       checkpoint: for evaluation and inference, which one; empty for the newest in `model_dir`.
       init_checkpoint: for a training that starts afresh, the checkpoint whose weights it begins with, by name
         (optimizer slots and the step stay fresh); empty for none.
-      cluster: for a training by several processes, who they are and which this one is.
+      cluster: for training by several processes, all processes and which one this is.
       sync_replicas: the replicas of a cluster take each step together; else each steps by itself.
-      precision: what the towers of a training compute products in, float32, bfloat16 or float16.
-      xla: ops that can be are compiled together.
+      precision: dtype of the towers' matrix products in training: float32, bfloat16 or float16.
+      xla: XLA compiles the ops that it supports.
       stall_timeout: seconds that a process of a cluster waits for the others before it fails.
-      stop_grace_seconds: after SIGTERM or ctrl-C, how long a step may take to end by itself.
+      stop_grace_seconds: after SIGTERM or ctrl-C, the seconds that the current step may take to end by itself.
       format_line: makes the line of the log; None for the published one of the mode.
-      progress: a bar on the error stream, a terminal, in place of the lines.
+      progress: show a progress bar on stderr, which is a terminal, in place of the lines.
     """
 
     mode: str = "train"
@@ -116,7 +116,7 @@ class RunnerConfig:
                 "exact_resume is for one machine: the replicas of a cluster have no common position in the data; "
                 "leave it out"
             )
-        # A step that a lost server broke off could still stage its batch when the next one stages its own, and
+        # A step that a lost server interrupted could still stage its batch when the next one stages its own, and
         # nothing ends that wait.
         if self.prefetch_to_device:
             raise UsageError(
@@ -136,7 +136,7 @@ class RunnerConfig:
 
     @property
     def towers(self) -> int:
-        """How many towers this mode drives."""
+        """The number of towers in this mode."""
         return 1 if self.mode == "infer" else self.gpu_count
 
 
@@ -145,7 +145,7 @@ class CallbackConfig:
     """Which callbacks, by name or as `package.module:Class`.
 
     Attributes:
-      names: callbacks besides the mode's usual ones; `-name` takes a usual one away.
+      names: callbacks besides the mode's usual ones; `-name` removes a usual one.
       options: keyword arguments for the constructors, by the callback's name; a callback that is named
         here only is added after the others.
     """
@@ -171,9 +171,9 @@ class Outcome:
       status: finished (a callback asked for the end, such as max_steps), out_of_data, stopped (by a
         signal) or failed.
       global_step: of the last completed training step; of the checkpoint in evaluation and inference.
-      message: one sentence for a person.
+      message: one sentence for the user.
       signal: the signal that stopped the run.
-      results: what callbacks left (the figures of an evaluation).
+      results: values that callbacks left (the figures of an evaluation).
       error: what made the run fail.
     """
 
@@ -201,14 +201,14 @@ class Context:
     Attributes:
       config: the run's.
       ops: the graph's handles: TrainOps in training, else EvalOps.
-      modeler: for its evaluator.
+      modeler: the model; callbacks take its evaluator.
       line: the line of the step, shared.
       saver: the RunSaver that saves checkpoints; None in evaluation and inference.
       is_resumed: whether the variables came from a checkpoint.
       step: last completed step: the global step in training, else the number of batches.
       global_step: of the training, or of the checkpoint.
-      has_read_all: whether the data came to their end; known when the callbacks' `end` is called.
-      results: what a callback leaves for the Outcome.
+      has_read_all: whether all data were read; set before the callbacks' `end` is called.
+      results: values that callbacks leave for the Outcome.
     """
 
     config: RunnerConfig

@@ -53,10 +53,10 @@ class Runner:
         self._step = 0
 
     def run(self) -> Outcome:
-        """Runs to the end, whatever that is; during the run SIGTERM and ctrl-C end it after the current step.
+        """Runs to the end and returns how it ended. SIGTERM and ctrl-C end the run after the current step.
 
         Raises:
-          UsageError: what was asked for cannot be.
+          UsageError: the options are invalid.
         """
         with StopSignals(self.config.stop_grace_seconds) as signals:
             try:
@@ -68,7 +68,7 @@ class Runner:
                 outcome = self._failed(error, signals)
             finally:
                 sending.send_growing()
-        # A signal after the last step has stopped nothing, but a caller that would go on has to know of it.
+        # A signal after the last step stops nothing here, but the caller may have more to do and must know of it.
         return dataclasses.replace(outcome, signal=signals.signal)
 
     def create_graph(self) -> CreatedGraph:
@@ -105,7 +105,7 @@ class Runner:
             close_all(hooks)
 
     def _context(self, created: CreatedGraph, files: Sequence[str]) -> tuple[Context, Position | ShardPosition | None]:
-        """What the callbacks share, and the position in the data if it is saved."""
+        """The context that the callbacks share, and the position in the data (None if it is not saved)."""
         config = self.config
         format_line = config.format_line or FORMATS[config.mode]
         line = StepLine(config.log_every_n_iter)
@@ -124,7 +124,7 @@ class Runner:
         return context, position
 
     def _position(self, created: CreatedGraph, files: Sequence[str]) -> Position | ShardPosition | None:
-        """What is saved of the position in the data with each checkpoint; None for nothing."""
+        """The position in the data that is saved with each checkpoint; None if none is saved."""
         inputs, order = created.ops.input, self.inputter.shard_order
         if self.config.exact_resume:
             return Position(inputs, files, creation.input_signature(self.config))
@@ -136,10 +136,10 @@ class Runner:
     def _hooks(
         self, context: Context, files: Sequence[str], position: Position | ShardPosition | None
     ) -> list[tf.train.SessionRunHook]:
-        # Imported here: these modules derive from a class of TensorFlow's, which costs its import.
+        # Imported here: classes in these modules derive from one of TensorFlow, so importing them imports TensorFlow.
         from yt8m.runner import callbacks, hooks
 
-        # A graph of an earlier version does not say from which shards the records of a step are.
+        # A graph of an earlier version has no shard numbers.
         is_counted = self.config.mode == "train" and context.ops.input.shards is not None and self.inputter.records
         return [
             hooks.InputHook(context, files, position),
@@ -161,7 +161,7 @@ class Runner:
     def _failed(self, error: Exception, signals: StopSignals) -> Outcome:
         if signals.has_closed or (signals.requested and isinstance(error, tf.errors.CancelledError)):
             return Outcome(Status.STOPPED, self._step, "stopped in the middle of a step", signals.signal)
-        # The runtime names neither shard nor record of what it cannot parse; the inputter may know.
+        # The runtime's error names neither the shard nor the record that it cannot parse; the inputter may find them.
         error = (self.inputter.damage() if is_of_input(error) else None) or error
         message = explain(error)
         logging.error("%s", message)
@@ -169,7 +169,7 @@ class Runner:
 
 
 def outcome_of(context: Context, signals: StopSignals) -> Outcome:
-    """How a run ended of which nothing failed."""
+    """The Outcome of a run without an error."""
     status, message = Status.FINISHED, "finished"
     if signals.requested:
         status, message = Status.STOPPED, "stopped by a signal"
@@ -183,9 +183,9 @@ _NO_ROOM = {number: os.strerror(number) for number in (errno.ENOSPC, errno.EDQUO
 
 
 def explain(error: Exception) -> str:
-    """What went wrong and what to do, without the pages that TensorFlow adds.
+    """A short text on what went wrong and what to do, without TensorFlow's long messages.
 
-    An error that nobody foresaw (of a user's own callback, say) is logged with its traceback.
+    An unexpected error (of a user's own callback, say) is logged with its traceback.
     """
     if isinstance(error, RunError):
         return str(error)
@@ -204,8 +204,8 @@ def explain(error: Exception) -> str:
 
 
 def is_of_input(error: Exception) -> bool:
-    """Whether a damaged record may be the reason."""
-    # The runtime's message may quote a record that is no text; Python then fails to decode the message.
+    """Whether a damaged record may be the cause of `error`."""
+    # The runtime's message may quote a record that is not text; Python then fails to decode the message.
     if isinstance(error, tf.errors.DataLossError | UnicodeDecodeError):
         return True
     # The failing op is inside a function of the input: error.op is None, or an op of the same name by chance.

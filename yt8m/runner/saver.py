@@ -1,7 +1,7 @@
 """Saving a run: the position in the data, then the variables, then the pointer to them.
 
 A position is saved under the checkpoint's step, as `input-N`, in one of two ways: `ShardPosition` is a small file
-with the number of shards that were begun, `Position` (exact_resume) holds the iterator with its shuffle buffer.
+with the number of shards that were begun; `Position` (exact_resume) holds the iterator with its shuffle buffer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.storage import copies, json_text, sending
 
-_AT_ONCE = 64 << 20  # bytes of variables that are read together to be checked
+_AT_ONCE = 64 << 20  # bytes of variables that one check reads together
 
 
 class RunSaver:
@@ -48,15 +48,15 @@ class RunSaver:
         self._model_dir, self._saver, self._keep = model_dir, saver, keep
         self._saved_step, self._position = saved_step, position
         self._listeners: list[Callable[[int], None]] = []
-        self._saved_at: float | None = None  # by a clock that nobody can put back
+        self._saved_at: float | None = None  # of the monotonic clock
         checkpoints.sweep(model_dir)
 
     def listen(self, listener: Callable[[int], None]) -> None:
-        """`listener` is called with the step of each checkpoint."""
+        """Registers `listener`, which is called with the step of each checkpoint."""
         self._listeners.append(listener)
 
     def save(self, session: tf.Session, step: int) -> str:
-        """Saves `step`, unless that is done; returns the checkpoint's path.
+        """Saves `step`, unless it is already saved; returns the checkpoint's path.
 
         Raises:
           RunError: a variable is not finite, or the files cannot be written; older ones stay as they are.
@@ -97,7 +97,7 @@ class RunSaver:
         checkpoints.write_state(self._model_dir, step, self._keep, elapsed)
         self._saved_at = now
         sending.send_growing()
-        storage.refuse_lost_lock(self._model_dir)  # else a run that lost its folder would end with 0
+        storage.refuse_lost_lock(self._model_dir)  # else it would end with status 0
         logging.info("saved %s", checkpoints.path_of(self._model_dir, step))
 
     def _send(self, folder: str, step: int) -> None:
@@ -119,7 +119,7 @@ class RunSaver:
             storage.remove(path)
 
     def _remove(self, step: int) -> None:
-        """Removes what was written of a checkpoint that failed; in a bucket, the next save writes over it."""
+        """Removes the partial files of a failed save; in a bucket, the next save overwrites them."""
         if storage.is_remote(self._model_dir):
             return
         stems = (f"{checkpoints.NAME}-{step}.", f"{checkpoints.INPUT_NAME}-{step}.")
@@ -133,13 +133,13 @@ class RunSaver:
 
 
 class SavedByTheChief:
-    """Takes the place of the saver in a worker: the chief saves for all."""
+    """Replaces the saver in a worker, since the chief saves for all."""
 
     def __init__(self, model_dir: str) -> None:
         self._model_dir = model_dir
 
     def listen(self, listener: Callable[[int], None]) -> None:
-        """Nothing is saved here."""
+        """Does nothing, since nothing is saved here."""
 
     def save(self, session: tf.Session, step: int) -> str:
         """Saves nothing; returns the path that the chief would save to."""
@@ -153,13 +153,13 @@ def _sending_order(name: str) -> tuple[bool, bool, bool]:
 def _check_finite(session: tf.Session) -> None:
     """Raises if a variable holds NaN or infinity: such a checkpoint would replace a good one.
 
-    By reading, to add no op to a graph that is saved.
+    It reads the variables rather than add a check op to the graph, which is saved.
     """
     with session.graph.as_default():
         variables = [one for one in tf.global_variables() if one.dtype.base_dtype.is_floating]
     for group in _groups(variables):
         for variable, value in zip(group, session.run(group), strict=True):
-            # bfloat16 is no NumPy type of its own
+            # NumPy has no bfloat16
             if not np.isfinite(np.asarray(value, np.float32)).all():
                 raise RunError(
                     f"the variable {variable.op.name} is not finite, so no checkpoint was saved; "
@@ -168,7 +168,7 @@ def _check_finite(session: tf.Session) -> None:
 
 
 def _groups(variables: Sequence[tf.Variable]) -> Iterator[list[tf.Variable]]:
-    """At most `_AT_ONCE` bytes in each, or one variable; the first read of a group takes 30 ms more."""
+    """Groups of at most `_AT_ONCE` bytes, or of one variable; the first read of each group takes 30 ms more."""
     group: list[tf.Variable] = []
     held = 0
     for variable in variables:
@@ -183,11 +183,11 @@ def _groups(variables: Sequence[tf.Variable]) -> Iterator[list[tf.Variable]]:
 
 
 class _PositionFile:
-    """`input-N.json`: what data a position is in, and what else is known of it.
+    """`input-N.json`: a digest of the data that a position belongs to, and further values.
 
     Args:
-      files: what is read now.
-      shape: what else decides which examples come.
+      files: the files of this run.
+      shape: the other options that decide which examples come.
     """
 
     def __init__(self, files: Sequence[str], shape: Mapping[str, Any]) -> None:
@@ -195,12 +195,12 @@ class _PositionFile:
         self._digest = hashlib.sha256(text.encode()).hexdigest()
 
     def write(self, path: str, **values: int) -> None:
-        """Writes the file that belongs to `path`, `input-N`."""
+        """Writes `path`.json, where `path` ends with `input-N`."""
         with storage.write_atomic(f"{path}.json", "w") as file:
             json.dump({"data": self._digest, **values}, file)
 
     def read(self, path: str, step: int, use: Callable[[Mapping[str, Any]], None]) -> bool:
-        """Gives `use` what the file holds; False, with a warning, if there is none or it is of other data."""
+        """Calls `use` with the content. False, with a warning, if the file is missing or belongs to other data."""
         try:
             if not storage.exists(f"{path}.json"):
                 raise RunError(f"there is no {path}.json")
@@ -225,12 +225,12 @@ def _checked(path: str, digest: str) -> Mapping[str, Any]:
 
 
 class ShardPosition:
-    """Counts the shards that the steps so far have records of; a resumed run leaves these out.
+    """Counts the shards from which the steps so far had records; a resumed run skips these shards.
 
     Args:
       ops: the graph's input side, with numbered shards.
-      files: what is read now.
-      order: what else decides in which order shards are begun.
+      files: the files of this run.
+      order: the other options that decide in which order shards are begun.
       num_epochs: passes over the files; None for no end.
     """
 
@@ -239,7 +239,7 @@ class ShardPosition:
         self._file, self._begun = _PositionFile(files, order), 0
 
     def count_shards(self, last_shard: int) -> None:
-        """Counts a step that has ended and whose last shard has this number."""
+        """Counts a completed step; `last_shard` is the largest shard number among its examples."""
         self._begun = max(self._begun, last_shard + 1)
 
     def save(self, session: tf.Session, model_dir: str, step: int) -> None:
@@ -247,7 +247,7 @@ class ShardPosition:
         self._file.write(_path(model_dir, step), begun=self._begun, shards=self._shards)
 
     def resume(self, model_dir: str, step: int) -> dict[tf.Tensor, int]:
-        """What to feed when the iterator is started; the log says where in the data the run goes on."""
+        """The feed for the start of the iterator; logs where in the data the run continues."""
         if self._file.read(_path(model_dir, step), step, self._restore):
             epoch, shard = divmod(self._begun, self._shards)
             if self._num_epochs is not None and epoch >= self._num_epochs:
@@ -276,8 +276,8 @@ class Position:
 
     Args:
       ops: the graph's input side.
-      files: what is read now.
-      shape: what else decides which examples come (batch size, seed, ...).
+      files: the files of this run.
+      shape: the other options that decide which examples come (batch size, seed, ...).
     """
 
     def __init__(self, ops: InputOps, files: Sequence[str], shape: Mapping[str, Any]) -> None:
@@ -285,7 +285,7 @@ class Position:
         self._file, self._saver = _PositionFile(files, shape), graph.input_saver(ops)
 
     def save(self, session: tf.Session, model_dir: str, step: int) -> None:
-        """Writes `input-N`, and beside it what data it is a position in."""
+        """Writes `input-N`, and `input-N.json` with the digest of the data."""
         path = _path(model_dir, step)
         self._file.write(path)
         self._saver.save(session, path, write_meta_graph=False, write_state=False)
@@ -302,7 +302,7 @@ class Position:
             self._saver.restore(session, copies.copy_of(path))
 
         if not self._file.read(path, step, restore):
-            # A restore that fails can leave the iterator anywhere.
+            # A failed restore can leave the iterator at any position.
             session.run(self._ops.initializer, {self._ops.files: self._files})
 
 

@@ -1,7 +1,7 @@
 """The plain session loop: SessionRunHooks around steps, merged into one `session.run` each.
 
-One machine is better off without MonitoredSession: that one answers an UnavailableError of a callback by going
-back to the last checkpoint without a word, and takes every OutOfRangeError for the end of the data.
+On one machine MonitoredSession has two drawbacks. If a callback raises UnavailableError, it silently goes back to
+the last checkpoint. It also takes every OutOfRangeError for the end of the data.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from yt8m.runner.signals import StopSignals
 def run_steps(
     session: tf.Session, ops: TrainOps | EvalOps, hooks: Sequence[tf.train.SessionRunHook], signals: StopSignals
 ) -> bool:
-    """Tells the hooks of the session, then runs steps until a hook or a signal asks for the end.
+    """Calls `after_create_session` of the hooks, then runs steps until a hook or a signal asks to stop.
 
     Returns:
-      True if the data came to their end.
+      True if all data were read.
     """
     coordinator = tf.train.Coordinator()
     for hook in hooks:
@@ -47,12 +47,12 @@ def run_steps(
 
 
 def is_end_of_data(error: tf.errors.OpError) -> bool:
-    """Whether the iterator said so, and not a checkpoint file that hit a size limit."""
+    """Whether the iterator raised `error`, rather than a checkpoint file that hit a size limit."""
     return error.op is not None and error.op.type == "IteratorGetNext"
 
 
 def close_all(hooks: Sequence[Any]) -> None:
-    """Calls `close` of every hook that has one; if one raises, the others are closed all the same."""
+    """Calls `close` of every hook that has one; if one raises, the others are still closed."""
     for hook in hooks:
         if hasattr(hook, "close"):
             try:
@@ -72,7 +72,7 @@ def _merged_feeds(requests: Iterable[tf.train.SessionRunArgs]) -> dict[Any, Any]
 
 
 def _merged_options(requests: Iterable[tf.train.SessionRunArgs]) -> tuple[Any, Any]:
-    """Run options of all hooks in one, and the RunMetadata to fill; (None, None) if no hook has any."""
+    """The merged run options of all hooks, and the RunMetadata to fill; (None, None) if no hook has any."""
     given = [request.options for request in requests if request.options is not None]
     if not given:
         return None, None

@@ -1,4 +1,4 @@
-"""SIGTERM and ctrl-C: the current step is finished and saved; a step that hangs is given up after a while."""
+"""Handles SIGTERM and ctrl-C: the current step ends and is saved; a step that hangs is aborted after a grace."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _AFTER_CLOSE_SECONDS = 2.0
 
 
 class StopSignals:
-    """While it is entered, SIGTERM and ctrl-C set `requested`; a second signal ends the process at once.
+    """A context in which SIGTERM and ctrl-C set `requested`; a second signal ends the process at once.
 
     A Python handler does not run while the main thread sits in the runtime, so the handlers do nothing
-    and a thread reads the signals' numbers from the wake-up descriptor. Where the main thread does not
+    and a thread reads the signals' numbers from the wake-up descriptor. If the main thread does not
     leave its step within the grace, the thread closes the session (which frees a blocked dequeue), and
-    two seconds later ends the process. Outside of the main thread, in which Python takes no handlers, it
+    two seconds later ends the process. Outside of the main thread, where Python allows no handlers, it
     does nothing.
 
     Attributes:
-      signal: the one that came first.
+      signal: the number of the first signal.
       has_closed: whether the session was closed, so that later failures come from that.
     """
 
@@ -43,13 +43,13 @@ class StopSignals:
         return self.signal is not None
 
     def guard(self, session: Any) -> None:
-        """Names the session to close when the grace is over."""
+        """Sets the session to close when the grace is over."""
         self._session = session
 
     def renew_grace(self) -> None:
-        """Called after the last step: saving and closing have a grace of their own.
+        """Call after the last step: gives saving and closing a grace of their own.
 
-        The session is no longer closed from here, because it is needed to save.
+        From now on the thread does not close the session, because saving needs it.
         """
         self._session = None
         if self._active:
@@ -113,7 +113,7 @@ class StopSignals:
             os._exit(128 + (self.signal or signal.SIGTERM))
         self._deadline, self.has_closed = time.monotonic() + _AFTER_CLOSE_SECONDS, True
         logging.error("the step did not end within %g s: closing the session", self._grace)
-        # close() itself can hang, and this thread has to go on.
+        # close() itself can hang, and this thread must continue.
         threading.Thread(target=session.close, name="close-session", daemon=True).start()
 
 

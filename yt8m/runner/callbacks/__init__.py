@@ -41,10 +41,10 @@ _NO_HOOK = "the callback {!r} is a {}; expected a class that is derived from tf.
 
 
 def names_for(mode: str, names: Sequence[str]) -> list[str]:
-    """The callbacks of a run, in order: the usual ones of the mode, then those named besides.
+    """The names of the callbacks of a run, in order: the usual ones of the mode, then the additional ones.
 
     In training, `["my_module:Mine", "-train_speed"]` gives the usual ones without `train_speed`, then
-    `my_module:Mine`. A usual one may be named too, which changes nothing. The mode's `_basic` cannot be taken away,
+    `my_module:Mine`. Naming a usual one changes nothing. The mode's `_basic` cannot be taken away,
     since a run without it would save and count nothing.
 
     Raises:
@@ -80,14 +80,14 @@ def build(config: CallbackConfig, context: Context) -> list[Any]:
 
 
 def progress_bar(context: Context, inputter: Inputter) -> Any:
-    """The bar that takes the place of the log lines on a terminal."""
+    """The progress bar that replaces the log lines on a terminal."""
     from yt8m.runner.callbacks.progress import Progress
 
     return Progress(context, inputter)
 
 
 def check(mode: str, names: Sequence[str]) -> None:
-    """Refuses wrong callbacks before anything is built. This imports those of the user's own.
+    """Refuses invalid callbacks before anything is built. This imports the user's own callbacks.
 
     Raises:
       UsageError: as `names_for`, or there is no such callback, or it is not a SessionRunHook.

@@ -1,6 +1,6 @@
 """Callbacks that count and measure: loss, speed and metrics in training, evaluation and inference.
 
-What takes time on the host is done by `OneStepBehind`, in a thread, while the next step runs.
+`OneStepBehind` does the slow work on the host in a thread, while the next step runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from yt8m.runner.run_config import Context
 
 
 class OneStepBehind:
-    """Calls a function in a thread of its own, one call after the other, at most one step later.
+    """Calls a function in its own thread, one call at a time, at most one step later.
 
     NumPy releases Python's lock while it computes, and so does TensorFlow during a step. So both use the cores at the
     same time.
@@ -48,7 +48,7 @@ class OneStepBehind:
 
 
 class TrainLoss(Callback):
-    """Fetches the label loss on the steps that get a line. It takes time, so on no other steps."""
+    """Fetches the label loss, only on the steps that get a line, since fetching it takes time."""
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
         """Asks for the loss when a line is due."""
@@ -97,7 +97,7 @@ class Speed(_ExampleCounter):
     """Examples per second of all towers since the previous line, in training and evaluation."""
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Starts to count, again if a cluster opens a new session."""
+        """Starts to count; starts again if a cluster opens a new session."""
         super().after_create_session(session, coord)
         self.examples = 0
 
@@ -141,7 +141,7 @@ class EvalBasic(_ExampleCounter):
             self._report()
 
     def end(self, session: tf.Session) -> None:
-        """Puts the final count into the results, and into a last line unless it was there."""
+        """Puts the final count into the results, and into a last line unless a line already has it."""
         if self.context.results.setdefault("examples", 0) != self.examples:
             self._report()
 
@@ -187,7 +187,7 @@ class EvalMetrics(_InBackground):
         return tf.train.SessionRunArgs({"reports": dict(ops.reports), **loss})
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Accumulates them while the next step runs; if a line is due, waits for its metrics."""
+        """Accumulates the values while the next step runs; if a line is due, waits for its metrics."""
         got = run_values.results
         loss = float(got["loss"]) if "loss" in got else None
         self.thread.put(got["reports"], loss)

@@ -24,7 +24,7 @@ class Progress(Callback):
 
     Args:
       context: of the run.
-      inputter: of the run; its `records` and `num_epochs`, if known, tell where the run will end.
+      inputter: of the run; its `records` and `num_epochs`, if known, give the last step.
       console: by default that of the error stream.
     """
 
@@ -38,7 +38,7 @@ class Progress(Callback):
         context.line.listen(self._show)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Starts at the run's first step, since the steps of an earlier start say nothing about the speed."""
+        """Starts the bar at the first step of this run, since earlier steps say nothing about its speed."""
         if self._task is None:
             verb = _VERBS[self.context.config.mode]
             step, total = self.context.step, self._end()
@@ -46,7 +46,7 @@ class Progress(Callback):
             self._bar.start()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Moves on."""
+        """Moves the bar to the current step."""
         if self._task is not None:
             self._bar.update(self._task, completed=self.context.step)
 
@@ -69,7 +69,7 @@ class Progress(Callback):
             self._bar.update(self._task, figures=_figures(values, self._room()))
 
     def _room(self) -> int:
-        """Columns left for figures, since the step and the time are never cut."""
+        """The columns that remain for figures; the step and the time are never shortened."""
         task = self._bar.tasks[0]
         last = f" of {task.total:.0f}" if task.total is not None else ""
         text = f"{task.description} step {task.total or task.completed:.0f}{last}"
@@ -102,12 +102,12 @@ def _bar(console: Console, has_end: bool) -> bars.Progress:
 
 
 def _figures(values: StepValues, room: int) -> str:
-    """`loss 12.34  GAP 0.43  1234 examples/s  Hit@1 0.51`: the parts that the line has, as far as they fit."""
+    """`loss 12.34  GAP 0.43  1234 examples/s  Hit@1 0.51`: the parts that the line has and that fit."""
     parts = [] if values.examples is None else [f"{values.examples} examples"]
     if values.loss is not None:
         parts.append(f"loss {values.loss:.2f}")
     figures = {name: f"{name} {value:.3f}" for name, value in values.figures.items()}
-    parts += [figures.pop("GAP")] if "GAP" in figures else []  # it says most if there is little room
+    parts += [figures.pop("GAP")] if "GAP" in figures else []  # first, since it matters most in a narrow bar
     rate = _rate(values)
     parts += [] if rate is None else [f"{rate:.0f} examples/s"]
     parts += figures.values()
@@ -117,7 +117,7 @@ def _figures(values: StepValues, room: int) -> str:
 
 
 def _rate(values: StepValues) -> float | None:
-    """Examples per second; in inference, whose line has no speed, the mean since the start."""
+    """Examples per second; in inference, the mean since the start, because the line has no speed."""
     if values.examples_per_second is None and values.examples and values.elapsed_seconds:
         return values.examples / values.elapsed_seconds
     return values.examples_per_second

@@ -42,7 +42,7 @@ class TrainGuard(Callback):
 
 
 class TrainBasic(Callback):
-    """Saves the first step, every so many steps or minutes, and always the last step; ends the run at max_steps.
+    """Saves the first step, the last step and every N steps or minutes between; ends the run at max_steps.
 
     Gradients in closed form can be finite when the loss is not. So the loss of a step is checked before it is saved;
     on other steps it is not, since fetching it takes time.
@@ -54,7 +54,7 @@ class TrainBasic(Callback):
         self._every = Every(wanted.save_checkpoint_steps, wanted.save_checkpoint_minutes * 60)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Saves a fresh start; asks to stop if the run is already at its last step."""
+        """Saves the first checkpoint of a new run; asks to stop if the run is already at its last step."""
         if not self.context.is_resumed:
             self.context.saver.save(session, self.context.step)
         self._every.fired(self.context.step)
@@ -86,14 +86,14 @@ class TrainBasic(Callback):
             run_context.request_stop()
 
     def save_when_due(self, session: tf.Session) -> None:
-        """Also called by a chief that waits for its workers and runs no steps itself."""
+        """Saves if a checkpoint is due. A chief that waits for its workers calls it too, although it runs no steps."""
         step = self.context.step
         if self._every.due(step):
             self.context.saver.save(session, step)
             self._every.fired(step)
 
     def end(self, session: tf.Session) -> None:
-        """Saves the last step after a good end: of the data, at max_steps or by a signal."""
+        """Saves the last step if the run ended without an error: end of data, max_steps or a signal."""
         self.context.saver.save(session, self.context.step)
 
     def _is_over(self, step: int) -> bool:

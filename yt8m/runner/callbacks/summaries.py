@@ -53,7 +53,7 @@ class TrainSummary(Callback):
         return tf.train.SessionRunArgs(self.context.ops.summary_op) if is_due else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Writes them."""
+        """Writes the summaries."""
         if run_values.results is None:
             return
         self._every.fired(self.context.step)

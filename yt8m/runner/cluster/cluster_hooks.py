@@ -15,19 +15,19 @@ from yt8m.runner.signals import StopSignals
 
 
 class BeginHook(tf.train.SessionRunHook):
-    """At each new session: says that this replica has data, and lets the signal handler close this session."""
+    """In each new session, notes that this replica has data, and lets the signal handler close this session."""
 
     def __init__(self, replica: int, state: SharedState, signals: StopSignals) -> None:
         self._replica, self._state, self._signals = replica, state, signals
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Runs before any other hook's."""
+        """Runs before the other hooks' `after_create_session`."""
         self._signals.guard(session)
         self._state.set_ended(session, self._replica, False)
 
 
 class BeatHook(tf.train.SessionRunHook):
-    """Tells the watchdog of each step. It is the last hook, since the others may take long."""
+    """Tells the watchdog about each step. It is the last hook, since the others may take long."""
 
     def __init__(self, watchdog: Watchdog) -> None:
         self._watchdog = watchdog

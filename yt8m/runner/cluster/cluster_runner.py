@@ -28,9 +28,9 @@ from yt8m.runner.session import close_all, is_end_of_data
 from yt8m.runner.signals import StopSignals
 
 POLL_SECONDS = 0.5
-LAST_STEP_SECONDS = 20.0  # how long the others may take for the step that they are in at the end
-_STOP_SECONDS = 2  # how long a session waits for its threads: the one that sums gradients ends only with the session
-_CHIEFS_OWN = ("train_summary", "train_export")  # callbacks that write what only one process of a run may write
+LAST_STEP_SECONDS = 20.0  # how long the others may take for their current step at the end
+_STOP_SECONDS = 2  # a session waits this long for its threads; the gradient-summing one never ends by itself
+_CHIEFS_OWN = ("train_summary", "train_export")  # callbacks whose files only one process may write
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class ReplicaRun:
       graph: the graph of this replica.
       context: what the callbacks share.
       signals: the signals that ask this process to stop.
-      watchdog: ends the process if it waits in vain.
+      watchdog: ends the process if it waits too long for others.
       files: the part of the data that this replica reads.
       hooks: all hooks of the session, in their order; empty until they are made.
     """
@@ -56,7 +56,7 @@ class ReplicaRun:
     hooks: list[Any] = field(default_factory=list)
 
     def sync_hooks(self) -> list[Any]:
-        """The hooks of common steps; none if each replica steps by itself."""
+        """The hooks of common steps; empty if each replica steps by itself."""
         from yt8m.runner.cluster.cluster_hooks import CommonStepsHook, IdleHook
 
         synchrony = self.graph.synchrony
@@ -84,10 +84,10 @@ class ReplicaRun:
         session.run_step_fn(lambda step_context: step_context.session.run(inputs.initializer, feed))
 
     def run_steps(self, session: Any) -> bool:
-        """Runs steps until a hook or a signal asks for the end; True if the data came to their end.
+        """Runs steps until a hook or a signal asks to stop; True if all data were read.
 
         Raises:
-          RunError: another OutOfRangeError than that of the data, which MonitoredSession would take for a good end.
+          RunError: an OutOfRangeError that is not the end of the data; MonitoredSession would take it for that.
         """
         try:
             while not session.should_stop() and not self.signals.requested:
@@ -103,11 +103,11 @@ class ReplicaRun:
         session.run_step_fn(lambda step_context: self.graph.state.set_ended(step_context.session, self.cluster.replica))
 
     def wait_for_others(self, session: Any, patience: float) -> None:
-        """Lets the chief end last, so that the last checkpoint holds what all replicas have learned.
+        """Makes the chief wait for the others, so that the last checkpoint includes the steps of all replicas.
 
         Args:
           session: the MonitoredSession.
-          patience: seconds without a step of the others after which the chief gives them up.
+          patience: the chief stops waiting after this many seconds without a step of the others.
         """
         last, since = -1, time.monotonic()
         while not self.signals.requested:
@@ -124,7 +124,7 @@ class ReplicaRun:
             time.sleep(POLL_SECONDS)
 
     def _look(self, session: tf.Session) -> tuple[set[int], int]:
-        """The replicas that have not ended, and the step; saves a checkpoint when one is due."""
+        """Returns the replicas that have not ended and the global step; saves a checkpoint if one is due."""
         missing = set(range(len(self.cluster.replicas))) - self.graph.state.ended(session)
         context = self.context
         context.step = context.global_step = int(session.run(self.graph.ops.global_step))
@@ -174,7 +174,7 @@ class ClusterRunner(Runner):
             close_all(run.hooks)
 
     def _shared(self, cluster: ClusterConfig, graph: ReplicaGraph, files: Sequence[str]) -> Context:
-        """What the callbacks share; those of a worker write nothing."""
+        """The context that the callbacks share; on a worker its saver writes nothing."""
         if cluster.is_chief:
             newest = checkpoints.newest_readable(self.config.model_dir)
             return self._context(CreatedGraph(graph.ops, graph.saver, newest, None), files)[0]
@@ -212,7 +212,7 @@ class ClusterRunner(Runner):
         return outcome
 
     def _patience(self, context: Context) -> float:
-        """How long the others may take for a step: at the last step of the run they have only that one to end."""
+        """How many seconds the others may take for a step; fewer at max_steps, when each only ends its current step."""
         limit = self.config.max_steps
         is_last = limit is not None and context.step >= limit
         return LAST_STEP_SECONDS if is_last else self.config.stall_timeout

@@ -1,14 +1,14 @@
-"""What the processes of a cluster tell one another, and by which way.
+"""The messages between the processes of a cluster, and their three channels.
 
     chief, workers  --- table on server 0 -------->  chief, workers      whose run the variables are, who has no data
     chief, workers  --- table on every server ---->  that server         who needs the server no longer
     chief           --- cluster.json ------------->  workers, evaluator  the name of the run, the step at which it ended
     everybody       --- a connection to its port ->  everybody           that the process lives
 
-Three ways, because each has to outlive something else:
+There are three channels, because each must survive a different failure:
 
-- **`SharedState`, a table on each parameter server.** What it says is true of the variables on the servers, so it lives
-  and dies with them: a server that comes back empty comes back without its table. The chief writes the name of the run
+- **`SharedState`, a table on each parameter server.** It describes the variables on the servers and is lost with them:
+  a server that restarts without variables has no table either. The chief writes the name of the run
   when the variables have values, and removes it before it restores them; workers take up no other run's variables. A
   replica that has read all its data writes `ended`, and the chief, which saves the last checkpoint, waits for that. A
   replica that has closed its last session writes `done` on every server. A server ends when all have, and learns that
@@ -54,7 +54,7 @@ def server_device(index: int) -> str:
 
 
 class SharedState:
-    """A table on one parameter server, which all processes read and write: its keys are the words that they say.
+    """A table on one parameter server, which all processes read and write: its keys are the messages.
 
     The runtime makes it at its first use; no session has to initialise it. `graph.Synchrony` keeps a count in it too.
 
@@ -74,25 +74,25 @@ class SharedState:
             self._keys, _ = raw.LookupTableExportV2(table_handle=self.table, Tkeys=tf.string, Tvalues=tf.int64)
 
     def is_live(self, session: tf.Session, run: str) -> bool:
-        """Whether the variables have values, of the run `run`."""
+        """Whether the variables have values that belong to the run `run`."""
         return f"{_RUN}{run}" in self._all(session)
 
     def set_live(self, session: tf.Session, run: str) -> None:
-        """Says that the variables have values, of the run `run`; call `clear` before they get them."""
+        """Says that the variables have values of the run `run`; call `clear` before they are assigned."""
         self._change(session, self._insert, f"{_RUN}{run}")
 
     def clear(self, session: tf.Session, run: str) -> None:
-        """Says that the variables have no values, and forgets everything that another run than `run` has left."""
+        """Says that the variables have no values, and removes the messages of all other runs than `run`."""
         found = self._all(session)
         is_ours = f"{_RUN}{run}" in found
         self._change(session, self._remove, *(word for word in found if word.startswith(_RUN) or not is_ours))
 
     def ended(self, session: tf.Session) -> set[int]:
-        """The replicas that have no more data."""
+        """The indices of the replicas that have read all their data."""
         return {int(number) for number in self._with_prefix(session, _ENDED)}
 
     def set_ended(self, session: tf.Session, replica: int, is_ended: bool = True) -> None:
-        """Says that a replica has no more data, or that it has begun again."""
+        """Says whether a replica has read all its data; False if it has begun again."""
         self._change(session, self._insert if is_ended else self._remove, f"{_ENDED}{replica}")
 
     def done(self, session: tf.Session) -> set[str]:
@@ -121,7 +121,7 @@ def states_of(cluster: ClusterConfig) -> list[SharedState]:
 def say_done(cluster: ClusterConfig, runtime: Any) -> None:
     """Tells each parameter server, in a session of its own, that this chief or worker needs it no longer.
 
-    It is for a training whose graph is already finalised, or that is not the runner's.
+    For training whose graph is already finalised, or that another program than the runner runs.
 
     Args:
       cluster: all processes, and which one this is.
@@ -194,7 +194,7 @@ def answers(address: str) -> bool:
 def answering_at(address: str) -> Iterator[None]:
     """Accepts connections at `address` during the block, so that others see that this process lives."""
     host, _, port = address.rpartition(":")
-    # Other names may be those of a proxy or a service, which are no interface of this machine.
+    # Another name may be that of a proxy or a service, and no interface of this machine has its address.
     interface = host if host == "localhost" or host.startswith("127.") else ""
     try:
         listener = socket.create_server((interface, int(port)))

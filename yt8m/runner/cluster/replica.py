@@ -1,4 +1,4 @@
-"""The graph of one replica, and its sessions: the chief gives the variables their values, a worker waits for that.
+"""The graph of one replica, and its sessions: the chief initialises the variables, a worker waits for that.
 
 Every process builds the same variables, on the same parameter servers. MonitoredSession asks a creator for a session at
 the start, and again whenever a parameter server was lost. So a creator must be safe to run at any moment.
@@ -88,7 +88,7 @@ def build_replica(config: RunnerConfig, inputter: Inputter, modeler: Modeler) ->
 
 
 def _averages_on_the_chief(config: RunnerConfig) -> RunnerConfig:
-    """Moving averages move once in a common step, not once for each replica."""
+    """Only the chief updates moving averages, so that they are updated once per common step, not per replica."""
     assert config.cluster is not None
     if config.cluster.is_chief:
         return config
@@ -111,7 +111,7 @@ class StoppedWaiting(Exception):  # noqa: N818 - nothing went wrong
 
 
 class _Creator:
-    """What both creators have in common.
+    """The common base class of both session creators.
 
     Args:
       target: address of this process' runtime.
@@ -123,7 +123,7 @@ class _Creator:
         self._target, self._graph, self._context = target, replica, context
 
     def say_done(self) -> None:
-        """Tells the parameter servers that this process needs them no longer; its last session must be closed."""
+        """Tells the parameter servers that this process needs them no longer. Close its last session before."""
         cluster = self._context.config.cluster
         assert cluster is not None
         with self._open() as session:
@@ -131,7 +131,7 @@ class _Creator:
                 state.set_done(session, cluster.replica_name(cluster.replica))
 
     def _open(self) -> tf.Session:
-        """A session of the parameter servers and this process only."""
+        """Opens a session that connects to the parameter servers and this process only."""
         tf.get_default_graph().finalize()
         config = self._graph.deployment.session_config()
         config.log_device_placement = self._context.config.log_device_placement
@@ -145,9 +145,9 @@ class _Creator:
 
 
 class ChiefCreator(_Creator):
-    """Goes on from the live variables if they are of this run and not older than its checkpoint; else restores.
+    """Continues with the live variables if they are of this run and not older than its checkpoint; else restores.
 
-    If a chief that comes back always restored, it would discard what the workers did meanwhile.
+    If a restarted chief always restored, it would discard the steps that the workers took meanwhile.
 
     Args:
       run: the run's name.
@@ -159,7 +159,7 @@ class ChiefCreator(_Creator):
         self._run, self._modeler = run, modeler
 
     def create_session(self) -> tf.Session:
-        """A session whose variables have values, if need be those of the newest checkpoint or first values."""
+        """A session whose variables have values: the live ones, those of the newest checkpoint, or initial values."""
         session = self._open()
         try:
             self._fill(session)

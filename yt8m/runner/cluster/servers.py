@@ -23,7 +23,7 @@ from yt8m.runner.signals import StopSignals
 
 POLL_SECONDS = 0.5
 GRACE_SECONDS = 20.0  # how long processes may be out of reach after the chief is done
-_PART_OF_GRACE = 0.9  # for others after a signal; the rest is for ending in order
+_PART_OF_GRACE = 0.9  # the share of the grace spent on waiting for others; the rest is for an orderly end
 
 
 def start(cluster: ClusterConfig, device_count: dict[str, int] | None = None) -> Any:
@@ -64,7 +64,7 @@ def start(cluster: ClusterConfig, device_count: dict[str, int] | None = None) ->
 
 
 def _check_port(cluster: ClusterConfig) -> None:
-    """Tries the port first, since the runtime would only say that it could not start."""
+    """Tests the port first, since the runtime would report only that it could not start."""
     port = int(cluster.address.rpartition(":")[2])
     with contextlib.closing(socket.socket()) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a killed process leaves its port free
@@ -84,11 +84,11 @@ def _refusal(cluster: ClusterConfig, reason: str) -> str:
 
 
 def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS) -> NoReturn:
-    """Serves as a parameter server until all replicas are done, or the chief is and the others are out of reach.
+    """Serves as a parameter server until all replicas are done, or the chief is done and the others do not answer.
 
     Then the process ends here, with status 0, or with 143 or 130 after a signal: TensorFlow's server cannot be
-    stopped, and Python would wait for its threads. After a signal it serves on for the grace, as long as a
-    chief or a worker lives: if all processes are told to stop at once, the chief has its step to save.
+    stopped, and Python would wait for its threads. After a signal it serves on as long as a chief or worker
+    lives, at most for the grace. So if all processes are told to stop at once, the chief can still save.
 
     Raises:
       UsageError: the port is taken.
@@ -105,7 +105,7 @@ def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS) -> NoRet
         if signals.requested:
             awaited.outlive(_PART_OF_GRACE * grace_seconds)
             _leave(128 + (signals.signal or signal.SIGTERM))
-        time.sleep(POLL_SECONDS)  # the last replica that said so still waits for the answer
+        time.sleep(POLL_SECONDS)  # the last replica still waits for the response to its `done`
         logging.info("%s ends: training is over", cluster.name)
         _leave(0)
 
@@ -119,8 +119,8 @@ def _leave(status: int) -> NoReturn:
 class _Awaited:
     """The chief and the workers that a parameter server waits for.
 
-    A worker that still runs is awaited, however slow its machine: without its parameter servers it could
-    not close its session, and would fail after all the work was done.
+    The server waits for every worker that still runs, however slow its machine. Without its parameter servers it could
+    not close its session, and would fail at the end of training.
     """
 
     def __init__(self, cluster: ClusterConfig, grace_seconds: float) -> None:
@@ -130,7 +130,7 @@ class _Awaited:
         self._deadline = math.inf  # until the chief is done
 
     def is_over(self, done: Set[str]) -> bool:
-        """Whether nobody has to be awaited any more, if the processes `done` need this server no longer."""
+        """Whether the server can end. `done` are the processes that need it no longer."""
         for name in sorted(self._missing.keys() & done):
             logging.info("%s is done", name)
             del self._missing[name]
@@ -147,7 +147,7 @@ class _Awaited:
         return True
 
     def outlive(self, seconds: float) -> None:
-        """Waits until nobody lives who needs this server, but no longer than `seconds`."""
+        """Waits until no process that needs this server is alive, at most `seconds`."""
         deadline = time.monotonic() + seconds
         while self.anybody_lives() and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)

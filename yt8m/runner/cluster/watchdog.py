@@ -1,4 +1,4 @@
-"""Ends a process of a cluster that waits for others in vain, after a warning that names them.
+"""Ends a process of a cluster that waits too long for others, after a warning that names them.
 
 It knows nothing of training: evaluation and inference by several processes use it too.
 """
@@ -26,7 +26,7 @@ class Watchdog:
 
     Args:
       stall_timeout: seconds without a beat after which the process ends with status 1.
-      suspects: says in a few words what may be missing; called when a stall is noticed, after at most 20 s.
+      suspects: returns a short text on what may be missing; called when a stall is noticed, after at most 20 s.
     """
 
     def __init__(self, stall_timeout: float, suspects: Callable[[], str]) -> None:
