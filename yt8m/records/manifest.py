@@ -6,7 +6,7 @@
 Names of shards are relative to the manifest's folder; crc32c is that of the whole file, as buckets report it.
 
 `count_records` counts the records of a shard and reads only the 12 header bytes before each record. If a shard
-was cut between two records, TensorFlow reads it without an error; the count reveals the cut.
+was cut inside such a header, TensorFlow takes the cut for the end of the shard; the count finds the cut.
 """
 
 from __future__ import annotations

@@ -157,9 +157,7 @@ def _short(error: BaseException) -> str:
     """The server's message, or the first line of the library's message."""
     text = str(error)
     if isinstance(error, api.GoogleAPICallError):
-        said = re.search(
-            r'"message": *"([^"]+)"', text
-        )  # after an upload the library quotes the server's whole JSON response
+        said = re.search(r'"message": *"([^"]+)"', text)  # uploads: the library quotes the server's whole answer
         code = error.code.value if error.code else ""
         text = f"{code} {said[1]}" if said else _REQUEST.sub(r"\1", text)
     return (text.splitlines() or [type(error).__name__])[0][:300]
