@@ -300,9 +300,7 @@ def require_complete(serialized: tf.Tensor) -> tf.Tensor:
             output_types=[tf.string],
             descriptor_source=_outermost_message(),
         )
-        return tf.reduce_all(
-            found.sizes >= 0
-        )  # the op itself fails; if its result were unused, it would be optimised away
+        return tf.reduce_all(found.sizes >= 0)  # the op itself fails; without this use it would be optimised away
 
     # The op fails on an empty batch, which is valid here.
     is_complete = tf.cond(tf.size(serialized) > 0, walk, lambda: tf.constant(True))
