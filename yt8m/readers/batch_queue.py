@@ -142,7 +142,7 @@ class BatchQueue(Inputter):
         return sorted({path for pattern in self._patterns for path in matching(pattern, self._list_files)})
 
     def keep_files(self) -> list[str]:
-        """Fixes the result of `files` to the paths that match now; later additions or removals have no effect."""
+        """Fixes `files` to the paths that match now, whatever is added or removed later; returns these paths."""
         self._files = self.files()
         return list(self._files)
 

@@ -92,7 +92,7 @@ class ReadCounts:
         self._lock = threading.Lock()
 
     def of(self, number: int) -> int:
-        """Records of the file with this number."""
+        """How many records of file `number` were read."""
         return self._counts[number]
 
     def counting(self, parse: Callable[[tf.Tensor], Batch]) -> Callable[..., Batch]:
@@ -217,7 +217,7 @@ class StagedFiles:
 
     def records(self, path: tf.Tensor) -> tf.data.Dataset:
         """The records of a file, read from its local copy; waits until it is fetched."""
-        # Not tf.data.TFRecordDataset: it saves the name of the local copy in the saved input position, and another
+        # Not tf.data.TFRecordDataset: it writes the name of the local copy into the saved input position, and another
         # process has other copies. With the raw op the name in the bucket is saved.
         here = self._call(self._take, path)
         variant = tf.raw_ops.TFRecordDataset(filenames=here, compression_type="", buffer_size=_BUFFER)

@@ -1,4 +1,4 @@
-"""What both kinds of storage share: errors, who holds a lock, versions of files, and the settings for buckets."""
+"""Shared by local and bucket storage: errors, holders of locks, versions of files, and the settings for buckets."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Stage:
                     with self._changed:
                         self._demanded.remove(path)
                         self._forget(path)
-        except UsageError as error:  # no permission: a running training has to end
+        except UsageError as error:  # no permission: as a RunError it ends a running training
             self.failure = RunError(str(error))
             raise
         except RunError as error:
