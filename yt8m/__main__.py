@@ -1,4 +1,4 @@
-"""`python -m yt8m` is the command `yt8m`."""
+"""`python -m yt8m` runs the command `yt8m`."""
 
 import sys
 

@@ -12,7 +12,7 @@ from yt8m.program import calling, run_main
 
 
 class Command(NamedTuple):
-    """A module with `main(argv) -> int`, imported when its command is given, and what it does."""
+    """A module with `main(argv) -> int`, imported only when its command is given, and what the command does."""
 
     module: str
     purpose: str
@@ -43,7 +43,7 @@ COMMANDS = {
     "completion": Command("yt8m.commands.completion", "let the shell finish commands, flags and names"),
 }
 
-# In the order of work; a command that no group names stands under the last heading.
+# In the order in which users need them; a command that no group names is listed under the last heading.
 _GROUPS = {
     "get and look at data": ("download", "sample-data", "inspect", "verify", "from-mediapipe", "vocabulary"),
     "train": ("train", "cloud-job"),
@@ -67,7 +67,7 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `yt8m COMMAND ...`; alone it shows what can be done. Returns the exit status."""
+    """Runs `yt8m COMMAND ...`; without a command it prints the overview. Returns the exit status."""
     return run_main("yt8m", _dispatch, argv)
 
 
@@ -87,7 +87,7 @@ def _dispatch(words: list[str]) -> int:
 
 
 def overview() -> str:
-    """What `yt8m` alone prints."""
+    """The text that `yt8m` prints without a command."""
     width = max(map(len, COMMANDS)) + 2
     lines = ["usage: yt8m COMMAND [--flag=value ...]", ""]
     for title, names in {**_GROUPS, "more": _ungrouped()}.items():

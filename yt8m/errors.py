@@ -26,23 +26,24 @@ def missing_extra(what: str, needs: str, extra: str, otherwise: str = "") -> Usa
     """An error that says how to install an optional dependency: from a checkout, since no package is published.
 
     Args:
-      what: needs it.
-      needs: its name.
-      extra: the extra of pyproject.toml that brings it.
-      otherwise: what else can be done, such as `, or leave out --report`.
+      what: the feature that needs the dependency.
+      needs: name of the dependency.
+      extra: the extra of pyproject.toml that installs it.
+      otherwise: what the user can do instead, such as `, or leave out --report`.
     """
     install = f"run pip install -e '.[{extra}]' in the checkout of yt8m{otherwise}"
     return UsageError(f"{what} needs {needs}, which is not installed: {install}.")
 
 
 def first_line(error: Exception) -> str:
-    """The line that says what is wrong, without what TensorFlow puts around it."""
+    """The line of the message that says what is wrong, without TensorFlow's prefixes and stack frames."""
     text = getattr(error, "message", None) or str(error)
     lines = (_FRAME.sub("", line.strip()).strip() for line in str(text).splitlines())
     return next((line for line in lines if line and not line.startswith(_AROUND)), "no message")
 
 
-# If one error reached several devices: "2 root error(s) found.", and then "(0) DATA_LOSS: " before each.
+# TensorFlow's prefixes. If one error reached several devices: "2 root error(s) found.", then "(0) DATA_LOSS: " before
+# each. If a function of a dataset failed:
 # "Error in user-defined function passed to ... transformation with iterator: Iterator::Root::...: "
 _FRAME = re.compile(
     r"^\d+ root error\(s\) found\.$|"

@@ -1,4 +1,4 @@
-"""The program eval.py: from a command line to figures of a model."""
+"""The program eval.py: evaluates a model as its command line says."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(words: list[str]) -> int:
     return evaluate_together(config)
 
 
-main = functools.partial(program.run_main, "eval.py", run)  # main(argv=None), `argv` by default this process' own
+main = functools.partial(program.run_main, "eval.py", run)  # main(argv=None); None means sys.argv[1:]
 
 if __name__ == "__main__":
     sys.exit(main())

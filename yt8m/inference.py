@@ -1,4 +1,4 @@
-"""The program inference.py: from a command line to predictions."""
+"""The program inference.py: writes predictions as its command line says."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(words: list[str]) -> int:
     return infer_together(config)
 
 
-main = functools.partial(program.run_main, "inference.py", run)  # main(argv=None), `argv` by default this process' own
+main = functools.partial(program.run_main, "inference.py", run)  # main(argv=None); None means sys.argv[1:]
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,7 +1,7 @@
 """TensorFlow, imported at the first use of one of its names.
 
 `import tensorflow` takes 1.5 s. Flag errors, `--help` and the tools that need no graph import the
-model classes (for their hyper-parameters) but never touch `tf`, so they never pay for it.
+model classes (for their hyper-parameters) but never touch `tf`, so they start without it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 def quiet_native_stderr() -> Iterator[None]:
     """Drops what the runtime's C++ code prints on file descriptor 2 (CPU features, missing CUDA).
 
-    At import and at the first search for devices it prints these twice, before it reads its log level, and
-    they hide the lines that matter.
-    With TF_CPP_MIN_LOG_LEVEL=0 in the environment nothing is dropped.
+    The runtime prints these lines at import and at the first search for devices, before it reads its log level, and
+    they hide the lines that matter. With TF_CPP_MIN_LOG_LEVEL=0 in the environment nothing is dropped.
     """
     if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0":
         yield
@@ -40,10 +39,10 @@ def quiet_native_stderr() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_keras() -> Iterator[None]:
-    """Keeps `import tensorflow` from importing Keras, which it does last and can do without.
+    """Keeps `import tensorflow` from importing Keras, which it does last and does not need.
 
-    Keras imports scikit-learn, SciPy and matplotlib if they are installed: up to two fifths of the time of
-    the import. None in sys.modules makes an import fail; afterwards `tf.keras` is imported at its first use.
+    Keras imports scikit-learn, SciPy and matplotlib if they are installed: up to two fifths of the import
+    time. None in sys.modules makes the import of Keras fail; afterwards `tf.keras` is imported at its first use.
     """
     name = "keras.src.optimizers"
     if name in sys.modules:
@@ -58,7 +57,7 @@ def _without_keras() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Turns the garbage collector off during an import: everything that an import creates stays."""
+    """Turns the garbage collector off during an import: the objects that an import creates stay alive anyway."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -70,7 +69,7 @@ def _uncollected() -> Iterator[None]:
 
 
 class _LazyModule(types.ModuleType):
-    """Stands for a module until one of its attributes is asked for."""
+    """Stands for a module until one of its attributes is read."""
 
     def __getattr__(self, name: str) -> Any:
         if self.__name__ not in sys.modules:

@@ -28,7 +28,7 @@ class Option(NamedTuple):
       type: bool, int, float, str or a tuple of them.
       default: its default.
       help: one line.
-      shapes: what it shapes, as `option` says.
+      shapes: what the option shapes; see `option`.
     """
 
     type: Any
@@ -42,9 +42,9 @@ class Shaping(NamedTuple):
 
     Attributes:
       name: the path of its field, such as `data.batch_size`.
-      shapes: as declared.
-      value: what of the option's value matters.
-      default: what of its default matters.
+      shapes: as declared by `option`.
+      value: the part of the option's value that matters, which `shaped_by` selects.
+      default: the same part of its default.
     """
 
     name: str
@@ -71,13 +71,13 @@ def option(
     Args:
       default: the field's default.
       help: one line for `--help`.
-      shapes: what a changed value means for a run that is resumed. `variables`: another model, which is
-        refused. `graph`: the graph is rebuilt by code. `input`: so it is, and the pass over the data starts
-        anew. `nothing`: the saved graph serves. The options that a run saves must say it; a field of a model
-        or of a loss that does not say it counts as `variables`.
-      shaped_by: what of the value shapes it, if not all of it: `bool` if only on or off matters.
+      shapes: what a changed value means for a run that is resumed. `variables`: it would be another
+        model, so the change is refused. `graph`: the graph is rebuilt by code. `input`: the graph is rebuilt, and
+        the pass over the data starts again. `nothing`: the saved graph is used. Each option that a run saves must
+        declare this; a field of a model or of a loss that does not counts as `variables`.
+      shaped_by: maps the value to the part that matters, such as `bool` if only on or off matters; None for all.
       minimum, maximum: bounds.
-      choices: the only values, if not empty.
+      choices: the only allowed values, if not empty.
     """
     metadata = {
         "help": help,
@@ -116,7 +116,7 @@ def shaping(config: Any, prefix: str = "") -> Iterator[Shaping]:
     """What each option of a config and of its sections shapes.
 
     Raises:
-      TypeError: an option does not say it.
+      TypeError: an option does not declare it.
     """
     for field in dataclasses.fields(config):
         value, name = getattr(config, field.name), prefix + field.name
@@ -159,15 +159,15 @@ class Catalogue(Registry[Any]):
         return declared(cls)
 
     def create(self, name: str, hyper_parameters: Mapping[str, Any] | None = None) -> Any:
-        """An instance of the class called `name`, what is not given at its default.
+        """An instance of the class called `name`; hyper-parameters that are not given take their defaults.
 
         Lists become tuples (JSON, in which runs are saved, has no tuples).
 
         Raises:
-          UsageError: no such class or hyper-parameter, with a suggestion; or a value that cannot be.
+          UsageError: no such class or hyper-parameter (the message suggests one), or a value is not allowed.
         """
         cls, values = self.get(name), dict(hyper_parameters or {})
-        if hasattr(cls, "arrange"):  # it passes some hyper-parameters on to a part, such as a classifier
+        if hasattr(cls, "arrange"):  # the class passes some hyper-parameters on to a part, such as a classifier
             values = cls.arrange(values)
         known = _accepted(cls)
         if known is not None:
@@ -204,7 +204,7 @@ def _wrong_type(value: Any, kind: Any) -> str:
         return wrongs[0] if all(wrongs) else ""
     if origin is not None or not isinstance(kind, type):
         return ""
-    # True is an int for Python; as a number of layers it is a mistake.
+    # True is an int in Python, but as a number of layers it is a mistake.
     allowed = (int, float) if kind is float else (kind,)
     if isinstance(value, allowed) and (kind is bool or not isinstance(value, bool)):
         return ""
@@ -212,7 +212,7 @@ def _wrong_type(value: Any, kind: Any) -> str:
 
 
 def _out_of_bounds(value: Any, metadata: Mapping[str, Any]) -> str:
-    if value is None:  # its type allowed it: not set
+    if value is None:  # not set; `_wrong_type` has checked that None is allowed
         return ""
     choices, low, high = (metadata.get(name) for name in ("choices", "minimum", "maximum"))
     if choices and value not in choices:
@@ -229,7 +229,7 @@ def _out_of_bounds(value: Any, metadata: Mapping[str, Any]) -> str:
 
 
 class Checked:
-    """A dataclass of options that checks itself when it is made; those in `required` must not be empty.
+    """Base of dataclasses that check their options when they are made; options in `required` must not be empty.
 
     Raises:
       UsageError: see `check`; or a required option is missing.

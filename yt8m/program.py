@@ -21,9 +21,10 @@ FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 class _Handler(logging.StreamHandler):  # type: ignore[type-arg]
-    """This package's handler, a class of its own so that it can be found; writes to the current error stream.
+    """The log handler of this package, which writes to the current sys.stderr.
 
-    While a progress bar is shown, that is the bar's stream, which prints lines above the bar.
+    It has its own class so that `set_up_log` can find it. While a progress bar is shown, sys.stderr is the bar's
+    stream, which prints lines above the bar.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -35,8 +36,8 @@ class _Handler(logging.StreamHandler):  # type: ignore[type-arg]
 def set_up_log() -> None:
     """Shows absl's lines from INFO on, and those of libraries from WARNING on.
 
-    One handler at the root is enough. TensorFlow adds a second one to its logger if the root had none
-    yet, and each of its lines would appear twice. Calling this again only takes the present error stream.
+    One handler at the root is enough. If the root has no handler yet, TensorFlow adds one to its own logger, and each
+    of its lines would appear twice. A second call only switches to the current error stream.
     """
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _Handler)]:
@@ -52,7 +53,7 @@ def set_up_log() -> None:
 
 
 def _no_deprecation_notice(record: logging.LogRecord) -> bool:
-    """This package is built on graph mode: that TensorFlow deprecates it helps no user."""
+    """Filters deprecation notices: this package needs graph mode, so they are of no use to its users."""
     return "is deprecated and will be removed" not in str(record.msg)
 
 
@@ -63,7 +64,7 @@ _called = contextvars.ContextVar("called", default="")
 
 @contextlib.contextmanager
 def calling(name: str) -> Iterator[None]:
-    """Inside it programs use `name`, by which the user called them, instead of their own."""
+    """Inside the block programs call themselves `name`, the name by which the user started them."""
     token = _called.set(name)
     try:
         yield
@@ -82,10 +83,10 @@ class Terminated(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
-    """Within it SIGTERM raises `Terminated`.
+    """Inside the block SIGTERM raises `Terminated`.
 
-    For programs that wait in Python only: while TensorFlow's runtime blocks, no Python handler runs.
-    Outside the main thread, which alone may set handlers, it does nothing.
+    Only for programs that wait in Python: while TensorFlow's runtime blocks, no Python handler runs.
+    Outside the main thread it does nothing, since only the main thread may set handlers.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -105,9 +106,9 @@ def run_main(program: str, run: Program, argv: Sequence[str] | None = None) -> i
     """Runs a program and turns an exception into one line on stderr and an exit status.
 
     Args:
-      program: the name before the error line, unless `calling` gives another.
+      program: the name at the start of an error line, unless `calling` gives another.
       run: takes the words after the program's name, returns the exit status.
-      argv: these words; by default this process' own.
+      argv: these words; None means sys.argv[1:].
 
     Returns:
       What `run` returned; 2 for `UsageError`, 1 for `RunError` (with YT8M_DEBUG=1 their traceback is

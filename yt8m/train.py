@@ -1,4 +1,4 @@
-"""The program train.py: from a command line to a trained model."""
+"""The program train.py: trains a model as its command line says."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(words: list[str]) -> int:
     return train(config)
 
 
-main = functools.partial(program.run_main, "train.py", run)  # main(argv=None), `argv` by default this process' own
+main = functools.partial(program.run_main, "train.py", run)  # main(argv=None); None means sys.argv[1:]
 
 if __name__ == "__main__":
     sys.exit(main())

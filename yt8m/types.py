@@ -15,7 +15,7 @@ class Batch(NamedTuple):
 
     Attributes:
       video_ids: string [B].
-      features: one tensor a feature name, kept apart until the tower joins them:
+      features: one tensor per feature name, kept apart until the tower joins them:
         uint8 [B, T, size] for frames (float32 if the file holds floats, already dequantised),
         float32 [B, size] at video level.
       num_frames: int32 [B], the true number of frames (at most T); 1 at video level.
@@ -37,7 +37,7 @@ class SideOutput(NamedTuple):
     """A second head whose loss is trained along with the first.
 
     Attributes:
-      name: names the summary of its loss.
+      name: name of the summary of its loss.
       logits: float32 [B, C].
       weight: factor of its loss in the total.
       target: None for the labels, or float32 [B, C] probabilities of another output.
@@ -53,7 +53,7 @@ class SideOutput(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelOutput:
-    """What a model returns, and, with its loss, what a modeler returns.
+    """The result of a model; with `loss` also the result of a modeler.
 
     Attributes:
       predictions: float32 [B, C] probabilities.
@@ -61,10 +61,10 @@ class ModelOutput:
       regularization_loss: scalar, before any penalty factor; None for none.
       update_ops: run once a training step (moving averages).
       side_outputs: further heads.
-      loss: scalar, the mean over this share of the batch. A model of this project leaves it to the
-        modeler; it is here for models that bring their own.
-      loss_gradients: pairs (tensor, d loss / d tensor) that stand for the gradient of `loss`, if
-        a modeler knows it in closed form. Together they must carry all of it.
+      loss: scalar, the mean over this tower's part of the batch. Models of this project leave it to the
+        modeler; other models may set their own.
+      loss_gradients: pairs (tensor, d loss / d tensor) that replace the gradient of `loss`, if a modeler
+        knows it in closed form. Together they must carry the whole gradient.
     """
 
     predictions: tf.Tensor

@@ -1,1 +1,1 @@
-"""What a run is asked for: options, the configs made of them, the flags, and the folder of a run."""
+"""The configuration of a run: config dataclasses, the flags made from them, and the run's folder."""

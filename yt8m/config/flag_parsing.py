@@ -1,8 +1,8 @@
 """The flags of a program, its `--help`, and the parsing of its command line.
 
 The flags are derived from the fields of the program's config, of the models and of the losses. The syntax is
-absl's, but strict: absl takes the last of a repeated flag, reads `--frame_features False` as true with a word
-left over, and ignores words that are left over. Here each of these is refused before anything starts.
+absl's, but strict: absl takes the last value of a repeated flag, ignores left-over words, and so reads
+`--frame_features False` as true. Here each of these is refused before anything starts.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Flag(NamedTuple):
     """One flag.
 
     Attributes:
-      name: without dashes.
+      name: the name without dashes.
       kind: bool, int, float, str, or tuple[str, ...] and tuple[int, ...] for lists with commas.
       default: the value if it is not given; None if that depends on other flags.
       help: one line.
-      group: the heading it stands under in `--help`.
+      group: the heading under which it is listed in `--help`.
     """
 
     name: str
@@ -62,7 +62,7 @@ def program_flags(cls: type, heading: str) -> list[Flag]:
     """The flags of a program's config: its own under `heading`, then those of its sections."""
     found = flags_of(cls, heading)
     for name, section in sections_of(cls).items():
-        # The data take the seed of the run, and all segments have one size.
+        # The data use the run's seed, and the size of segments is not a flag.
         leave_out = ("segment_size", "seed") if name == "data" else ()
         found += map(_data_flag, flags_of(section, _HEADINGS[name], leave_out))
     return found
@@ -87,9 +87,9 @@ def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, 
     """The hyper-parameters of all models and losses as flags; those that share a name share a flag.
 
     Args:
-      taken: other flags, whose names are not given twice.
-      model, loss: the chosen ones. Their types win, and a `package.module:Class` of the user's own adds its
-        flags.
+      taken: other flags; their names are not used again.
+      model, loss: the chosen model and loss. Their types take precedence, and a user's `package.module:Class` adds
+        its flags.
       of_losses: False for a program that has no loss.
     """
     names, made = {flag.name for flag in taken}, []
@@ -104,7 +104,7 @@ def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, 
 
 
 def owners(catalogue: Any, chosen: str = "") -> dict[str, list[tuple[str, options.Option]]]:
-    """{hyper-parameter: [(class, its declaration), ...]} of `models` or `losses`, the chosen one first."""
+    """{hyper-parameter: [(class, its declaration), ...]} of `models` or `losses`; the chosen class comes first."""
     found: dict[str, list[tuple[str, options.Option]]] = {}
     for owner in dict.fromkeys([*_loadable(catalogue, chosen), *catalogue.names()]):
         for name, option in catalogue.hyper_parameters(catalogue.get(owner)).items():
@@ -113,7 +113,7 @@ def owners(catalogue: Any, chosen: str = "") -> dict[str, list[tuple[str, option
 
 
 def _loadable(catalogue: Any, chosen: str) -> Sequence[str]:
-    """The class if it can be found; a wrong name is refused later, once all flags are read."""
+    """[chosen] if it can be loaded, else []; a wrong name is refused later, after all flags are read."""
     try:
         return [chosen] if chosen and isinstance(catalogue.get(chosen), type) else []
     except UsageError:
@@ -154,7 +154,7 @@ def shown(value: Any) -> str:
 
 
 def usage(program: str, purpose: str, known: Sequence[Flag], names: Mapping[str, Sequence[str]]) -> str:
-    """All flags under their headings, with defaults; `names` are those that may be chosen, by kind."""
+    """All flags under their headings, with defaults; `names` lists the names to choose from, by kind."""
     lines = [f"usage: {program} [--flag=value ...]", "", *_wrapped(purpose, 0)]
     for group, of_group in itertools.groupby(known, key=lambda flag: flag.group):
         lines += ["", f"{group}:"]
@@ -204,7 +204,7 @@ def parse(known: Sequence[Flag], words: Sequence[str], operands: list[str] | Non
     Args:
       known: the flags of the program.
       words: the command line without the program's name.
-      operands: gets the words that are no flags, in order; without it they are refused.
+      operands: receives the words that are not flags, in order; if None, such words are refused.
 
     Raises:
       HelpAsked: `--help` was given.
@@ -232,7 +232,7 @@ def find_word(name: str, words: Sequence[str]) -> str:
 
 
 def _define(known: Sequence[Flag]) -> flags.FlagValues:
-    """absl's parsers for our flags, in a set of their own."""
+    """absl's parsers for our flags, in a separate FlagValues."""
     makers = {bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float}
     values = flags.FlagValues()
     for flag in known:
@@ -318,7 +318,7 @@ _TRUTHS = ("true", "false", "t", "f", "1", "0", "yes", "no", "y", "n")
 
 
 def _value(flag: Flag, given: _Given, values: flags.FlagValues) -> Any:
-    """What was written, as the flag's type."""
+    """The given text, converted to the flag's type."""
     if given.text is None:
         return not given.written.lstrip("-").startswith("no") or given.written.lstrip("-") == flag.name
     if not given.text:

@@ -1,6 +1,6 @@
-"""Command lines become configs: absl's flags are read here and nowhere else, and become frozen dataclasses.
+"""Turns command lines into configs. Flags are read only here; the results are frozen dataclasses.
 
-Nothing here imports TensorFlow, so that `--help` and refusals come at once.
+Nothing here imports TensorFlow, so that `--help` and errors appear at once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OPTIMIZERS = (
     "RMSPropOptimizer",
 )
 
-# The environment variables of a Vertex AI job that stand for flags which are not given:
+# The environment variables of a Vertex AI job that give the values of flags missing on the command line:
 # https://cloud.google.com/vertex-ai/docs/training/code-requirements#environment-variables
 _FOLDER = {"AIP_CHECKPOINT_DIR": "train_dir"}
 TRAIN = {
@@ -62,14 +62,14 @@ INFERENCE = {**_FOLDER, "AIP_TEST_DATA_URI": "input_data_pattern"}
 
 
 def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainConfig:
-    """What `train.py WORDS` asks for.
+    """The config that `train.py WORDS` asks for.
 
     Args:
       words: the command line without the program's name.
-      files_are_here: False if the training runs on another machine, which alone sees the data.
+      files_are_here: False if the training runs on another machine and only that machine sees the data.
 
     Raises:
-      UsageError: it cannot be; nothing was written.
+      UsageError: the flags are wrong or contradict each other; nothing was written.
       SystemExit: with status 0, after `--help` was printed.
     """
     known = training_flags()
@@ -86,10 +86,10 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
 
 
 def eval_config(words: Sequence[str]) -> EvalConfig:
-    """What `eval.py WORDS` asks for; raises as `train_config`.
+    """The config that `eval.py WORDS` asks for; raises like `train_config`.
 
-    Hyper-parameters are for runs that did not save them; whether the run's model has them is checked
-    by `with_hyper_parameters` once the run is read.
+    Hyper-parameters are for runs that did not save them; after the run is read,
+    `with_hyper_parameters` checks that its model has them.
     """
     known = program_flags(EvalConfig, "Evaluation")
     given, own = _given("eval.py", "Evaluates the checkpoints of a run.", known, words, EVALUATION)
@@ -99,7 +99,10 @@ def eval_config(words: Sequence[str]) -> EvalConfig:
 
 
 def inference_config(words: Sequence[str]) -> InferenceConfig:
-    """What `inference.py WORDS` asks for; raises as `train_config`, hyper-parameters as `eval_config`."""
+    """The config that `inference.py WORDS` asks for; raises like `train_config`.
+
+    Hyper-parameters are treated as in `eval_config`.
+    """
     known = program_flags(InferenceConfig, "Inference")
     purpose = "Writes predictions for TFRecord files."
     given, own = _given("inference.py", purpose, known, words, INFERENCE, of_losses=False)
@@ -116,10 +119,10 @@ def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operand
       program: its name, as `--help` shows it.
       purpose: one sentence.
       words: the command line without the program's name.
-      operands: gets the words that are no flags (files, say); without it they are refused.
+      operands: receives the words that are not flags (files, say); if None, such words are refused.
 
     Raises:
-      UsageError: it cannot be.
+      UsageError: a flag is unknown, or a value is not allowed.
       SystemExit: with status 0, after `--help` was printed.
     """
     registry.given_on_command_line(())
@@ -140,13 +143,13 @@ def _given(
     variables: Mapping[str, str],
     of_losses: bool = True,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The flags that the environment and the command line give, and of these the models' and losses' own."""
+    """The flags given by environment and command line; second, those of them that are hyper-parameters."""
     model, loss = find_word("model", words), find_word("label_loss", words)
     registry.given_on_command_line((model, loss))  # a class of the user's own is loaded for its flags
     added = hyper_parameters(known, model, loss, of_losses=of_losses)
     names = {"models": models.names(), "losses": losses.names(), "optimizers": OPTIMIZERS}
     given = _parsed(program, purpose, [*known, *added], words, names)
-    # Only of flags that name code: a folder called `module:Name` must not stand for the code of that name.
+    # Only flags that name code count: a folder called `module:Name` must not make the code of that name trusted.
     hyper = {flag.name for flag in added}
     code = [
         value
@@ -175,14 +178,14 @@ def _parsed(
 
 
 def _config(cls: type[C], given: dict[str, Any]) -> C:
-    """A program's config with its sections; how buckets are used holds from now on, for the checks of files."""
+    """A program's config with its sections. Applies its storage settings at once, since checks of files use them."""
     config = _section(cls, given, cls(**{name: _section(kind, given) for name, kind in sections_of(cls).items()}))
     config.storage.use()  # type: ignore[attr-defined]
     return config
 
 
 def _section(cls: type[C], given: dict[str, Any], base: C | None = None) -> C:
-    """`base` (by default all at defaults) with the given values of its fields."""
+    """`base` (None: an instance with all defaults) with the given values of its fields."""
     # Nested sections have no help: the flag --model is a field of ModelConfig, not TrainConfig.model.
     names = {field.name for field in dataclasses.fields(cls) if "help" in field.metadata}  # type: ignore[arg-type]
     values = {name: value for name, value in given.items() if name in names}
@@ -193,9 +196,9 @@ def _section(cls: type[C], given: dict[str, Any], base: C | None = None) -> C:
 
 
 def _with_features(given: dict[str, Any]) -> dict[str, Any]:
-    """The data flags by their fields' names, with the features that follow from the rest.
+    """The given flags with the data flags under their fields' names, and with default features.
 
-    As published these are the picture features alone; of the sample data, all.
+    The default is only the rgb features, as in the published code; for the sample data it is rgb and audio.
     """
     names = ("rgb", "audio") if given.get("frame_features") else ("mean_rgb", "mean_audio")
     pattern = given.get("train_data_pattern", "")
@@ -206,7 +209,7 @@ def _with_features(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_flag(error: UsageError) -> str:
-    """The message of a class about its field, with the name of the flag that the user knows."""
+    """The error message of a config class, with the flag in place of class and field."""
     return re.sub(r"^\w+: (?=\w+ must )", "--", str(error))
 
 
@@ -230,7 +233,7 @@ def check_names(model: ModelConfig, optimizer: str) -> None:
 
 
 def check_level(model: str, frame_features: bool) -> None:
-    """Refuses a video-level model on frames and the reverse; models that do not say are let through."""
+    """Refuses a video-level model on frames and the reverse; a model without `level` is accepted."""
     level = getattr(models.get(model), "level", None)
     if level == "video" and frame_features:
         raise UsageError(
@@ -251,7 +254,7 @@ def check_files(flag: str, pattern: str) -> None:
     found = storage.glob(pattern)
     if not found:
         raise UsageError(f"--{flag}={pattern}: no file matches. Check the path, and quote the pattern.")
-    # In a bucket only files are found, and each question would be a request.
+    # Paths in buckets are not checked: each check would be a request.
     folder = next((path for path in found if not storage.is_remote(path) and storage.is_dir(path)), None)
     if folder is not None:
         raise UsageError(f"--{flag}={pattern}: {folder} is a folder; name the files in it: '{folder}/*.tfrecord'.")
@@ -260,10 +263,10 @@ def check_files(flag: str, pattern: str) -> None:
 def with_hyper_parameters(model: ModelConfig, given: Mapping[str, Any]) -> ModelConfig:
     """`model` with its hyper-parameters and its loss's replaced by the given flags, the rest at their defaults.
 
-    What the model does not have goes to its video-level classifier, if it has one.
+    Hyper-parameters that the model does not have go to its video-level classifier, if it has one.
 
     Raises:
-      UsageError: neither has a flag that is given, or a value is not allowed.
+      UsageError: neither model nor loss has a given hyper-parameter, or a value is not allowed.
     """
     of_loss = _of_the_loss(model, given)
     own = models.hyper_parameters(models.get(model.model))
@@ -287,7 +290,7 @@ def _filled(
 ) -> Mapping[str, Any]:
     """All hyper-parameters of the class `name` of `catalogue`, chosen by `flag`."""
     cls = catalogue.get(name)
-    if not dataclasses.is_dataclass(cls):  # of the user's own, without declared hyper-parameters
+    if not dataclasses.is_dataclass(cls):  # a class of the user, without declared hyper-parameters
         _refuse_foreign(flag, catalogue, name, given)
         return saved
     arranged = cls.arrange(given) if hasattr(cls, "arrange") else given
@@ -322,7 +325,7 @@ def _fields(cls: Any) -> list[str]:
 
 
 def _refuse_foreign(flag: str, catalogue: Any, chosen: str, foreign: Mapping[str, Any]) -> None:
-    """Refuses hyper-parameters that the model or loss does not have, naming those that have them."""
+    """Refuses hyper-parameters that the model or loss does not have, and names the classes that have them."""
     for name, value in foreign.items():
         having = [owner for owner, _ in owners(catalogue, chosen).get(name, [])]
         none = f"no {flag.replace('_', ' ')}"

@@ -1,7 +1,7 @@
-"""What the programs that use a trained run are asked for: evaluation, inference, export, averaging.
+"""The configs of the programs that use a trained run: evaluation, inference, export, averaging.
 
-They are frozen dataclasses like those of `yt8m.config.train_config`. An option that several programs have is
-declared in one class and inherited, or taken over from the training's.
+They are frozen dataclasses like those of `yt8m.config.train_config`. An option of several programs is declared in
+one class and inherited, or copied from a config of training.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class InferenceConfig(PassConfig, OfRun):
 
 @dataclass(frozen=True)
 class ExportConfig(OfRun):
-    """A model out of a run's checkpoint."""
+    """Export of a model from a run's checkpoint."""
 
     run: str = option("", "the same as --train_dir")
     checkpoint: str = option("last", "which one: last, best (kept by eval.py --keep_best), or its step")

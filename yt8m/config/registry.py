@@ -1,8 +1,7 @@
-"""Things chosen by name: models, losses, callbacks, runners.
+"""Registries of things chosen by name: models, losses, callbacks, runners.
 
-To get `package.module:Name` means to import that module, which runs it. Whoever reads such names from a file
-that may have come from elsewhere hands them to `distrust`; `Registry.get` then refuses to import them,
-wherever in the program it is asked to and whatever `sys.path` is.
+Getting `package.module:Name` imports that module, which runs its code. Code that reads such names from a file of
+unknown origin passes them to `distrust`; from then on `Registry.get` refuses to import them.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ T = TypeVar("T")
 
 TRUST_HELP = "import the code that the run's config.json names, though you did not train that run here"
 
-_distrusted: dict[str, str] = {}  # names of code, and the file that each comes from
+_distrusted: dict[str, str] = {}  # {name of code: file that names it}
 _on_command_line: frozenset[str] = frozenset()
 
 
@@ -39,13 +38,13 @@ def distrust(names: Iterable[str], path: str) -> None:
 
 
 def trust(names: Iterable[str]) -> None:
-    """Takes back what `distrust` said of these names."""
+    """Undoes `distrust` for these names."""
     for name in names:
         _distrusted.pop(name, None)
 
 
 def given_on_command_line(names: Iterable[str]) -> None:
-    """The names on the command line of now, in place of an earlier one's: the user wants these imported."""
+    """Sets the names that the present command line gives: the user wants these imported, even if distrusted."""
     global _on_command_line
     _on_command_line = frozenset(names)
 
@@ -60,7 +59,7 @@ def _refuse_distrusted(kind: str, name: str) -> None:
 
 
 class Registry(Generic[T]):
-    """Classes (or factories) by name, and `package.module:Name` for those of a user's own.
+    """Classes (or factories) by name, and `package.module:Name` for a user's own classes.
 
     >>> models = Registry("model")
     >>> @models.register
@@ -85,7 +84,7 @@ class Registry(Generic[T]):
         return entry
 
     def named(self, name: str) -> Callable[[T], T]:
-        """A decorator that registers under `name`."""
+        """A decorator that registers its class or function under `name`."""
         return lambda entry: self.register(entry, name)
 
     def names(self) -> list[str]:
@@ -100,7 +99,7 @@ class Registry(Generic[T]):
         """The entry called `name`, or the object that `package.module:Name` points to.
 
         Raises:
-          UsageError: there is none; the text lists what there is. Or the name is distrusted.
+          UsageError: there is no such entry (the message lists all), or the name is distrusted.
         """
         if ":" in name:
             _refuse_distrusted(self.kind, name)

@@ -1,8 +1,8 @@
-"""What a later start of a run may change, derived from what each option is declared to shape.
+"""What a later start of a run may change, derived from the `shapes` of each option.
 
-For example, another `--moe_num_mixtures` makes other variables: it is refused. Another `--precision` makes
-another graph: the graph is rebuilt by code. Another `--num_readers` makes another order of examples too: the
-pass over the data starts anew. Another `--log_every_n_steps` changes nothing in the graph that was saved.
+For example, another `--moe_num_mixtures` changes the variables: it is refused. Another `--precision` changes
+the graph: the graph is rebuilt by code. Another `--num_readers` also changes the order of examples: the pass over
+the data starts again. Another `--log_every_n_steps` changes nothing in the graph that was saved.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import Shapes, Shaping
 
-# Positions in the data of earlier versions hold these even at their defaults, others only if they differ.
+# Input positions saved by earlier versions contain these options even at their defaults.
 _ALWAYS_IN_POSITIONS = ("num_epochs", "num_readers", "shuffle_buffer")
 
 
 class Change(NamedTuple):
-    """An option that a later start of a run gives another value."""
+    """An option whose value a later start of a run changes."""
 
     name: str
     shapes: Shapes
@@ -49,7 +49,7 @@ def refuse_other_model(train_dir: str, found: list[Change]) -> None:
     """Refuses to resume a run as another model.
 
     Raises:
-      UsageError: a change shapes the variables; names each that does.
+      UsageError: a change shapes the variables; the message names each such change.
     """
     refused = [str(change) for change in found if change.shapes == "variables"]
     if refused:
@@ -60,17 +60,17 @@ def refuse_other_model(train_dir: str, found: list[Change]) -> None:
 
 
 def graph_signature(config: TrainConfig) -> dict[str, Any]:
-    """What shapes the training graph, by option; a saved graph with another signature is rebuilt."""
+    """{option: value} of all options that shape the training graph; a saved graph with another signature is rebuilt."""
     return {_short(one.name): one.value for one in shaping(config) if one.shapes != "nothing"}
 
 
 def graph_defaults(config: TrainConfig) -> dict[str, Any]:
-    """What an option was in a graph that was saved before the option existed."""
+    """{option: default}: the values that count for a graph saved before an option existed."""
     return {_short(one.name): one.default for one in shaping(config) if one.shapes != "nothing"}
 
 
 def input_signature(config: TrainConfig) -> dict[str, Any]:
-    """What decides, beside the files, which examples come in which order; options at their defaults are left out."""
+    """{option: value} of the options that, besides the files, decide the order of examples; defaults are left out."""
     return {
         name: one.value
         for one, name in ((one, _short(one.name)) for one in shaping(config))
@@ -79,7 +79,7 @@ def input_signature(config: TrainConfig) -> dict[str, Any]:
 
 
 def shaping(config: TrainConfig) -> Iterator[Shaping]:
-    """What each option of a run shapes, the hyper-parameters of its model and of its loss among them."""
+    """What each option of a run shapes, including the hyper-parameters of its model and loss."""
     model = config.model
     yield from options.shaping(config)
     yield from _of_class("model.hyper_parameters", models.get(model.model), model.hyper_parameters)
@@ -95,7 +95,7 @@ def _of_class(section: str, cls: Any, values: Mapping[str, Any]) -> Iterator[Sha
 
 
 def _short(name: str) -> str:
-    """The flag's name; those of hyper-parameters keep their section, since a loss may have one of a model's name."""
+    """The flag's name. Hyper-parameters keep their section: a model and a loss may have one of the same name."""
     return name.removeprefix("model.") if "hyper_parameters." in name else name.rpartition(".")[2]
 
 

@@ -1,7 +1,7 @@
-"""The folder of a run: its config as config.json and as the published model_flags.json; how it is locked and cleared.
+"""The folder of a run: reading, writing, locking and clearing it.
 
-config.json holds everything, with versions. Beside these two the folder holds model.ckpt-N.*, event files,
-metrics.jsonl, export/, eval/ and inference_model/.
+config.json holds the whole config and versions; model_flags.json is the published format. The folder also holds
+model.ckpt-N.*, event files, metrics.jsonl, export/, eval/ and inference_model/.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ def to_json(config: TrainConfig) -> str:
 
 
 def from_json(text: str, path: str) -> TrainConfig:
-    """What `to_json` wrote, here or by another version.
+    """Reads the text that `to_json` of this or another version wrote.
 
-    A key that is missing (an older file) takes its default. A key that is not known (a newer file, a
-    slip of an editor) is refused, since it may stand for something that shapes the model.
+    A missing key (older file) takes its default. An unknown key (newer file, typing error) is refused, since it may
+    shape the model.
 
     Args:
       text: the content.
       path: the file, for the message.
 
     Raises:
-      RunError: not readable as such; names the key and what to do.
+      RunError: the text is not a valid config.json; the message names the key and what to do.
     """
     whole = _object(text, path)
     written = whole.get("versions", {})
@@ -70,7 +70,7 @@ def model_flags_to_json(config: TrainConfig) -> str:
 
 
 def model_flags_from_json(text: str, path: str) -> TrainConfig:
-    """A config with what model_flags.json says; the rest, class count included, is at its defaults.
+    """A config with the values of model_flags.json; all others, such as the class count, are defaults.
 
     Raises:
       RunError: a key is missing or has an unusable value.
@@ -95,7 +95,7 @@ def versions() -> dict[str, str]:
     """Versions of this package, TensorFlow and Python, without importing TensorFlow."""
     try:
         tensorflow = metadata.version("tensorflow")
-    except metadata.PackageNotFoundError:  # a build under another name
+    except metadata.PackageNotFoundError:  # TensorFlow was installed under another name
         tensorflow = "unknown"
     return {"yt8m": yt8m.__version__, "tensorflow": tensorflow, "python": platform.python_version()}
 
@@ -140,7 +140,7 @@ def _value(kind: Any, value: Any, key: str, path: str) -> Any:
 
 
 def _tuples(value: Any) -> Any:
-    """JSON has lists only; ours are tuples."""
+    """Turns lists into tuples: configs have only tuples, JSON has only lists."""
     if isinstance(value, list):
         return tuple(map(_tuples, value))
     return {name: _tuples(inner) for name, inner in value.items()} if isinstance(value, dict) else value
@@ -172,11 +172,11 @@ _A_RUN_HAS = (CONFIG, MODEL_FLAGS, "checkpoint", "model.ckpt-*")
 
 
 class SavedRun(NamedTuple):
-    """What a folder says of its run.
+    """The saved description of a run.
 
     Attributes:
-      config: how it was trained.
-      published: it comes from model_flags.json alone; hyper-parameters and class count are not in it.
+      config: the config of its training.
+      published: True if only model_flags.json was there, which lacks hyper-parameters and class count.
     """
 
     config: TrainConfig
@@ -184,9 +184,9 @@ class SavedRun(NamedTuple):
 
 
 def read(train_dir: str, *, trust_code: bool = False) -> SavedRun | None:
-    """The run in a folder, by config.json or else model_flags.json; None if it has neither.
+    """Reads the run in a folder from config.json, else from model_flags.json; None if there is neither.
 
-    Code that the file names is imported later only if the run `is_own`, with `trust_code`, or if the user
+    Code that the file names may be imported later only if the run `is_own`, if `trust_code` is set, or if the user
     gives the same name on the command line.
 
     Raises:
@@ -207,9 +207,9 @@ def read(train_dir: str, *, trust_code: bool = False) -> SavedRun | None:
 
 
 def is_own(train_dir: str) -> bool:
-    """Whether this user trained the run on this machine, and its config.json is as that training left it.
+    """Whether this user trained the run on this machine, and its config.json is unchanged since.
 
-    So is a copy that a command made of such a run's config.
+    True also for a copy of such a config.json that a command of this package made.
     """
     try:
         return own_runs.is_noted(_text(storage.join(train_dir, CONFIG)))
@@ -223,8 +223,8 @@ def write(train_dir: str, config: TrainConfig, *, is_own: bool = False) -> None:
     Args:
       train_dir: the folder.
       config: the run's.
-      is_own: this user trains the run, or it is a copy of one that `is_own`: noted, so that code which the
-        config names is imported without being asked for.
+      is_own: True if this user trains the run, or if it is a copy of a run that `is_own`. The run is then noted, so
+        that later commands import the code that the config names without --trust_code.
     """
     if is_own:
         registry.trust(registry.names_of_code(dataclasses.asdict(config)))
@@ -239,15 +239,15 @@ def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str
 
     Args:
       train_dir: the run's folder.
-      now: the time in the name of the backup.
+      now: the time for the name of the backup; None means the present.
 
     Returns:
       The backup's path (`<train_dir>.old-<time>`), or None if there was nothing to move.
 
     Raises:
-      UsageError: there are files, but no run's.
+      UsageError: the folder has files, but holds no run.
     """
-    # The lock is ours: whoever clears a folder holds it.
+    # The lock file stays: this process holds the lock while it clears the folder.
     names = [name for name in _names(train_dir) if name != LOCK]
     if not any(_matches(name, _A_RUN_HAS) for name in names):
         if names:

@@ -1,7 +1,7 @@
-"""What a training run is asked for, as frozen dataclasses; config.json saves them, the flags are derived from them.
+"""The config of a training run, as frozen dataclasses; config.json saves them, the flags are derived from them.
 
-A field's default, help and bounds stand here once, and so does what it shapes: what a later start of the run
-may change (`yt8m.config.resume`). Each class refuses values out of bounds with a `UsageError` when it is made,
+Each field declares its default, help and bounds, and also what it shapes, which decides whether a later start of the
+run may change it (`yt8m.config.resume`). Each class refuses values out of bounds with a `UsageError` when it is made,
 whether from flags, from config.json or by hand.
 """
 
@@ -29,7 +29,7 @@ NO_POSITION = (
 
 @dataclass(frozen=True, kw_only=True)
 class DamagePolicy(Checked):
-    """What is done about damaged input."""
+    """How damaged input is handled."""
 
     manifest: str = option(
         "", "file of how many records each shard holds (yt8m verify); manifest.json beside the shards", shapes="nothing"
@@ -51,7 +51,7 @@ class DamagePolicy(Checked):
 
 @dataclass(frozen=True)
 class DataConfig(DamagePolicy):
-    """What is read and how. Sizes are per feature name, in the same order."""
+    """Which data are read, and how. `feature_sizes` has one size per feature name, in the same order."""
 
     data_pattern: str = option(
         "", "TFRecord files: a glob, or several with commas between, local or gs://", shapes="nothing"
@@ -85,7 +85,7 @@ class DataConfig(DamagePolicy):
     reader: str = option(
         "", "reader of your own for records of another layout, as package.module:Class [YouTube-8M's]", shapes="input"
     )
-    # Which folder holds the cache does not matter; that examples come from one does.
+    # Only whether there is a cache matters for a resumed run, not which folder holds it.
     cache: str = option(
         "",
         "local folder that keeps videos as they were parsed, for every later pass over them",
@@ -132,7 +132,7 @@ def check_features(names: tuple[str, ...], sizes: tuple[int, ...]) -> None:
     """Refuses lists of features that do not go together.
 
     Raises:
-      UsageError: they differ in length, or a name stands twice, or a size is not positive.
+      UsageError: the lists differ in length, a name is repeated, or a size is not positive.
     """
     if not names or len(names) != len(sizes):
         raise UsageError(
@@ -176,7 +176,7 @@ class ModelConfig(Checked):
 
 @dataclass(frozen=True)
 class OptimizerConfig(Checked):
-    """How gradients become steps. Everything about the learning rate counts examples (all towers)."""
+    """How gradients become steps. Schedules of the learning rate count examples, over all towers."""
 
     optimizer: str = option(
         "AdamOptimizer", "class name of a TensorFlow 1 optimizer, or AdamWOptimizer", shapes="graph"
@@ -276,7 +276,7 @@ class DistillConfig(Checked):
 
 @dataclass(frozen=True)
 class AugmentConfig(Checked):
-    """What training does to the features before any model sees them. All of it is off by default."""
+    """Augmentation of the features during training, before the model. All of it is off by default."""
 
     augment_crop: float = option(
         1.0,
@@ -298,13 +298,13 @@ class AugmentConfig(Checked):
 
     @property
     def needs_frames(self) -> tuple[str, ...]:
-        """The fields that are on and mean nothing without frames."""
+        """The names of the enabled fields that need frames."""
         chosen = {"augment_crop": self.augment_crop < 1, "augment_frame_dropout": self.augment_frame_dropout > 0}
         return tuple(name for name, is_on in chosen.items() if is_on)
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is changed at all."""
+        """Whether any augmentation is enabled."""
         return bool(self.needs_frames) or self.augment_noise > 0
 
 
@@ -357,9 +357,9 @@ class CheckpointConfig(Checked):
 
 @dataclass(frozen=True)
 class DistributedConfig(Checked):
-    """Only read if TF_CONFIG or CLUSTER_SPEC describes a cluster."""
+    """Training on a cluster; only used if TF_CONFIG or CLUSTER_SPEC describes a cluster."""
 
-    # On one machine it shapes nothing; the runner adds a cluster's shape, this among it, by itself.
+    # On one machine it shapes nothing. For a cluster the runner itself adds the cluster's shape and this option.
     sync_replicas: bool = option(
         False, "chief and workers take each step together, on the mean of their gradients", shapes="nothing"
     )
@@ -371,7 +371,7 @@ class DistributedConfig(Checked):
 
 @dataclass(frozen=True)
 class StorageConfig(Checked):
-    """How gs:// paths are used; only read if a path begins so."""
+    """How gs:// paths are read and written; only used if a path begins with gs://."""
 
     cache_dir: str = option(
         "", "local folder for copies of what is in buckets; ~/.cache/yt8m if not named", shapes="nothing"
@@ -391,7 +391,7 @@ class StorageConfig(Checked):
     )
 
     def use(self) -> None:
-        """Makes these the settings of this process."""
+        """Makes these the storage settings of this process."""
         base.configure_storage(base.Settings(**dataclasses.asdict(self)))
 
 

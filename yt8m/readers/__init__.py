@@ -1,4 +1,4 @@
-"""From files of records to batches."""
+"""Readers turn files of records into batches."""
 
 from yt8m.readers.base import Reader, ZeroedCount, dequantize, join_features, resize_axis
 from yt8m.readers.batch_queue import BatchQueue

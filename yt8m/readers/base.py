@@ -1,7 +1,7 @@
-"""What every reader is, and what readers share: feature arrays as floats, ids, labels and the checks of both.
+"""The base class of readers, and their shared functions: features as floats, ids, labels, and checks of them.
 
-A reader turns serialised records into a `Batch`. What it finds wrong with a record it says inside the graph, in
-one sentence that names the video.
+A reader turns serialised records into a `Batch`. If a record is bad, an op of the graph fails with one sentence
+that names the video.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class ZeroedCount:
 
 
 class Reader(abc.ABC):
-    """Knows the names and sizes of the features and how they lie in a record.
+    """Parses records; knows the names and sizes of the features, and how a record stores them.
 
     Attributes:
       num_classes: C, size of the vocabulary.
       feature_sizes: values of each feature (of one frame), in the order of the names.
       feature_names: names of the features in the records.
       nan_policy: what happens to features that are NaN, infinite or too large: refuse or zero.
-      zeroed: counts the values that were set to 0; None if nobody wants to know.
+      zeroed: counts the values that were set to 0; None if they are not counted.
     """
 
     zeroed: ZeroedCount | None = None
@@ -48,11 +48,11 @@ class Reader(abc.ABC):
     def __init__(
         self, num_classes: int, feature_sizes: Sequence[int], feature_names: Sequence[str], nan_policy: str = "refuse"
     ) -> None:
-        """Checks its arguments.
+        """Checks and stores the arguments.
 
         Raises:
-          UsageError: names and sizes of unequal count, a name twice, a size or class count below 1, an
-            unknown policy.
+          UsageError: the numbers of names and sizes differ, a name is repeated, a size or the class count is
+            below 1, or the policy is unknown.
         """
         if nan_policy not in ("refuse", "zero"):
             raise UsageError(f"--nan_policy={nan_policy}: expected refuse or zero.")
@@ -83,17 +83,17 @@ class Reader(abc.ABC):
 
 
 def at_least_one(name: str, value: int) -> int:
-    """`value`; UsageError if it is below 1."""
+    """Returns `value`; raises `UsageError` if it is below 1."""
     if value < 1:
         raise UsageError(f"--{name} is {value}; it must be at least 1.")
     return int(value)
 
 
 def dequantize(tensor: tf.Tensor, max_quantized_value: float = 2.0, min_quantized_value: float = -2.0) -> tf.Tensor:
-    """Bytes 0..255 as the middles of 256 steps between two values: q * range/255 + range/512 + min.
+    """Maps bytes 0..255 to the middles of 256 steps between two values: q * range/255 + range/512 + min.
 
-    The features of YouTube-8M (Abu-El-Haija et al., arXiv:1609.08675) were clipped to -2..2 and cut into
-    256 steps; with these values it is q * 4/255 + 4/512 - 2.
+    The features of YouTube-8M (Abu-El-Haija et al., arXiv:1609.08675) were clipped to -2..2 and quantised
+    to 256 steps; for this range the formula is q * 4/255 + 4/512 - 2.
 
     Args:
       tensor: any number type, any shape.
@@ -137,7 +137,7 @@ def join_features(batch: Batch) -> tf.Tensor:
 def zero_padding(features: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
     """`features` [B, T, D] with frames past `num_frames` [B] set to 0; unchanged at video level, [B, D].
 
-    Not a product with a mask: padding may hold NaN.
+    Multiplying by a mask would not do: padding may hold NaN.
     """
     if features.shape.rank == 2:
         return features
@@ -148,11 +148,11 @@ def zero_padding(features: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
 def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
     """string [B] from Examples or SequenceExamples: `id`, or `video_id` as in the files of 2017 and AudioSet.
 
-    Fails on a record that has neither, and on bytes that are no such proto, cut ones among them. A parse of its
-    own, before that of the features: only with the ids at hand can the parser name the video it complains of.
+    Fails on a record that has neither, and on bytes that are no such proto, such as a record cut short. The ids are
+    parsed before the features, so that errors of the second parse can name the video.
     """
-    # An Example is, on the wire, a SequenceExample with a context alone. This parser names what is wrong;
-    # the other one quotes the damaged bytes, which Python then fails to decode.
+    # On the wire an Example is a SequenceExample with only a context. The parser of SequenceExamples says what is
+    # wrong; that of Examples quotes the damaged bytes, which Python then fails to decode.
     fields = {name: tf.io.FixedLenFeature([], tf.string, default_value="") for name in ("id", "video_id")}
     parsed, _, _ = tf.io.parse_sequence_example(serialized, fields, {})
     ids = tf.where_v2(tf.equal(parsed["id"], ""), parsed["video_id"], parsed["id"])
@@ -164,21 +164,21 @@ def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
 
 
 def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:
-    """bool [B, C] from int64 lists in any order; an empty list gives a row of False, repeats count once.
+    """bool [B, C] from int64 lists in any order; an empty list gives a row of False, and repeated labels count once.
 
-    A label outside of 0..C-1 fails and names the label, C and the video.
+    A label outside of 0..C-1 fails with an error that names the label, C and the video.
     """
     known = require_known_labels(labels, ids, num_classes)
     indices = tf.stack([labels.value_rowids(), after_checks(labels.values, [known])], axis=1)
     shape = tf.stack([tf.size(ids, out_type=tf.int64), num_classes])
     found = tf.SparseTensor(indices, tf.ones_like(labels.values, tf.bool), shape)
-    # Without the validation repeated and unsorted labels are fine, and it is the quickest way there is.
+    # Without validation this op accepts repeated and unsorted labels, and it is the fastest way.
     dense = tf.sparse.to_dense(found, default_value=False, validate_indices=False)
     return tf.ensure_shape(dense, [None, num_classes])
 
 
 def fixed_size(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> tf.Tensor:
-    """[B, size] from lists of values; a list of another length fails and names feature, sizes and video."""
+    """[B, size] from lists of values; a list of another length fails with an error that names feature, sizes, video."""
     lengths = feature.row_lengths()
     right = require_of_video(
         tf.equal(lengths, size),
@@ -198,25 +198,25 @@ def only_finite(
     policy: str = "refuse",
     zeroed: ZeroedCount | None = None,
 ) -> tf.Tensor:
-    """`values` without NaN, infinity and values beyond `LARGEST`, whose L2 norm could overflow.
+    """`values` after a check for NaN, infinity and values beyond `LARGEST`, whose L2 norm could overflow.
 
     Args:
       values: float32 [R, size].
-      name: of the feature.
-      id_of: from the number of a row to the id of its video.
-      policy: refuse, which fails and names the feature and the video; or zero.
-      zeroed: counts what is set to 0.
+      name: name of the feature.
+      id_of: maps the index of a row to the id of its video.
+      policy: refuse: fail with an error that names the feature and the video; zero: set the bad values to 0.
+      zeroed: counts the values that are set to 0.
     """
 
     def check_each() -> tf.Tensor:
         good = tf.abs(values) <= LARGEST
-        # Counted without logical_not: TensorFlow would make `>` of it and `<=`, and NaN is neither.
+        # Counted without logical_not: TensorFlow would rewrite not(<=) as `>`, which is False for NaN.
         bad = tf.shape(values, out_type=tf.int64)[1] - tf.math.count_nonzero(good, axis=1)
         if policy == "zero":
             zero = tf.zeros([])
             if zeroed is not None:
-                # In Python, since a count within the input cannot be fetched with a batch; as a function
-                # without a state, since others keep the input's position from being saved.
+                # Counted in Python, since a batch cannot carry a counter of the input pipeline. Declared stateless,
+                # since the position of an input with stateful functions cannot be saved.
                 zero = tf.numpy_function(zeroed.add, [tf.reduce_sum(bad)], tf.float32, stateful=False)
             return tf.where_v2(good, values, tf.reshape(zero, []))
         none = require_of_video(
@@ -229,7 +229,7 @@ def only_finite(
         )
         return after_checks(values, [none])
 
-    # Sound values cost only the sum of their squares: if it is this small, each of them is in range.
+    # Fast path: if the sum of squares is this small, each value is in range, and nothing else is computed.
     half_sum = tf.nn.l2_loss(values)
     return tf.cond(half_sum < LARGEST**2 / 4, lambda: values, check_each)
 
@@ -239,7 +239,7 @@ def require(good: tf.Tensor, describe: Callable[[tf.Tensor], tf.Tensor]) -> tf.T
 
     Args:
       good: bool [N].
-      describe: from the int64 index of the first bad entry to a string scalar; its ops run on failure only.
+      describe: maps the int64 index of the first bad entry to a string scalar; its ops run only on failure.
 
     Returns:
       bool scalar for `after_checks`.
@@ -257,18 +257,18 @@ def require(good: tf.Tensor, describe: Callable[[tf.Tensor], tf.Tensor]) -> tf.T
 def require_of_video(
     good: tf.Tensor, id_of: Callable[[tf.Tensor], tf.Tensor], describe: Callable[[tf.Tensor], Sequence[str | tf.Tensor]]
 ) -> tf.Tensor:
-    """`require` with a text that begins with the video.
+    """Like `require`, with an error message that begins with the id of the video.
 
     Args:
       good: bool [N].
-      id_of: from the index of a bad entry to the id of its video.
-      describe: from that index to the parts of a `message`.
+      id_of: maps the index of a bad entry to the id of its video.
+      describe: maps that index to the parts of a `message`.
     """
     return require(good, lambda at: message("video ", id_of(at), ": ", *describe(at)))
 
 
 def id_of_value(ragged: tf.RaggedTensor, ids: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
-    """From the index of a value in `ragged` [B, (values)] to the id of its record."""
+    """A function that maps the index of a value in `ragged` [B, (values)] to the id of its record."""
     return lambda at: ids[ragged.value_rowids()[at]]
 
 
@@ -287,12 +287,12 @@ def require_known_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: i
 def require_complete(serialized: tf.Tensor) -> tf.Tensor:
     """A check that the outermost fields of each record [B] end at the end of the record.
 
-    TensorFlow's parser takes the end of a record for the end of any message that claims to be longer: a
-    record that was cut between two features would lose what came after the cut. Fails with DataLossError.
+    TensorFlow's parser ends a message at the end of the record even if its length says more. So a record that was
+    cut between two features would silently lose the rest. Fails with DataLossError.
     """
 
     def walk() -> tf.Tensor:
-        # The op goes over all fields and takes out one that no record has, so that nothing is copied.
+        # The op walks over all fields and extracts one that no record has, so that nothing is copied.
         found = tf.raw_ops.DecodeProtoV2(
             bytes=serialized,
             message_type="yt8m.Outermost",
@@ -300,15 +300,15 @@ def require_complete(serialized: tf.Tensor) -> tf.Tensor:
             output_types=[tf.string],
             descriptor_source=_outermost_message(),
         )
-        return tf.reduce_all(found.sizes >= 0)  # the op itself complains; unused, it would be optimised away
+        return tf.reduce_all(found.sizes >= 0)  # the op itself fails; without this use it would be optimised away
 
-    # The op refuses an empty batch, which has no record to complain of.
+    # The op fails on an empty batch, which is valid here.
     is_complete = tf.cond(tf.size(serialized) > 0, walk, lambda: tf.constant(True))
     return require(tf.reshape(is_complete, [1]), lambda _: message("a record of the batch is damaged"))
 
 
 def _outermost_message() -> bytes:
-    """A message whose only field no record has, as DecodeProto wants it described."""
+    """Descriptor, in the form that DecodeProto takes, of a message with one field that no record has."""
     files = descriptor_pb2.FileDescriptorSet()
     outermost = files.file.add(name="yt8m/outermost.proto", package="yt8m").message_type.add(name="Outermost")
     field = descriptor_pb2.FieldDescriptorProto
@@ -324,7 +324,7 @@ def after_checks(value: tf.Tensor, checks: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def message(*parts: str | tf.Tensor) -> tf.Tensor:
-    """A string scalar of words and scalar tensors (strings, whole numbers, floats)."""
+    """Joins words and scalar tensors (strings, whole numbers, floats) into a string scalar."""
     return tf.strings.join([part if isinstance(part, str) else _as_text(part) for part in parts])
 
 
@@ -335,5 +335,5 @@ def _as_text(value: tf.Tensor) -> tf.Tensor:
 
 
 def valid_utf8(text: tf.Tensor) -> tf.Tensor:
-    """`text` without bytes that are no UTF-8: Python cannot decode an error message that holds them."""
+    """`text` with invalid UTF-8 replaced: Python cannot decode an error message that holds such bytes."""
     return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")

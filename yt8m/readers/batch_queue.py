@@ -1,4 +1,4 @@
-"""Files of records as a stream of batches: shuffled, repeated and parsed in bulk, on threads chosen by the cores."""
+"""Turns files of records into a stream of batches: shuffled, repeated and parsed in bulk, in several threads."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class BatchQueue(Inputter):
     """The inputter of the video workload: reader, files, shuffling, batching.
 
     Without `shuffle` files and records keep their order; with it, every epoch visits the files in another
-    order, interleaves `num_readers` of them and draws records from a buffer. Either way the stream is a
-    function of files, seed and settings alone, nothing is dropped (the last batch is what remains), and an
-    epoch ends before the next begins.
+    order, interleaves `num_readers` of them and draws records from a buffer. Either way the stream depends
+    only on files, seed and settings; no example is dropped (the last batch may be smaller); and an epoch ends before
+    the next begins.
 
     Attributes:
       reader, batch_size, num_epochs: as given.
-      tolerance: reads on past bad records and counts them; None if the first one is an error.
-      records: in an epoch, as the headers of the files say; None if unknown.
+      tolerance: skips bad records and counts them; None if the first bad record is an error.
+      records: number of records in an epoch, from the headers of the files; None if unknown.
       expected_records: how many records each file should have, if `records` is known.
     """
 
@@ -68,20 +68,20 @@ class BatchQueue(Inputter):
         max_bad_records: int = 0,
         cache: str = "",
     ) -> None:
-        """Stores the arguments; files are looked for later.
+        """Stores the arguments; lists the files later.
 
         Args:
           reader: parses the records.
           pattern: file patterns, local or gs://, separated by commas or in a list.
           batch_size: examples per tower and step.
-          num_epochs: passes over the files; None for no end.
+          num_epochs: passes over the files; None for endless passes.
           shuffle: whether files and records are drawn at random.
           shuffle_buffer: records to draw from; None chooses by the kind of reader.
           num_readers: files read side by side if shuffled.
-          seed: of the shuffling.
-          list_files: from one pattern to the paths that match.
-          max_bad_records: bad records that are tolerated; the rest of the shard of each is skipped.
-          cache: folder that keeps parsed videos, if they are shuffled; empty for none.
+          seed: seed of the shuffling.
+          list_files: maps one pattern to the paths that match.
+          max_bad_records: bad records that are tolerated; after each, the rest of its shard is skipped.
+          cache: folder for parsed videos, used only with `shuffle`; empty for none.
 
         Raises:
           UsageError: a number is below 1.
@@ -112,7 +112,7 @@ class BatchQueue(Inputter):
         """The queue of a run: shuffled epochs for `train`, one pass in order for `eval` and `infer`.
 
         Raises:
-          UsageError: settings that do not fit each other.
+          UsageError: settings that contradict each other.
         """
         if mode not in ("train", "eval", "infer"):
             raise ValueError(f"mode is {mode!r}; expected train, eval or infer")
@@ -138,16 +138,16 @@ class BatchQueue(Inputter):
         return self.matching_files() if self._files is None else list(self._files)
 
     def matching_files(self) -> list[str]:
-        """The paths that match now, even if others were kept; raises as `files`."""
+        """The paths that match now, whatever `keep_files` fixed earlier; raises like `files`."""
         return sorted({path for pattern in self._patterns for path in matching(pattern, self._list_files)})
 
     def keep_files(self) -> list[str]:
-        """Fixes `files` to those that match now, whatever is added or removed later; returns them."""
+        """Fixes `files` to the paths that match now, whatever is added or removed later; returns these paths."""
         self._files = self.files()
         return list(self._files)
 
     def count_reads(self) -> None:
-        """Counts the records of each file in each later pass that is not shuffled, for `reads`."""
+        """Turns on counting, for `reads`: the records of each file in each later pass without shuffling."""
         self._counts = ReadCounts()
 
     def reads(self) -> dict[str, int]:
@@ -168,7 +168,7 @@ class BatchQueue(Inputter):
         place: int | None = 0
         for path in self.files():
             count = skipped[path].record if path in skipped else held.get(path)
-            # Several queues that share every file take records in turn over all files.
+            # If several queues share every file, they take records in turn, counted over all files.
             end = None if place is None or count is None else place + count
             found[path] = None if place is None or end is None else self._own_below(end) - self._own_below(place)
             place = end if self._parts > 1 else 0
@@ -200,7 +200,7 @@ class BatchQueue(Inputter):
         return shared
 
     def damage(self) -> RunError | None:
-        """What is wrong with the files, by shard and record; reads them until it is found."""
+        """The first damage in the files, with shard and record; reads the files until it finds it."""
         if self.tolerance is not None and self.tolerance.failure is not None:
             return self.tolerance.failure
         for source in (self._staged, self._cache):
@@ -210,7 +210,7 @@ class BatchQueue(Inputter):
         return find_damage(self._check, self.files())
 
     def bad_records(self) -> list[DamagedError]:
-        """The bad records that were skipped so far; with each, the rest of its shard."""
+        """The bad records skipped so far; the rest of each one's shard was skipped too."""
         return list(self.tolerance.skipped.values()) if self.tolerance else []
 
     def zeroed_values(self) -> int:
@@ -225,7 +225,7 @@ class BatchQueue(Inputter):
             self._cache.close()
 
     def epoch_order(self, epoch: int) -> list[str]:
-        """The files in the order in which a shuffled epoch (from 0) begins them."""
+        """The files in the order in which shuffled epoch number `epoch` (from 0) opens them."""
         files = self.files()
         return [files[place] for place in epoch_order(len(files), self._seed, epoch)]
 
@@ -234,7 +234,7 @@ class BatchQueue(Inputter):
         """Batches of `batch_size` examples, the last one smaller.
 
         Args:
-          files: string [F]; no file at all fails when the iterator is initialised.
+          files: string [F]; if it is empty, initialising the iterator fails.
           batch_size: examples in a batch.
         """
         if self._shuffle:
@@ -250,14 +250,14 @@ class BatchQueue(Inputter):
 
     @without_autograph
     def numbered_dataset(self, files: tf.Tensor, batch_size: int, begun: tf.Tensor) -> tf.data.Dataset:
-        """Shuffled batches, each with int64 [B]: the shard number of each example, or of one parsed with it.
+        """Shuffled batches, each with int64 [B] shard numbers; see `with_numbers` for segments.
 
-        The shards of a run are numbered from 0 in the order in which they are begun, epoch by epoch.
+        The shards of a run are numbered from 0 in the order in which they are opened, epoch by epoch.
 
         Args:
           files: string [F], as in `dataset`.
           batch_size: examples in a batch.
-          begun: int64 scalar, the number of shards of that sequence to skip.
+          begun: int64 scalar, how many shards of that sequence to skip.
         """
         self._stage()
         parse = self._cache.batch if self._cache else self.reader.prepare_serialized_examples
@@ -274,15 +274,15 @@ class BatchQueue(Inputter):
     def _batches(self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any]) -> tf.data.Dataset:
         batches = parse_in_batches(records, parse, batch_size, self.threads.parse_calls, self._has_segments)
         options = tf.data.Options()
-        options.autotune.enabled = False  # all numbers are set: the tuner's thread would only cost time
+        options.autotune.enabled = False  # all parallelism is set here: the tuner's thread would only cost time
         options.deterministic = True
-        if self._staged:  # threads that wait for files must not keep the steps waiting too
+        if self._staged:  # so that threads that wait for files do not block the training steps
             options.threading.private_threadpool_size = self._num_readers + cores()
         return batches.prefetch(self.threads.prefetch).with_options(options)
 
     @property
     def _has_segments(self) -> bool:
-        """Whether a record has any number of examples."""
+        """Whether a record is a video of any number of examples (its segments)."""
         return bool(getattr(self.reader, "segment_labels", False))
 
     def _in_order_numbered(self, files: tf.Tensor) -> tf.data.Dataset:
@@ -300,13 +300,13 @@ class BatchQueue(Inputter):
         return self._own(paths.flat_map(self._all_of))
 
     def _shuffled(self, paths: tf.data.Dataset, numbers: tf.data.Dataset, epoch: tf.Tensor) -> Any:
-        """One shuffled epoch of pairs: a record, the number of its shard."""
+        """One shuffled epoch of pairs (record, number of its shard)."""
         paths = self._staged.announced(paths) if self._staged else paths
         records = tf.data.Dataset.zip((paths, numbers)).interleave(
             lambda path, number: with_shard_number(self._read(path), number),
             cycle_length=self._num_readers,
             block_length=BLOCK,
-            # Local copies are held for `num_readers` files only; threads would open more ahead.
+            # Local copies are held only for `num_readers` files; parallel calls would open more files ahead.
             num_parallel_calls=None if self._staged else read_calls(self._patterns, self._num_readers),
         )
         return shuffled(records, self._shuffle_buffer, self._seed, epoch)
@@ -332,7 +332,7 @@ def matching(pattern: str, list_files: Callable[[str], list[str]]) -> list[str]:
     Raises:
       UsageError: one of them matches nothing.
     """
-    if pattern and list_files(pattern) == [pattern]:  # one path, though it may hold a comma
+    if pattern and list_files(pattern) == [pattern]:  # an existing path, which may contain a comma
         return [pattern]
     found = []
     for piece in (part.strip() for part in pattern.split(",")):
@@ -347,7 +347,7 @@ def matching(pattern: str, list_files: Callable[[str], list[str]]) -> list[str]:
 
 
 def assert_not_empty(files: tf.Tensor) -> tf.Tensor:
-    """`files`, which must not be empty: `repeat` would look for the first record for ever."""
+    """`files`; fails if it is empty, since `repeat` would search for a first record forever."""
     there = tf.debugging.Assert(tf.size(files) > 0, ["the list of input files is empty"])
     with tf.control_dependencies([there]):
         return tf.identity(files)
@@ -362,7 +362,7 @@ class Threads(NamedTuple):
     """How many batches are made at once.
 
     Attributes:
-      parse_calls: batches parsed side by side; each is held in memory, so there are few.
+      parse_calls: batches parsed in parallel; few, since each is held in memory.
       prefetch: batches made before they are asked for.
     """
 
@@ -378,11 +378,12 @@ class Threads(NamedTuple):
 
 
 def threads_for(reader: Any, shuffle: bool, parse_calls: int | None = None, prefetch: int | None = None) -> Threads:
-    """The threads for records of `reader`; `parse_calls` and `prefetch` are what the user asks for.
+    """The threads for records of `reader`; `parse_calls` and `prefetch` override the defaults.
 
-    By default half the cores parse, at most 4: the others are the step's. One batch is made ahead; two if there
-    are cores for it. An evaluation of rated segments parses whole videos for a few frames of each, and its step
-    costs almost nothing beside that: all cores may parse, up to 8. Segments are small, so the batches are too.
+    By default half the cores parse, at most 4; the others are left to the step. One batch is prefetched, or two with
+    8 cores or more. An evaluation of rated segments parses whole videos but keeps few frames, and its step costs
+    almost nothing in comparison: there all cores may parse, at most 8. Batches of segments are small, so they fit
+    in memory.
     """
     parses_most = not shuffle and getattr(reader, "keeps_few_frames", False)
     usual = min(8, cores()) if parses_most else min(4, max(1, cores() // 2))
@@ -390,10 +391,10 @@ def threads_for(reader: Any, shuffle: bool, parse_calls: int | None = None, pref
 
 
 def read_calls(patterns: Sequence[str], num_readers: int) -> int | None:
-    """Threads that read: reading over the network waits for answers, reading local files costs a core.
+    """Number of threads that read: network reads wait for responses, local reads occupy a core.
 
-    One thread reads 300,000 cached video records a second, and handing records from thread to thread
-    costs as much as reading them, so few cores have none to spare (None: read in the thread that asks).
+    One thread reads 300,000 cached video records a second, and handing records from thread to thread costs as much
+    as reading them. With fewer than 8 cores local files are read in the consuming thread (None).
     """
     if any("gs://" in pattern for pattern in patterns):
         return num_readers

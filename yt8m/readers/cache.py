@@ -1,9 +1,8 @@
-"""Parsed shards of videos in files of NumPy arrays, which later epochs map into memory instead of parsing.
+"""A cache of parsed shards of videos: files of NumPy arrays, which later epochs map into memory.
 
-The input shuffles the numbers of records instead of the records, so that the order of examples is that of a run
-without a cache. A shard is parsed when it is first begun, whatever the epoch; its file appears whole or not at
-all. The name of the file says what it was made from (the shard, its size and time, and how it is read): for a
-shard that has changed, or for another reader, another file is looked for.
+The input shuffles record numbers instead of records, so the order of examples is the same as without a cache. A
+shard is parsed when an epoch first opens it; its file appears whole or not at all. The file name contains a hash of
+the shard's path, size and time and of the reader's features. So a changed shard or another reader uses another file.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from yt8m.lazy import tf
 from yt8m.readers.pipeline import cpu_session, without_autograph
 from yt8m.types import Batch
 
-# NumPy drops zero bytes at the end of a string; with this byte after them, an id keeps its own.
+# Appended to each id, since NumPy drops zero bytes at the end of a string.
 _END_OF_ID = b"."
 
 _HEAD = 64  # bytes before the arrays
@@ -40,8 +39,8 @@ class CachedShard:
     """The N records of a shard, in their order.
 
     Attributes:
-      ids: bytes [N], each with one byte more at its end.
-      classes: int64, the labels of all records in a row.
+      ids: bytes [N], each with `_END_OF_ID` appended.
+      classes: int64, the labels of all records, concatenated.
       splits: int64 [N + 1], the borders of each record in `classes`.
       features: float32 [N, size] each.
     """
@@ -58,12 +57,12 @@ class CachedShard:
 
     @staticmethod
     def write(path: str, ids: Sequence[bytes], labels: Sequence[np.ndarray], features: Sequence[np.ndarray]) -> None:
-        """Writes what `read` gives: the file is there whole, or not at all."""
+        """Writes a file for `read`; it appears whole or not at all."""
         splits = np.cumsum([0, *map(len, labels)], dtype=np.int64)
         classes = np.concatenate([np.zeros(0, np.int64), *labels])
         marked = np.array([name + _END_OF_ID for name in ids], np.bytes_)
         content = io.BytesIO()
-        for array in (splits, classes, *features, marked):  # ids last: what follows them is not aligned
+        for array in (splits, classes, *features, marked):  # ids last: an array after them would not be aligned
             np.lib.format.write_array(content, array, version=(1, 0), allow_pickle=False)
         with storage.write_atomic(path) as file:
             file.write(_head(content.getbuffer()))
@@ -74,8 +73,8 @@ class CachedShard:
         """The arrays, mapped; None if the file is missing or damaged.
 
         Args:
-          path: of the file.
-          checked: whether its check sum is known to be right.
+          path: the file.
+          checked: whether its checksum is already known to be right.
         """
         if not storage.exists(path) or not storage.size(path):
             return None
@@ -87,12 +86,12 @@ class CachedShard:
 
     @staticmethod
     def empty(count: int, sizes: Sequence[int], num_classes: int) -> list[np.ndarray]:
-        """Room for `count` examples: ids, labels and features."""
+        """Arrays for `count` examples: ids, labels and each feature."""
         features = [np.empty([count, size], np.float32) for size in sizes]
         return [np.empty(count, object), np.zeros([count, num_classes], bool), *features]
 
     def copy(self, rows: np.ndarray, into: Sequence[np.ndarray], places: np.ndarray) -> None:
-        """Copies some records to `places` of what `empty` has made."""
+        """Copies the records `rows` to `places` of the arrays that `empty` made."""
         ids, labels, *features = into
         ids[places] = self.ids[rows]
         starts = self.splits[rows]
@@ -104,7 +103,7 @@ class CachedShard:
 
 
 def _head(content: Any) -> bytes:
-    """The bytes before the arrays: their check sum, then zeros for alignment."""
+    """The bytes before the arrays: their checksum, then zeros for alignment."""
     return zlib.crc32(content).to_bytes(_HEAD, "little")
 
 
@@ -127,10 +126,10 @@ _RECORDS = 512  # parsed at once
 
 
 class ShardParser:
-    """Parses one shard after the other by a reader.
+    """Parses shards one after another with a reader.
 
     Args:
-      reader: of videos.
+      reader: a reader of videos.
     """
 
     def __init__(self, reader: Any) -> None:
@@ -138,10 +137,10 @@ class ShardParser:
         self._session: tf.Session | None = None
 
     def parse(self, path: str) -> tuple[list[bytes], list[np.ndarray], list[np.ndarray]]:
-        """The ids, the classes of each record, and a float32 [N, size] array a feature.
+        """The ids, the classes of each record, and a float32 [N, size] array for each feature.
 
         Raises:
-          tf.errors.OpError: the shard is damaged, or a record is not as the reader wants it.
+          tf.errors.OpError: the shard is damaged, or the reader cannot parse a record.
         """
         session = self._session or self._open()
         session.run(self._start, {self._path: path})
@@ -176,21 +175,21 @@ class ShardParser:
         return self._session
 
 
-_FORMAT = 2  # of the files; a new one makes all that are there stale
+_FORMAT = 2  # version of the file format; a new version makes existing files stale
 _OPEN = 64  # shards that are kept mapped
-_ROWS = 1 << 32  # more than any shard has; a record's number is its shard's times this, and its place there
+_ROWS = 1 << 32  # more than any shard has; record number = shard number * _ROWS + row
 
 
 class ShardCache:
     """The parsed records of a list of shards.
 
     Args:
-      folder: local; created if need be; any number of runs may share it.
-      reader: of videos; parses shards that are not cached yet.
-      files: the shards; records are numbered by them.
+      folder: local folder, created if missing; any number of runs may share it.
+      reader: reader of videos; parses shards that are not cached yet.
+      files: the shards; the number of a record contains the index of its shard.
 
     Attributes:
-      failure: why a shard could not be cached.
+      failure: the first error of caching a shard; None without one.
     """
 
     def __init__(self, folder: str, reader: Any, files: Sequence[str]) -> None:
@@ -198,14 +197,14 @@ class ShardCache:
         self._numbers = {path: number for number, path in enumerate(self._files)}
         self._parser = ShardParser(reader)
         self._open: OrderedDict[int, tuple[str, CachedShard]] = OrderedDict()
-        self._sound: set[str] = set()  # files whose sums were right
+        self._sound: set[str] = set()  # files whose checksums were right
         self._lock = threading.Lock()
         self._is_closed = False
         self.failure: RunError | None = None
 
     def numbers(self, path: tf.Tensor) -> tf.data.Dataset:
-        """int64: the number of each record of a shard, in their order."""
-        # Not stateful, or a position in the data could not be saved.
+        """Dataset of int64: the number of each record of a shard, in order."""
+        # Declared stateless: else the position of the input could not be saved.
         ends = tf.numpy_function(self._ends, [path], tf.int64, stateful=False)
         return tf.data.Dataset.range(ends[0], ends[1])
 
@@ -243,9 +242,9 @@ class ShardCache:
         return taken
 
     def _shard(self, number: int, is_begun: bool = False) -> CachedShard:
-        """A shard, parsed if it is not cached; when a pass begins it, as the file is now."""
+        """A shard, parsed if it is not cached. `is_begun`: a pass opens it, so its file is checked for changes."""
         with self._lock:
-            if self._is_closed:  # threads that prefetch may still run
+            if self._is_closed:  # prefetch threads may still run
                 raise RunError("the cache of parsed videos is closed")
             try:
                 return self._mapped(number, is_begun)

@@ -1,8 +1,8 @@
-"""Bad records: which record is bad, by the reader that will parse it, and reading on past bad ones.
+"""Finds bad records with the reader that will parse them, and lets the input skip them.
 
-TensorFlow's own way (`ignore_errors`) says neither what it drops nor where. Here the shards are read in
-Python, and each block of records is parsed by a check before it goes to the queue. So the first bad record ends
-its shard, whatever is wrong with it. Only runs that ask for it pay for the second parse.
+TensorFlow's `ignore_errors` says neither what it drops nor where. Here the shards are read in Python, and
+`RecordCheck` parses each block of records before it enters the queue. The first bad record ends its shard, whatever
+is wrong with it. Only runs with --max_bad_records pay for the second parse.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from yt8m.readers.pipeline import cpu_session
 from yt8m.records import shards
 from yt8m.records.shards import DamagedError
 
-END = -1  # in place of an offset: no more records
-_RECORDS, _BYTES = 256, 8 << 20  # of a block
-_LONGEST = 400  # characters of what the parser says: it may quote the record
+END = -1  # stands for the offset after the last record
+_RECORDS, _BYTES = 256, 8 << 20  # largest size of a block
+_LONGEST = 400  # most characters shown of a parser message, which may quote the record
 _MISSING = re.compile(r"^Name: (.*), Feature list '(.*)' is required but could not be found")
-# Words of TensorFlow's parser and of the op that goes over the outermost fields.
+# Error messages of TensorFlow's parser and of the DecodeProto op (`base.require_complete`).
 _NO_PROTO = re.compile(r"Invalid protocol message|Failed skipping unrequested|CountFields|AccumulateFields")
 _ASSERTION = re.compile(r"^assertion failed: \[(.*)\]$", re.DOTALL)
 
 
 class RecordCheck:
-    """Parses records to see whether that works.
+    """Parses records to find those that cannot be parsed.
 
     Args:
-      reader: as the input has it.
+      reader: the reader of the input.
     """
 
     def __init__(self, reader: Any) -> None:
         self._reader = copy.copy(reader)
         if hasattr(reader, "zeroed"):
-            self._reader.zeroed = None  # only what is used counts
+            self._reader.zeroed = None  # values parsed only for this check must not be counted
         self._lock = threading.Lock()
         self._session: tf.Session | None = None
 
     def first_bad(self, records: Sequence[bytes]) -> tuple[int, str] | None:
-        """Index of the first record that cannot be parsed, and what is wrong with it; None for none."""
+        """Index of the first record that cannot be parsed, and what is wrong with it; None if all are good."""
         with self._lock:
             if not records or not self._problem(records):
                 return None
@@ -69,7 +69,7 @@ class RecordCheck:
             session.run(self._parsed, {self._records: list(records)})
         except tf.errors.OpError as error:
             return plain_reason(str(error.message))
-        except UnicodeDecodeError as error:  # the runtime quotes the record, and Python fails to decode that
+        except UnicodeDecodeError as error:  # the runtime's message quotes the record, which Python fails to decode
             return plain_reason(error.object.decode("utf-8", "backslashreplace"))
         return ""
 
@@ -78,18 +78,18 @@ class RecordCheck:
             self._records = tf.placeholder(tf.string, [None])
             batch = self._reader.prepare_serialized_examples(self._records)
             self._parsed = [leaf.op for leaf in tf.nest.flatten(batch) if leaf is not None]
-        # Nobody looks at the parsed values: an optimizer would leave them out, checks and all.
+        # The parsed values are not used: the graph optimizer would remove them together with the checks.
         self._session = cpu_session(graph, is_optimized=False)
         return self._session
 
 
 def read_block(path: str, offset: int, number: int) -> tuple[list[bytes], int, DamagedError | None]:
-    """Some records of a shard as they stand there.
+    """Reads a block of serialised records from a shard.
 
     Args:
-      path: of the shard.
-      offset: of the first of them, in bytes.
-      number: of the first of them.
+      path: the shard.
+      offset: offset of the first record, in bytes.
+      number: number of the first record.
 
     Returns:
       The records, the offset after them or END, and the damage that ended them.
@@ -115,7 +115,7 @@ def read_block(path: str, offset: int, number: int) -> tuple[list[bytes], int, D
 def sound_block(
     check: RecordCheck, path: str, offset: int, number: int
 ) -> tuple[list[bytes], int, DamagedError | None]:
-    """As `read_block`, up to the first record that cannot be parsed."""
+    """Like `read_block`, but ends before the first record that cannot be parsed."""
     records, offset, damage = read_block(path, offset, number)
     bad = check.first_bad(records)
     if bad is None:
@@ -124,7 +124,7 @@ def sound_block(
 
 
 def find_damage(check: RecordCheck, paths: Sequence[str]) -> DamagedError | None:
-    """The first damage in the files; reads them until it is found, and closes `check`."""
+    """The first damage in the files, or None; reads them until it finds one, then closes `check`."""
     try:
         return next((damage for path in paths if (damage := _damage_in(check, path)) is not None), None)
     finally:
@@ -142,7 +142,7 @@ def _damage_in(check: RecordCheck, path: str) -> DamagedError | None:
 
 
 def plain_reason(message: str) -> str:
-    """The reason in an error message of the runtime, without stack frames and unprintable bytes."""
+    """The reason in an error message of TensorFlow's runtime, without stack frames and unprintable bytes."""
     lines = [line.strip() for line in message.splitlines()]
     line = next((line for line in lines if line and not line.startswith(_AROUND)), "no message")
     missing = _MISSING.match(line)
@@ -163,20 +163,20 @@ _AROUND = ("Graph execution error", "Detected at node", "File ", "Node: ", "[[")
 
 
 class TooManyBadError(RunError):
-    """More bad records than were allowed; names the last of them."""
+    """More bad records than were allowed; the message names the last one."""
 
 
 class Tolerance:
     """Reads shards up to their first bad record.
 
     Args:
-      check: tells which records are bad.
-      limit: bad records that are tolerated.
+      check: finds the bad records.
+      limit: how many bad records are tolerated.
 
     Attributes:
-      skipped: the shards that are not read to their end, by path, and why.
-      failure: what was raised when there were too many.
-      find: gives the local copy of a shard; by default the shard itself.
+      skipped: {path of a shard that was not read to its end: its bad record}.
+      failure: the error raised when there were too many bad records; None before.
+      find: maps a shard to its local copy; by default to itself.
     """
 
     def __init__(self, check: RecordCheck, limit: int) -> None:
@@ -208,7 +208,7 @@ class Tolerance:
         records: list[bytes] = []
         if offset != END:
             records, offset, damage = sound_block(self._check, self.find(path.decode()), int(offset), int(number))
-            if damage is not None:  # of a local copy, maybe
+            if damage is not None:  # it may name a local copy: name the shard instead
                 self._note(DamagedError(path.decode(), damage.record, damage.what))
         return np.array(records, object), np.int64(offset), np.int64(number + len(records))
 

@@ -1,12 +1,12 @@
-"""Frame records parsed but not yet padded: the frames of a batch in one flat row, and its rated segments.
+"""Frame records parsed but not yet padded: the frames of a batch as one flat list, and its rated segments.
 
 Frames stay flat until they are padded to videos or picked for segments, so that only frames in use are decoded.
-Two rules beside the plain case:
+Two rules for special cases:
 
-* A segment that straddles the end of its video keeps the frames that are there; one wholly past the end
-  has none. num_frames says how many, the rest is 0.
-* If one (segment, class) pair is rated several times, the largest score counts: it does not depend on
-  the order of the ratings and leaves scores of 0 and 1 what they are.
+* A segment that straddles the end of its video keeps the frames before the end; a segment wholly past
+  the end has no frames. num_frames is their number; the rest of the segment is 0.
+* If one (segment, class) pair is rated several times, the largest score counts: the maximum does not depend
+  on the order of the ratings, and scores of 0 and 1 stay 0 and 1.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def list_features(names: Sequence[str]) -> dict[str, Any]:
 
 
 class Frames(NamedTuple):
-    """All frames of one feature, of all records in a row.
+    """All frames of one feature, those of all records concatenated.
 
     Attributes:
-      values: string [F] (raw bytes, decoded once it is known which are needed) or float32 [F, size].
+      values: string [F] (raw bytes; only the frames in use are decoded) or float32 [F, size].
       row_splits: int64 [N + 1], the borders of each record in `values`.
       size: values of a frame.
     """
@@ -55,10 +55,10 @@ class Frames(NamedTuple):
     size: int
 
     def padded(self, lengths: tf.Tensor, longest: tf.Tensor) -> tf.Tensor:
-        """uint8 or float32 [N, longest, size]; later frames are left out, missing ones are 0.
+        """uint8 or float32 [N, longest, size]; frames after `longest` are left out, missing frames are 0.
 
         Args:
-          lengths: int64 [N], a check on which the values must wait.
+          lengths: int64 [N]; the values are computed only after it, since its checks must pass first.
           longest: int64 scalar.
         """
         values = self._decode(after_checks(self.values, [lengths]))
@@ -66,11 +66,11 @@ class Frames(NamedTuple):
         return tf.ensure_shape(ragged.to_tensor(shape=tf.stack([-1, longest, self.size])), [None, None, self.size])
 
     def gathered(self, at: tf.Tensor, valid: tf.Tensor, count: int) -> tf.Tensor:
-        """uint8 or float32 [R, count, size] of single frames; only those are decoded.
+        """uint8 or float32 [R, count, size] of single frames; decodes only these.
 
         Args:
           at: int64 [R, count], indices into `values`.
-          valid: bool [R, count], the first ones of each row; the rest is 0.
+          valid: bool [R, count], True for the frames of each row, which come first; the rest is 0.
           count: frames of a row.
         """
         values = self._decode(_picked(self.values, tf.boolean_mask(at, valid)))
@@ -93,10 +93,10 @@ def flat_frames(
     nan_policy: str = "refuse",
     zeroed: ZeroedCount | None = None,
 ) -> Frames:
-    """From a feature list [N, (frames), (values)] to its frames; each must hold `size` values.
+    """The frames of a feature list [N, (frames), (values)]; each frame must hold `size` values.
 
-    A frame of another size fails and names the feature, the sizes, the frame and the video; `only_finite` says
-    what happens to floats that are NaN, infinite or too large.
+    A frame of another size fails with an error that names the feature, the sizes, the frame and the video. Floats
+    that are NaN, infinite or too large are treated as in `only_finite`.
     """
     steps, id_of = ragged.values, id_of_value(ragged, ids)
 
@@ -120,8 +120,8 @@ def flat_frames(
 def equal_lengths(parts: Sequence[Frames], names: Sequence[str], ids: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
     """int64 [N], the number of frames of each record, the same for every feature.
 
-    Unequal numbers fail, naming both features, both numbers and the video; so does a record that has none
-    of the features (an empty list is a video without frames and passes).
+    Unequal numbers fail with an error that names both features, both numbers and the video. A record without any of
+    the feature lists fails too; an empty list passes, as a video without frames.
     """
     counts = [part.row_splits[1:] - part.row_splits[:-1] for part in parts]
     checks = [
@@ -159,13 +159,13 @@ def _all_present(parts: Sequence[Frames], names: Sequence[str], serialized: tf.T
         for name, part in zip(names, parts, strict=True)
     }
     _, _, lengths = tf.io.parse_sequence_example(serialized, {}, strict, example_names=valid_utf8(ids))
-    # The parser itself complains; a result that nothing looks at would be optimised away with it.
+    # The parser itself fails; if its result were unused, the parser would be optimised away.
     seen = tf.concat(list(lengths.values()), axis=0)
     return require(seen >= 0, lambda row: message("a feature list has ", seen[row], " frames"))
 
 
 def _picked(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
-    """values[indices], without copying a frame if these are all of them in their order."""
+    """values[indices]; copies nothing if the indices are those of all values, in order."""
     every = tf.range(tf.shape(values, out_type=tf.int64)[0])
     is_all = tf.cond(
         tf.equal(tf.size(indices), tf.size(every)),
@@ -175,10 +175,10 @@ def _picked(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
     return tf.cond(is_all, lambda: values, lambda: tf.gather(values, indices))
 
 
-# Lists of equal length in the context of a record, one entry a rating.
+# Lists of equal length in the context of a record, one entry per rating.
 CONTEXT = {"segment_start_times": "int64", "segment_labels": "int64", "segment_scores": "float32"}
 
-# Later starts are garbage; below it (record, start) fits one int64.
+# Later starts are refused as garbage. With starts below it, (record, start) fits one int64.
 _LATEST = 1 << 31
 
 
@@ -187,7 +187,7 @@ class Segments(NamedTuple):
 
     Attributes:
       rows: int64 [R], the record each belongs to.
-      starts: int64 [R], its first frame (seconds).
+      starts: int64 [R], the first frame of each segment (in seconds).
       labels: float32 [R, C], scores in 0..1.
       label_weights: float32 [R, C], 1 if the class was rated.
     """
@@ -222,7 +222,7 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
         require_known_labels(classes, ids, num_classes),
     ]
     starts, record = after_checks(times.values, checks), times.value_rowids()
-    # One number for (record, start): unique then keeps the order of first appearance.
+    # (record, start) is encoded as one number, for tf.unique, which keeps the order of first appearance.
     stride = tf.reduce_max(tf.concat([starts, [0]], axis=0)) + 1
     keys, segment = tf.unique(record * stride + starts, out_idx=tf.int64)
     pairs = tf.stack([segment, after_checks(classes.values, checks)], axis=1)
@@ -238,11 +238,13 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
 def frame_indices(
     rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, lengths: tf.Tensor, count: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Indices of `count` frames a segment among all frames of the batch, int64 [R, count]; bool, which exist.
+    """Indices of `count` frames per segment into all frames of the batch, and which of them exist.
+
+    Both are [R, count], int64 and bool.
 
     Args:
       rows: int64 [R], the record of each segment.
-      starts, ends: int64 [R], its first frame, and the frame after its last.
+      starts, ends: int64 [R], first frame of each segment, and the frame after its last.
       lengths: int64 [N], frames of each record.
       count: frames of a row.
     """

@@ -1,4 +1,4 @@
-"""Frame-level records, one vector a feature and second: whole videos, their rated segments, or all segments."""
+"""Reads frame-level records, one vector per feature and second: whole videos, their rated segments, or all segments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class YT8MFrameFeatureReader(Reader):
     and label weights from the context lists `segment_start_times`, `segment_labels`, `segment_scores`.
 
     Attributes:
-      max_frames: later frames of a video are left out (a rated segment may lie after them).
+      max_frames: frames of a video that are read, from its start (a rated segment may lie after them).
       segment_labels: whether segments are read in place of videos.
       segment_size: frames of a segment.
     """
@@ -56,8 +56,8 @@ class YT8MFrameFeatureReader(Reader):
 
         Returns:
           A `Batch` of B = N videos, or of all rated segments of the N videos (B may be 0). Features are
-          uint8 (float32 for floats) [B, T, size], 0 past num_frames; T is the longest of the batch,
-          at least 1 and at most max_frames; for segments it is segment_size. Running it raises
+          uint8 (float32 for floats) [B, T, size], 0 past num_frames; T is the length of the longest video of the
+          batch, at least 1 and at most max_frames; for segments it is segment_size. Running the batch raises
           InvalidArgumentError, with the video's id, on a feature that is missing or of another size or
           type, on features with unequal numbers of frames, on labels outside of 0..C-1 and on
           segment lists of unequal length.
@@ -117,12 +117,12 @@ class YT8MFrameFeatureReader(Reader):
 class EverySegmentReader(YT8MFrameFeatureReader):
     """Reads each video as all of its segments, rated or not, for segment inference: one every `seconds` from 0 on.
 
-    The last segment keeps the frames that are there, as published. `video_ids` of a batch are
-    `video:start`; the segments of a video follow one another. A video without frames has none.
+    The last segment of a video may be shorter, as in the published code. `video_ids` of a batch are `video:start`;
+    the segments of a video follow one another. A video without frames has no segments.
 
     Attributes:
-      seconds: from one start to the next.
-      context: frames before and after a segment that the model sees too, as far as the video goes.
+      seconds: distance between two starts.
+      context: frames before and after a segment that the model sees too; fewer at the ends of the video.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class EverySegmentReader(YT8MFrameFeatureReader):
 
     @property
     def keeps_few_frames(self) -> bool:
-        """Every frame is in a segment."""
+        """False: every frame is in a segment."""
         return False
 
     def _context_features(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The steps of the input, each a function on `tf.data` datasets; `BatchQueue` puts them together.
+"""The steps of the input, each a function on `tf.data` datasets; `BatchQueue` combines them.
 
-Batching and parsing; shuffled epochs that can be entered at any shard; local copies of shards in buckets.
+The steps: batching and parsing; shuffled epochs that can start at any shard; local copies of shards in buckets.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ R = TypeVar("R")
 
 
 def without_autograph(function: Callable[P, R]) -> Callable[P, R]:
-    """A decorator: AutoGraph leaves the functions alone that `function` gives to datasets.
+    """A decorator: AutoGraph does not convert the functions that `function` passes to datasets.
 
-    None of them branches on a tensor in Python. AutoGraph would take half a second to find that out, and
-    would leave a folder of bytecode among the system's temporary files.
+    None of these functions branches on a tensor in Python. AutoGraph would take half a second to find that out, and
+    would leave a folder of bytecode in the system's temporary folder.
     """
 
-    @functools.wraps(function)  # TensorFlow, which the decorator needs, is not imported before the first call
+    @functools.wraps(function)  # do_not_convert is applied in the call, so that TensorFlow is not imported earlier
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         result: R = tf.autograph.experimental.do_not_convert(function)(*args, **kwargs)
         return result
@@ -39,7 +39,7 @@ def without_autograph(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def cpu_session(graph: tf.Graph, *, is_optimized: bool = True) -> tf.Session:
-    """A session with threads of its own, since threads of the session that trains run it."""
+    """A session with its own threads: the training session's threads call it, so it must not wait for them."""
     config = tf.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2, device_count={"GPU": 0})
     if not is_optimized:
         config.graph_options.rewrite_options.disable_meta_optimizer = True
@@ -47,21 +47,21 @@ def cpu_session(graph: tf.Graph, *, is_optimized: bool = True) -> tf.Session:
     return tf.Session(graph=graph, config=config)
 
 
-# Frame records parsed at once if their segments are the examples.
+# Number of frame records parsed at once if their segments are the examples.
 _RECORDS_PER_PARSE = 64
 
 
 def parse_in_batches(
     records: tf.data.Dataset, parse: Callable[..., Any], batch_size: int, calls: int, has_segments: bool
 ) -> tf.data.Dataset:
-    """Batches of `batch_size` examples that `parse` makes of the records; the last one is smaller.
+    """Parses records into batches of `batch_size` examples; the last batch may be smaller.
 
     Args:
       records: serialised records, or tuples that begin with one.
-      parse: from vectors of these to a batch, or to a tuple that begins with a batch.
+      parse: maps vectors of these to a batch, or to a tuple that begins with a batch.
       batch_size: examples in a batch.
-      calls: batches parsed side by side.
-      has_segments: whether a record has any number of examples.
+      calls: batches parsed in parallel.
+      has_segments: whether the examples are segments, of which a record may have any number.
     """
     if not has_segments:
         return records.batch(batch_size).map(parse, calls, deterministic=True)
@@ -70,10 +70,9 @@ def parse_in_batches(
 
 
 def with_numbers(parse: Callable[[tf.Tensor], Batch], has_segments: bool) -> Callable[..., tuple[Batch, tf.Tensor]]:
-    """A function that parses records with the numbers of their shards.
+    """Wraps `parse` so that each example keeps the number of its record's shard.
 
-    Each example gets the number of its record; if a record has any number of examples, the largest number
-    that was parsed with it.
+    If the examples are segments, each gets the largest shard number of the records that were parsed together.
     """
 
     def parse_both(serialized: tf.Tensor, numbers: tf.Tensor) -> tuple[Batch, tf.Tensor]:
@@ -93,11 +92,11 @@ class ReadCounts:
         self._lock = threading.Lock()
 
     def of(self, number: int) -> int:
-        """Records of the file with this number."""
+        """How many records of file `number` were read."""
         return self._counts[number]
 
     def counting(self, parse: Callable[[tf.Tensor], Batch]) -> Callable[..., Batch]:
-        """A function that parses records with the numbers of their files, and counts these."""
+        """Wraps `parse` so that it also takes the file number of each record, and counts the records of each file."""
 
         def count_and_parse(serialized: tf.Tensor, numbers: tf.Tensor) -> Batch:
             counted = tf.numpy_function(self._add, [numbers], tf.int64)
@@ -117,8 +116,8 @@ def _has_rows(*parts: Any) -> tf.Tensor:
     return tf.size(tf.nest.flatten(parts)[0]) > 0
 
 
-# Without a last epoch the orders repeat after so many. Not endless, so that reading shards without a record
-# ends: `repeat` looks for a first record only once.
+# Endless training repeats its epoch orders after this many epochs. The range is finite, so that reading shards
+# without any record ends: `repeat` searches for a first record only once.
 _EPOCHS_BEFORE_REPEAT = 1 << 16
 
 
@@ -129,18 +128,18 @@ def in_epochs(
     seed: int,
     read: Callable[[tf.data.Dataset, tf.data.Dataset, tf.Tensor], tf.data.Dataset],
 ) -> tf.data.Dataset:
-    """The records of all epochs, one epoch after the other, from any shard of the sequence on.
+    """The records of all epochs, one epoch after another, starting at any shard of the sequence.
 
-    The order of an epoch is a function of seed and epoch alone. So the number of the last shard that was begun
-    says, in any process, which shards of its epoch are left.
+    The order of an epoch depends only on seed and epoch. So the number of the last opened shard tells any process
+    which shards of the epoch are left.
 
     Args:
       files: string [F].
-      begun: int64 scalar, how many shards of the sequence are skipped: whole epochs, then the first ones of
-        the next epoch.
-      num_epochs: epochs in all, skipped ones included; None for no end.
-      seed: of the orders.
-      read: from an epoch's paths, their numbers in the sequence and the epoch (int64 scalar) to its records.
+      begun: int64 scalar, how many shards of the sequence are skipped: whole epochs, then the first shards of the
+        next epoch.
+      num_epochs: epochs in all, skipped ones included; None for endless.
+      seed: seed of the orders.
+      read: maps the paths of an epoch, their numbers in the sequence and the epoch (int64 scalar) to its records.
     """
     count = tf.size(files, out_type=tf.int64)
     first = begun // tf.maximum(count, 1)
@@ -159,7 +158,7 @@ def in_epochs(
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> list[int]:
-    """The order in which `in_epochs` begins its `count` files in an epoch, by their places in the list."""
+    """The order in which `in_epochs` opens its `count` files in an epoch, as indices into the list."""
     with tf.Graph().as_default() as graph, tf.device("/cpu:0"), cpu_session(graph) as session:
         order = _order(tf.constant(count, tf.int64), seed, tf.constant(epoch, tf.int64))
         return session.run(order).tolist()
@@ -170,20 +169,20 @@ def _order(count: tf.Tensor, seed: int, epoch: tf.Tensor) -> tf.Tensor:
 
 
 def with_shard_number(records: tf.data.Dataset, number: tf.Tensor) -> tf.data.Dataset:
-    """The records of shard `number`, each with it."""
+    """Pairs each record of a shard with the shard's `number`."""
     # TensorFlow does not run a function that only returns its argument and a constant, so this is nearly free.
-    # Counting (`zip` with `range`) would make a tensor a record, and `repeat` costs twice that.
+    # `zip` with `range` would make one tensor per record, and `zip` with `repeat` costs twice that.
     return records.map(lambda record: (record, number))
 
 
 def shuffled(records: tf.data.Dataset, buffer: int, seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
-    """Draws from `buffer` records at a time, in an order that is a function of seed and epoch."""
+    """Draws from `buffer` records at a time, in an order that depends only on seed and epoch."""
     # Not `records.shuffle`: within a function it uses an op whose position cannot be saved.
     specs = tf.nest.flatten(records.element_spec)
     variant = tf.raw_ops.ShuffleDataset(
         input_dataset=tf.data.experimental.to_variant(records),
         buffer_size=tf.constant(buffer, tf.int64),
-        seed=tf.constant(2 * seed + 1, tf.int64),  # both 0 would mean any
+        seed=tf.constant(2 * seed + 1, tf.int64),  # never 0: two seeds of 0 mean a random seed
         seed2=epoch,
         reshuffle_each_iteration=False,
         output_types=[spec.dtype for spec in specs],
@@ -193,14 +192,14 @@ def shuffled(records: tf.data.Dataset, buffer: int, seed: int, epoch: tf.Tensor)
 
 
 _AHEAD = 4  # files fetched ahead of those that are being read
-_BUFFER = 256 << 10  # bytes, as tf.data.TFRecordDataset has it
+_BUFFER = 256 << 10  # bytes, the default of tf.data.TFRecordDataset
 
 
 class StagedFiles:
-    """Local copies of the shards of a dataset, fetched some files ahead of reading.
+    """Local copies of the shards of a dataset, fetched some files ahead of the reader.
 
     Args:
-      num_readers: files read side by side.
+      num_readers: files read in parallel.
     """
 
     def __init__(self, num_readers: int) -> None:
@@ -209,27 +208,27 @@ class StagedFiles:
 
     @property
     def failure(self) -> RunError | None:
-        """Why a file could not be staged."""
+        """The last error of staging a file; None without one."""
         return self._stage.failure
 
     def announced(self, paths: tf.data.Dataset) -> tf.data.Dataset:
-        """The same paths; a fetch starts some files before its path is asked for."""
+        """The same paths; the fetch of a file starts some files before its path is consumed."""
         return paths.map(lambda path: self._call(self._announce, path)).prefetch(self._ahead)
 
     def records(self, path: tf.Tensor) -> tf.data.Dataset:
-        """The records of a file, from its local copy; waits for it."""
-        # Not tf.data.TFRecordDataset: it saves the name of the copy in the position in the data, and another
-        # process has other copies. This op saves the name in the bucket.
+        """The records of a file, read from its local copy; waits until it is fetched."""
+        # Not tf.data.TFRecordDataset: it writes the name of the local copy into the saved input position, and another
+        # process has other copies. With the raw op the name in the bucket is saved.
         here = self._call(self._take, path)
         variant = tf.raw_ops.TFRecordDataset(filenames=here, compression_type="", buffer_size=_BUFFER)
         return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
 
     def copy_of(self, path: str) -> str:
-        """The local copy of a file that is opened again and again while it is read."""
+        """The local copy of a file, for a reader that opens it repeatedly."""
         return self._stage.again(path)
 
     def _call(self, function: Any, path: tf.Tensor) -> tf.Tensor:
-        # Not stateful, or a position in the data could not be saved.
+        # Declared stateless: else the position of the input could not be saved.
         found = tf.numpy_function(function, [path], tf.string, stateful=False)
         return tf.ensure_shape(found, [])
 
@@ -242,10 +241,10 @@ class StagedFiles:
 
 
 def staging_for(patterns: Sequence[str], num_readers: int) -> StagedFiles | None:
-    """How the files of `patterns` are staged; None if none is in a bucket, or if TensorFlow is to read them.
+    """How the files of `patterns` are staged; None if none is in a bucket, or with --gs_reading=direct.
 
     Raises:
-      UsageError: TensorFlow is to read them by itself, and cannot.
+      UsageError: --gs_reading=direct, but this TensorFlow cannot read gs:// paths.
     """
     if not any("gs://" in pattern for pattern in patterns):
         return None

@@ -1,7 +1,7 @@
 """The reader of a run: one of YouTube-8M's two, or the class that `--reader=package.module:Class` names.
 
-A reader of one's own turns records of another layout into a `Batch`. Files, shuffling, epochs and exact resume
-remain those of `BatchQueue`.
+A user's own reader turns records of another layout into a `Batch`. `BatchQueue` still handles files, shuffling,
+epochs and exact resume.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from yt8m.types import Batch
 _readers: Registry[Any] = Registry("reader")
 
 _METHODS = ("prepare_serialized_examples", "video_matrix")
-# Fields of DataConfig that a constructor of one's own gets: always, and if it has a parameter of that name.
+# Fields of DataConfig that the constructor of a user's reader gets: the first always, the second only if it has a
+# parameter of that name.
 _REQUIRED = ("num_classes", "feature_sizes", "feature_names")
 _OPTIONAL = ("max_frames", "segment_labels", "segment_size", "nan_policy")
 
@@ -30,7 +31,7 @@ def reader_for(data: DataConfig) -> Reader:
     """An instance of the reader that `data` asks for.
 
     Raises:
-      UsageError: the class of one's own cannot be loaded or is no reader.
+      UsageError: the user's class cannot be loaded or is not a reader.
     """
     if data.reader:
         return _own_reader(data)
@@ -43,8 +44,8 @@ def own_reader_class(name: str) -> Any:
     """The class that `package.module:Class` names: derived from `Reader`, or with its members.
 
     Raises:
-      UsageError: it cannot be loaded, is no class, or lacks a method; or the name comes from a run that is
-        not trusted.
+      UsageError: it cannot be loaded, is not a class, or lacks a method; or the name comes from a run
+        that is not trusted.
     """
     if ":" not in name:
         raise UsageError(
@@ -85,7 +86,7 @@ def _own_reader(data: DataConfig) -> Reader:
 
 
 def _check_batch(reader: Any, data: DataConfig) -> None:
-    """Refuses a reader that lacks an attribute or makes no usable `Batch`, before a run writes anything."""
+    """Refuses a reader that lacks an attribute or returns an unusable `Batch`, before a run writes anything."""
     missing = [name for name in _REQUIRED if not hasattr(reader, name)]
     if missing:
         raise UsageError(f"--reader={data.reader}: its instances lack {', '.join(missing)}; set them in __init__.")
@@ -107,6 +108,6 @@ def _check_batch(reader: Any, data: DataConfig) -> None:
 
 
 def _has_shapes(found: list[Any], expected: list[list[int | None]]) -> bool:
-    """Whether ranks and last dimensions are the expected ones; the others are free."""
+    """Whether ranks and last dimensions are the expected ones; other dimensions may differ."""
     ends = [(len(shape), shape[-1]) for shape in found if shape]
     return ends == [(len(shape), shape[-1]) for shape in expected]

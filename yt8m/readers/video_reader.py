@@ -1,4 +1,4 @@
-"""Video-level records: one vector a feature and video."""
+"""Reads video-level records: one vector per feature and video."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class YT8MAggregatedFeatureReader(Reader):
           serialized: string [B].
 
         Returns:
-          A `Batch` with float32 [B, size] features, bool [B, C] labels and num_frames 1. Running it raises
+          A `Batch` with float32 [B, size] features, bool [B, C] labels and num_frames 1. Running the batch raises
           InvalidArgumentError, with the video's id, on a feature that is missing or of another size or
           type, on NaN and infinity (unless they become 0), and on a label outside of 0..C-1.
         """

@@ -3,10 +3,10 @@
     {"format": "yt8m manifest 1",
      "shards": {"train0000.tfrecord": {"records": 1024, "bytes": 5318272, "crc32c": "1f2e3d4c"}, ...}}
 
-Names of shards are relative to the manifest's folder; crc32c is that of the whole file, as buckets have it.
+Names of shards are relative to the manifest's folder; crc32c is that of the whole file, as buckets report it.
 
-`count_records` counts the records of a shard from the 12 bytes before each record alone. TensorFlow reads a shard that
-was cut there as one that ends there; the count finds the cut.
+`count_records` counts the records of a shard and reads only the 12 header bytes before each record. If a shard
+was cut inside such a header, TensorFlow takes the cut for the end of the shard; the count finds the cut.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from yt8m.records.shards import DamagedError
 from yt8m.storage import json_text
 
 NAME, FORMAT = "manifest.json", "yt8m manifest 1"
-_AROUND = 16  # bytes of a record beside its content: length, checksum of the length, checksum of the content
+_AROUND = 16  # bytes of a record besides its content: length, checksum of the length, checksum of the content
 _CHUNK, _HEADER = 1 << 18, 64
 _LARGE = 1 << 16  # after a record of more bytes, only the header of the next one is read
 _THREADS = 8
@@ -35,9 +35,9 @@ class Shard(NamedTuple):
     """What a shard holds.
 
     Attributes:
-      records: their number.
-      bytes: of the file.
-      crc32c: of the file, eight hexadecimal digits.
+      records: number of records.
+      bytes: size of the file.
+      crc32c: checksum of the file, eight hexadecimal digits.
     """
 
     records: int
@@ -86,7 +86,7 @@ def read(path: str) -> Manifest:
 
 
 def find(files: Sequence[str]) -> Manifest:
-    """The manifests in the folders of the files; without shards if there is none."""
+    """The joined manifests of the folders of `files`; it has no shards if there is no manifest."""
     folders = sorted({os.path.dirname(path) for path in files})
     found = [storage.join(folder, NAME) if folder else NAME for folder in folders]
     parts = [read(path) for path in found if storage.exists(path)]
@@ -116,7 +116,7 @@ def _shard(values: Mapping[str, Any]) -> Shard:
 
 
 def _whole(path: str) -> str:
-    """The same text for the same file: the absolute path."""
+    """The absolute path, so that a file has one name."""
     return path if storage.is_remote(path) else os.path.abspath(path)
 
 
@@ -124,7 +124,7 @@ def count_records(path: str) -> int:
     """The number of records of a shard; if it is in a bucket, it is fetched first.
 
     Raises:
-      DamagedError: it is empty, torn, or its lengths do not lead to its end.
+      DamagedError: the shard is empty, cut short, or the lengths of its records do not add up to its size.
       RunError: it cannot be read.
     """
     with storage.open_read(path) as file:
@@ -150,7 +150,7 @@ def count_all(paths: Sequence[str]) -> list[int | Exception]:
 
 
 def _walk(file: BinaryIO) -> int | None:
-    """Goes from header to header; None if that does not lead to the end of the file."""
+    """Counts records by their headers; None if the last record does not end at the end of the file."""
     descriptor, end = file.fileno(), os.fstat(file.fileno()).st_size
     place = count = length = 0
     while place < end:

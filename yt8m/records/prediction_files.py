@@ -5,7 +5,7 @@
 
 2017 and 2018: a line is a video with classes and scores, best first. An id is written as `shards.id_text` gives it,
 and quoted if it contains a comma or a quote; it is never empty. 2019: a line is a class with its segments, best first.
-Readers name the line of what they refuse.
+When a reader refuses a file, its error names the line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.records.shards import id_bytes, id_text
 
-_DIGITS = 18  # a number of so many digits fits an int64
+_DIGITS = 18  # a number with this many digits always fits an int64
 
 
 class TextLine(NamedTuple):
@@ -43,7 +43,7 @@ class TextLine(NamedTuple):
 
 
 def read_lines(path: str) -> Iterator[TextLine]:
-    """The lines of a file, one in memory at a time; empty ones are skipped.
+    """The lines of a file, one in memory at a time; empty lines are skipped.
 
     Raises:
       RunError: gzip, CRLF line ends, or a last line without its end; the message has the line number.
@@ -56,7 +56,7 @@ def read_lines(path: str) -> Iterator[TextLine]:
 
 
 def checked(path: str, number: int, text: bytes) -> TextLine:
-    """The line for `text`, which includes the line end; raises as `read_lines`."""
+    """The line for `text`, which includes the line end; raises like `read_lines`."""
     line = TextLine(path, number, text.rstrip(b"\n"))
     if number == 1 and text.startswith(b"\x1f\x8b"):
         line.refuse("the file is compressed by gzip; unpack it first (gunzip).")
@@ -68,7 +68,7 @@ def checked(path: str, number: int, text: bytes) -> TextLine:
 
 
 def whole_number(text: bytes) -> int:
-    """The whole number, or -1 if `text` is none, or has more digits than an int64 holds."""
+    """The whole number that `text` is, or -1 if it is not one or has more than 18 digits."""
     return int(text) if text.isdigit() and len(text) <= _DIGITS else -1
 
 
@@ -84,11 +84,11 @@ _QUOTED = re.compile(rb'"(?:[^"]|"")*"')
 
 
 class PredictionWriter:
-    """Writes predictions for videos in the order in which they come; a consumer of inference reports.
+    """Writes predictions for videos in the order in which they arrive; called with each report of inference.
 
     Args:
       file: text, opened for writing.
-      top_k: pairs in a row; fewer if the reports have fewer columns.
+      top_k: most pairs in a row; a row has fewer if the reports have fewer columns.
     """
 
     def __init__(self, file: IO[Any], top_k: int) -> None:
@@ -105,7 +105,7 @@ class PredictionWriter:
         classes, scores = (reports[name][:, : self._top_k] for name in ("classes", "scores"))
         if np.isnan(scores).any():
             raise RunError("the model's predictions hold NaN: its training diverged; nothing was written.")
-        # One format for the whole row takes half the time of one for each pair.
+        # Formatting a whole row at once takes half the time of formatting each pair.
         form = " ".join(["%i %g"] * classes.shape[1])
         numbers: list[float] = [0] * (2 * classes.shape[1])
         for video_id, row_classes, row_scores in zip(
@@ -158,8 +158,8 @@ def read_predictions(path: str, num_classes: int) -> Iterator[PredictionRow]:
     """The rows of a prediction file, with or without its header, one in memory at a time.
 
     Raises:
-      RunError: a video that is given twice, an empty id, an unknown or repeated class, a word that is no number,
-        CRLF, gzip, a last line that was cut short (the line is named); or the file has no video.
+      RunError: a video that is given twice, an empty id, an unknown or repeated class, a word that is not a
+        number, CRLF, gzip, a last line that was cut short (the message names the line); or the file has no video.
     """
     seen: set[str] = set()
     for line in read_lines(path):
@@ -177,15 +177,15 @@ def read_predictions(path: str, num_classes: int) -> Iterator[PredictionRow]:
 
 
 def parse_prediction(line: TextLine, num_classes: int) -> PredictionRow:
-    """One row; raises as `read_predictions`."""
+    """One row; raises like `read_predictions`."""
     video_id, pairs = fields(line)
     return PredictionRow(f"{line.path}, line {line.number}", video_id, *_pairs(line, pairs, num_classes))
 
 
 def fields(line: TextLine) -> tuple[str, bytes]:
-    """The text of the id, and the pairs; raises as `read_predictions`.
+    """The text of the id, and the pairs; raises like `read_predictions`.
 
-    Other programs may write control characters or bytes that are no UTF-8 into an id; it gets the text of `id_text`.
+    Other programs may write control characters or bytes that are not UTF-8 into an id; `id_text` escapes them.
     """
     field, comma, pairs = line.text.rpartition(b",")
     if not comma:
@@ -217,19 +217,19 @@ def _pairs(line: TextLine, pairs: bytes, num_classes: int) -> tuple[npt.NDArray[
 
 SEGMENTS_HEADER = b"Class,Segments"
 
-_FORBIDDEN = (b",", b"\t", b"\r", b'"')  # not part of a segment's name
+_FORBIDDEN = (b",", b"\t", b"\r", b'"')  # never part of a segment's name
 _SEPARATOR = re.compile(r'[ ,"]')
 _BLANK, _COLON, _ZERO = b" "[0], b":"[0], b"0"[0]
-_START_DIGITS = 6  # more than eleven days of seconds
-_GRID = 5  # seconds between two starts
+_START_DIGITS = 6  # most digits of a start in seconds: more than eleven days
+_GRID = 5  # seconds between the starts of successive segments
 
 
 class ClassLine(NamedTuple):
     """One line of ranked segments.
 
     Attributes:
-      number: of the class.
-      ranks: {`video:start`: its rank, from 0}, in the order of the line.
+      number: the class.
+      ranks: {`video:start`: rank of the segment, from 0}, in the order of the line.
     """
 
     number: int
@@ -246,12 +246,12 @@ def read_segments(path: str, classes: Collection[int], any_start: bool = False) 
 
     Args:
       path: of the file.
-      classes: that the file may have.
+      classes: the classes that the file may contain.
       any_start: whether starts need not be multiples of 5 seconds.
 
     Raises:
       RunError: an unknown or repeated class, a repeated segment, a bad start, a malformed line, CRLF, gzip, a last
-        line that was cut short (the line is named); or the file has no class.
+        line that was cut short (the message names the line); or the file has no class.
     """
     seen: dict[int, int] = {}
     for line in read_lines(path):
@@ -276,7 +276,7 @@ def read_segments(path: str, classes: Collection[int], any_start: bool = False) 
 
 
 def _ranks(line: TextLine, text: bytes, any_start: bool) -> dict[bytes, int]:
-    """{segment: its rank}, with every segment checked."""
+    """{segment: its rank}; checks every segment."""
     text = text.strip(b" ")
     segments = text.split(b" ") if text else []
     bad = _first_bad(text, segments, any_start) if text else -1
@@ -294,9 +294,9 @@ def _ranks(line: TextLine, text: bytes, any_start: bool) -> dict[bytes, int]:
 
 
 def _first_bad(text: bytes, segments: list[bytes], any_start: bool) -> int:
-    """Index of the first word that is no `video:start`, or -1.
+    """Index of the first word that is not a valid `video:start`, or -1.
 
-    All words are checked at once: a loop over them would take ten times as long, and a file has 100 million.
+    NumPy checks all words at once: a Python loop would take ten times as long, and a file has 100 million words.
     """
     if any(one in text for one in _FORBIDDEN):
         return next(at for at, name in enumerate(segments) if any(one in name for one in _FORBIDDEN))

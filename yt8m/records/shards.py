@@ -4,10 +4,10 @@
         file.write(framed(example({"id": bytes_feature(b"abcd"), "labels": int64_feature([3])})))
     labels = [parse(payload).values("labels") for payload in read_shard("a.tfrecord")]
 
-The framing of TFRecord: length, masked CRC-32C of the length, payload, masked CRC-32C of the payload. The wire format
-of a payload is protocol buffers' (https://protobuf.dev/programming-guides/encoding); its messages are those of
-tensorflow/core/example/example.proto and feature.proto. An Example has the wire format of a SequenceExample with a
-context alone, so one class reads both.
+A TFRecord frame: length, masked CRC-32C of the length, payload, masked CRC-32C of the payload. A payload is
+encoded as a protocol buffer (https://protobuf.dev/programming-guides/encoding); its messages are those of
+tensorflow/core/example/example.proto and feature.proto. On the wire an Example is a SequenceExample with only a
+context, so one class reads both.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from yt8m.errors import RunError
 Values = list[bytes] | list[int] | list[float]
 
 RATING_LISTS = ("segment_start_times", "segment_labels", "segment_scores")
-# What a record's context has beside its features.
+# Entries of a record's context that are not features.
 NOT_FEATURES = {"id", "video_id", "labels", "segment_end_times", *RATING_LISTS}
 
-# The largest absolute value of a feature. The squares of up to 3.4 million such values add up to a float32, so that
-# the L2 norm of a vector of them is finite; that of a single 1e38 is not.
+# The largest absolute value of a feature. The sum of the squares of up to 3.4 million such values fits a float32,
+# so the L2 norm of their vector is finite; the square of a single 1e38 overflows.
 LARGEST = 1e16
 UNFIT = f"NaN, infinite or beyond {LARGEST:.0e}"  # how messages call values that no feature may have
 
 NO_PROTO = "it is no Example or SequenceExample"
 
-_USUAL = 1 << 24  # bytes; before a longer read, the file is asked whether it has as many
+_USUAL = 1 << 24  # bytes; before a longer read, `_is_there` checks that the file has that many
 _GZIP = b"\x1f\x8b"
 _MASK_DELTA, _WORD = 0xA282EAD8, 0xFFFFFFFF
 
@@ -114,9 +114,9 @@ class Record(NamedTuple):
 
 
 def id_text(video_id: bytes) -> str:
-    """The id of a video as one line of text, as all files and messages show it; `id_bytes` undoes it.
+    """The id of a video as one line of text, as all files and messages show it; `id_bytes` is the inverse.
 
-    Each byte of a control character, of the line separators U+2028 and U+2029, and each byte that is no UTF-8
+    Each byte of a control character, of the line separators U+2028 and U+2029, and each byte that is not UTF-8
     becomes `\\xHH`. So does a backslash that would otherwise read as such an escape. Everything else stays.
     """
     if _ORDINARY_ID.fullmatch(video_id):
@@ -129,7 +129,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def id_bytes(text: bytes) -> bytes:
-    """The id that a text in UTF-8 stands for; a text without escapes stands for itself."""
+    """The id whose `id_text` is `text` (UTF-8); a text without escapes is returned unchanged."""
     return _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), text)
 
 
@@ -172,7 +172,7 @@ def _header_damage(header: bytes, number: int) -> str:
 
 
 def _is_there(file: BinaryIO, length: int) -> bool:
-    """Whether `length` bytes can follow. A damaged length would make a read set aside that much memory."""
+    """Whether the file has `length` more bytes. Else a read with a damaged length would allocate that much memory."""
     if length < _USUAL:
         return True
     here = file.tell()
@@ -196,7 +196,7 @@ def parse(payload: bytes, with_lists: bool = True) -> Record:
     try:
         message = _proto().FromString(payload)
     except DecodeError:
-        _refuse_damage(payload, "SequenceExample")  # it says where the damage is, if it finds it
+        _refuse_damage(payload, "SequenceExample")  # names the place of the damage, if it finds it
         raise ValueError("protobuf refuses what is inside its features") from None
     context = {entry.key: _feature(entry.value) for entry in message.context.feature}
     lists = {entry.key: entry.value.feature for entry in message.feature_lists.feature_list} if with_lists else {}
@@ -213,7 +213,7 @@ def unfit_values(values: NDArray[Any]) -> int:
     return int(np.sum(~(np.abs(values) <= LARGEST))) if values.dtype.kind == "f" else 0
 
 
-# The fields of each message, numbered from 1. A map is, on the wire, a repeated message of a key and a value.
+# The fields of each message, numbered from 1. On the wire a map is a repeated message of a key and a value.
 _MESSAGES = {
     "BytesList": ("repeated bytes value",),
     "FloatList": ("repeated float value",),
@@ -230,7 +230,7 @@ _MESSAGES = {
 
 @functools.cache
 def _proto() -> Any:
-    """The class of SequenceExample, made of `_MESSAGES`."""
+    """The class of SequenceExample, built from `_MESSAGES`."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     field = descriptor_pb2.FieldDescriptorProto
@@ -254,7 +254,7 @@ def _proto() -> Any:
 
 
 def _refuse_damage(content: bytes, message: str) -> None:
-    """Raises `ValueError` with the first place at which a message is no such message; returns if it finds none."""
+    """Raises `ValueError` with the first place where `content` is not a valid `message`; returns if it finds none."""
     parts = dict(enumerate(_MESSAGES.get(message, ()), 1))
     for number, value in _fields(content):
         kind = parts[number].split()[1] if number in parts else ""
@@ -302,7 +302,7 @@ def _varint(content: bytes, place: int) -> tuple[int, int]:
 
 
 def masked_crc(data: bytes) -> bytes:
-    """A CRC-32C, rotated and shifted: a CRC over data that holds plain CRCs would be weak."""
+    """TFRecord's masked CRC-32C: rotated and offset, since a CRC over data that holds plain CRCs would be weak."""
     crc = google_crc32c.value(data)
     rotated = ((crc >> 15) | (crc << 17)) & _WORD
     return struct.pack("<I", (rotated + _MASK_DELTA) & _WORD)
@@ -315,7 +315,7 @@ def framed(payload: bytes) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """A whole number (wire type 0)."""
+    """A whole number, encoded as a varint (wire type 0)."""
     value &= (1 << 64) - 1  # a negative int64 travels as its two's complement
     out = bytearray()
     while value > 0x7F:
@@ -326,7 +326,7 @@ def varint(value: int) -> bytes:
 
 
 def field(number: int, content: bytes) -> bytes:
-    """A field of bytes, text or a message (wire type 2), for any message that is written by hand."""
+    """A field of bytes, text or a message (wire type 2), for any message that is encoded by hand."""
     return varint(number << 3 | 2) + varint(len(content)) + content
 
 
@@ -368,6 +368,6 @@ def example(features: Mapping[str, bytes]) -> bytes:
 
 
 def sequence_example(context: Mapping[str, bytes], feature_lists: Mapping[str, Sequence[bytes]]) -> bytes:
-    """A tf.train.SequenceExample: encoded Features of the whole, and of each frame under each name."""
+    """A tf.train.SequenceExample of encoded Features: those of the whole video, and those of each frame by name."""
     lists = {name: b"".join(field(1, feature) for feature in features) for name, features in feature_lists.items()}
     return field(1, _map(context)) + field(2, _map(lists))

@@ -1,4 +1,4 @@
-"""The classes of YouTube-8M: names, verticals, numbers of training videos, and which ones segments are rated for."""
+"""The classes of YouTube-8M: names, verticals, numbers of training videos, and the classes rated in segments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from yt8m.records import prediction_files
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The 3862 classes of YouTube-8M's version of 2018, or none; everything is in the order of the classes.
+    """The 3862 classes of the 2018 version of YouTube-8M, or no class. All attributes are indexed by class.
 
     Attributes:
       names: one for each class; `class 123` for the few without a name.
@@ -60,15 +60,15 @@ def load() -> Vocabulary:
 def of(num_classes: int | None) -> Vocabulary:
     """The vocabulary of data or of a model with this many classes.
 
-    With another number than YouTube-8M's, the classes are the user's own, and YouTube-8M's names would be wrong. The
-    vocabulary is then empty, and class 7 is called `class 7`. The same holds for None, an unknown number.
+    If the number differs from YouTube-8M's, the classes are the user's own, and YouTube-8M's names would be wrong. The
+    vocabulary is then empty, and class 7 is called `class 7`. None stands for an unknown number, with the same result.
     """
     return load() if num_classes == len(load()) else Vocabulary((), np.zeros(0, np.int64), ())
 
 
 @functools.cache
 def segment_classes() -> NDArray[np.int64]:
-    """int64 [1000], ascending: the classes that segments are rated for."""
+    """int64 [1000], ascending: the classes for which segments are rated."""
     lines = _packaged("segment_label_ids.csv").decode("ascii").split()
     classes = np.sort(np.array(lines[1:], np.int64))
     classes.flags.writeable = False

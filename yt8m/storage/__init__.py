@@ -2,7 +2,7 @@
 
 Every function takes plain strings. A failure raises `RunError` (`NotFoundError` and `Locked` are kinds of it), or
 `UsageError` if the path itself cannot be used (unknown scheme, missing bucket, no permission on it). `local.LocalStore`
-and `gcs.GcsStore` do the work; both have the methods that the functions here name.
+and `gcs.GcsStore` do the work; both have a method for each function here.
 """
 
 from __future__ import annotations
@@ -78,23 +78,23 @@ def open_read(path: Path) -> AbstractContextManager[BinaryIO]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """All bytes of a file; raises as `open_read`."""
+    """All bytes of a file; raises like `open_read`."""
     with open_read(path) as file:
         return file.read()
 
 
 def read_text(path: Path) -> str:
-    """All text of a UTF-8 file, with its line ends unchanged; raises as `open_read`."""
+    """All text of a UTF-8 file, with its line ends unchanged; raises like `open_read`."""
     return read_bytes(path).decode("utf-8")
 
 
 def write_atomic(path: Path, mode: str = "wb") -> AbstractContextManager[IO[Any]]:
-    """A file object whose content appears under `path` whole when the block ends without an error, or not at all.
+    """Opens a file for writing; its content appears under `path` at once, and only if the block ends without an error.
 
     Missing folders are made. A device or a pipe (/dev/stdout) is written directly.
 
     Args:
-      path: of the file; an existing one is replaced.
+      path: the file to write; an existing file is replaced.
       mode: "wb" for bytes, "w" for UTF-8 text with `\\n` line ends.
 
     Raises:
@@ -114,9 +114,9 @@ def discard_unfinished(path: Path) -> None:
 
 
 def discard_orphans(path: Path) -> None:
-    """Removes the temporary files for `path` of processes of this machine that were killed in `write_atomic`.
+    """Removes the temporary files that killed processes of this machine left in `write_atomic` for `path`.
 
-    Those of living processes and of other machines stay. Buckets have no such files.
+    Temporary files of living processes and of other machines stay. Buckets have no such files.
     """
     _store(path).discard_orphans(os.fspath(path))
 
@@ -125,7 +125,7 @@ def append_line(path: Path, line: str) -> None:
     """Adds `line` and a line end to a UTF-8 file, which is made if it does not exist.
 
     A local file gets both in one write, so that several writers never mix their lines. An object in a bucket
-    cannot be appended to: it is written anew, so only one process may write it at a time.
+    cannot be appended to: it is rewritten as a whole, so only one process may write it at a time.
 
     Raises:
       RunError: it cannot be written.
@@ -144,12 +144,12 @@ def listdir(path: Path) -> list[str]:
 
 
 def times(path: Path) -> dict[str, float]:
-    """When each file directly in a folder was last written, in seconds since 1970; raises as `listdir`."""
+    """When each file directly in a folder was last written, in seconds since 1970; raises like `listdir`."""
     return _store(path).times(os.fspath(path))
 
 
 def stamps(paths: Sequence[str]) -> dict[str, Stamp]:
-    """The size and version of each file that exists; both together change if it is written anew.
+    """The size and version of each file that exists; the pair changes if the file is rewritten.
 
     Files in buckets are listed folder by folder rather than asked for one by one.
     """
@@ -209,7 +209,7 @@ def lock(path: Path) -> AbstractContextManager[None]:
 
 
 def refuse_lost_lock(folder: Path) -> None:
-    """Refuses to go on in a folder of which this process has lost a lock, or which is gone together with its lock.
+    """Raises if this process has lost a lock in `folder`, or if the folder was removed together with its lock.
 
     Raises:
       RunError: names the lock or the folder.

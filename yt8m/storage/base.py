@@ -1,4 +1,4 @@
-"""What both kinds of storage share: errors, who holds a lock, versions of files, and the settings for buckets."""
+"""Shared by local and bucket storage: errors, holders of locks, versions of files, and the settings for buckets."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Stamp(NamedTuple):
 
 STAGE_BYTES = 20 << 30
 RETRY_SECONDS = 300.0
-GIVEN_RETRY = "YT8M_GS_RETRY_SECONDS"  # for commands that have no flag --gs_retry_seconds
+GIVEN_RETRY = "YT8M_GS_RETRY_SECONDS"  # environment variable, for commands without the flag --gs_retry_seconds
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Settings:
       cache_dir: local folder for copies; if empty, `yt8m` in XDG_CACHE_HOME or ~/.cache.
       stage_cache_bytes: the most bytes that copies of shards may take there.
       gs_reading: how shards are read: `staged` through the cache, or `direct` by TensorFlow.
-      gs_retry_seconds: how long a request is repeated after errors that may pass.
+      gs_retry_seconds: how long a request is retried after transient errors.
     """
 
     cache_dir: str = ""
@@ -98,7 +98,7 @@ _settings = Settings()
 
 
 def configure_storage(settings: Settings) -> None:
-    """Makes `settings` those of this process."""
+    """Sets the storage settings of this process."""
     global _settings
     _settings = settings
 
@@ -115,7 +115,7 @@ def cache_dir() -> str:
 
 
 def retry_seconds() -> float:
-    """Seconds that one request may take with all its repetitions."""
+    """Seconds that one request may take, all retries included."""
     if _settings.gs_retry_seconds == RETRY_SECONDS:
         try:
             return float(os.environ.get(GIVEN_RETRY, ""))

@@ -1,4 +1,4 @@
-"""Copies on this machine of what lies in buckets, for libraries that read local files only.
+"""Local copies of files in buckets, for libraries that read only local files.
 
 The copies lie in the workspace: a local folder of this process alone, removed when the process ends. If it is killed,
 the next process that makes a workspace removes it.
@@ -25,13 +25,14 @@ from yt8m.storage.local import named
 _AT_ONCE = 4
 _LOCK = "in-use"
 _guard = threading.Lock()
-# By process and parent folder, since a forked process must not use its parent's: the workspace and its open lock.
+# {(process, parent folder): (workspace, its open lock)}. The process is part of the key because a forked process must
+# not use the workspace of its parent.
 _made: dict[tuple[int, str], tuple[str, int]] = {}
-_held: dict[str, str] = {}  # prefixes within `hold`, and where their files lie
+_held: dict[str, str] = {}  # {prefix within `hold`: prefix of its local files}
 
 
 def workspace() -> str:
-    """The folder for copies; the first call makes it and removes those of dead processes."""
+    """The folder for copies; the first call makes it and removes the workspaces of dead processes."""
     parent = os.path.join(base.cache_dir(), "work")
     key = (os.getpid(), parent)
     with _guard:
@@ -46,9 +47,9 @@ def workspace() -> str:
 
 @contextlib.contextmanager
 def private_folder(prefix: str) -> Iterator[str]:
-    """A new folder in the system's temporary folder, for this user alone (mode 0700); removed after the block.
+    """A new folder in the system's temporary folder, only for this user (mode 0700); removed after the block.
 
-    Folders with this prefix that killed processes of this user left there are removed first.
+    First removes the folders with this prefix that killed processes of this user left there.
 
     Raises:
       RunError: no folder can be made there.
@@ -80,7 +81,7 @@ def rescue(files: list[str], name: str) -> str:
 
 
 def _new_folder(parent: str, prefix: str = "") -> tuple[str, int]:
-    """A new folder and the open lock that shows that its process lives."""
+    """Makes a folder; returns it and an open lock, which other processes see as long as this process lives."""
     folder = tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=parent)
     lock = os.path.join(folder, _LOCK)
     descriptor = os.open(f"{lock}.new", os.O_RDWR | os.O_CREAT, 0o600)
@@ -95,7 +96,7 @@ def _sweep(parent: str, prefix: str = "") -> None:
         folder = os.path.join(parent, name)
         if not name.startswith(prefix):
             continue
-        with contextlib.suppress(OSError):  # a folder without a lock is just being made
+        with contextlib.suppress(OSError):  # another process is still making a folder that has no lock
             if os.lstat(folder).st_uid != os.geteuid():
                 continue
             descriptor = os.open(os.path.join(folder, _LOCK), os.O_RDWR)
@@ -184,7 +185,7 @@ def _link(path: str, new: str) -> None:
 
 
 def folder_copy(folder: str) -> str:
-    """A local folder with everything that lies in `folder`, at any depth; raises as `copy_of`."""
+    """A local folder with everything that lies in `folder`, at any depth; raises like `copy_of`."""
     if not is_remote(folder):
         return folder
     there = _versions(folder, "", deep=True)
@@ -194,7 +195,7 @@ def folder_copy(folder: str) -> str:
 
 
 def _newest(what: str, folder: str, there: Mapping[str, int]) -> str:
-    """The folder with the copy of these versions; copies of older versions are removed."""
+    """The folder with a copy of these versions; fetches them and removes an older copy if they are not there."""
     here = _place(what, there)
     if not os.path.isdir(here):
         forget(what)
@@ -203,7 +204,7 @@ def _newest(what: str, folder: str, there: Mapping[str, int]) -> str:
 
 
 def file_copy(path: str) -> str:
-    """The local path of a file: `path` itself if it is local; else of a copy, which is fetched once in a process.
+    """The local path of a file: `path` itself if it is local, else its copy, which is fetched once per process.
 
     Raises:
       RunError: it cannot be fetched.

@@ -27,11 +27,11 @@ from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, proces
 from yt8m.storage.gcs_client import WILD, ask, blob_at, client, parse
 
 BEAT_SECONDS, LEASE_SECONDS = 30.0, 300.0
-_BEAT = "beat"  # metadata of a lock: when its holder last renewed it
+_BEAT = "beat"  # metadata key of a lock: when its holder last renewed it
 _IN_MEMORY = 32 << 20  # a longer object is read through a temporary file
 
-# The locks that this very process holds, and those that others took from it. A restarted container may have the host
-# name and process number of its predecessor, so these do not tell whether a lock is this process' own.
+# The locks that this process holds, and those that other processes took from it. Host name and process number cannot
+# replace these sets: a restarted container may have those of its predecessor.
 _held: set[str] = set()
 _lost: set[str] = set()
 
@@ -65,7 +65,7 @@ class GcsStore:
 
     @contextlib.contextmanager
     def write_atomic(self, path: str, mode: str) -> Iterator[IO[Any]]:
-        generation = gcs_client.generation_of(path)  # a missing bucket is told before the work is done
+        generation = gcs_client.generation_of(path)  # reports a missing bucket before the caller's block runs
         with tempfile.TemporaryFile() as file:
             yield (wrapped := io.TextIOWrapper(file, "utf-8", newline="\n") if mode == "w" else file)
             wrapped.flush()
@@ -171,7 +171,7 @@ def _folder(path: str) -> str:
 
 
 def _children(path: str, folder: str, start: str = "") -> list[tuple[str, Any]]:
-    """(name, object) of everything directly in `folder` whose name begins with `start`; None as object of a folder."""
+    """(name, object) of each entry directly in `folder` whose name begins with `start`; a folder's object is None."""
 
     def listed() -> list[tuple[str, Any]]:
         listing = client().list_blobs(parse(path).bucket, prefix=folder + start, delimiter="/", retry=None)
@@ -202,7 +202,7 @@ def _matches(path: str, folder: str, parts: list[str]) -> Iterator[str]:
 
 
 def _remove(action: str, path: str, blob: Any) -> None:
-    """Removes one object. A repeated request may find that the first one has removed it."""
+    """Removes one object. A retry accepts that the object is gone: the first request may have removed it."""
     attempts = itertools.count()
 
     def delete() -> None:
@@ -222,13 +222,13 @@ def _move(path: str, source: Any, target: Any) -> None:
 
 
 def _acquire(path: str, content: bytes) -> int:
-    """Creates the lock object with `content` and returns its generation; may be repeated.
+    """Creates the lock object with `content` and returns its generation; safe to retry.
 
     Raises:
       Locked: another process has it.
     """
     blob = blob_at(path)
-    if blob.exists(retry=None):  # some servers know no preconditions
+    if blob.exists(retry=None):  # checked first: some servers ignore the precondition below
         blob.reload(retry=None)
         generation, found = int(blob.generation), blob.download_as_bytes(retry=None)
         if found == content:  # made by an earlier attempt whose answer was lost
@@ -272,7 +272,7 @@ def _release(path: str, generation: int) -> None:
 
 
 def _delete_lock(path: str, generation: int) -> None:
-    """Removes the lock unless it is another one by now."""
+    """Removes the lock object unless another process has replaced it."""
     with contextlib.suppress(api.PreconditionFailed):
         blob_at(path).delete(if_generation_match=generation, retry=None)
 
@@ -286,7 +286,7 @@ def _is_dead(path: str, holder: dict[str, Any], blob: Any) -> bool:
 
 
 def _silent_for(blob: Any) -> float:
-    """Seconds since the holder last renewed its lock, by the clocks of the two machines."""
+    """Seconds since the holder last renewed its lock, measured with the clocks of both machines."""
     renewed = (blob.metadata or {}).get(_BEAT)
     try:
         last = datetime.datetime.fromisoformat(renewed) if renewed else blob.updated

@@ -1,7 +1,7 @@
-"""Requests to Google Cloud Storage: credentials, gs:// paths, repetition, and the wording of errors.
+"""Requests to Google Cloud Storage: credentials, gs:// paths, retries, and error messages.
 
-Downloads and uploads are whole and checked by crc32c. An upload replaces only the generation that its caller names, so
-that two writers never overwrite one another unnoticed.
+Downloads and uploads transfer whole objects and check their crc32c. An upload replaces only the generation that its
+caller names, so that two writers never overwrite one another unnoticed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class DamagedTransferError(Exception):
     """The bytes that arrived are not those that were sent."""
 
 
-# Errors that may pass when the request is repeated.
+# Transient errors, after which a request is retried.
 _BUSY = (api.TooManyRequests, api.ServerError, auth.TransportError)
 _BROKEN_OFF = (http.ConnectionError, http.Timeout, http.ChunkedEncodingError, urllib3.HTTPError, ConnectionError)
 _DAMAGED = (DamagedTransferError, transfer.DataCorruption)
@@ -66,7 +66,7 @@ def parse(path: str) -> Place:
 
 
 def client() -> Any:
-    """The client for the server that the environment names now."""
+    """The client for the server that the environment names at this moment."""
     return _client_for(os.environ.get("STORAGE_EMULATOR_HOST"))
 
 
@@ -74,7 +74,7 @@ def client() -> Any:
 def _client_for(emulator: str | None) -> Any:
     """One client for each server; without credentials an anonymous one, which reads public buckets."""
     made = _new_client(emulator)
-    # For tracing, the library would ask for each bucket in a thread, which needs a permission of its own.
+    # Else the library requests the metadata of each bucket for tracing, which needs an additional permission.
     made._bucket_metadata_cache = None
     return made
 
@@ -90,9 +90,9 @@ def _new_client(emulator: str | None) -> Any:
 
 
 def ask(action: str, path: str, call: Callable[[], T]) -> T:
-    """The result of `call`, which may safely be repeated; its errors become ours.
+    """Returns the result of `call`, which must be safe to repeat; turns its errors into those of this package.
 
-    It is repeated, with growing pauses and for a bounded time, after errors that may pass.
+    After transient errors `call` is retried, with growing pauses and for `base.retry_seconds()` at most.
 
     Raises:
       NotFoundError: there is no such object.
@@ -116,7 +116,7 @@ def ask(action: str, path: str, call: Callable[[], T]) -> T:
 
 @contextlib.contextmanager
 def named(action: str, path: str) -> Iterator[None]:
-    """Turns errors of the client library into ours, with the path and what was being done."""
+    """Turns errors of the client library into this package's, which name the action and the path."""
     try:
         yield
     except api.NotFound as error:
@@ -154,10 +154,10 @@ def _gave_up(action: str, path: str, error: BaseException) -> RunError:
 
 
 def _short(error: BaseException) -> str:
-    """The message of the server, or the first line of the library's."""
+    """The server's message, or the first line of the library's message."""
     text = str(error)
     if isinstance(error, api.GoogleAPICallError):
-        said = re.search(r'"message": *"([^"]+)"', text)  # for an upload, the library quotes the whole answer
+        said = re.search(r'"message": *"([^"]+)"', text)  # uploads: the library quotes the server's whole answer
         code = error.code.value if error.code else ""
         text = f"{code} {said[1]}" if said else _REQUEST.sub(r"\1", text)
     return (text.splitlines() or [type(error).__name__])[0][:300]
@@ -215,7 +215,7 @@ def _download(path: str, file: IO[bytes]) -> Any:
     blob.reload(retry=None)
     file.seek(0)
     file.truncate()
-    is_plain = not blob.content_encoding  # else the server's checksum is that of the compressed bytes
+    is_plain = not blob.content_encoding  # the server's checksum of a compressed object is that of the compressed bytes
     checksum = None if is_plain else "auto"
     try:
         blob.download_to_file(
@@ -229,7 +229,7 @@ def _download(path: str, file: IO[bytes]) -> Any:
 
 
 def fetch(path: str, local: str) -> None:
-    """Copies an object to a local file, which appears whole and with the object's time; raises as `download`."""
+    """Copies an object to a local file, which appears whole with the object's update time; raises like `download`."""
     with LocalStore().write_atomic(local, "wb") as file:
         blob = download(path, file)
         file.flush()
@@ -257,7 +257,7 @@ def generation_of(path: str) -> int:
 
 
 def version_of(path: str) -> tuple[int, int]:
-    """The generation and the bytes of an object; raises as `download`."""
+    """The generation of an object and its size in bytes; raises like `download`."""
     blob = blob_at(path)
     ask("read", path, lambda: blob.reload(retry=None))
     return int(blob.generation), int(blob.size)
@@ -267,10 +267,10 @@ def upload(path: str, file: IO[bytes], generation: int) -> int:
     """Sends a whole file; the object appears at once or not at all. Returns its new generation.
 
     Args:
-      path: of the object.
+      path: the object to write.
       file: seekable.
-      generation: of the object that it replaces; 0 if there is none. It makes a repeated request safe, and refuses to
-        overwrite what another writer has sent meanwhile.
+      generation: generation of the object to replace; 0 if there is none. With it a retry is safe, and an object that
+        another writer has sent meanwhile is not overwritten.
 
     Raises:
       RunError: another program has written the object meanwhile, or it cannot be sent in the time allowed.

@@ -1,4 +1,4 @@
-"""Reads JSON that comes from outside of the process."""
+"""Reads JSON from files and requests, which may be malformed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-_DEEPEST = 100  # ours is at most six levels deep; Python's own functions fail after some hundreds
+_DEEPEST = 100  # this package's JSON has at most six levels; recursive functions of Python fail after some hundreds
 
 
 def parse(text: str | bytes) -> Any:
-    """As `json.loads`, but refuses what is nested so deeply that a recursive function would fail on it.
+    """Like `json.loads`, but refuses JSON that is nested so deeply that a recursive function would fail on it.
 
     Raises:
-      ValueError: `text` is no JSON, is no text, or is nested too deeply.
+      ValueError: `text` is not JSON, is not valid Unicode, or is nested too deeply.
     """
     with contextlib.suppress(RecursionError):
         value = json.loads(text)

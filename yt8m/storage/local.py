@@ -1,8 +1,8 @@
 """Files of this machine: reading, atomic writing, locks, and files that grow over several starts of a program.
 
-Atomic writing: the content goes into `.NAME.PID.HOST.tmp` beside the file, is brought to the disk, and is renamed.
-A lock is the kernel's (`flock`) on a file that also says who holds it. The kernel releases it when its holder dies, and
-the holder removes the file before it releases the lock.
+Atomic writing: the content goes into `.NAME.PID.HOST.tmp` beside the file, is synced to the disk, and is renamed.
+A lock is a kernel lock (`flock`) on a file whose content names the holder. The kernel releases it when its holder
+dies. The holder removes the file before it releases the lock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import IO, Any, BinaryIO
 from yt8m.errors import RunError, UsageError
 from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, process_lives, this_holder
 
-# This machine in the names of temporary files: other machines may write into a shared folder too.
+# Identifies this machine in the names of temporary files: other machines may write into a shared folder too.
 _HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _locked_folders: dict[str, int] = {}  # for each lock that this process holds: an open descriptor of its folder
@@ -32,7 +32,7 @@ _locked_folders: dict[str, int] = {}  # for each lock that this process holds: a
 
 @contextlib.contextmanager
 def named(action: str, path: str) -> Iterator[None]:
-    """Turns errors of the system into `RunError`s that name the path and what was being done."""
+    """Turns errors of the operating system into `RunError`s that name the action and the path."""
     try:
         yield
     except FileNotFoundError as error:
@@ -91,7 +91,7 @@ class LocalStore:
 
     def discard_orphans(self, path: str) -> None:
         for left, pid, host in _unfinished(path):
-            with contextlib.suppress(OSError):  # another user's, or no locks on this file system: it stays
+            with contextlib.suppress(OSError):  # it stays if it is another user's, or if there are no locks here
                 if host == _HOST and not process_lives(pid) and _is_unlocked(left):
                     os.unlink(left)
 
@@ -159,7 +159,7 @@ class LocalStore:
                 os.close(_locked_folders.pop(whole))
 
     def refuse_lost_lock(self, folder: str) -> None:
-        # A new folder of the same name is another folder, without the lock.
+        # A new folder of the same name does not count: it is not the folder that was locked.
         whole = os.path.abspath(folder)
         for path, descriptor in list(_locked_folders.items()):
             if os.path.dirname(path) == whole and not _is_still(descriptor, whole):
@@ -182,7 +182,7 @@ def _unfinished(path: str) -> list[tuple[str, int, str | None]]:
 
 
 def _is_unlocked(path: str) -> bool:
-    """Whether no writer has locked the file. Its process may live unseen, in another container."""
+    """Whether no writer has locked the file. A writer in another container is not visible by its process number."""
     with open(path, "rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -192,7 +192,7 @@ def _is_unlocked(path: str) -> bool:
 
 
 def _hidden(name: str) -> str:
-    """How the names of temporary files of `name` begin; the dot keeps them out of every pattern."""
+    """The beginning of the names of temporary files for `name`; because of the dot, patterns do not match them."""
     return f".{name[:100]}"
 
 
@@ -223,7 +223,7 @@ def _fill(file: IO[Any], path: str) -> Iterator[IO[Any]]:
             raise RunError(f"cannot write {path}: {error.strerror}") from error
         raise
     finally:
-        with contextlib.suppress(OSError):  # closing repeats a flush that has just failed
+        with contextlib.suppress(OSError):  # `close` flushes again, which fails again if the flush above failed
             file.close()
 
 
@@ -236,7 +236,7 @@ def sync_folder(folder: str) -> None:
 
 
 def _acquire(path: str) -> int:
-    """An open descriptor that holds the kernel's lock on the file now called `path`.
+    """Locks the file `path` and returns its open descriptor, which holds the kernel's lock.
 
     Raises:
       Locked: another process has it.
@@ -254,7 +254,7 @@ def _acquire(path: str) -> int:
             raise
         if _is_still(descriptor, path):
             return descriptor
-        os.close(descriptor)  # its holder removed it between our two calls: try the new file
+        os.close(descriptor)  # the former holder removed the file between `open` and `flock`: try again with a new file
 
 
 def _is_still(descriptor: int, path: str) -> bool:
@@ -292,32 +292,32 @@ class PartialFile:
                 left = left[written:]
 
     def blocks(self, size: int = 1 << 20) -> Iterator[bytes]:
-        """The bytes written so far, from the start."""
+        """Yields all bytes written so far, from the start, in blocks of `size` bytes."""
         with named("read", self.path):
             self._file.seek(0)
             while block := self._file.read(size):
                 yield block
 
     def clear(self) -> None:
-        """Empties it."""
+        """Empties the file."""
         with named("write", self.path):
             self._file.truncate(0)
             self.size = 0
 
     def complete(self, target: str) -> None:
-        """Renames the file to `target`, over an existing one, so that the rename survives a power cut."""
+        """Renames the file to `target`, which it replaces; the rename survives a power cut."""
         with named("write", target):
             os.fsync(self._file.fileno())
             os.replace(self.path, target)
             sync_folder(os.path.dirname(target) or ".")
 
     def discard(self) -> None:
-        """Removes it."""
+        """Removes the file."""
         with contextlib.suppress(OSError):
             os.unlink(self.path)
 
     def close(self) -> None:
-        """Closes it; the file stays."""
+        """Closes the file, which stays on the disk."""
         self._file.close()
 
 
@@ -326,7 +326,7 @@ def free_bytes(folder: str) -> int:
 
     Raises:
       UsageError: `folder` is a file, or lies below one.
-      RunError: the file system does not tell.
+      RunError: the file system does not report its free space.
     """
     place = os.path.abspath(folder)
     while not os.path.exists(place):

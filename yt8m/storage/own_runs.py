@@ -1,4 +1,4 @@
-"""Which runs this user trained on this machine: notes with a hash of each run's config, outside of the runs.
+"""Which runs this user trained on this machine: notes with a hash of each run's config, kept outside the runs' folders.
 
 A note is an empty file named by the hash, in `yt8m/own-runs` under XDG_STATE_HOME (by default ~/.local/state). Making
 one is atomic, so that processes need no lock. A note counts only if it and its folder belong to this user, and nobody
@@ -19,7 +19,7 @@ MOST = 10_000  # notes that are kept; older ones are removed
 
 
 def note(config: str) -> None:
-    """Makes the note of the run whose config.json has the text `config`.
+    """Writes the note for the run whose config.json has the text `config`.
 
     Raises:
       RunError: it cannot be written: no home folder, no permission, no room.
@@ -48,7 +48,7 @@ def _folder() -> str:
     """The folder of the notes. A relative XDG_STATE_HOME is ignored, as the XDG specification demands."""
     given = os.environ.get("XDG_STATE_HOME", "")
     base = given if os.path.isabs(given) else os.path.join(os.path.expanduser("~"), ".local", "state")
-    # A relative path would lie in the current folder, which may have come with the run.
+    # A relative path would lie in the current folder, which may have been downloaded together with the run.
     if not os.path.isabs(base):
         raise RunError("there is no home folder (HOME) and no XDG_STATE_HOME")
     return os.path.join(base, "yt8m", "own-runs")
@@ -66,13 +66,13 @@ def _is_private(path: str) -> bool:
 
 
 def _drop_oldest(folder: str, kept: str) -> None:
-    """Removes all but the newest notes, and keeps `kept` whatever its time is."""
+    """Removes all notes except the newest `MOST`; `kept` always stays."""
     paths = [os.path.join(folder, name) for name in os.listdir(folder)]
     if len(paths) <= MOST:
         return
     others = sorted(set(paths) - {kept}, key=_time)
     for path in others[: len(paths) - MOST]:
-        with contextlib.suppress(FileNotFoundError):  # another process drops it too
+        with contextlib.suppress(FileNotFoundError):  # another process has removed it already
             os.unlink(path)
 
 

@@ -1,4 +1,4 @@
-"""Sends to a bucket what is made on this machine: files that grow, folders, checkpoints."""
+"""Sends files of this machine to a bucket: files that grow, folders, checkpoints."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def send(local: str, path: str, generation: int | None = None) -> int:
 
     Args:
       local: the file.
-      path: in a bucket.
-      generation: of the object that it replaces; None to look it up.
+      path: the object, gs://bucket/name.
+      generation: generation of the object to replace; None to look it up.
 
     Raises:
       RunError: it cannot be sent, or another program has written the object meanwhile.
@@ -48,9 +48,9 @@ def workplace(folder: str) -> str:
 
 @contextlib.contextmanager
 def replaced_folder(folder: str) -> Iterator[str]:
-    """A new, not yet existing local path; on success its files replace those of the remote `folder`.
+    """Yields a local path that does not exist yet; after success its files replace those of the remote `folder`.
 
-    A bucket has no renaming. So a reader sees the old files, then a folder without the file that marks a model
+    A bucket cannot rename a folder. So a reader sees the old files, then a folder without the file that marks a model
     (`saved_model.pb`), then all new files.
     """
     with tempfile.TemporaryDirectory(dir=workspace()) as beside:
@@ -96,8 +96,8 @@ class GrowingFile:
       local: where it grows; `path` itself if that is local.
 
     Args:
-      path: as above.
-      go_on: whether the file's present content stays in it.
+      path: where it is sent.
+      go_on: whether the file keeps its present content.
     """
 
     def __init__(self, path: str, go_on: bool = False) -> None:
@@ -131,7 +131,7 @@ class GrowingFile:
             self._sent = size
 
     def close(self) -> None:
-        """Sends it for the last time; raises as `send`."""
+        """Sends the file for the last time; raises like `send`."""
         try:
             self.send()
         finally:
@@ -143,7 +143,7 @@ _growing: list[GrowingFile] = []
 
 
 def send_growing() -> None:
-    """Sends all growing files of this process. A failure is logged; the file is sent again with the next call."""
+    """Sends all growing files of this process. A failure is logged; the next call tries that file again."""
     for file in list(_growing):
         try:
             file.send()
@@ -152,6 +152,6 @@ def send_growing() -> None:
 
 
 def send_files(files: Sequence[str], folder: str) -> None:
-    """Sends local files into a folder, one after another; raises as `send`."""
+    """Sends local files into a folder, one after another; raises like `send`."""
     for path in files:
         send(path, storage.join(folder, os.path.basename(path)))

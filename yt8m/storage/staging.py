@@ -1,4 +1,4 @@
-"""Copies of remote shards in a local cache of bounded size, which are fetched before they are read.
+"""Copies of remote shards in a local cache of bounded size, fetched ahead of reading.
 
 All processes of a user share the cache. A file that a process reads has a second name in the workspace of that process,
 so that another process may evict it from the cache without harm.
@@ -19,25 +19,25 @@ from yt8m.storage import base, is_remote, makedirs
 from yt8m.storage.copies import workspace
 
 _AT_ONCE = 4
-_ORPHANED_SECONDS = 24 * 3600.0  # an unfinished file that is older was left by a killed process
+_ORPHANED_SECONDS = 24 * 3600.0  # an older unfinished file is one that a killed process left
 
 
 class _Shard(NamedTuple):
-    """A whole file in the cache."""
+    """A completely fetched file in the cache."""
 
     path: str
     size: int
 
 
 class _NoRoomYet(Exception):  # noqa: N818 - nothing went wrong
-    """The cache is full of shards that are read earlier."""
+    """The cache is full of shards that will be read before this one."""
 
 
 class Stage:
     """The cache as one process uses it; any thread may call it.
 
     Args:
-      in_use: how many of the last taken files are being read. Twice as many stay if there is room.
+      in_use: how many of the most recently taken files are being read. Twice as many are kept if there is room.
 
     Attributes:
       failure: the error that `take` raised last; None if it raised none.
@@ -51,18 +51,18 @@ class Stage:
         self._changed = threading.Condition()
         self._coming: dict[str, Future[_Shard]] = {}
         self._demanded: list[str] = []
-        self._targets: dict[str, str] = {}  # the files in the cache of shards that are announced and not yet taken
+        self._targets: dict[str, str] = {}  # {shard: its file in the cache}, for shards announced and not yet taken
         self._reserved: dict[str, int] = {}  # bytes of shards that are being fetched
-        self._reading: dict[str, _Shard] = {}  # by path; the last taken is the last
+        self._reading: dict[str, _Shard] = {}  # by path, in the order in which they were taken
 
     def announce(self, path: str) -> None:
-        """Begins to fetch `path`, which is to be taken soon."""
+        """Begins to fetch `path`, which will be taken soon."""
         if is_remote(path):
             with self._changed:
                 self._begin(path)
 
     def take(self, path: str) -> str:
-        """The path of a whole copy of `path`, to be opened at once; waits for it. A local path is its own copy.
+        """Waits until `path` is fetched; returns its copy, which must be opened at once. A local path is its own copy.
 
         Raises:
           RunError: it cannot be fetched, or there is no room for it.
@@ -76,14 +76,14 @@ class Stage:
                     self._demanded.append(path)
                     self._changed.notify_all()
                 try:
-                    # It was evicted by another process just now, or given up while it was only announced.
+                    # Another process evicted the file just now, or its fetch was given up while it was only announced.
                     with contextlib.suppress(FileNotFoundError, _NoRoomYet):
                         return self._hold(path, coming.result())
                 finally:
                     with self._changed:
                         self._demanded.remove(path)
                         self._forget(path)
-        except UsageError as error:  # no permission: a running training has to end
+        except UsageError as error:  # no permission: as a RunError it ends a running training
             self.failure = RunError(str(error))
             raise
         except RunError as error:
@@ -91,7 +91,7 @@ class Stage:
             raise
 
     def again(self, path: str) -> str:
-        """As `take`, for a file that was taken before; it asks the bucket only if the file is no longer held."""
+        """Like `take`, for a file that was taken before; it asks the bucket only if the file is no longer held."""
         with self._changed:
             if path in self._reading:
                 return self._own_name(path)
@@ -104,7 +104,7 @@ class Stage:
         if path not in self._coming:
             coming: Future[_Shard] = Future()
             self._coming[path] = coming
-            # Not of a pool: its threads would keep the process from ending until everything is fetched.
+            # Not from a pool, whose threads would keep the process from ending until everything is fetched.
             threading.Thread(target=self._run, args=(path, coming), daemon=True).start()
         return self._coming[path]
 
@@ -149,7 +149,7 @@ class Stage:
             try:
                 with (
                     self._turns
-                ):  # taken after the room: a shard that is demanded must not wait for others that wait for room
+                ):  # acquired after the room: a demanded shard must not wait for shards that wait for room
                     gcs_client.fetch(path, target)
             finally:
                 with self._changed:
@@ -160,7 +160,7 @@ class Stage:
         return _Shard(target, size)
 
     def _reserve(self, path: str, size: int) -> None:
-        """Makes room for `size` bytes; waits for it if the file is demanded.
+        """Makes room for `size` bytes; if some `take` waits for the file, waits until there is room.
 
         Raises:
           _NoRoomYet: the file is only announced; it is fetched when it is taken.
@@ -203,7 +203,7 @@ class Stage:
 
         Args:
           most: bytes.
-          ahead_too: whether files that are announced may be removed, the last announced first; they are fetched again.
+          ahead_too: whether announced files may be removed too, the last announced first; `take` fetches them again.
         """
         kept = {shard.path for shard in self._reading.values()}
         kept |= {self._targets[path] for path in self._demanded if path in self._targets}
@@ -221,7 +221,7 @@ class Stage:
                 total -= size
 
     def _forget(self, path: str) -> None:
-        """Makes a later `take` fetch it again."""
+        """Forgets the fetch of `path`, so that a later `take` fetches it again."""
         self._coming.pop(path, None)
         self._targets.pop(path, None)
 
