@@ -30,7 +30,7 @@ def download(data_dir: str, url: str = URL, md5: str = MD5) -> None:
     the existing ones stay as they are.
 
     Raises:
-      RunError: the download fails, or its MD5 sum is wrong; nothing of it stays.
+      RunError: the download fails, or the MD5 sum is wrong; nothing of the download stays.
       UsageError: the archive is unsafe to unpack.
     """
     target = storage.join(data_dir, FOLDER)

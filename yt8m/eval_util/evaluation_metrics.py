@@ -98,7 +98,7 @@ class EvaluationMetrics:
         perr: npt.ArrayLike | None = None,
         loss: npt.ArrayLike | None = None,
     ) -> dict[str, float]:
-        """Adds a batch of which only the best columns are at hand (`tf.math.top_k` orders ties in the same way).
+        """Adds a batch given only by its best columns (`tf.math.top_k` orders ties in the same way).
 
         Args:
           scores: float [B, k], best first, k at least min(top_k, C); -inf if a row has fewer classes
@@ -130,7 +130,7 @@ class EvaluationMetrics:
         return self._add(ScoredBatch(columns, precision, loss))
 
     def accumulate_pairs(self, pairs: Pairs, loss: npt.ArrayLike | None = None) -> dict[str, float]:
-        """Adds a batch of which only the rated pairs are at hand; all other classes are left out.
+        """Adds a batch given only by its rated pairs; all other classes are left out.
 
         Returns:
           As `accumulate` with the ratings as label_weights, and equal to it.
