@@ -292,7 +292,7 @@ class Loss(MeanMetric):
 
 
 def load(names: Sequence[str] = (), reserved: Collection[str] = ()) -> tuple[type[Metric], ...]:
-    """The built-in metrics, then those called `names`. Each of the latter is tried on an empty batch.
+    """The built-in metrics, then those called `names`. Each of the latter is tried on an evaluation without examples.
 
     Args:
       names: `package.module:Class` each.

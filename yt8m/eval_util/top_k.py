@@ -27,7 +27,8 @@ from yt8m.eval_util.arrays import (
 
 # Scores are ranked in chunks of this size, which stay in a core's cache.
 _CHUNK = 1 << 19
-# The number of groups of classes that bound the k best: this many times k, at least one vector instruction's width.
+# The number of groups of classes that bound the k best: this many times k, and enough to fill
+# vector instructions.
 _GROUPS, _LEAST_GROUPS = 6, 128
 _LEAST = np.finfo(np.float32).min
 
