@@ -11,7 +11,7 @@ from yt8m import deploy
 from yt8m.lazy import tf
 
 # Dense peak in TFLOP/s from the vendors' data sheets: float32 (TF32 from Ampere on), and 16 bits on
-# tensor cores, which before Ampere know float16 alone.
+# tensor cores, which support only float16 before Ampere.
 _PEAKS = {
     "B200": (1100.0, 2250.0),
     "H200": (494.7, 989.4),

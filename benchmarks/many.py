@@ -32,7 +32,7 @@ def figures(videos: int, batch: int = BATCH, classes: int = CLASSES) -> dict[str
 
 
 def _draw(draw: np.random.Generator, batch: int, classes: int) -> Columns:
-    """The best columns of a batch; a class at place n is right with probability 1 / (n + 2)."""
+    """The best columns of a batch; the class at rank n is right with probability 1 / (n + 2)."""
     kept = min(KEPT, classes)
     scores = -np.sort(-draw.random((batch, kept), dtype=np.float32), axis=1)
     named = draw.integers(0, classes, (batch, kept), dtype=np.int32)

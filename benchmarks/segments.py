@@ -91,7 +91,7 @@ def rank(batches: Iterator[tuple[list[bytes], np.ndarray]] | list, most: int = 1
 
 
 def ratings(videos: int) -> Ratings:
-    """237 ratings a class, as the published segments have."""
+    """237 ratings per class, as in the published segments."""
     draw = np.random.default_rng(1)
     classes = np.repeat(vocabulary.segment_classes(), 237)
     numbers = zip(draw.integers(0, videos, len(classes)), draw.integers(0, SEGMENTS, len(classes)), strict=True)

@@ -1,4 +1,4 @@
-"""Fetches CIFAR-10 from where its author keeps it."""
+"""Fetches CIFAR-10 from its author's site."""
 
 from __future__ import annotations
 

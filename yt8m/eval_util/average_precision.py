@@ -85,7 +85,7 @@ def _blocks_with_positives(lists: Ints64, starts: Ints64, hits: Bools, num_lists
 
 
 def _runs(ascending: Ints64) -> tuple[Ints64, Ints64]:
-    """The values that occur, and how often each does; `np.unique` would sort."""
+    """The distinct values of a sorted array and the count of each; `np.unique` would sort again."""
     starts = np.flatnonzero(np.diff(ascending, prepend=-1))
     return ascending[starts], np.diff(starts, append=len(ascending))
 

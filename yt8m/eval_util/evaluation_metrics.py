@@ -18,7 +18,7 @@ from yt8m.eval_util.top_k import given_columns, perr_of_columns, perr_of_rows, r
 class EvaluationMetrics:
     """Hit@1, PERR, loss, GAP, the AP of each class, and any further metrics, over any number of batches.
 
-    Of each example the top_k best classes are kept (8 bytes each) and nothing else. So the AP of a class sees only
+    Only the top_k best classes of each example are kept (8 bytes each). So the AP of a class sees only
     the examples that have it among their top_k; its recall counts all of its positives.
 
     The result does not depend on the order or the size of the batches, nor on how parts are merged (except for the

@@ -1,4 +1,4 @@
-"""The metrics of an evaluation, one class each: what it is called, which way is better, and how it is computed.
+"""The metrics of an evaluation, one class each: its name, which direction is better, and its computation.
 
 Everything that shows figures (the log, the table, report.json, TensorBoard, the HTML report, `yt8m score`) takes
 names and formats from these classes. A metric of your own is a class in a module of yours, which

@@ -1,4 +1,4 @@
-"""Figures of rated segments, of which only some (segment, class) pairs were rated.
+"""Figures of rated segments; only some of their (segment, class) pairs were rated.
 
 `mean_average_precision_at_n` is MAP@n of a submission, the measure of the 2019 challenge: each class ranks segments of
 all videos. `RatedPairs` is the same figure in an evaluation, fed batch by batch.
@@ -66,7 +66,7 @@ def mean_average_precision_at_n(
 ) -> SegmentFigures:
     """AP of each class over its rated segments; segments not rated for the class are skipped.
 
-    Ratings are not exhaustive, so a segment that nobody rated says nothing. Recall is over all rated
+    Ratings are not exhaustive, so an unrated segment gives no information. Recall is over all rated
     positives of the class, submitted or not.
 
     Args:
@@ -172,7 +172,7 @@ def columns_of_pairs(pairs: Pairs, k: int, num_class: int) -> tuple[Columns, Flo
 
 
 class RatedPairs:
-    """Every rated pair of any number of batches, 8 bytes each; no class is left out of any example.
+    """Every rated pair of any number of batches, 8 bytes each; pairs are not limited to the top classes of an example.
 
     Args:
       num_class: C.

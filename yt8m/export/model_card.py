@@ -1,4 +1,4 @@
-"""The README.md beside every exported model: what it is, what it learned from, how well, how large."""
+"""The README.md of every exported model: its flags, training data, figures and size."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def export_saved_model(
 
 
 def _signatures(reader: Reader, modeler: VideoModeler) -> dict[str, Any]:
-    """One model for both: unless features are fed, they come from the records."""
+    """Both signatures of one model: unless features are fed, they come from the records."""
     example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")
     batch = reader.prepare_serialized_examples(example_bytes)
     joined = join_features(batch)
@@ -183,7 +183,7 @@ class Predictions(NamedTuple):
 
 
 def find(folder: str) -> str:
-    """The SavedModel in a folder: itself, the one that `yt8m export` put there, or a run's newest.
+    """The folder of a SavedModel: `folder` itself, an export of `yt8m export` in it, or the newest export of a run.
 
     Raises:
       UsageError: there is none.
@@ -229,8 +229,8 @@ class SavedModel:
 
     Attributes:
       folder: the same.
-      feature_size: D, of the features of a frame; None if the model takes records alone.
-      num_classes: C; None if the model does not say, because it takes records alone.
+      feature_size: D, of the features of a frame; None if the model takes only records.
+      num_classes: C; None if unknown, because the model takes only records.
 
     Raises:
       UsageError: it has no signature that takes records.
@@ -284,7 +284,7 @@ class SavedModel:
           num_frames: int32 [B].
 
         Raises:
-          UsageError: the model takes records alone.
+          UsageError: the model takes only records.
         """
         if self._features is None:
             raise UsageError(f"{self.folder}: this model takes records alone; export it anew.")

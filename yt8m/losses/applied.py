@@ -54,7 +54,7 @@ _PAIRWISE_TERMS = (CrossEntropyLoss, WeightedCrossEntropyLoss, FocalLoss, HingeL
 
 
 def is_of_pairs(loss: Any) -> bool:
-    """Whether `loss` can be computed from the weighted pairs alone."""
+    """Whether `loss` can be computed from only the pairs with a weight."""
     return type(loss) in _PAIRWISE_TERMS
 
 

@@ -25,11 +25,11 @@ class LabelSmoothingLoss(CrossEntropyLoss):
     )
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Of the smoothed labels."""
+        """The terms of cross-entropy on the smoothed labels."""
         return super().terms(predictions, self._smooth(labels))
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Of the smoothed labels."""
+        """The terms of cross-entropy on the smoothed labels."""
         return super().terms_from_logits(logits, self._smooth(labels))
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
@@ -131,7 +131,7 @@ class BatchAgreementLoss(ReweightedLoss):
     agreement_weight: float = option(0.1, "a, what a pair on the wrong side weighs more", shapes="graph", minimum=0)
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """1 or 1 + a, times the weights."""
+        """The weights, times 1 + a for pairs on the wrong side."""
         counted = tf.ones_like(labels) if weights is None else weights * tf.ones_like(labels)
         label, other = labels > 0.5, labels <= 0.5
         highest = tf.reduce_max(tf.where(other & (counted > 0.0), scores, tf.fill(tf.shape(scores), -1e30)))

@@ -96,7 +96,7 @@ def streams(inputs: tf.Tensor, feature_sizes: tuple[int, ...]) -> list[tf.Tensor
 def each_stream(
     inputs: tf.Tensor, feature_sizes: tuple[int, ...], describe: Callable[[tf.Tensor, int], tf.Tensor]
 ) -> tf.Tensor:
-    """Applies `describe(stream, index)` to each feature of inputs [B, T, D]; the results [B, .] side by side.
+    """Applies `describe(stream, index)` to each feature of inputs [B, T, D]; concatenates the results [B, .].
 
     The variables of a feature are under `stream_0`, `stream_1`, ...
     """

@@ -96,7 +96,7 @@ def stack(
 def both_ways(
     layer: Layer, net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, layers: int, scope: str
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """One stack forwards and one backwards, side by side (Schuster and Paliwal 1997).
+    """One stack forwards and one backwards, outputs concatenated (Schuster and Paliwal 1997).
 
     Returns:
       (outputs [B, T, 2 * cells], the final h [B, 2 * cells] of each layer).
@@ -247,5 +247,5 @@ class BiLstmModel(LstmModel):
     """A stack of LSTM layers forwards beside one backwards, each with its cells."""
 
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
-        """Both directions side by side."""
+        """Both directions, concatenated."""
         return both_ways(self.layer, net, inputs, mask, self.lstm_cells, self.lstm_layers, "bidirectional_rnn")[1]

@@ -9,9 +9,8 @@ float16 ends at 65504 and has nothing below 6e-8, where gradients of a batch's m
 multiplies the loss by a factor that is found by trial, and discards the steps in which it was too large
 (Micikevicius et al. 2018). Here each operand of each product is divided by a power of two of its own, so that
 its largest value is about 1. Only values 24 bits below that are lost. No step is discarded, and there is no
-state to save.
-In a batch of matrices each has its own power of two, because a video without frames may have gradients a million
-times those of another.
+state to save. In a batch of matrices each has its own power of two, because a video without frames may have
+gradients a million times those of another.
 """
 
 from __future__ import annotations
@@ -112,8 +111,8 @@ def few_rows(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     """[B, F] times [F, U], for few rows: one per video of a batch.
 
     The gradient for `inputs` of a plain product is g W^T, for which the CPU kernels copy all of W into another
-    layout. That takes up to four times as long as (W g^T)^T, the gradient of this form. Its own transposition costs nothing, since
-    the graph optimizer folds it into the product.
+    layout. That takes up to four times as long as (W g^T)^T, the gradient of this form. The transposition in
+    this form costs nothing, since the graph optimizer folds it into the product.
     """
     return matmul(tf.transpose(inputs), weights, transpose_a=True)
 

@@ -61,7 +61,7 @@ def select_pairs(predictions: tf.Tensor, pairs: tf.Tensor) -> tf.Tensor:
         return tf.gather_nd(predictions, pairs)
     inputs, weights, biases = layer
     rows, classes = tf.unstack(pairs, axis=1)
-    # The weights of a class side by side; in W they are scattered.
+    # Makes the weights of a class contiguous in memory; in W they are scattered.
     by_class = _cached("turned_weights", weights.shape[::-1], lambda: tf.transpose(weights))
     products = tf.cond(
         tf.size(rows) <= _FEW_PAIRS * tf.shape(inputs)[0],
