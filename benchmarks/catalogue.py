@@ -1,4 +1,4 @@
-"""All rows by name: those of training, reading and metrics, and those of what comes after training."""
+"""All rows by name: training, reading and metrics, then everything that follows training."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def main(paths: list[str]) -> int:
 
 
 def compared(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """One line: by the ratio to the floor where there is one, since rates drift with the machine."""
+    """One line. It compares ratios to the floor if the row has a floor, since rates drift with the machine."""
     by, pattern = ("ratio", "{:.1%}") if "ratio" in before and "ratio" in after else ("rate", "{:,.0f}")
     old, new = before[by], after[by]
     apart = new["low"] > old["high"] or new["high"] < old["low"]

@@ -7,13 +7,13 @@ import pathlib
 
 from yt8m.commands.sample_data import SampleConfig, generate_once
 
-# Videos: whole batches, enough that an epoch's beginning is not most of what is timed.
+# Videos: whole batches, so many that the start of an epoch does not dominate the measured time.
 EXAMPLES = {"video": 40_960, "frame": 2048, "segment": 512}
 _FOLDER = pathlib.Path("build", "benchmarks")
 
 
 def shards(level: str) -> str:
-    """The pattern of the shards of a level; they are in the page cache afterwards."""
+    """The file pattern of the shards of a level. After the call they are in the page cache."""
     count = EXAMPLES[level]
     folder = _FOLDER / f"{level}-{count}"
     os.makedirs(_FOLDER, exist_ok=True)

@@ -10,12 +10,12 @@ from yt8m.lazy import tf
 
 
 class Floor:
-    """Products one after the other, as in a step, in a session of their own in this process.
+    """Runs the products of a step one after the other, in a session of its own in this process.
 
     Args:
       products: in order.
       steps: steps in a sample.
-      precision: of operands and results; the operands are there in it already.
+      precision: of operands and results; operands are created in it, so no cast is timed.
     """
 
     def __init__(self, products: Sequence[Product], steps: int = 20, precision: str = "float32") -> None:
@@ -26,7 +26,7 @@ class Floor:
                 for product in products:
                     with tf.control_dependencies(elements[-1:]):
                         elements.append(_element(product, tf.as_dtype(precision)))
-            # An element of each: a product that nothing looks at is not computed.
+            # Fetch an element of each product: TensorFlow does not compute a product that nothing uses.
             self._fetch = tf.add_n(elements)
             self._session = tf.Session()
             self._session.run(tf.global_variables_initializer())
@@ -45,7 +45,7 @@ class Floor:
 
 
 def _element(product: Product, dtype: tf.DType) -> tf.Tensor:
-    """Runs a product; gives one element of it."""
+    """Computes a product and returns one element of it."""
     parallel = [product.side_by_side] if product.side_by_side else []
     left = _held([*parallel, product.rows, product.inner], dtype)
     right = _held([*parallel, product.inner, product.columns], dtype)
@@ -61,7 +61,7 @@ def _element(product: Product, dtype: tf.DType) -> tf.Tensor:
 
 
 def _held(shape: list[int], dtype: tf.DType) -> tf.Tensor:
-    """A matrix that is there already; products of one shape share theirs."""
+    """A matrix that is stored before the clock starts; products of the same shape share it."""
     variable = tf.get_variable(
         f"held_{'x'.join(map(str, shape))}", shape, dtype, initializer=tf.random_normal_initializer(), use_resource=True
     )

@@ -10,8 +10,8 @@ from benchmarks.products import Product
 from yt8m import deploy
 from yt8m.lazy import tf
 
-# Dense peak in TFLOP/s, as the makers' data sheets have it: float32 (TF32 from Ampere on), and 16 bits on
-# tensor cores, which before Ampere know float16 alone.
+# Dense peak in TFLOP/s from the vendors' data sheets: float32 (TF32 from Ampere on), and 16 bits on
+# tensor cores, which support only float16 before Ampere.
 _PEAKS = {
     "B200": (1100.0, 2250.0),
     "H200": (494.7, 989.4),
@@ -34,7 +34,7 @@ _FRAMES = {"DbofModel", "NetVladModel", "LstmModel", "TransformerModel"}
 
 
 def main() -> int:
-    """Prints a line for each model and precision; 1 where there is no GPU."""
+    """Prints a line for each model and precision; returns 1 if there is no GPU."""
     arguments = _arguments()
     name = gpu_name()
     if name is None:
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def gpu_name() -> str | None:
-    """What the first GPU calls itself; None where there is none."""
+    """The name of the first GPU; None if there is no GPU."""
     if not deploy.count_gpus():
         return None
     device = tf.config.list_physical_devices("GPU")[0]
@@ -60,12 +60,12 @@ def gpu_name() -> str | None:
 
 
 def operations(needed: list[Product]) -> float:
-    """Multiplications and additions of products."""
+    """The number of multiplications and additions in the products."""
     return sum(2.0 * p.rows * p.inner * p.columns * max(p.side_by_side, 1) * p.in_turn for p in needed)
 
 
 def peak(name: str, precision: str) -> float | None:
-    """TFLOP/s of the GPU called `name`; None for one that is not in the table."""
+    """TFLOP/s of the GPU called `name`; None if the table lacks it."""
     found = next((values for chip, values in _PEAKS.items() if chip in name.split()), None)
     return None if found is None else found[precision != "float32"]
 

@@ -29,7 +29,7 @@ _STEPS, _BLOCKS = 10, 2
 
 
 class Axis(NamedTuple):
-    """What grows: from how many times the smallest size to seconds of CPU time an example."""
+    """One size that grows; `measure` takes a multiple of the smallest size, gives seconds of CPU time an example."""
 
     what: str
     smallest: str
@@ -96,7 +96,7 @@ def main() -> None:
 
 
 def _apart(axis: str, size: int) -> tuple[float, float]:
-    """(microseconds of CPU time an example, peak MB), in a process of its own."""
+    """(microseconds of CPU time an example, peak MB), measured in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.growth", "--one", axis, str(size)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -106,7 +106,7 @@ def _apart(axis: str, size: int) -> tuple[float, float]:
 
 
 def table(sizes: list[int], found: dict[str, list[tuple[float, float]]]) -> str:
-    """In Markdown: microseconds of CPU time an example / peak MB."""
+    """A Markdown table; each cell is `microseconds of CPU time an example / peak MB`."""
     heads = [f"x {size}" for size in sizes]
     lines = [f"| what grows | x 1 is | {' | '.join(heads)} |", "|" + "---|" * (2 + len(sizes))]
     for axis, cells in found.items():
@@ -116,7 +116,7 @@ def table(sizes: list[int], found: dict[str, list[tuple[float, float]]]) -> str:
 
 
 def draw(path: str, sizes: list[int], found: dict[str, list[tuple[float, float]]]) -> None:
-    """Two panels over the size, in times the smallest: time, as a ratio to that of size 1, and memory."""
+    """Draws two panels against the size: CPU time relative to the smallest size, and peak memory in MB."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""Files to batches with nothing behind them."""
+"""Reading files into batches that nothing consumes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from yt8m.config.train_config import DataConfig
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, reader_for
 
-_AHEAD = 3  # batches that were made while nothing asked for them
+_AHEAD = 3  # batches that the queue prefetched before the clock starts
 
 
 class Reading:
-    """Batches of a queue with nothing behind them: the floor of what has little to compute.
+    """Reads batches of a queue and computes nothing: the floor of rows that compute little.
 
     Args:
-      queue: that makes them.
+      queue: makes the batches.
       steps: batches in a sample.
     """
 
@@ -30,7 +30,7 @@ class Reading:
             files = tf.placeholder(tf.string, [None])
             iterator = tf.data.make_initializable_iterator(queue.dataset(files, queue.batch_size))
             batch = iterator.get_next()
-            # One column of each feature: the whole batch is made, and little is copied into NumPy.
+            # Fetch one column of each feature: the queue makes the whole batch, and little is copied into NumPy.
             self._fetches = [batch.labels[..., :1], *[feature[..., :1] for feature in batch.features]]
             self._session = tf.Session()
             self._session.run(iterator.initializer, {files: queue.files()})
@@ -48,12 +48,12 @@ class Reading:
 
 
 def video_shuffled(repeats: int) -> Measured:
-    """As training reads videos."""
+    """Reads videos as training does: shuffled."""
     return _read(BatchQueue.for_config(runs.video_data(), "train"), 100, repeats)
 
 
 def video_cached(repeats: int) -> Measured:
-    """From a cache that is there; the floor is the same without it, so that more than 100 % is a gain."""
+    """Reads from a filled cache. The floor reads without the cache, so a ratio above 100 % is a gain."""
     with cached(runs.video_data()) as config:
         reading = Reading(BatchQueue.for_config(config, "train"), 100)
         plain = Reading(BatchQueue.for_config(runs.video_data(), "train"), 100)
@@ -67,7 +67,7 @@ def video_cached(repeats: int) -> Measured:
 
 @contextlib.contextmanager
 def cached(config: DataConfig) -> Iterator[DataConfig]:
-    """`config` with a cache of parsed videos that an epoch has filled."""
+    """`config` with a cache of parsed videos, filled by one epoch."""
     with tempfile.TemporaryDirectory() as folder:
         filled = dataclasses.replace(config, cache=folder)
         Reading(BatchQueue.for_config(filled, "train"), data.EXAMPLES["video"] // config.batch_size)()
@@ -75,21 +75,21 @@ def cached(config: DataConfig) -> Iterator[DataConfig]:
 
 
 def video_in_order(repeats: int) -> Measured:
-    """As evaluation and inference do."""
+    """Reads videos as evaluation and inference do: in order."""
     return _read(in_order(runs.video_data()), 100, repeats)
 
 
 def frame_shuffled(repeats: int) -> Measured:
-    """As training reads frames."""
+    """Reads frames as training does: shuffled."""
     return _read(BatchQueue.for_config(runs.frame_data(), "train"), 30, repeats)
 
 
 def in_order(config: DataConfig) -> BatchQueue:
-    """A queue as evaluation has it, without end."""
+    """The queue of an evaluation, repeated without end."""
     return BatchQueue(reader_for(config), config.data_pattern, config.batch_size, num_epochs=None)
 
 
 def _read(queue: BatchQueue, steps: int, repeats: int) -> Measured:
     reading = Reading(queue, steps)
-    reading()  # the start
+    reading()  # warm-up
     return Measured(queue.batch_size, [reading() for _ in range(repeats)], [])

@@ -11,12 +11,12 @@ QUIET = 0.1  # cores
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def busy_seconds() -> float:
-    """Seconds of all cores that were not idle since the start; nan where the system does not tell."""
+    """Busy seconds since boot, summed over all cores; nan if the system does not report them."""
     try:
         fields = pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
     except OSError:
@@ -26,14 +26,14 @@ def busy_seconds() -> float:
 
 
 def load(seconds: float = 1.0) -> float:
-    """Cores in use by others, watched for some time in which this process does nothing."""
+    """Cores in use by other processes, measured while this process sleeps."""
     before = busy_seconds()
     time.sleep(seconds)
     return (busy_seconds() - before) / seconds
 
 
 def describe(others: float) -> str:
-    """One line on the machine, with a warning where it is not quiet."""
+    """One line on the machine, with a warning if other programs are using it."""
     line = f"{cores()} cores, {platform.machine()}, Python {platform.python_version()}"
     if others < QUIET:
         return f"{line}; quiet"

@@ -11,16 +11,16 @@ from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.top_k import Columns
 
 VIDEOS, BATCH, CLASSES, KEPT = 1_100_000, 1024, 3862, 20
-_DIFFERENT = 64  # batches that are drawn; then they come again with other scores
+_DIFFERENT = 64  # distinct batches; after these they repeat with other scores
 
 
 def validation(repeats: int) -> Measured:
-    """1.1 million videos."""
+    """Times the figures of 1.1 million videos."""
     return repeat(lambda: figures(VIDEOS), VIDEOS, repeats)
 
 
 def figures(videos: int, batch: int = BATCH, classes: int = CLASSES) -> dict[str, Any]:
-    """All figures of so many videos, whole batches of them."""
+    """All figures of this many videos, in whole batches."""
     metrics, draw = EvaluationMetrics(classes, KEPT), np.random.default_rng(0)
     drawn = [_draw(draw, batch, classes) for _ in range(_DIFFERENT)]
     for number in range(videos // batch):
@@ -32,7 +32,7 @@ def figures(videos: int, batch: int = BATCH, classes: int = CLASSES) -> dict[str
 
 
 def _draw(draw: np.random.Generator, batch: int, classes: int) -> Columns:
-    """The best columns of a batch; a class at place n is right with probability 1 / (n + 2)."""
+    """The best columns of a batch; the class at rank n is right with probability 1 / (n + 2)."""
     kept = min(KEPT, classes)
     scores = -np.sort(-draw.random((batch, kept), dtype=np.float32), axis=1)
     named = draw.integers(0, classes, (batch, kept), dtype=np.int32)

@@ -1,4 +1,4 @@
-"""What is timed, how often, and what comes out of it."""
+"""Repeated timings of a row, and their summary."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Sample(NamedTuple):
 
 
 class Clock:
-    """Takes samples; made when the first one begins."""
+    """Takes samples. The first one begins when the clock is made."""
 
     def __init__(self) -> None:
         self._start = self._now()
 
     def sample(self, parts: int = 1) -> Sample:
-        """One of the `parts` equal parts of what has passed since the clock was made."""
+        """The time since the clock was made, divided by `parts`."""
         now = self._now()
         return Sample(*((b - a) / parts for a, b in zip(self._start, now, strict=True)))
 
@@ -44,8 +44,8 @@ class Measured:
 
     Attributes:
       count: examples that one sample stands for.
-      samples: of what is measured.
-      floors: of the bare work that it cannot do without: one before the first sample and one after each,
+      samples: of the measured work.
+      floors: of the minimal work that the row cannot avoid: one before the first sample and one after each,
         or one that was taken together with each sample, or none at all.
     """
 
@@ -78,7 +78,7 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 
 def repeat(action: Callable[[], Any], count: int, repeats: int) -> Measured:
-    """Times `action`, which does `count` examples, after once without the clock."""
+    """Times `action`, which processes `count` examples, after one untimed call."""
     action()
     samples = []
     for _ in range(repeats):
@@ -91,7 +91,7 @@ def repeat(action: Callable[[], Any], count: int, repeats: int) -> Measured:
 def watched(measure: Callable[[int], Measured], repeats: int) -> dict[str, Any]:
     """The summary of a row, its peak memory, and the cores that others used meanwhile.
 
-    Where the row runs processes, they are not the others, and the largest one's memory counts.
+    Child processes of the row do not count as others. The peak memory is that of the largest process.
     """
     before, start = machine.busy_seconds() - _cpu_of_both(), time.perf_counter()
     found = measure(repeats).summary()

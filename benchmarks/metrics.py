@@ -15,20 +15,20 @@ LABELS_AN_EXAMPLE = 3
 
 
 def dense(repeats: int) -> Measured:
-    """From dense batches of scores."""
+    """Times `accumulate` on dense batches of scores."""
     scores, labels = _draw()
     return repeat(lambda: _evaluate(scores, labels), EXAMPLES, repeats)
 
 
 def dense_tied(repeats: int) -> Measured:
-    """The same with scores that tie in their thousands."""
+    """As `dense`, with scores that tie by the thousand."""
     scores, labels = _draw()
     tied = np.round(scores, 1)
     return repeat(lambda: _evaluate(tied, labels), EXAMPLES, repeats)
 
 
 def from_columns(repeats: int) -> Measured:
-    """From the best columns, as the graph takes them."""
+    """Times `accumulate_top_k` on the best columns, as the graph selects them."""
     scores, labels = _draw()
     batches = [take_columns(scores[rows], labels[rows], 20) for rows in _batches()]
 

@@ -13,8 +13,8 @@ class Product(NamedTuple):
     """[rows, inner] x [inner, columns].
 
     Attributes:
-      side_by_side: as many at once, in one batched product (0: a plain one).
-      in_turn: as many after one another, each waiting for the one before (time steps).
+      side_by_side: the number of products in one batched product (0: a plain product).
+      in_turn: the number of sequential products; each waits for the one before it (time steps).
     """
 
     rows: int
@@ -50,7 +50,7 @@ def recurrent(batch: int, units: int, gates: Sequence[int]) -> list[Product]:
     Args:
       batch: videos.
       units: cells of a layer.
-      gates: columns, in cells, of each product of a step with the state (LSTM: one of 4; GRU: 2 and 1).
+      gates: width, in multiples of `units`, of each product with the state in a step (LSTM: 4; GRU: 2 and 1).
     """
     products: list[Product] = []
     for inputs in (FEATURES, units):

@@ -12,7 +12,7 @@ _FORMAT = "{:30s} {:>10s} {:>18s} {:>10s} {:>8s} {:>11s} {:>8s} {:>8s} {:>6s}  {
 
 
 def heading() -> str:
-    """The columns: medians with the least and the most, and both figures by CPU time, a second witness."""
+    """The column heads: medians with minimum and maximum, by the clock and, as a cross-check, by CPU time."""
     return _FORMAT.format(
         *("row", "examples/s", "least..most", "a core-s", "of floor", "least..most", "by cpu", "peak MB"),
         *("others", ""),
@@ -37,7 +37,7 @@ def line(name: str, row: Row, result: Mapping[str, Any]) -> str:
 
 
 def verdicts(row: Row, result: Mapping[str, Any]) -> list[str]:
-    """What was to be reached, each with yes or no."""
+    """The targets of a row, each with yes or no."""
     found = []
     speeds = []
     if row.ratio is not None:
@@ -62,5 +62,5 @@ def _yes(reached: bool) -> str:
 
 
 def _number(value: float) -> str:
-    """Starts of a program come a few a second, examples by the thousand."""
+    """A number as text; rates range from a few program starts a second to thousands of examples."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"

@@ -19,12 +19,12 @@ class Row:
     """One thing that is timed.
 
     Attributes:
-      measure: from the number of repetitions to the samples; run in a process of its own.
-      rate: examples a second to reach; None for no promise.
-      ratio: share of the floor's speed to reach; where a rate is given too, either is enough.
-      peak_mb: memory to stay under.
-      within: seconds that one example may take.
-      beside: share of the time that may go beside the floor.
+      measure: takes the number of repetitions, returns the samples; runs in a process of its own.
+      rate: target in examples a second; None for no target.
+      ratio: target share of the floor's speed; if there is a rate too, reaching either is enough.
+      peak_mb: upper limit of peak memory, MB.
+      within: upper limit of the seconds for one example.
+      beside: upper limit of the share of time that is not in the floor.
     """
 
     measure: Callable[[int], Measured]
@@ -38,7 +38,7 @@ class Row:
 def _train_videos(
     model: str, needed: Sequence[products.Product], precision: str = "float32"
 ) -> Callable[[int], Measured]:
-    """A row of a model on videos."""
+    """The `measure` of a row that trains a model on videos."""
 
     def measure(repeats: int) -> Measured:
         floor = Floor(needed, precision=precision)
@@ -50,7 +50,7 @@ def _train_videos(
 def _train_frames(
     model: str, batch: int, needed: Sequence[products.Product] = (), precision: str = "float32"
 ) -> Callable[[int], Measured]:
-    """A row of a large model on frames: few steps, since each takes a second or more."""
+    """The `measure` of a row that trains a large model on frames: few steps, since each takes a second or more."""
 
     def measure(repeats: int) -> Measured:
         floor = Floor(needed, steps=2, precision=precision) if needed else None
@@ -61,7 +61,7 @@ def _train_frames(
 
 
 def _train_frame_logistic(repeats: int) -> Measured:
-    """The floor is the same batches, read alone."""
+    """The floor only reads the same batches."""
     config = runs.frame_data()
     floor = reading.Reading(BatchQueue.for_config(config, "train"), steps=20)
     return runs.train(config, "FrameLevelLogisticModel", repeats, floor)
@@ -93,7 +93,7 @@ _LOGISTIC = products.dense(BATCH, products.FEATURES, products.CLASSES, to_input=
 _MIXTURE = products.mixture(BATCH, products.FEATURES, to_input=False)
 _LSTM, _GRU = products.recurrent(32, 1024, gates=(4,)), products.recurrent(32, 1200, gates=(2, 1))
 
-# With floors in float32, and in bfloat16: models on videos, and models on frames with the videos of a batch.
+# (products, target ratio in float32, target ratio in bfloat16); models on frames begin with the batch size.
 _VIDEO_MODELS = {"LogisticModel": (_LOGISTIC, 0.70, 0.58), "MoeModel": (_MIXTURE, 0.68, 0.55)}
 _FRAME_MODELS = {
     "DbofModel": (64, products.dbof(64), 0.62, 0.55),
@@ -105,7 +105,7 @@ _FRAME_MODELS = {
 
 
 def _training() -> dict[str, Row]:
-    """Every model with a floor, in both precisions."""
+    """The rows of every model with a floor, in both precisions."""
     rows = {}
     for model, (needed, *ratios) in _VIDEO_MODELS.items():
         for precision, ratio in zip(("float32", "bfloat16"), ratios, strict=True):

@@ -18,11 +18,11 @@ from yt8m.readers import BatchQueue
 
 Floor = Callable[[], Sample] | None
 
-# One summary and ten lines of the log.
+# Steps of a block; a training block holds one summary and ten log lines.
 _TRAIN_BLOCK, _EVAL_BLOCK = 100, 40
 # The default rate of 0.01 blows up the gradients of an LSTM over 300 frames within a few steps.
 _GENTLY = OptimizerConfig(base_learning_rate=0.001)
-FEW_STEPS = 10  # a line of the log, no summary
+FEW_STEPS = 10  # one log line, no summary
 
 
 def train(
@@ -34,14 +34,14 @@ def train(
     precision: str = "float32",
     xla: bool = False,
 ) -> Measured:
-    """Steps of training, from files to the saved summaries; `steps` to a sample."""
+    """Times training steps, from files to saved summaries; a sample is `steps` steps."""
     with tempfile.TemporaryDirectory() as folder:
         settings = runner.RunnerConfig("train", folder, optimizer=_GENTLY, precision=precision, xla=xla)
         return _timed(settings, config, model, repeats, floor, steps)
 
 
 def train_beside(config: DataConfig, model: str, repeats: int) -> Measured:
-    """Steps of training; the floor is the step that computes neither figures nor summaries."""
+    """Times training steps; the floor is the steps that compute neither figures nor summaries."""
     with tempfile.TemporaryDirectory() as folder:
         measured = Measured(config.batch_size, [], [])
         options = {"into": measured, "steps": _TRAIN_BLOCK, "repeats": repeats}
@@ -50,7 +50,7 @@ def train_beside(config: DataConfig, model: str, repeats: int) -> Measured:
 
 
 def evaluate(config: DataConfig, model: str, repeats: int, floor: Floor = None) -> Measured:
-    """Steps of evaluation, metrics included, on a checkpoint of one step."""
+    """Times evaluation steps, metrics included, on a checkpoint of step 1."""
     with tempfile.TemporaryDirectory() as folder:
         one_step(config, model, folder)
         settings = runner.RunnerConfig("eval", folder)
@@ -58,14 +58,14 @@ def evaluate(config: DataConfig, model: str, repeats: int, floor: Floor = None) 
 
 
 def one_step(config: DataConfig, model: str, folder: str) -> None:
-    """Leaves a checkpoint of one step in `folder`."""
+    """Trains one step and leaves its checkpoint in `folder`."""
     parts = _parts("train", config, model)
     settings = runner.RunnerConfig("train", folder, max_steps=1, batch_size_per_gpu=config.batch_size)
     finish(runner.build(settings, parts.inputter, parts.modeler, ["train_basic"]))
 
 
 def frame_data(batch_size: int = 128) -> DataConfig:
-    """Frames of generated videos."""
+    """The data config for frames of generated videos."""
     return DataConfig(
         data_pattern=data.shards("frame"),
         feature_names=("rgb", "audio"),
@@ -76,7 +76,7 @@ def frame_data(batch_size: int = 128) -> DataConfig:
 
 
 def video_data(batch_size: int = 1024) -> DataConfig:
-    """Generated videos."""
+    """The data config for generated videos."""
     return DataConfig(data_pattern=data.shards("video"), batch_size=batch_size, num_epochs=None)
 
 
@@ -91,7 +91,7 @@ def _timed(
 def _watched(
     settings: runner.RunnerConfig, config: DataConfig, model: str, watch: str, options: Mapping[str, Any]
 ) -> Measured:
-    """What the callback `watch` has measured."""
+    """Runs the job with the callback `watch` and returns its measurements."""
     parts = _parts(settings.mode, config, model)
     callbacks = runner.CallbackConfig((watch,), {watch: options})
     finish(runner.build(settings, parts.inputter, parts.modeler, callbacks))
@@ -100,7 +100,7 @@ def _watched(
 
 
 def _parts(mode: str, config: DataConfig, model: str) -> Any:
-    """As a job makes them, but without end: what is timed is the steady state."""
+    """The inputter and modeler of a job. The data repeat without end, so that the steady state is timed."""
     parts = workload.create(config, ModelConfig(model), mode)
     if mode == "train":
         return parts
@@ -110,7 +110,7 @@ def _parts(mode: str, config: DataConfig, model: str) -> Any:
 
 
 def finish(run: runner.Runner) -> None:
-    """Runs to the end, which must be a good one."""
+    """Runs to the end; exits with an error if the run fails."""
     logging.set_verbosity(logging.WARNING)
     outcome = run.run()
     if outcome.exit_code:

@@ -27,7 +27,7 @@ from yt8m.config.train_config import ModelConfig
 from yt8m.records import vocabulary
 from yt8m.records.prediction_files import read_segments
 
-CLASSES, SEGMENTS, BATCH = 1000, 60, 64  # of a video of five minutes; videos of a batch
+CLASSES, SEGMENTS, BATCH = 1000, 60, 64  # segments of a five-minute video; videos in a batch
 FULL = 1_100_000
 
 
@@ -78,7 +78,7 @@ _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
 def _id(video: int) -> bytes:
-    """Four characters, as the real ones."""
+    """A video id of four characters, as in the published data."""
     return bytes(_LETTERS[video // 62**place % 62] for place in range(4))
 
 
@@ -91,7 +91,7 @@ def rank(batches: Iterator[tuple[list[bytes], np.ndarray]] | list, most: int = 1
 
 
 def ratings(videos: int) -> Ratings:
-    """237 ratings a class, as the published segments have."""
+    """237 ratings per class, as in the published segments."""
     draw = np.random.default_rng(1)
     classes = np.repeat(vocabulary.segment_classes(), 237)
     numbers = zip(draw.integers(0, videos, len(classes)), draw.integers(0, SEGMENTS, len(classes)), strict=True)
@@ -105,7 +105,7 @@ def judge(path: str, judged: Ratings) -> float:
 
 
 def main() -> None:
-    """The whole size: segments of 1.1 million videos."""
+    """Runs at full size: segments of 1.1 million videos."""
     videos = int(sys.argv[1]) if len(sys.argv) > 1 else FULL
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "submission.csv")
@@ -117,7 +117,7 @@ def main() -> None:
             segment_inference.write(file, found)
         _tell(f"{os.path.getsize(path) / 1e6:.0f} MB written", start)
         del found
-        pid = os.fork()  # the judge's own peak memory is its own process's
+        pid = os.fork()  # judge in a process of its own, to measure its own peak memory
         if pid == 0:
             start = time.perf_counter()
             figure = judge(path, ratings(videos))

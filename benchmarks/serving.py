@@ -19,7 +19,7 @@ _WATCH = "benchmarks.stopwatch:Stopwatch"
 
 
 def evaluate_frames(repeats: int) -> Measured:
-    """FrameLevelLogisticModel, whole videos; the floor is the same batches, read alone."""
+    """FrameLevelLogisticModel, whole videos; the floor only reads the same batches."""
     config = runs.frame_data(128)
     floor = reading.Reading(reading.in_order(config), steps=20)
     return runs.evaluate(config, "FrameLevelLogisticModel", repeats, floor)
@@ -39,7 +39,7 @@ def evaluate_segments(repeats: int) -> Measured:
 
 
 def write_predictions(repeats: int) -> Measured:
-    """LogisticModel from files to the CSV file of the challenges."""
+    """LogisticModel, from data files to the submission CSV of the challenges."""
     config, measured = runs.video_data(), Measured(1024, [], [])
     floor = Floor(products.dense(1024, products.FEATURES, products.CLASSES, training=False))
     parts = workload.create(config, ModelConfig("LogisticModel"), "infer")

@@ -1,4 +1,4 @@
-"""What a person waits for: a page of help, and the first step of a training."""
+"""Start-up times: a page of help, and the first step of a training."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def overview(repeats: int) -> Measured:
 
 
 def first_step(repeats: int) -> Measured:
-    """To the end of the first step of LogisticModel; the floor is a process that imports TensorFlow alone."""
+    """Times the start up to the end of LogisticModel's first step. The floor only imports TensorFlow."""
     measured = Measured(1, [], [])
     for _ in range(repeats + 1):
         measured.samples.append(_first_step())
@@ -35,7 +35,7 @@ def first_step(repeats: int) -> Measured:
 
 
 def _first_step() -> Sample:
-    """From the start of the process; what comes behind the step (a checkpoint, an export) is left out."""
+    """Times from process start to the end of step 1; the checkpoint and export after it are left out."""
     with tempfile.TemporaryDirectory() as folder:
         told = pathlib.Path(folder, "told")
         start = time.time()
@@ -51,7 +51,7 @@ def _first_step() -> Sample:
 
 
 def told() -> tf.train.SessionRunHook:
-    """A callback that writes down the time, and the process' CPU time, behind the first step."""
+    """A callback that records the time and the process's CPU time after the first step."""
 
     class Told(tf.train.SessionRunHook):
         def after_run(self, run_context: object, run_values: object) -> None:
@@ -62,7 +62,7 @@ def told() -> tf.train.SessionRunHook:
 
 
 def _process(words: Sequence[str], told: dict[str, str] | None = None) -> Sample:
-    """Times a process of this Python, which finds its modules compiled as any but the very first does."""
+    """Times a process of this Python. Its modules are compiled already, as in all starts except the first."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     before, start = cpu_seconds(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(

@@ -10,15 +10,15 @@ from typing import Any
 from benchmarks.measure import Clock, Measured, Sample
 from yt8m.runner import Callback, Context
 
-# What is done behind a step (ranking, writing) ends before a floor begins.
+# Seconds to wait before a floor, so that background work of the last step (ranking, writing) has ended.
 _BEHIND = 0.1
 
-# After the start, and after each floor: batches that were made meanwhile would count as free.
+# Untimed steps after the start and after each floor: they use up the batches that were prefetched meanwhile.
 _WARM_STEPS = 5
 
 
 class Stopwatch(Callback):
-    """Times `repeats` blocks of `steps` steps and then asks for the end.
+    """Times `repeats` blocks of `steps` steps, then requests the stop.
 
     A block is as long as the longest period of the usual callbacks, so that each holds its share of lines,
     figures and summaries.
@@ -54,10 +54,10 @@ class Stopwatch(Callback):
 
 
 class StepWatch(Callback):
-    """Times every step of `repeats` blocks; a sample is a block's mean, its floor that of the plain steps.
+    """Times every step of `repeats` blocks. A sample is a block's mean; its floor is the mean of the plain steps.
 
-    Plain are the steps that get no line and no summary; between the two is what figures and summaries cost.
-    Means of both, since what other programs take falls on either.
+    A plain step writes no log line and no summary. So the difference is the cost of figures and summaries.
+    Both are means, since other programs slow down both kinds of steps.
     """
 
     def __init__(self, context: Context, into: Measured, steps: int, repeats: int) -> None:
@@ -67,11 +67,11 @@ class StepWatch(Callback):
         self._block: list[tuple[bool, Sample]] = []
 
     def before_run(self, run_context: Any) -> None:
-        """Starts the clock behind the callbacks' own preparations, which are nothing."""
+        """Records whether the coming step is plain."""
         self._is_plain = not self.context.line_due
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Takes the time since the last step's end."""
+        """Takes the time since the end of the previous step."""
         self._done += 1
         sample, self._clock = self._clock.sample(), Clock()
         if self._done <= _WARM_STEPS:

@@ -10,7 +10,7 @@ from benchmarks.measure import watched
 
 
 def main() -> None:
-    """Takes the row's name and the number of repetitions; the last line of stdout is the result."""
+    """Measures the row named on the command line; prints the result as the last line of stdout."""
     name, repeats = sys.argv[1:]
     print(json.dumps(watched(ROWS[name].measure, int(repeats))))
 

@@ -10,13 +10,13 @@ import tempfile
 
 from recipes import figures, files, run
 
-# Sums of floats in another order, on another machine, lead training elsewhere by and by.
+# Another machine sums floats in another order, so training slowly diverges.
 TOLERANCE = 0.03
 MARGIN = 0.02
 
 
 def main() -> int:
-    """Returns the exit status: 1 where a figure is not the stated one or a claim does not hold."""
+    """Returns the exit status: 1 if a figure differs from the stated one or a claim does not hold."""
     arguments = _arguments()
     chosen = [name for name in files.names() if fnmatch.fnmatch(name, arguments.models)]
     if not chosen:
@@ -57,7 +57,7 @@ def _drifted(rows: dict[str, figures.Row]) -> list[str]:
 
 
 def _write(rows: dict[str, figures.Row]) -> None:
-    """States the figures of `rows`; those of other models stay."""
+    """Writes the figures of `rows` into the recipes and the table; those of other models stay."""
     for name, row in rows.items():
         files.state(name, row.gap)
     figures.write_table(files.DOCS, figures.table({**figures.read_table(files.DOCS), **rows}))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 BEGIN, END = "<!-- made by `make recipes` -->", "<!-- end -->"
 MEAN_POOLING = "FrameLevelLogisticModel"
-# What reads frames in order has to beat their mean; what weighs frames one by one has to beat both
-# linear models, that of the frames' mean and that of the video's vector.
+# Models that read frames in order have to beat the mean of the frames. Models that weight single frames have to
+# beat both linear models: the one on the mean of the frames, and the one on the video-level vector.
 IN_ORDER = ("LstmModel", "GruModel", "BiLstmModel", "TransformerModel")
 WEIGHED = (
     *("NetVladModel", "NetRvladModel", "NetVlagdModel", "NetFvModel", "NeXtVladModel", "MixNeXtVladModel"),
@@ -20,7 +20,7 @@ CLAIMS = {MEAN_POOLING: IN_ORDER + WEIGHED, "LogisticModel": WEIGHED}
 
 @dataclass(frozen=True)
 class Row:
-    """What one recipe came to.
+    """The result of one recipe.
 
     Attributes:
       gap: on the validation part.
@@ -34,7 +34,7 @@ class Row:
 
 
 def table(rows: Mapping[str, Row]) -> str:
-    """Markdown, best first."""
+    """The table in Markdown, best model first."""
     lines = ["| model | GAP | parameters | examples/s |", "|---|---:|---:|---:|"]
     for name, row in sorted(rows.items(), key=lambda item: (-item[1].gap, item[0])):
         lines.append(f"| {name} | {row.gap:.3f} | {row.parameters:,} | {_rounded(row.speed):,} |")
@@ -42,13 +42,13 @@ def table(rows: Mapping[str, Row]) -> str:
 
 
 def _rounded(speed: float) -> int:
-    """Two figures: the next run gives other ones behind them."""
+    """`speed` rounded to two significant digits; further digits vary from run to run."""
     digits = 10 ** max(len(str(int(speed))) - 2, 0)
     return round(speed / digits) * digits
 
 
 def broken_claims(gaps: Mapping[str, float], margin: float) -> list[str]:
-    """Models that do not beat what they have to by `margin`, each in a sentence; of those that were run."""
+    """A sentence for each model that was run and does not beat its baseline by `margin`."""
     return [
         f"{name} has a GAP of {gaps[name]:.3f}, which does not beat {beaten} ({gaps[beaten]:.3f}) by {margin}"
         for beaten, winners in CLAIMS.items()
@@ -75,7 +75,7 @@ def write_table(path: pathlib.Path, made: str) -> None:
 
 
 def drifted(gaps: Mapping[str, float], stated: Mapping[str, float], tolerance: float) -> Iterator[str]:
-    """Models whose figure is not the stated one, each in a sentence."""
+    """A sentence for each model whose GAP is further than `tolerance` from the stated one."""
     for name, gap in gaps.items():
         if abs(gap - stated[name]) > tolerance:
             yield f"{name} has a GAP of {gap:.3f}; its recipe states {stated[name]:.3f} (+- {tolerance})"

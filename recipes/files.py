@@ -1,4 +1,4 @@
-"""The flags files: which there are, and the figure that their comments state."""
+"""The flags files: their names, and the GAP that their comments state."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ def stated(path: pathlib.Path) -> float:
 
 
 def state(name: str, gap: float) -> None:
-    """Writes the figure into the comments of both recipes of a model."""
+    """Writes the GAP into the comments of both recipes of a model."""
     for path in (FOLDER / f"{name}.flags", SMALL / f"{name}.flags"):
         path.write_text(_STATED.sub(f"{gap:.3f}", path.read_text()))

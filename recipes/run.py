@@ -21,17 +21,17 @@ LEVELS = ("video", "frame")
 
 
 def make_data(folder: pathlib.Path) -> None:
-    """The same videos at both levels, unless they are there."""
+    """Generates the same videos at both levels, unless the files exist."""
     for level in LEVELS:
         words = [f"--flagfile={files.DATA}", f"--level={level}", f"--out_dir={folder / level}"]
         generate_once(flags.read(SampleConfig, "recipes", "", words))
 
 
 def run(name: str, data: pathlib.Path, folder: pathlib.Path) -> Row:
-    """Trains and evaluates the small recipe of a model by the programs that users have.
+    """Trains and evaluates the small recipe of a model with the programs that users run.
 
     Raises:
-      RuntimeError: one of them ended badly.
+      RuntimeError: a program failed.
     """
     level = files.level(name)
     shards = data / level / level
@@ -50,12 +50,12 @@ def _call(status: int, name: str) -> None:
 
 
 def _parameters(folder: pathlib.Path) -> int:
-    """Values of the newest export."""
+    """The number of values in the newest export."""
     newest = max((folder / "export").iterdir(), key=lambda path: int(path.name))
     return sum(math.prod(shape) for _, shape in tf.train.list_variables(str(newest / "variables/variables")))
 
 
 def _speed(folder: pathlib.Path) -> float:
-    """The median over the lines of the log but the first, which warms up."""
+    """The median of examples/s over the log lines except the first, which includes the warm-up."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return statistics.median(line["examples_per_second"] for line in lines[1:])

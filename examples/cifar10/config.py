@@ -103,7 +103,7 @@ class DeployConfig(TrainConfig):
             )
 
     def cluster(self) -> ClusterConfig | None:
-        """All processes, of which worker 0 is the chief, and which one this is; None on one machine."""
+        """All processes (worker 0 is the chief) and the role of this one; None on one machine."""
         if not self.job_name:
             return None
         is_chief = self.job_name == "worker" and self.task_index == 0

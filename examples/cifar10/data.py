@@ -24,7 +24,7 @@ class DataSet(NamedTuple):
 
     @property
     def is_generated(self) -> bool:
-        """Whether it is the generated one."""
+        """Whether this is the generated set."""
         return self.records_per_file != NATIVE_RECORDS_PER_FILE
 
     def training(self, batch_size: int, seed: int) -> CifarInputter:
@@ -39,9 +39,9 @@ class DataSet(NamedTuple):
 
 
 def prepare(config: DataConfig) -> DataSet:
-    """The set asked for, fetched or generated where need be.
+    """The requested set, downloaded or generated if necessary.
 
-    Without --generated and --download it is CIFAR-10 where `data_dir` has it, else the generated set.
+    Without --generated and --download it is CIFAR-10 if `data_dir` has it, else the generated set.
 
     Raises:
       RunError: it cannot be fetched or written.

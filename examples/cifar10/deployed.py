@@ -30,7 +30,7 @@ from yt8m.lazy import tf
 from yt8m.program import run_main
 from yt8m.runner import StopSignals
 
-_GRACE_SECONDS = 20.0  # for the step in hand, then for saving
+_GRACE_SECONDS = 20.0  # first for the current step, then for saving
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,16 +66,16 @@ def build(
         tf.get_variable_scope(), caching_device=deployment.caching_device(), auxiliary_name_scope=False
     ):
         model = deploy.deploy(deployment, model_fn, optimizer=chosen, summarize_gradients=True)
-    assert model.train_op is not None  # there is an optimizer and a loss
+    assert model.train_op is not None  # not None: there is an optimizer and a loss
     _, train_op = graph.create_averages(optimizer.moving_average_decay, step, model.train_op.op)
     return train_op, model
 
 
 def train(config: DeployConfig, data: DataSet) -> int:
-    """Trains to the last step, going on from what `train_dir` holds; in a cluster, as one worker of it.
+    """Trains to the last step, resuming from `train_dir`; in a cluster, acts as one of its workers.
 
     Returns:
-      The exit status: 0, or after SIGTERM or ctrl-C, which end the run as its last step does, 128 + signal.
+      The exit status: 0, or 128 + signal after SIGTERM or ctrl-C. A signal ends the run as the last step does.
     """
     deployment, cluster = _deployment(config), config.cluster()
     devices = dict(deployment.session_config().device_count)
@@ -107,14 +107,14 @@ def train(config: DeployConfig, data: DataSet) -> int:
     if signals.signal:
         return 128 + signals.signal
     if cluster:
-        # Not after a signal: the servers keep the variables for a worker that is started again.
+        # Not after a signal: the parameter servers keep the variables for a restarted worker.
         runner.say_done(cluster, server)
     return 0
 
 
 @contextlib.contextmanager
 def _event_files() -> Iterator[None]:
-    """Closes those of TensorFlow's hooks, which leave them open, each with a thread."""
+    """Closes the event files of TensorFlow's hooks. The hooks leave them open, each with a thread."""
     try:
         yield
     finally:

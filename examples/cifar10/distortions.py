@@ -1,4 +1,4 @@
-"""What is done to pictures before the network sees them."""
+"""Preprocessing of pictures: random distortions in training, a central crop otherwise."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ CONTRAST = (0.2, 1.8)
 
 
 def distorted(images: tf.Tensor, seed: int, index: tf.Tensor) -> tf.Tensor:
-    """Of each picture a random 24x24 part, flipped or not, its brightness and contrast changed, standardised.
+    """A random 24x24 crop of each picture, randomly flipped, brightness and contrast changed, standardised.
 
     Args:
       images: float32 [B, 32, 32, 3], 0 to 255.
       seed: the run's seed.
-      index: int64 scalar, place of the batch in the stream; with `seed` it decides all that is drawn,
-        so a stream that is taken up again draws what the unbroken one draws.
+      index: int64 scalar, place of the batch in the stream. All draws follow from it and `seed`,
+        so a resumed stream draws the same as an uninterrupted one.
 
     Returns:
       float32 [B, 24, 24, 3], each picture of mean 0 and variance 1.
     """
     count = tf.shape(images)[0]
-    # Four keys of their own a seed: no two draws of a run share one.
+    # Each seed has four keys of its own: no two draws of a run share a key.
     keys = [tf.stack([tf.constant(4 * seed + place, tf.int64), index]) for place in range(4)]
     corners = tf.random.stateless_uniform([count, 2], keys[0], 0, SIDE - CROP + 1, tf.int32)
     flips = tf.random.stateless_uniform([count, 1, 1, 1], keys[1]) < 0.5
@@ -36,7 +36,7 @@ def distorted(images: tf.Tensor, seed: int, index: tf.Tensor) -> tf.Tensor:
 
 
 def cropped(images: tf.Tensor, corners: tf.Tensor) -> tf.Tensor:
-    """Of each picture [B, 32, 32, 3] the 24x24 whose upper left pixel is `corners`, int32 [B, 2]."""
+    """The 24x24 crop of each picture [B, 32, 32, 3] with its upper left pixel at `corners`, int32 [B, 2]."""
     places = corners[:, :, tf.newaxis] + tf.range(CROP)
     rows = tf.gather(images, places[:, 0], axis=1, batch_dims=1)
     return tf.gather(rows, places[:, 1], axis=2, batch_dims=1)

@@ -1,4 +1,4 @@
-"""Fetches CIFAR-10 from where its author keeps it."""
+"""Fetches CIFAR-10 from its author's site."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from yt8m.export.archive import safe_extract
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
-FOLDER = "cifar-10-batches-bin"  # in the archive, and in the data folder
+FOLDER = "cifar-10-batches-bin"  # the folder in the archive and in the data folder
 FILES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
 
 _CHUNK = 1 << 20
@@ -26,12 +26,12 @@ _MAX_BYTES, _MAX_MEMBERS = 1 << 30, 100
 def download(data_dir: str, url: str = URL, md5: str = MD5) -> None:
     """Fetches, checks and unpacks the archive into `data_dir`, unless its files are there already.
 
-    An archive that was fetched before (or put there by hand) is used again. Where files are missing,
-    those that are there stay as they are.
+    An archive that was fetched before (or put there by hand) is used again. If only some files are missing,
+    the existing ones stay as they are.
 
     Raises:
-      RunError: it cannot be fetched, or is not the file it should be; nothing of it stays.
-      UsageError: it holds what could harm.
+      RunError: the download fails, or the MD5 sum is wrong; nothing of the download stays.
+      UsageError: the archive is unsafe to unpack.
     """
     target = storage.join(data_dir, FOLDER)
     if all(storage.exists(storage.join(target, name)) for name in FILES):
@@ -57,7 +57,7 @@ def _fetch(url: str, path: str, md5: str) -> None:
 
 
 def _copy(source: IO[bytes], target: IO[bytes] | None, name: str, md5: str) -> None:
-    """Reads all of `source`, writes it to `target` where there is one, and refuses another sum than `md5`."""
+    """Reads all of `source`, writes it to `target` if given, and refuses content whose MD5 sum is not `md5`."""
     digest = hashlib.md5(usedforsecurity=False)
     while chunk := source.read(_CHUNK):
         digest.update(chunk)
@@ -71,7 +71,7 @@ def _copy(source: IO[bytes], target: IO[bytes] | None, name: str, md5: str) -> N
 
 
 def _unpack(archive: str, data_dir: str) -> None:
-    """By way of a folder of its own, so that the files appear all at once."""
+    """Unpacks into a temporary folder and renames it, so that the files appear all at once."""
     unpacked = storage.join(data_dir, "unpacked")
     if storage.exists(unpacked):
         storage.remove_tree(unpacked)
@@ -84,7 +84,7 @@ def _unpack(archive: str, data_dir: str) -> None:
 
 
 def _put(unpacked: str, target: str) -> None:
-    """Moves the folder there, or into the one that is there the files that it lacks."""
+    """Renames the folder to its place; if the place is taken, moves only the files that it lacks."""
     if not storage.exists(target):
         storage.rename(unpacked, target)
         return

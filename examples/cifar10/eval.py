@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def evaluate(config: EvalConfig) -> Outcome:
-    """Evaluates the newest checkpoint by the averages of its weights, where it has them."""
+    """Evaluates the newest checkpoint, with the moving averages of its weights if it has them."""
     run = RunnerConfig(
         mode="eval",
         model_dir=config.train_dir,

@@ -14,7 +14,7 @@ import numpy as np
 from examples.cifar10.records import NUM_CLASSES, SIDE, encode
 from yt8m import storage
 
-RECORDS = 2000  # in a file
+RECORDS = 2000  # records in a file
 
 _PATTERNS = 5
 # Red against cyan, and blue against yellow.
@@ -23,7 +23,7 @@ _NOISE = 18.0
 
 
 def make(path: str, seed: int, records: int = RECORDS) -> None:
-    """Writes one file of the set, whole or not at all, unless it is there; a seed has its own pictures."""
+    """Writes one file of the set, whole or not at all, unless it exists; each seed gives other pictures."""
     if storage.exists(path):
         return
     images, labels = pictures(records, np.random.default_rng(seed))

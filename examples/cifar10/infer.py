@@ -54,7 +54,7 @@ class _Rows:
         file.write(f"index,class,{names}\n")
 
     def add(self, reports: Mapping[str, np.ndarray]) -> None:
-        """One line for each example of a step."""
+        """Adds one line for each example of a step."""
         for row in reports["probabilities"]:
             shares = ",".join(f"{value:.6f}" for value in row)
             self._file.write(f"{self._index},{int(row.argmax())},{shares}\n")

@@ -36,8 +36,8 @@ class CifarInputter(Inputter):
         """The files.
 
         Raises:
-          UsageError: one is not there.
-          RunError: one has not the size that it should have.
+          UsageError: a file does not exist.
+          RunError: a file has the wrong size.
         """
         for path in self.paths:
             if not storage.exists(path):
@@ -50,7 +50,7 @@ class CifarInputter(Inputter):
         records = tf.data.FixedLengthRecordDataset(files, RECORD_BYTES)
         if not self.is_training:
             return records.batch(batch_size).map(_central, num_parallel_calls=2).prefetch(2)
-        # Over two files: each file alone is a random part of the set.
+        # A buffer of two files is enough: each file is itself a random part of the set.
         shuffled = records.shuffle(2 * self.records_per_file, seed=self.seed).repeat()
         batches = shuffled.batch(batch_size, drop_remainder=True).enumerate()
         return batches.map(self._distorted, num_parallel_calls=2).prefetch(2)

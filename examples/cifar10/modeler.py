@@ -25,7 +25,7 @@ class TowerLoss(NamedTuple):
 def tower_loss(outputs: Network, labels: tf.Tensor) -> TowerLoss:
     """Cross-entropy, mean over the tower's examples, plus weight decay.
 
-    Every single loss goes to tf.GraphKeys.LOSSES: `deploy` minimises their sum on each tower, and the
+    Each loss goes to tf.GraphKeys.LOSSES: `deploy` minimises their sum on each tower, and the
     engine writes a summary of each.
     """
     each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=outputs.logits)

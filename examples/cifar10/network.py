@@ -16,7 +16,7 @@ WEIGHT_DECAY = 0.004  # of the dense layers
 
 
 class Network(NamedTuple):
-    """What one tower computes.
+    """The outputs of the network on one tower.
 
     Attributes:
       logits: float32 [B, 10].
@@ -55,7 +55,7 @@ def _convolution(inputs: tf.Tensor, filters: int, name: str, bias: float) -> tf.
 
 
 def _dense(inputs: tf.Tensor, units: int, name: str) -> tuple[tf.Tensor, tf.Tensor]:
-    """The layer and its weight decay."""
+    """A dense layer and its weight decay."""
     with tf.variable_scope(name):
         weights = _weights([inputs.shape[-1], units], 0.04)
         biases = tf.get_variable("biases", [units], initializer=tf.constant_initializer(0.1))

@@ -49,7 +49,7 @@ def encode(images: np.ndarray, labels: np.ndarray) -> bytes:
 
 
 def check_sizes(paths: Sequence[str], records_per_file: int) -> None:
-    """Refuses files that do not hold just so many records: a cut file would train on less without a word.
+    """Refuses files with another number of records: training would silently use less of a truncated file.
 
     Raises:
       RunError: names the file, its size and the size it should have.

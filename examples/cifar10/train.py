@@ -23,19 +23,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def train(config: TrainConfig) -> Outcome:
-    """Trains to the last step, going on from what `train_dir` holds."""
+    """Trains to the last step, resuming from the newest checkpoint in `train_dir`."""
     data = prepare(config)
     inputter = data.training(config.batch_size, config.seed)
     return runner.build(_runner_config(config, data), inputter, CifarModeler()).run()
 
 
 def last_step(config: TrainConfig, data: DataSet) -> int:
-    """The step that a run ends at, where `max_steps` does not say."""
+    """The last step of a run if `max_steps` is not set."""
     return config.max_steps or (GENERATED_STEPS if data.is_generated else STEPS)
 
 
 def format_line(values: StepValues, batch_size: int) -> str:
-    """`step N, loss = L (X examples/sec; S sec/batch)` of the parts there are; each tower has a batch."""
+    """`step N, loss = L (X examples/sec; S sec/batch)`, without values that are missing; each tower has a batch."""
     line = f"step {values.step}"
     if values.loss is not None:
         line += f", loss = {values.loss:.2f}"

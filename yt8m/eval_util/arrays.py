@@ -136,5 +136,5 @@ class Entries:
         self._recent += other._recent
 
     def all(self) -> Keys:
-        """Everything, in no particular order."""
+        """All entries, in no particular order."""
         return np.concatenate([np.zeros(0, np.uint64), *self._chunks, *self._recent])

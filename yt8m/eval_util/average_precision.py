@@ -31,7 +31,7 @@ from yt8m.eval_util.arrays import (
 
 
 class _Blocks(NamedTuple):
-    """Runs of items of one list and one score; all arrays int64, one entry a block.
+    """Runs of items of one list and one score; all arrays int64, one entry per block.
 
     Attributes:
       lists: the list.
@@ -73,7 +73,7 @@ def average_precisions(
 
 
 def _blocks_with_positives(lists: Ints64, starts: Ints64, hits: Bools, num_lists: int) -> _Blocks:
-    # Only positives add to AP, and most blocks hold none, so these arrays are as long as there are hits.
+    # Only positives add to AP, and most blocks hold none, so the arrays hold only blocks with hits.
     at = np.flatnonzero(hits)
     block, positives = _runs(np.searchsorted(starts, at, side="right") - 1)
     first = starts[block]
@@ -85,7 +85,7 @@ def _blocks_with_positives(lists: Ints64, starts: Ints64, hits: Bools, num_lists
 
 
 def _runs(ascending: Ints64) -> tuple[Ints64, Ints64]:
-    """The values that occur, and how often each does; `np.unique` would sort."""
+    """The distinct values of a sorted array and the count of each; `np.unique` would sort again."""
     starts = np.flatnonzero(np.diff(ascending, prepend=-1))
     return ascending[starts], np.diff(starts, append=len(ascending))
 
@@ -116,7 +116,7 @@ def class_average_precisions(entries: Keys, num_positives: Ints64, n: int | None
     return average_precisions(class_of(keys), block_starts(keys), hit_of(keys), num_positives, n)
 
 
-# With fewer items than this it is not worth dropping those that no longer matter.
+# With fewer items than this, dropping irrelevant ones is not worth its cost.
 _SMALL = 4096
 
 
@@ -279,7 +279,7 @@ def _vectors(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> tuple[Floats
     return scores, positive_mask(actuals, scores.shape)
 
 
-# One list of scores a class (they may differ in length), or an array [C, N].
+# One list of scores per class (lengths may differ), or an array [C, N].
 ByClass = Sequence[npt.ArrayLike] | npt.NDArray[np.floating | np.integer | np.bool_]
 
 

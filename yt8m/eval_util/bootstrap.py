@@ -44,7 +44,7 @@ def interval(
     """The percentile interval: the middle `level` of the resamples, moved so that their median is the figure.
 
     They are moved because a resample lacks some of the rare classes. That makes its mAP higher than that of the
-    videos themselves, so only the spread of the resamples says something. Moving and shrinking are done on the
+    videos themselves, so only the spread of the resamples is meaningful. Moving and shrinking are done on the
     scale arcsin(sqrt(x)), which stabilises the variance of a share, and stop at the ends of that scale. So the
     interval never leaves the range of the figure, and it always contains the figure.
 

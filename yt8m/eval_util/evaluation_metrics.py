@@ -18,7 +18,7 @@ from yt8m.eval_util.top_k import given_columns, perr_of_columns, perr_of_rows, r
 class EvaluationMetrics:
     """Hit@1, PERR, loss, GAP, the AP of each class, and any further metrics, over any number of batches.
 
-    Of each example the top_k best classes are kept (8 bytes each) and nothing else. So the AP of a class sees only
+    Only the top_k best classes of each example are kept (8 bytes each). So the AP of a class sees only
     the examples that have it among their top_k; its recall counts all of its positives.
 
     The result does not depend on the order or the size of the batches, nor on how parts are merged (except for the
@@ -98,7 +98,7 @@ class EvaluationMetrics:
         perr: npt.ArrayLike | None = None,
         loss: npt.ArrayLike | None = None,
     ) -> dict[str, float]:
-        """Adds a batch of which only the best columns are at hand (`tf.math.top_k` orders ties in the same way).
+        """Adds a batch given only by its best columns (`tf.math.top_k` orders ties in the same way).
 
         Args:
           scores: float [B, k], best first, k at least min(top_k, C); -inf if a row has fewer classes
@@ -130,7 +130,7 @@ class EvaluationMetrics:
         return self._add(ScoredBatch(columns, precision, loss))
 
     def accumulate_pairs(self, pairs: Pairs, loss: npt.ArrayLike | None = None) -> dict[str, float]:
-        """Adds a batch of which only the rated pairs are at hand; all other classes are left out.
+        """Adds a batch given only by its rated pairs; all other classes are left out.
 
         Returns:
           As `accumulate` with the ratings as label_weights, and equal to it.

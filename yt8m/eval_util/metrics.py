@@ -1,4 +1,4 @@
-"""The metrics of an evaluation, one class each: what it is called, which way is better, and how it is computed.
+"""The metrics of an evaluation, one class each: its name, which direction is better, and its computation.
 
 Everything that shows figures (the log, the table, report.json, TensorBoard, the HTML report, `yt8m score`) takes
 names and formats from these classes. A metric of your own is a class in a module of yours, which
@@ -77,7 +77,7 @@ class RankedEntries:
 
 
 class Description(NamedTuple):
-    """What has to be known of a metric in order to show and compare its values, without its code."""
+    """A description of a metric that is enough to show and compare its values, without its code."""
 
     name: str
     key: str
@@ -99,14 +99,14 @@ class Metric(abc.ABC):
     Instances are sent between processes, so they must be picklable.
 
     Attributes:
-      name: as people read it.
-      key: as programs read it: lower-case letters, digits and underscores.
-      higher_is_better: which way is better.
+      name: shown to people.
+      key: used by programs: lower-case letters, digits and underscores.
+      higher_is_better: whether a higher value is better.
       digits: decimals in the evaluation's log line; tables have four.
       percent: whether values are shown as percentages.
       of_batches: whether the lines in the log show the value of single batches.
       published_name: the name in the evaluation's log line and in TensorBoard's tags, if it is not `name`.
-      prefix: what is put before it, and in lower case before the key in `EvaluationMetrics.get()`.
+      prefix: precedes that name; in lower case it precedes the key in `EvaluationMetrics.get()`.
     """
 
     name: ClassVar[str]
@@ -292,7 +292,7 @@ class Loss(MeanMetric):
 
 
 def load(names: Sequence[str] = (), reserved: Collection[str] = ()) -> tuple[type[Metric], ...]:
-    """The built-in metrics, then those called `names`, which are tried on no example at all.
+    """The built-in metrics, then those called `names`. Each of the latter is tried on an evaluation without examples.
 
     Args:
       names: `package.module:Class` each.
@@ -353,7 +353,7 @@ def calculate_hit_at_one(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> 
     return float(hits.mean()) if len(hits) else 0.0
 
 
-# Few examples have more labels than this; those that do are ranked again, deeper.
+# Few examples have more labels than this; these are ranked again with more columns.
 _USUAL_LABELS = 20
 
 

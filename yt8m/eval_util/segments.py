@@ -1,4 +1,4 @@
-"""Figures of rated segments, of which only some (segment, class) pairs were rated.
+"""Figures of rated segments; only some of their (segment, class) pairs were rated.
 
 `mean_average_precision_at_n` is MAP@n of a submission, the measure of the 2019 challenge: each class ranks segments of
 all videos. `RatedPairs` is the same figure in an evaluation, fed batch by batch.
@@ -26,7 +26,7 @@ from yt8m.eval_util.arrays import (
 from yt8m.eval_util.average_precision import average_precisions, class_average_precisions
 from yt8m.eval_util.top_k import Columns, perr_of_rows, take_columns
 
-MOST_SEGMENTS = 100_000  # that a class of a submission may list
+MOST_SEGMENTS = 100_000  # segments that a submission may list per class
 
 
 class SegmentFigures(NamedTuple):
@@ -66,7 +66,7 @@ def mean_average_precision_at_n(
 ) -> SegmentFigures:
     """AP of each class over its rated segments; segments not rated for the class are skipped.
 
-    Ratings are not exhaustive, so a segment that nobody rated says nothing. Recall is over all rated
+    Ratings are not exhaustive, so an unrated segment gives no information. Recall is over all rated
     positives of the class, submitted or not.
 
     Args:
@@ -135,7 +135,7 @@ def _found(table: npt.NDArray[np.generic], wanted: npt.NDArray[np.generic]) -> t
 
 
 class Pairs(NamedTuple):
-    """The P rated (example, class) pairs of B examples, those of an example side by side.
+    """The P rated (example, class) pairs of B examples; the pairs of an example are adjacent.
 
     Attributes:
       counts: int64 [B], the pairs of each example.
@@ -172,7 +172,7 @@ def columns_of_pairs(pairs: Pairs, k: int, num_class: int) -> tuple[Columns, Flo
 
 
 class RatedPairs:
-    """Every rated pair of any number of batches, 8 bytes each; no class is left out of any example.
+    """Every rated pair of any number of batches, 8 bytes each; pairs are not limited to the top classes of an example.
 
     Args:
       num_class: C.
@@ -189,7 +189,7 @@ class RatedPairs:
         self._positives: Ints64 = np.zeros(self.num_class, np.int64)
 
     def accumulate(self, classes: Ints64, scores: Floats32, hits: Bools) -> None:
-        """Adds rated pairs, whichever examples they are of.
+        """Adds rated pairs of any examples.
 
         Args:
           classes: int [P], each below num_class.
@@ -215,7 +215,7 @@ class RatedPairs:
         self._positives = self._positives + other._positives
 
     def get(self, n: int = MOST_SEGMENTS) -> SegmentFigures:
-        """MAP@n: each class ranks its rated segments; the mean over classes with a positive (nan for none).
+        """MAP@n: each class ranks its rated segments; the mean over classes with a positive (nan if there is none).
 
         As `mean_average_precision_at_n`, except that tied scores give the mean over all their orders.
         """

@@ -27,7 +27,8 @@ from yt8m.eval_util.arrays import (
 
 # Scores are ranked in chunks of this size, which stay in a core's cache.
 _CHUNK = 1 << 19
-# Groups of classes that bound the k best: so many per class wanted, and at least as many as one instruction compares.
+# The number of groups of classes that bound the k best: this many times k, and enough to fill
+# vector instructions.
 _GROUPS, _LEAST_GROUPS = 6, 128
 _LEAST = np.finfo(np.float32).min
 
@@ -59,7 +60,7 @@ def top_k(scores: Floats32, k: int) -> TopK:
 
 
 def _best_classes(scores: Floats32, k: int) -> Ints32:
-    """[B, k]. Score and class make one integer, so that nothing ties and no index array is moved."""
+    """[B, k]. Score and class are packed into one integer: nothing ties, and sorting needs no index array."""
     keys = _keys(scores, k)
     if k < keys.shape[1]:
         keys.partition(k - 1, axis=1)
@@ -82,7 +83,7 @@ def _keys(scores: Floats32, k: int) -> Keys:
 
 
 def _may_be_best(scores: Floats32, k: int, groups: int) -> Bools:
-    """[B, C], True for the k best classes of each row and for few others, unless many scores tie.
+    """[B, C], True for the k best classes of each row and, unless many scores tie, for few others.
 
     The maxima of groups of classes are themselves scores of the row, so the k-th best score of the row is at least
     the k-th best maximum.
@@ -125,7 +126,7 @@ class Columns(NamedTuple):
 
     @property
     def examples(self) -> Bools:
-        """bool [B]: False for an example with neither a ranked class nor a label, of which nothing was judged."""
+        """bool [B]: True for a judged example, one with a ranked class or a label."""
         return self.ranked[:, 0] | (self.num_labels > 0)
 
     def entries(self, k: int) -> Keys:

@@ -44,7 +44,7 @@ class Videos:
         return np.asarray(self.scores > -np.inf)
 
     def columns(self, num_classes: int) -> Columns:
-        """The same, as the metrics take it."""
+        """The videos as `Columns`, the input of the metrics."""
         counts = np.bincount(self.labels, minlength=num_classes).astype(np.int64)
         return Columns(self.scores, self.classes, self.hits, self.num_labels, counts)
 
@@ -65,7 +65,7 @@ MOST = 50_000  # videos kept; each takes about 250 bytes
 
 
 class VideoSample:
-    """The `most` videos whose ids have the smallest hashes; all videos if there are no more.
+    """The `most` videos whose ids have the smallest hashes; all videos if there are at most that many.
 
     Which videos these are depends on their ids alone (bottom-k sampling: E. Cohen and H. Kaplan, Summarizing
     Data using Bottom-k Sketches, PODC 2007). So two runs keep the same videos, whatever the order of

@@ -1,4 +1,4 @@
-"""Model archives (.tgz): packed with the same bytes each time, unpacked without trust."""
+"""Model archives (.tgz): packed reproducibly (the same files give the same bytes), unpacked without trust."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MAX_MEMBERS = 10_000
 # What may lie between two members: their headers (long names, attributes) and padding.
 _BETWEEN = 1 << 20
 _CHUNK = 1 << 20
-_MOST_LINKS = 40  # as many as Linux follows
+_MOST_LINKS = 40  # the number of links that Linux follows
 
 
 class _Metered:
-    """A stream that gives no more than was allowed: nothing a header claims can fill memory or disk."""
+    """A stream that refuses to give more bytes than allowed, so no header can make it fill memory or disk."""
 
     def __init__(self, file: gzip.GzipFile, source: str) -> None:
         self._file, self._source, self._left = file, source, 0
@@ -90,7 +90,7 @@ def _refuse_used_folder(folder: str) -> None:
         raise UsageError(f"cannot unpack into {folder}: it is in use; name a new or an empty folder")
     for link in _links_on(folder):
         owner = os.lstat(link).st_uid
-        if owner not in (os.geteuid(), 0):  # root may do all things anyway
+        if owner not in (os.geteuid(), 0):  # root has every permission anyway
             raise UsageError(
                 f"cannot unpack into {folder}: {link} is a symbolic link of another user (id {owner}), who "
                 "can turn it elsewhere at any time; name a folder that is reached without it"
@@ -146,7 +146,7 @@ def _members(
                 names.add(name)
                 stream.allow(member.size + _BETWEEN)
                 yield archive, member, name
-        while stream.read(_CHUNK):  # on to the end: the checksum is there
+        while stream.read(_CHUNK):  # read on to the end, where the checksum is
             pass
 
 

@@ -1,4 +1,4 @@
-"""Several models in one graph: their mean is one model's predictions."""
+"""Several models in one graph; the mean of their predictions is the prediction."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from yt8m.video.modeler import VideoModeler
 
 
 class EnsembleModeler(VideoModeler):
-    """The weighted mean of what several modelers predict for the same features; for inference alone.
+    """The weighted mean of the predictions of several modelers for the same features; only for inference.
 
-    The variables of the i-th stand under `member_<i>/`.
+    The variables of the i-th member are under `member_<i>/`.
 
     Args:
       members: of the same class count and features.
@@ -63,7 +63,7 @@ def gather_checkpoint(path: str, modeler: EnsembleModeler, checkpoints: Sequence
     Args:
       path: prefix of the files to write.
       modeler: the members.
-      checkpoints: one of each member.
+      checkpoints: one for each member.
       width: shape of an example's features: (D,) or (T, D).
 
     Returns:

@@ -28,8 +28,8 @@ def write_inference_model(
     """Writes `folder`/inference_model.{meta,index,data-*}, whole or not at all.
 
     The graph takes `input_batch_raw` (float32 [B, D], or [B, T, D] with frame features) and `num_frames`
-    (int32 [B]) and gives `predictions`; all three are collections of those names. If the run kept
-    moving averages, these are the weights.
+    (int32 [B]) and gives `predictions`; each is in the collection of its name. If the run kept
+    moving averages, they are written as the weights.
 
     Args:
       folder: local or gs://.
@@ -61,6 +61,6 @@ def write_inference_model(
 
 
 def _relative_state(folder: str) -> None:
-    """Rewrites the state file, which names the folder that is about to be renamed."""
+    """Rewrites the state file with relative paths, since the folder that it names is about to be renamed."""
     with open(os.path.join(folder, "checkpoint"), "w", encoding="utf-8") as state:
         state.write(f'model_checkpoint_path: "{NAME}"\nall_model_checkpoint_paths: "{NAME}"\n')

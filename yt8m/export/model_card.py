@@ -1,4 +1,4 @@
-"""The README.md beside every exported model: what it is, what it learned from, how well, how large."""
+"""The README.md of every exported model: its flags, training data, figures and size."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from yt8m.errors import RunError
 from yt8m.storage import json_text
 
 NAME = "README.md"
-LIMIT_BYTES = 10**9  # of a model in the challenge of 2018
+LIMIT_BYTES = 10**9  # size limit of a model in the 2018 challenge
 
 
 def describing(run: TrainConfig, train_dir: str, step: int, weights: str = "float32") -> Callable[[str, int], None]:
-    """What an export calls with its folder and the number of parameters, to write the card there."""
+    """A function that writes the card; an export calls it with its folder and the number of parameters."""
 
     def describe(folder: str, parameters: int) -> None:
         write(folder, run, step, parameters, figures=report_of(train_dir, step), weights=weights)
@@ -84,7 +84,7 @@ def text(
 
 
 def flags(run: TrainConfig) -> list[str]:
-    """The command line of a run, sorted, without what is at its default and without its folder."""
+    """The flags of a run, sorted, without those at their defaults and without its folder."""
     sections = (run, run.data, run.model, run.optimizer, run.distillation, run.augmentation, run.devices)
     found = dict(pair for section in sections for pair in _changed(section))
     found["model"] = run.model.model
@@ -121,7 +121,7 @@ def sizes_in(folder: str) -> dict[str, int]:
 
 
 def size(count: int) -> str:
-    """Bytes as they are read, against the limit of 2018."""
+    """`count` bytes as text, with their share of the 2018 size limit."""
     over = "over the" if count > LIMIT_BYTES else f"{100 * count / LIMIT_BYTES:.2f} % of the"
     return f"{count:,} bytes ({over} 1 GB allowed in the 2018 challenge)"
 
@@ -146,7 +146,7 @@ def _changed(section: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _hyper_parameters(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Those of a part (a classifier) have flags of their own names."""
+    """Names and values. Hyper-parameters of a part (a classifier) are listed flat: each has its own flag."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _hyper_parameters(value)

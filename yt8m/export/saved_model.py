@@ -1,4 +1,4 @@
-"""SavedModels: a checkpoint written as one, and one read back to predict.
+"""SavedModels: exports a checkpoint as a SavedModel, and loads a SavedModel to predict.
 
 Two signatures: serialised records to the best classes, and MediaPipe's dequantised features to all classes.
 """
@@ -76,7 +76,7 @@ def export_saved_model(
 
 
 def _signatures(reader: Reader, modeler: VideoModeler) -> dict[str, Any]:
-    """One model for both: unless features are fed, they come from the records."""
+    """Both signatures of one model: unless features are fed, they come from the records."""
     example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")
     batch = reader.prepare_serialized_examples(example_bytes)
     joined = join_features(batch)
@@ -97,7 +97,7 @@ def _signatures(reader: Reader, modeler: VideoModeler) -> dict[str, Any]:
 
 
 def _masked(frames: tf.Tensor, given: tf.Tensor, has_frames: bool) -> tuple[tf.Tensor, tf.Tensor]:
-    """What the model takes: frames with 0 past the last, or their mean; and their numbers, int32 [B]."""
+    """The input of the model: frames, zero past the last, or their mean; and the frame counts, int32 [B]."""
     rows, longest = tf.shape(frames)[0], tf.shape(frames)[1]
     counts = tf.clip_by_value(tf.broadcast_to(tf.reshape(given, [-1]), [rows]), 0, longest)
     raw = zero_padding(frames, counts)
@@ -130,7 +130,7 @@ def _save(session: tf.Session, folder: str, signatures: Mapping[str, Any]) -> No
 def replaced_folder(folder: str) -> Iterator[str]:
     """A new, not yet existing path to write to; on success it takes the place of `folder` by renaming.
 
-    A reader sees the old folder or the new one whole. What an earlier, killed call left is cleared first.
+    A reader sees the old folder or the new one whole. Leftovers of an earlier, killed call are removed first.
     In a bucket the files are sent once they are whole, see `sending.replaced_folder`.
 
     Raises:
@@ -169,7 +169,7 @@ _FILE = "saved_model.pb"
 
 
 class Predictions(NamedTuple):
-    """What a model says of B records, best class first.
+    """The predictions of a model for B records, best class first.
 
     Attributes:
       video_ids: object [B] of bytes.
@@ -183,7 +183,7 @@ class Predictions(NamedTuple):
 
 
 def find(folder: str) -> str:
-    """The SavedModel in a folder: itself, the one that `yt8m export` put there, or a run's newest.
+    """The folder of a SavedModel: `folder` itself, an export of `yt8m export` in it, or the newest export of a run.
 
     Raises:
       UsageError: there is none.
@@ -199,7 +199,7 @@ def find(folder: str) -> str:
 
 
 def opened(folder: str) -> SavedModel:
-    """The model that `find` finds; if it is deleted during reading and there is a newer one, that one.
+    """Loads the model that `find` returns. If that is deleted during loading, loads the next one that `find` returns.
 
     Raises:
       UsageError, RunError: as `find` and `SavedModel`.
@@ -219,7 +219,7 @@ def _names(folder: str) -> list[str]:
 
 
 class SavedModel:
-    """A model in a session of its own on the CPU, by its signatures for records and for features.
+    """A model in a session of its own on the CPU, called through its signatures for records and for features.
 
     A SavedModel is a program: it runs what its graph says, and the log warns of it. Close it, or use it in a
     `with` block. Several threads may call it at once.
@@ -229,8 +229,8 @@ class SavedModel:
 
     Attributes:
       folder: the same.
-      feature_size: D, of the features of a frame; None if the model takes records alone.
-      num_classes: C; None if the model does not say, because it takes records alone.
+      feature_size: D, of the features of a frame; None if the model takes only records.
+      num_classes: C; None if unknown, because the model takes only records.
 
     Raises:
       UsageError: it has no signature that takes records.
@@ -284,7 +284,7 @@ class SavedModel:
           num_frames: int32 [B].
 
         Raises:
-          UsageError: the model takes records alone.
+          UsageError: the model takes only records.
         """
         if self._features is None:
             raise UsageError(f"{self.folder}: this model takes records alone; export it anew.")
@@ -293,7 +293,7 @@ class SavedModel:
         return self._session.run(self._features.outputs["predictions"].name, fed)
 
     def close(self) -> None:
-        """Ends its session."""
+        """Closes the session."""
         self._session.close()
 
     def __enter__(self) -> SavedModel:
@@ -304,6 +304,6 @@ class SavedModel:
 
 
 def _taking(name: str, loaded: Any) -> Any:
-    """The signature that has an input of this name; None for none."""
+    """The signature that has an input of this name; None if there is none."""
     having = [signature for signature in loaded.signature_def.values() if name in signature.inputs]
     return having[0] if having else None

@@ -31,7 +31,7 @@ class Packed(NamedTuple):
     step: np.ndarray | None = None
 
     def value(self) -> np.ndarray:
-        """float32, what the graph computes with."""
+        """The float32 value that the graph computes with."""
         codes = self.codes.astype(np.float32)
         return codes if self.step is None else codes * self.step + self.minimum
 
@@ -68,7 +68,7 @@ class _Stored:
 
     def __init__(self, values: Mapping[str, np.ndarray], kind: str) -> None:
         self._values, self._kind = values, kind
-        self._loads: dict[str, tuple[Any, np.ndarray]] = {}  # a model may ask twice for one
+        self._loads: dict[str, tuple[Any, np.ndarray]] = {}  # by name: a model may ask for a variable twice
 
     def get(self, getter: Callable[..., Any], name: str, **arguments: Any) -> Any:
         """A custom getter for `tf.variable_scope`."""
@@ -82,7 +82,7 @@ class _Stored:
         return codes * step + self._variable(getter, f"{name}/minimum", packed.minimum, arguments)
 
     def load(self, session: tf.Session) -> None:
-        """Fills the variables; their values never stand in the graph."""
+        """Fills the variables by feeding, so that their values are not stored in the graph."""
         for variable, value in self._loads.values():
             session.run(variable.initializer, {variable.initializer.inputs[1]: value})
 
@@ -99,7 +99,7 @@ class Restored(NamedTuple, Generic[T]):
 
     Attributes:
       session: open.
-      built: what the graph's builder gave.
+      built: the result of `build`.
       parameters: how many numbers training adjusts.
     """
 

@@ -49,12 +49,12 @@ def _is_compiled(loss: Any) -> bool:
     return is_ours and loss.is_static
 
 
-# A term of these depends on its own pair alone; in a subclass it may not.
+# In these losses a term depends only on its own pair. A subclass may break this.
 _PAIRWISE_TERMS = (CrossEntropyLoss, WeightedCrossEntropyLoss, FocalLoss, HingeLoss)
 
 
 def is_of_pairs(loss: Any) -> bool:
-    """Whether `loss` can be computed from the weighted pairs alone."""
+    """Whether `loss` can be computed from only the pairs with a weight."""
     return type(loss) in _PAIRWISE_TERMS
 
 

@@ -1,4 +1,4 @@
-"""What a label loss is, and losses by name."""
+"""The base classes of label losses, and losses by name."""
 
 from __future__ import annotations
 

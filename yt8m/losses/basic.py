@@ -10,7 +10,7 @@ from yt8m.losses.base import BaseLoss, ClassLoss, register, weighted
 from yt8m.numerics.compiled import softplus
 from yt8m.options import option
 
-# Inside the logarithms of the probability form, as published: its loss of a certain error is 11.5.
+# Inside the logarithms of the probability form, as published: its loss for a fully confident error is 11.5.
 EPSILON = 1e-5
 
 
@@ -29,8 +29,8 @@ class CrossEntropyLoss(ClassLoss):
     ) -> tf.Tensor:
         """float32 [B].
 
-        For a label that is True or False one of the two terms is 0; its logarithm is not computed. Half the
-        work, and the same result bit for bit.
+        For bool labels one of the two terms is 0, and its logarithm is not computed. This halves the work and gives
+        the same result bit for bit.
         """
         labels = tf.convert_to_tensor(labels)
         if not self._has_one_term(labels):
@@ -41,7 +41,7 @@ class CrossEntropyLoss(ClassLoss):
     def row_losses_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """float32 [B]; of a label that is True or False -log p or -log(1 - p) alone."""
+        """float32 [B]; for bool labels only -log p or -log(1 - p) is computed."""
         labels = tf.convert_to_tensor(labels)
         if not self._has_one_term(labels):
             return super().row_losses_from_logits(logits, labels, label_weights)
@@ -73,11 +73,11 @@ class HingeLoss(ClassLoss):
     hinge_margin: float = option(1.0, "by how much a score has to be on its side of 0", shapes="graph", minimum=0)
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The same on predictions as on logits."""
+        """The same formula as on logits."""
         return tf.nn.relu(self.hinge_margin - (2.0 * labels - 1.0) * predictions)
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The same on logits as on predictions."""
+        """The same formula as on predictions."""
         return self.terms(logits, labels)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
@@ -92,11 +92,11 @@ class SoftmaxLoss(ClassLoss):
     """-t log softmax(x), t the labels divided by their number; a row without labels costs nothing."""
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The same on predictions as on logits."""
+        """The same formula as on logits."""
         return -_shares(labels) * tf.nn.log_softmax(predictions)
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The same on logits as on predictions."""
+        """The same formula as on predictions."""
         return self.terms(logits, labels)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
@@ -114,16 +114,16 @@ def _shares(labels: tf.Tensor) -> tf.Tensor:
 class PairwiseHingeLoss(BaseLoss):
     """The mean of max(0, margin - p_l + p_o) over the pairs of a label l and another class o of a row.
 
-    A pair weighs the product of its two label weights. A row without pairs costs nothing. Takes memory
+    The weight of a pair is the product of its two label weights. A row without pairs costs nothing. Takes memory
     for B x (most labels of a row) x C values. Probabilities are compared, from logits too.
     """
 
-    is_static: ClassVar[bool] = False  # a dimension is the most labels of a row
+    is_static: ClassVar[bool] = False  # one dimension is the largest number of labels of a row
 
     pairwise_margin: float = option(0.2, "by how much a label should lead", shapes="graph", minimum=0)
 
     def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """Of predictions in 0..1."""
+        """float32 [B] of predictions in 0..1."""
         is_label = tf.cast(labels > 0.5, tf.float32)
         ones = tf.ones_like(labels)
         counted = ones if weights is None else weights * ones
@@ -140,5 +140,5 @@ class PairwiseHingeLoss(BaseLoss):
         return costs / tf.maximum(number * others, 1.0)
 
     def rows_from_logits(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """Of sigmoid(logits)."""
+        """float32 [B], computed from sigmoid(logits)."""
         return self.rows(tf.sigmoid(logits), labels, weights)

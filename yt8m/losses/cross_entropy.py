@@ -25,11 +25,11 @@ class LabelSmoothingLoss(CrossEntropyLoss):
     )
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Of the smoothed labels."""
+        """The terms of cross-entropy on the smoothed labels."""
         return super().terms(predictions, self._smooth(labels))
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Of the smoothed labels."""
+        """The terms of cross-entropy on the smoothed labels."""
         return super().terms_from_logits(logits, self._smooth(labels))
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
@@ -80,7 +80,7 @@ class FocalLoss(ClassLoss):
         return -labels * hits - (1.0 - labels) * passes
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Exact for every logit; a power of a probability is the exponential of its logarithm's multiple."""
+        """Exact for every logit; p^gamma is computed as exp(gamma log p)."""
         missed, wrong = softplus(-logits), softplus(logits)  # -log p, -log(1 - p)
         hits = tf.exp(-self.focal_gamma * wrong) * missed
         passes = tf.exp(-self.focal_gamma * missed) * wrong
@@ -125,13 +125,13 @@ class BatchAgreementLoss(ReweightedLoss):
 
     A label scored below the batch's highest non-label weighs 1 + a, and so does a non-label scored above
     the batch's lowest label: those are the pairs that a ranking over the whole batch (GAP) gets wrong.
-    The batch is that of a tower; pairs of label weight 0 are no part of it.
+    The batch is that of a tower, without the pairs of label weight 0.
     """
 
     agreement_weight: float = option(0.1, "a, what a pair on the wrong side weighs more", shapes="graph", minimum=0)
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """1 or 1 + a, times the weights."""
+        """The weights, times 1 + a for pairs on the wrong side."""
         counted = tf.ones_like(labels) if weights is None else weights * tf.ones_like(labels)
         label, other = labels > 0.5, labels <= 0.5
         highest = tf.reduce_max(tf.where(other & (counted > 0.0), scores, tf.fill(tf.shape(scores), -1e30)))
@@ -143,11 +143,11 @@ class BatchAgreementLoss(ReweightedLoss):
 @register
 @dataclass(frozen=True)
 class SegmentFineTuningLoss(ReweightedLoss):
-    """Cross-entropy on the rated classes + alpha times the mean of that of saying 0 to absent ones.
+    """Cross-entropy on the rated classes + alpha times the mean cross-entropy of absent classes with label 0.
 
-    The label weights say which classes of a segment were rated; without them all are. Absent are, of the
-    classes that segments are rated for, those that are no labels of the segment's video: a label of the
-    video that nobody rated for this segment may be right, and costs nothing. `weights_of` marks those.
+    The label weights say which classes of a segment were rated; without them all are. A class is
+    absent if segments are rated for it, but it is no label of the segment's video. A label of the video that
+    nobody rated for this segment may be right, so it costs nothing; `weights_of` marks these labels.
     """
 
     unrated_weight: float = option(0.1, "alpha, what the absent classes together weigh", shapes="graph", minimum=0)
@@ -156,7 +156,7 @@ class SegmentFineTuningLoss(ReweightedLoss):
     )
 
     def weights_of(self, label_weights: tf.Tensor | None, video_labels: tf.Tensor | None) -> tf.Tensor | None:
-        """The label weights [B, C], below 0 at the unrated labels of the video, bool [B, C]."""
+        """The label weights [B, C], set to -1 at unrated labels of the video (`video_labels`, bool [B, C])."""
         if label_weights is None or video_labels is None:
             return label_weights
         return tf.where(video_labels & tf.equal(label_weights, 0.0), -tf.ones_like(label_weights), label_weights)

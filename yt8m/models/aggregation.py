@@ -158,7 +158,7 @@ class GatedDbofModel(SoftDbowModel):
 
 @dataclass(frozen=True)
 class StreamModel(AggregatedModel, abc.ABC):
-    """rgb and audio described apart, with half the clusters for every stream after the first."""
+    """rgb and audio described separately, with half the clusters for every stream after the first."""
 
     feature_sizes: tuple[int, ...] = option((), "sizes of the features, described apart; none: together")
 
@@ -167,7 +167,7 @@ class StreamModel(AggregatedModel, abc.ABC):
         """[B, F] of one stream [B, T, D] and its assignments [B, T, K]."""
 
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """The descriptions of the streams, side by side."""
+        """The descriptions of the streams, concatenated."""
         size, _, batch_norm = self.sizes()
 
         def described(stream: tf.Tensor, index: int) -> tf.Tensor:
@@ -227,7 +227,7 @@ class NetFvModel(StreamModel):
     fv_add_batch_norm: bool = option(True, "batch normalisation; else biases")
 
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        """First and second order statistics, side by side."""
+        """First and second order statistics, concatenated."""
         sizes = shares.shape[-1], inputs.shape[-1]
         centres = anchors(net, "centres", *sizes)
         sigma = tf.square(anchors(net, "spreads", *sizes, mean=1.0)) + 1e-6

@@ -94,7 +94,7 @@ class AttentionLstmModel(ClassifiedModel):
 @register
 @dataclass(frozen=True)
 class AttentionClusterModel(ClassifiedModel):
-    """Attention units side by side on each feature, shifted (Long et al. 2018, equation 7).
+    """Parallel attention units on each feature, shifted (Long et al. 2018, equation 7).
 
     a_k = softmax_i(w_k x_i), v_k = sum_i a_ki x_i, shifted to (alpha_k v_k + beta_k) / (sqrt(K) norm).
     """

@@ -1,4 +1,4 @@
-"""What a model is, models by name, and the two kinds that others derive from.
+"""The base class of models, models by name, and two base classes for kinds of models.
 
 A model has typed hyper-parameters, an input transform, and `create_model`. A `NormalisedModel` has batch
 normalisation; a `ClassifiedModel` ends in a video-level model of the user's choice.
@@ -72,13 +72,13 @@ class BaseModel:
           vocab_size: C, the number of classes.
           num_frames: int [B], 0..T; None if every frame counts.
           is_training: whether to use batch statistics, random samples and dropout.
-          labels: [B, C], for models that use them; none of this project does.
+          labels: [B, C], for models that use them; no model of this project does.
         """
         net = self.new_net(is_training)
         return net.finish(self.forward(net, model_input, vocab_size, num_frames))
 
     def new_net(self, is_training: bool) -> Net:
-        """The net that `forward` is given."""
+        """The net that is passed to `forward`."""
         return Net(is_training)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
@@ -103,7 +103,7 @@ class NormalisedModel(BaseModel):
     )
 
     def new_net(self, is_training: bool) -> Net:
-        """With that decay."""
+        """A net with the decay `batch_norm_decay`."""
         return Net(is_training, self.batch_norm_decay)
 
 
@@ -123,7 +123,7 @@ class ClassifiedModel(BaseModel):
 
     @classmethod
     def arrange(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Moves hyper-parameters that only the classifier has to `classifier_hyper_parameters`."""
+        """Moves the hyper-parameters that the model lacks and its classifier has to `classifier_hyper_parameters`."""
         own = {field.name for field in dataclasses.fields(cls)}
         default = cls.__dataclass_fields__["video_level_classifier_model"].default
         classifier = get(values.get("video_level_classifier_model", default))

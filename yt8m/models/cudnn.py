@@ -1,4 +1,4 @@
-"""An LSTM layer by cuDNN's kernel, on the variables of our own loop.
+"""An LSTM layer computed by cuDNN's kernel, with the same variables as our own loop.
 
 The kernel takes one flat vector for all weights of a layer. Each step packs our variables into it, so variables
 and checkpoints are those of the loop, and gradients reach them through the packing.
@@ -22,11 +22,11 @@ LOOP, CUDNN = "loop", "cudnn"
 def is_meant_for(kernel: str, tensor: tf.Tensor) -> bool:
     """Whether `kernel` asks for cuDNN's kernel and the op on `tensor` is on a GPU that has it.
 
-    If it asks in vain the log says so, once a process.
+    If cuDNN is requested but not available, this is logged once per process.
     """
     if kernel != CUDNN:
         return False
-    # ROCm puts another library under the op, with the gates in another order.
+    # With ROCm another library implements the op, with another order of the gates.
     if is_on_gpu(tf.identity(tensor)) and not tf.test.is_built_with_rocm():
         return True
     _log_that_the_loop_runs()
@@ -44,9 +44,9 @@ def lstm(
     """As `recurrent.lstm`, but outputs past the last frame of a video are undefined.
 
     Every row runs to the end of the longest, since no output depends on a later frame. So rows without a frame,
-    which the kernel refuses, are like others, and its code for rows of unequal lengths is not needed.
-    It computes in float32 whatever the products of other layers are made in, on tensor cores with operands
-    of 11 significant bits (TF32): TensorFlow keeps its bfloat16 off them, and states would be rounded too.
+    which the kernel refuses as length 0, need no special case, and its code for unequal lengths is not needed.
+    It computes in float32 whatever the precision of other layers, on tensor cores with operands of 11
+    significant bits (TF32). TensorFlow does not run its bfloat16 on tensor cores, and it would round states too.
 
     Args:
       inputs: float32 [T, B, D], time first.
@@ -69,7 +69,7 @@ def lstm(
         is_training=is_training,
         time_major=True,
     )[0]
-    # 1 at the last real frame of a row; nowhere in a row without one.
+    # 1 at the last real frame of a row; all 0 in a row without frames.
     is_last = mask - tf.pad(mask[1:], [[0, 1], [0, 0]])
     return outputs, tf.reduce_sum(outputs * is_last[:, :, tf.newaxis], 0)
 
@@ -78,8 +78,8 @@ def packed(kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """float32 [4 * cells * (D + cells + 2)], the weights of one layer as the kernel takes them.
 
     Gate by gate: matrices for the input [cells, D], matrices for the state [cells, cells], biases [cells]
-    beside the input, biases beside the state. Of these two, whose sum counts, ours are the first; the 1 that
-    the loop adds to the forget gate is among them.
+    of the input, biases of the state. The kernel adds the two biases: ours are those of the input, with the 1
+    that the loop adds to the forget gate; those of the state are 0.
 
     Args:
       kernel, bias: as `lstm`.
@@ -94,6 +94,6 @@ def packed(kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 
 
 def _in_its_order(gates: tf.Tensor) -> list[tf.Tensor]:
-    """The gates in the order of cuDNN; ours are split along the first axis."""
+    """Splits our gates along the first axis and returns them in the order of cuDNN."""
     write, fresh, keep, show = tf.split(gates, 4, 0)
     return [write, keep, fresh, show]

@@ -1,4 +1,4 @@
-"""The frames of a batch: which are real, their mean, their features apart, and samples of them."""
+"""The frames of a batch: the mask of real frames, the mean, the separate features, and samples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _origin: ContextVar[_Origin | None] = ContextVar("origin", default=None)
 
 @contextlib.contextmanager
 def build_on_demand(inputs: tf.Tensor, codes: tf.Tensor, make: Callable[[tf.Tensor], tf.Tensor]) -> Iterator[None]:
-    """A context in which a model that picks some frames of `inputs` has only these computed.
+    """A context in which only those frames of `inputs` are computed that the model picks.
 
     Args:
       inputs: float32 [B, T, D], the input of a model.
@@ -96,9 +96,9 @@ def streams(inputs: tf.Tensor, feature_sizes: tuple[int, ...]) -> list[tf.Tensor
 def each_stream(
     inputs: tf.Tensor, feature_sizes: tuple[int, ...], describe: Callable[[tf.Tensor, int], tf.Tensor]
 ) -> tf.Tensor:
-    """Applies `describe(stream, index)` to each feature of inputs [B, T, D]; the results [B, .] side by side.
+    """Applies `describe(stream, index)` to each feature of inputs [B, T, D]; concatenates the results [B, .].
 
-    The variables of a feature stand under `stream_0`, `stream_1`, ...
+    The variables of a feature are under `stream_0`, `stream_1`, ...
     """
     described = []
     for index, stream in enumerate(streams(inputs, feature_sizes)):

@@ -59,9 +59,9 @@ class Net:
     def batch_norm(self, inputs: tf.Tensor, scope: str, mask: tf.Tensor | None = None) -> tf.Tensor:
         """Batch normalisation over the last axis (Ioffe and Szegedy 2015), with scale and centre.
 
-        In training the statistics are those of this tower's rows, as in the published code, so that N towers
-        do not learn as one would; with `--sync_batch_norm` (an `across_towers.Exchange`) they are those of
-        the rows of all towers, and N towers do.
+        In training the statistics are those of this tower's rows, as in the published code. So N towers train
+        differently from one. With `--sync_batch_norm` (an `across_towers.Exchange`) the statistics are those of
+        the rows of all towers, and N towers train like one.
 
         Args:
           inputs: [..., F].
@@ -79,7 +79,7 @@ class Net:
             return inputs * scale + (beta - mean * scale)
         rows = tf.reshape(inputs, [-1, size[0]])
         outputs, count, batch_mean, batch_variance = _normalise(rows, mask, gamma, beta)
-        # No valid row, no move.
+        # Without a valid row the moving averages do not move.
         rate = tf.where(count > 0.0, 1.0 - self._batch_norm_decay, 0.0)
         self.update_ops += [
             mean.assign_sub((mean - batch_mean) * rate).op,
@@ -130,7 +130,7 @@ def _normalise(rows: tf.Tensor, mask: tf.Tensor | None, gamma: tf.Tensor, beta: 
     """rows [N, F] normalised by their statistics: (outputs, rows counted, mean, unbiased variance).
 
     The fused kernel is three times as fast as the same sums by hand, but knows neither a mask nor other
-    towers: it is taken whenever every row is valid and nothing is exchanged.
+    towers. It is used if every row is valid and nothing is exchanged.
     """
     if mask is None and not across_towers.is_exchanging():
         return _fused(rows, gamma, beta)
@@ -165,10 +165,10 @@ def _statistics(rows: tf.Tensor, weights: tf.Tensor) -> _Statistics:
 
 
 def _of_all_towers(count: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> _Statistics:
-    """Those of the rows of all towers together, from those of each (Chan, Golub and LeVeque 1983).
+    """The statistics over all towers, combined from those of each tower (Chan, Golub and LeVeque 1983).
 
     Variances about the towers' own means are combined, not sums of squares, which would lose digits if
-    the mean is large. Each tower counts by its valid rows; one without any counts nothing.
+    the mean is large. Each tower is weighted by its number of valid rows.
     """
     size = int(mean.shape[0])
     told = across_towers.gathered(tf.concat([count[tf.newaxis], mean, variance], 0))
@@ -193,7 +193,7 @@ def context(
 
     Args:
       valid: [B], rows that count for the batch statistics; None: all.
-      remove_diagonal: no feature is an input of its own gate.
+      remove_diagonal: whether to remove each feature from the inputs of its own gate.
     """
     features = int(inputs.shape[-1])
     with tf.variable_scope(scope):

@@ -61,8 +61,8 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
     def _vlad(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor, index: int) -> tf.Tensor:
         """y_k = sum over frames i and groups g of m_i a_g a_gk (x_ig - c_k), flat [B, K * width].
 
-        Each y_k has length 1, the whole has not: batch normalisation follows, and shorter values would
-        drown in its epsilon.
+        Each y_k has length 1, but the whole vector is not normalised: batch normalisation follows, and its
+        epsilon would dominate smaller values.
         """
         clusters, groups = self._half(self.nextvlad_cluster_size, index), self._half(self.groups, index)
         width = self._width(index, int(inputs.shape[-1]))
@@ -77,7 +77,7 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
         return aggregation.side_by_side(described)
 
     def _width(self, index: int, size: int) -> int:
-        """Features of one group of the stream `index` with `size` features."""
+        """The number of features in one group of stream `index`, which has `size` features."""
         groups = self._half(self.groups, index)
         if size * self.expansion % groups:
             raise UsageError(

@@ -1,6 +1,6 @@
 """Models that read the frames in order, and their recurrent layers.
 
-A layer takes its costly products once for all time steps: the product with the inputs before the loop, the
+A layer computes its costly products once for all time steps: the product with the inputs before the loop, the
 gradient of the recurrent weights after it. Inside the loop, only the state is multiplied. Steps past the last
 frame of a video pass the state on unchanged. On a GPU an LSTM may run cuDNN's kernel instead (`cudnn`).
 """
@@ -96,7 +96,7 @@ def stack(
 def both_ways(
     layer: Layer, net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, layers: int, scope: str
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """One stack forwards and one backwards, side by side (Schuster and Paliwal 1997).
+    """One stack forwards and one backwards, outputs concatenated (Schuster and Paliwal 1997).
 
     Returns:
       (outputs [B, T, 2 * cells], the final h [B, 2 * cells] of each layer).
@@ -130,8 +130,8 @@ def _recur(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Runs `step` over time; the last state is the output.
 
-    The gradient goes through the loop with the weights held constant. The gradient of the inputs is also that
-    of the products, so the gradient of the weights is operands^T times it, in one product.
+    The gradient goes through the loop with the weights held constant. The gradient of the inputs equals that
+    of the products, so the gradient of the weights is one product: operands^T times that gradient.
     """
     count, computed_in = len(inputs), precision.current()
 
@@ -247,5 +247,5 @@ class BiLstmModel(LstmModel):
     """A stack of LSTM layers forwards beside one backwards, each with its cells."""
 
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
-        """Both directions side by side."""
+        """Both directions, concatenated."""
         return both_ways(self.layer, net, inputs, mask, self.lstm_cells, self.lstm_layers, "bidirectional_rnn")[1]

@@ -1,4 +1,4 @@
-"""Models of one vector a video, which are also the classifiers at the end of frame-level models.
+"""Models of one vector per video. They are also the classifiers at the end of frame-level models.
 
 Logistic regression, mixtures of experts, gated mixtures, chains of mixtures and residual blocks.
 """
@@ -24,7 +24,7 @@ _LEAST = 1e-30  # lower bound of F and A in `log_odds`
 def log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tf.Tensor:
     """log F - log A with F = sum_e g_e sigmoid(v_e), A = sum_e g_e sigmoid(-v_e) + g_dummy.
 
-    F and A are summed apart: neither is the rounding error of one minus the other.
+    F and A are summed separately: 1 - F would be mostly rounding error if F is near 1.
 
     Args:
       gates: float32 [B, C, E + 1] before their softmax, the dummy expert's last.
@@ -34,13 +34,13 @@ def log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tf.Tensor:
       float32 [B, C].
     """
     shape = tf.shape(votes)[:-1]
-    # Experts one by one: along an axis of two or three the kernels for sums and slices are slow.
+    # Experts one by one: kernels for sums and slices are slow along an axis of length two or three.
     odds = tf.custom_gradient(_log_odds)(*(tf.reshape(x, [-1, x.shape[-1]]) for x in (gates, votes)))
     return tf.ensure_shape(tf.reshape(odds, shape), votes.shape[:-1])
 
 
 def _log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
-    """[N] of gates [N, E + 1] and votes [N, E]; and its gradient for both."""
+    """The log-odds [N] of gates [N, E + 1] and votes [N, E], with the gradient for both."""
     *chosen, dummy = _softened(tf.unstack(gates, axis=-1))
     yes = [tf.sigmoid(vote) for vote in tf.unstack(votes, axis=-1)]
     no = [tf.sigmoid(-vote) for vote in tf.unstack(votes, axis=-1)]
@@ -60,7 +60,7 @@ def _log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tuple[tf.Tensor, Callable[.
 
 
 def _softened(gates: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """exp(gate - largest gate) of each: the softmax before its division, which cancels."""
+    """exp(gate - largest gate) for each gate: the softmax without its division, which cancels in the log-odds."""
     largest = gates[0]
     for gate in gates[1:]:
         largest = tf.maximum(largest, gate)
@@ -75,7 +75,7 @@ def _side_by_side(columns: Sequence[tf.Tensor]) -> tf.Tensor:
 @register
 @dataclass(frozen=True)
 class LogisticModel(BaseModel):
-    """p = sigmoid(W x + b), one classifier a class."""
+    """p = sigmoid(W x + b), one classifier per class."""
 
     l2_penalty: float = option(1e-8, "weight of the squared weights in the regularisation loss", minimum=0)
 

@@ -1,20 +1,20 @@
-"""Values of all towers of a step, for use in each of them: the base of synchronised batch norm.
+"""Exchanges values between the towers of a step; synchronised batch norm is built on it.
 
-Towers are built one after another, by one Python call each. When the first of them asks for everybody's
-values, those of the others do not exist yet. So `gathered` gives a `Pack` op that reads the tower's own
+Towers are built one after another, by one Python call each. When the first tower asks for the values of
+all towers, those of the others do not exist yet. So `gathered` gives a `Pack` op that reads the tower's own
 value N times, and once all towers are built `Exchange.connect` sets its inputs to the values of towers 0 to
-N-1. What is left is an ordinary graph of differentiable ops: a meta-graph holds it, any device runs it, and
-the gradient of one tower's loss runs through the statistics into the other towers. One gradient for each
-tower would be right, but would pass over all towers N times; `deploy.optimize_clones(jointly=True)` takes one
-of the weighted sum.
+N-1. The result is an ordinary graph of differentiable ops: a meta-graph holds it, any device runs it, and
+the gradient of one tower's loss runs through the statistics into the other towers. Computing one gradient
+per tower would be correct, but would pass over all towers N times; `deploy.optimize_clones(jointly=True)`
+computes one gradient of the weighted sum.
 
 The two other ways, and why they were not taken:
 
 - Collective ops (`CollectiveReduceV2`) have no gradient, and block forever if two towers share a device or a
   fetch runs only some of the towers.
 - One Python thread for each tower, which wait for each other at every batch norm: towers would then be
-  built interleaved, and all that tells towers apart by the order of construction (the graph's collections,
-  the stacks of devices and scopes, a modeler's own state) would have to know of it.
+  built interleaved, and everything that tells towers apart by the order of construction (the graph's collections,
+  the stacks of devices and scopes, a modeler's own state) would have to handle that.
 
 The price is `Operation._update_input`. It is not part of TensorFlow's public API; TensorFlow's own
 `while_loop` of version 1 closes its loops with it.
@@ -52,11 +52,11 @@ class Exchange:
 
     @contextlib.contextmanager
     def tower(self, index: int, rows: tf.Tensor) -> Iterator[None]:
-        """Within it, `gathered` exchanges values as tower `index`.
+        """A context in which `gathered` exchanges values as tower `index`.
 
         Args:
-          index: of the tower, from 0.
-          rows: int64 scalar, its number of examples; 0 if it borrows a row.
+          index: the index of the tower, from 0.
+          rows: int64 scalar, the number of examples of the tower; 0 if it has none and borrows a row.
         """
         token = _current.set(_Tower(self, index, rows))
         try:
@@ -77,7 +77,7 @@ class Exchange:
         return stack
 
     def connect(self) -> bool:
-        """Gives every tower the others' values, once all are built; returns whether any were asked for.
+        """Connects every tower to the others' values after all are built; returns whether any were asked for.
 
         Raises:
           ValueError: the towers did not ask for the same things in the same order.

@@ -8,23 +8,23 @@ from typing import Any
 from yt8m.lazy import tf
 from yt8m.numerics.devices import is_on_gpu
 
-# Below so many columns a pass costs less than it takes to compile it.
+# Below this number of columns a pass costs less than its compilation.
 _LEAST_COLUMNS = 512
 
 
 def fused(function: Callable[..., Any], *tensors: Any) -> Any:
-    """`function(*tensors)`, compiled by XLA: what one operation hands to the next stays in registers.
+    """`function(*tensors)`, compiled by XLA: intermediate results stay in registers.
 
-    For elementwise operations and sums of rows, on the CPU, over [B, C] with hundreds of columns: there the
-    passes over memory are the cost. Each shape is compiled once a session, in a tenth of a second, so it is
+    For elementwise operations and sums of rows, on the CPU, over [B, C] with hundreds of columns, whose cost is the
+    passes over memory. Each shape is compiled once a session, in a tenth of a second, so it is
     not for shapes that change with every batch. Results may differ from those of the operations one by one in
-    their last bits. A sum over all pairs does not belong here: XLA adds them up one after the other, which in
-    float32 is good for four digits. Narrow tensors, GPUs, and a TensorFlow that was built without XLA get the
+    their last bits. Do not use it for a sum over all pairs: XLA adds them one after the other, which in
+    float32 is exact to only four digits. Narrow tensors, GPUs, and a TensorFlow that was built without XLA get the
     operations one by one.
 
     Args:
       function: of tensors, to a tensor or a tuple of them; stateless, and without variables.
-      *tensors: what it is given, [B, C] first; None is handed on.
+      *tensors: its arguments, [B, C] first; None is passed on.
     """
     if not is_worth_it(tensors[0]):
         return function(*tensors)
@@ -52,9 +52,9 @@ _LAST_POWER = 13
 def softplus(values: tf.Tensor) -> tf.Tensor:
     """float32 of the shape of `values`: max(x, 0) + log(1 + exp(-|x|)), to the last bits; its gradient too.
 
-    A logarithm of 1 + e costs XLA more than all else in a loss. Here e is at most 1, so that the series
+    In XLA, a logarithm of 1 + e costs more than the rest of a loss. Here e is at most 1, so that the series
     log(1 + e) = 2 (s + s^3/3 + s^5/5 + ...) with s = e / (2 + e) <= 1/3 (Abramowitz & Stegun 4.1.27) is
-    short, and needs nothing but products.
+    short and needs only products.
     """
     return tf.custom_gradient(_softplus)(values)
 

@@ -1,4 +1,4 @@
-"""Which device a tensor is on, and what the processor lacks to be as fast in 16 bits as in float32."""
+"""Which device a tensor is on, and whether the processor has fast instructions for 16-bit products."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from yt8m.lazy import tf
 
 
 def is_on_gpu(tensor: tf.Tensor) -> bool:
-    """Whether the graph has `tensor` made on a GPU; of a `tf.identity` made here: whether here is one."""
+    """Whether the graph places `tensor` on a GPU. For a new `tf.identity`: whether the current device is a GPU."""
     return bool(tf.DeviceSpec.from_string(tensor.device).device_type == "GPU")
 
 
@@ -25,7 +25,7 @@ _INSTRUCTIONS = {
 def slowness(precision: str) -> str:
     """The line to log if `precision` makes training slower on this processor; empty otherwise.
 
-    A processor that cannot be asked (no Linux, or none of x86) gives no line.
+    Empty also if the processor is unknown (not Linux, or not x86).
     """
     wanted, flags = _INSTRUCTIONS.get(precision, {}), _flags()
     if not wanted or not flags or not flags.isdisjoint(wanted):
@@ -37,7 +37,7 @@ def slowness(precision: str) -> str:
 
 
 def _flags() -> frozenset[str]:
-    """The features of the first processor; none if nothing says."""
+    """The feature flags of the first processor; empty if they are unknown."""
     try:
         lines = storage.read_text(CPUINFO).splitlines()
     except RunError:

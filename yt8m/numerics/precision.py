@@ -6,11 +6,11 @@ optimizer slots and checkpoints stay float32. bfloat16 has the exponents of floa
 overflows and no loss has to be scaled (Kalamkar et al. 2019).
 
 float16 ends at 65504 and has nothing below 6e-8, where gradients of a batch's mean lie. The usual remedy
-multiplies the loss by a factor that is found by trial, and throws away the steps in which it was too large
+multiplies the loss by a factor that is found by trial, and discards the steps in which it was too large
 (Micikevicius et al. 2018). Here each operand of each product is divided by a power of two of its own, so that
-its largest value is about 1. Only values 24 bits below that are lost, no step is, and there is no state to save.
-In a batch of matrices each has its own power of two, because a video without frames may have gradients a million
-times those of another.
+its largest value is about 1. Only values 24 bits below that are lost. No step is discarded, and there is no
+state to save. In a batch of matrices each has its own power of two, because a video without frames may have
+gradients a million times those of another.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 from yt8m.lazy import tf
 
-_MANY = 32768.0  # terms of at most 1 whose sum float16 still holds, with room for rounding
-_EXPONENTS = (-126.0, 127.0)  # of a unit: what float32 holds in full
+_MANY = 32768.0  # number of terms of at most 1 whose sum fits float16, with room for rounding
+_EXPONENTS = (-126.0, 127.0)  # range of the exponent of a unit: the normal float32 numbers
 
 
 class _Operand(NamedTuple):
@@ -35,7 +35,7 @@ class _Operand(NamedTuple):
 
 
 def float16_matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool, transpose_b: bool) -> tf.Tensor:
-    """float32 `tf.matmul` of operands with the same batch dimensions; float16 ones are taken as they are."""
+    """float32 `tf.matmul` of operands with the same batch dimensions; float16 operands are used unscaled."""
 
     def product(left: tf.Tensor, right: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Any]]:
         a, b = _operand(left), _operand(right)
@@ -62,7 +62,7 @@ def _operand(tensor: tf.Tensor) -> _Operand:
 
 
 def _times(a: _Operand, b: _Operand, transpose_a: bool, transpose_b: bool) -> tf.Tensor:
-    """float32; of more terms than float16 can count, none of them above 1, the sum cannot overflow either."""
+    """The product, float32. With more terms than `_MANY`, `a` is scaled down so that sums cannot overflow."""
     terms = tf.cast(tf.shape(a.values)[-2 if transpose_a else -1], tf.float32)
     room = tf.maximum(terms / _MANY, 1.0)
     values = a.values / tf.cast(room, tf.float16)
@@ -75,7 +75,7 @@ _current: ContextVar[str] = ContextVar("precision", default="float32")
 
 @contextlib.contextmanager
 def scope(name: str) -> Iterator[None]:
-    """Within it, products are computed in `name`: float32, bfloat16 or float16."""
+    """A context in which products are computed in `name`: float32, bfloat16 or float16."""
     token = _current.set(name)
     try:
         yield
@@ -92,7 +92,7 @@ def current() -> str:
 
 
 def rounded(operand: tf.Tensor) -> tf.Tensor:
-    """`operand` as products take it; rounded once if a loop uses it in many steps."""
+    """`operand` cast to the current precision; call it once before a loop that uses the operand in many steps."""
     return operand if current() == "float32" else tf.cast(operand, current())
 
 
@@ -108,11 +108,11 @@ def matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool = False, tran
 
 
 def few_rows(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """[B, F] times [F, U], for rows as few as videos in a batch.
+    """[B, F] times [F, U], for few rows: one per video of a batch.
 
-    The gradient for `inputs` of a plain product is g W^T, for which the CPU kernels lay out all of W anew: up
-    to four times the time of (W g^T)^T, the gradient of this form. Its own transposition costs nothing, since
-    the graph optimizer folds it into the product.
+    The gradient for `inputs` of a plain product is g W^T, for which the CPU kernels copy all of W into another
+    layout. That takes up to four times as long as (W g^T)^T, the gradient of this form. The transposition in
+    this form costs nothing, since the graph optimizer folds it into the product.
     """
     return matmul(tf.transpose(inputs), weights, transpose_a=True)
 

@@ -24,13 +24,13 @@ class _Scope(NamedTuple):
 
 _current: ContextVar[_Scope | None] = ContextVar("random_keys", default=None)
 
-# Odd constants far apart: seed, tower and place must not meet in one key.
+# Odd constants far apart, so that different seeds, towers and places do not give the same key.
 _SEED, _TOWER = 2_654_435_761, 1_000_003
 
 
 @contextlib.contextmanager
 def scope(seed: int, step: tf.Tensor, tower: int = 0) -> Iterator[None]:
-    """Within it, the n-th `next_seed()` is a function of (seed, step, tower, n) alone.
+    """A context in which the n-th `next_seed()` is a function of (seed, step, tower, n) alone.
 
     Args:
       seed: the run's seed.

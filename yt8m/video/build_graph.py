@@ -40,14 +40,14 @@ def build_graph(
       optimizer_class: a v1 optimizer, or its name.
       clip_gradient_norm: of each variable's gradient; 0 for none.
       regularization_penalty: weight of the regularisation loss.
-      num_readers: files read side by side.
+      num_readers: files read in parallel.
       num_epochs: passes over the data; None for no end.
       num_towers: on GPUs if there are as many, else on as many CPU devices (the session needs
         `deploy.local(num_towers, gpus)[0].session_config()`).
       seed: of everything random.
 
     Raises:
-      UsageError: an argument cannot be.
+      UsageError: an argument is invalid.
     """
     queue = readers.BatchQueue(
         reader, train_data_pattern, batch_size, num_epochs, shuffle=True, num_readers=num_readers, seed=seed

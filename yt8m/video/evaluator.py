@@ -58,7 +58,7 @@ class VideoEvaluator:
     def get(self) -> dict[str, Any]:
         """All figures so far, named as by `EvaluationMetrics.get`.
 
-        `threshold_counts` is what a precision-recall curve is drawn from.
+        A precision-recall curve is drawn from `threshold_counts`.
         """
         return self.metrics.get() | {"threshold_counts": self.metrics.threshold_counts(metric_files.NUM_THRESHOLDS)}
 

@@ -34,7 +34,7 @@ class MetaGraphModeler(VideoModeler):
 
     def __init__(self, prefix: str, top_k: int = 20, label_loss: Any = None, *, is_own: bool = False) -> None:
         self._file = InferenceGraph(prefix, is_own)
-        self._saver: Any = None  # these two come with `build`
+        self._saver: Any = None  # created by `build`
         self._ops: Any = None
         super().__init__(None, label_loss, self._file.num_classes, top_k)
 
@@ -52,7 +52,7 @@ class MetaGraphModeler(VideoModeler):
         return self._with_label_loss(ModelOutput(predictions=predictions), batch, is_training)
 
     def predict(self, batch: Batch) -> PredictOps:
-        """The ops of `build`: there is no second copy."""
+        """Returns the ops that `build` made; the graph is not imported twice."""
         ops: PredictOps = self._ops
         return replace(ops, labels=batch.labels, video_ids=batch.video_ids)
 
@@ -70,7 +70,7 @@ class InferenceGraph:
 
     Attributes:
       meta_graph: the MetaGraphDef.
-      tensors: shape and type of the tensors that inference touches, by field of `PredictOps`.
+      tensors: shape and type of the tensors that inference uses, by field of `PredictOps`.
     """
 
     def __init__(self, prefix: str, is_own: bool = False) -> None:
@@ -97,7 +97,7 @@ class InferenceGraph:
           variables: tensors of an earlier copy in place of variables of this one, by name.
 
         Returns:
-          (predictions float32 [B, C], what restores the variables).
+          (predictions float32 [B, C], the restorer of the variables).
         """
         graph, names = tf.get_default_graph(), collections.predict_names_in(self.meta_graph)
         kept = {key: list(tf.get_collection(key)) for key in graph.get_all_collection_keys()}

@@ -23,7 +23,7 @@ from yt8m.video.evaluator import VideoEvaluator
 from yt8m.video.scores import RatedPairScores, columns_on_host, scored_columns, select_classes
 from yt8m.video.transforms import can_average_bytes, mean_of_unit_frames, takes_mean, transform, transformed
 
-_RATED = "rated_pairs"  # among the extras of an output
+_RATED = "rated_pairs"  # key in the extras of an output
 SCOPE = "tower"  # the published code's variable scope; its checkpoints restore by these names
 
 
@@ -98,7 +98,7 @@ class VideoModeler(Modeler):
     def reports(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
         """The top columns of the scores and their labels; in inference the ids instead of labels.
 
-        On a CPU all scores and labels, from which `completed` takes the columns. Evaluation on rated pairs gets
+        On a CPU they are all scores and labels; `completed` takes the columns from them. Evaluation on rated pairs gets
         the pairs, and the columns only if videos are kept.
         """
         if mode == "infer":
@@ -121,7 +121,7 @@ class VideoModeler(Modeler):
         scores = tf.stop_gradient(output.predictions)
         positives = batch.labels > 0 if batch.labels.dtype != tf.bool else batch.labels
         if batch.label_weights is not None:
-            # Pairs that nobody rated are neither right nor wrong: they are not ranked at all.
+            # Unrated pairs are neither right nor wrong, so they are not ranked.
             rated = batch.label_weights > 0
             scores = tf.where_v2(rated, scores, tf.fill([], float("-inf")))
             positives &= rated
@@ -134,7 +134,7 @@ class VideoModeler(Modeler):
         return reports
 
     def completed(self, reports: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """The best columns in place of all scores: NumPy needs a third of the time of TensorFlow's op.
+        """Replaces all scores by the best columns; NumPy takes a third of the time of TensorFlow's op.
 
         Raises:
           RunError: a score is NaN.
@@ -153,7 +153,7 @@ class VideoModeler(Modeler):
         return rest | best_classes(reports["all_scores"], self.top_k)._asdict()
 
     def evaluator(self) -> VideoEvaluator:
-        """The figures of the reports."""
+        """The evaluator that computes figures from the reports."""
         sample = VideoSample() if self.keeps_videos else None
         return VideoEvaluator(self.num_classes, self.top_k, sample, self.metric_classes)
 
@@ -173,7 +173,7 @@ class VideoModeler(Modeler):
         return replace(output, loss=loss)
 
     def _rated(self, output: ModelOutput, batch: Batch) -> RatedPairScores:
-        """The rated pairs of a batch, built once an output."""
+        """The rated pairs of a batch, built once per output."""
         made: RatedPairScores | None = output.extras.get(_RATED)
         return made or RatedPairScores.of(output.predictions, batch)
 
@@ -196,7 +196,7 @@ def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) 
     """The label loss of the output and of its side outputs, from logits if they exist."""
     loss, roots = _head_loss(label_loss, output.predictions, output.logits, labels, weights)
     for side in output.side_outputs:
-        # Label weights say which labels are known; the output of another head is known for every class.
+        # Label weights say which labels are known. A side output with a target of its own has one for every class.
         target, of_target = (labels, weights) if side.target is None else (side.target, None)
         side_loss = losses.create(side.loss) if side.loss else label_loss
         value, side_roots = _head_loss(side_loss, tf.sigmoid(side.logits), side.logits, target, of_target)

@@ -14,7 +14,7 @@ from yt8m.graph.protocols import Reduction, Report
 from yt8m.lazy import tf
 from yt8m.types import Batch
 
-# Pairs an example up to which they are computed one by one; each takes two copies of an input.
+# Up to this many pairs per example are computed one by one; each pair copies two vectors of input width.
 _FEW_PAIRS = 8
 
 
@@ -61,7 +61,7 @@ def select_pairs(predictions: tf.Tensor, pairs: tf.Tensor) -> tf.Tensor:
         return tf.gather_nd(predictions, pairs)
     inputs, weights, biases = layer
     rows, classes = tf.unstack(pairs, axis=1)
-    # The weights of a class side by side; in W they are scattered.
+    # Makes the weights of a class contiguous in memory; in W they are scattered.
     by_class = _cached("turned_weights", weights.shape[::-1], lambda: tf.transpose(weights))
     products = tf.cond(
         tf.size(rows) <= _FEW_PAIRS * tf.shape(inputs)[0],
@@ -126,7 +126,7 @@ class RatedPairScores(NamedTuple):
 
     @classmethod
     def of(cls, predictions: tf.Tensor, batch: Batch) -> RatedPairScores:
-        """The rated pairs of a batch with label weights; other predictions are not computed if possible."""
+        """The rated pairs of a batch with label weights; avoids computing other predictions if possible."""
         weights = tf.convert_to_tensor(batch.label_weights)
         places = tf.where(weights > 0)
         return cls(
@@ -161,7 +161,7 @@ def scored_columns(scores: tf.Tensor, labels: tf.Tensor, top_k: int) -> dict[str
       top_k: columns kept, at most C.
     """
     num_labels = tf.reduce_sum(labels, axis=1)
-    # Selecting costs most: columns to keep and columns for PERR are selected together.
+    # Selection dominates the cost, so the columns to keep and those for PERR are selected together.
     deepest = tf.maximum(tf.cast(tf.reduce_max(num_labels), tf.int32), top_k)
     top = tf.nn.top_k(scores, deepest)
     hits = tf.gather(labels, top.indices, batch_dims=1)

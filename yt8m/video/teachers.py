@@ -21,17 +21,17 @@ from yt8m.video.meta_modeler import InferenceGraph
 from yt8m.video.modeler import VideoModeler
 from yt8m.video.transforms import augment
 
-_MISSING = "?"  # the line of a video that the file lacks; no list of class numbers and scores
+_MISSING = "?"  # table value for a video that the file lacks; cannot be a list of class numbers and scores
 
 
 class Teacher(Protocol):
-    """What training asks of a teacher."""
+    """The interface of a teacher."""
 
     def probabilities(self, batch: Batch) -> tf.Tensor:
-        """float32 [B, C] for a batch as it was read; called once a tower."""
+        """float32 [B, C] for a batch as the reader gives it; called once per tower."""
 
     def restore(self, session: tf.Session) -> None:
-        """Reads what the graph needs of the teacher; the graph may have come from a file."""
+        """Loads what the graph needs of the teacher; the graph may have been imported from a file."""
 
 
 class PredictionTeacher:
@@ -62,7 +62,7 @@ class PredictionTeacher:
             return tf.ensure_shape(tf.scatter_nd(places, scores, shape), [None, self._num_classes])
 
     def restore(self, session: tf.Session) -> None:
-        """Nothing: the table fills itself."""
+        """Does nothing: the table is filled when the session opens."""
 
     def _lookup(self, ids: tf.Tensor) -> tf.Tensor:
         lines = self._table_of_this_graph().lookup(ids)
@@ -95,12 +95,12 @@ class ModelTeacher:
 
     Args:
       prefix: of the inference model's files, without `.meta`.
-      num_classes: C of the run that learns.
-      width: of its features, all of them side by side.
-      has_frames: whether it learns from frames.
+      num_classes: C of the training run.
+      width: total width of the features of the training run.
+      has_frames: whether the training run reads frames.
 
     Raises:
-      UsageError: the teacher has other classes or features.
+      UsageError: the teacher's classes or features differ from those of the run.
     """
 
     def __init__(self, prefix: str, num_classes: int, width: int, has_frames: bool) -> None:
@@ -143,8 +143,8 @@ class ModelTeacher:
 def _rename_resources(meta_graph: Any) -> None:
     """Gives the resources of a teacher names of their own.
 
-    A scope renames ops only: two variables of one shared name are one in a session, and the run that learns
-    has the same names if both are of the same model.
+    A scope renames ops only: two variables with the same shared name are one variable in a session, and the
+    training run has the same names if both are the same model.
     """
     for node in meta_graph.graph_def.node:
         if "shared_name" in node.attr and node.attr["shared_name"].s:
@@ -196,7 +196,7 @@ class TrainingModeler(VideoModeler):
 
     Args:
       *arguments: of `VideoModeler`.
-      augmentation: what is done to the features.
+      augmentation: the random changes of the features.
       teacher: gives the soft targets; None for none.
       distill_weight: the teacher's share in the loss.
     """

@@ -1,4 +1,4 @@
-"""What happens to features between reader and model: the model's input transform, augmentation in training.
+"""Transforms of features between reader and model: the model's input transform, and augmentation in training.
 
 A model declares its transform by name. A model that sees only the mean of its frames gets that mean directly,
 made from the bytes of a few videos at a time.
@@ -24,7 +24,7 @@ from yt8m.readers.base import zero_padding
 from yt8m.types import Batch
 
 _EIGENVALUES = pathlib.Path(__file__).parent.parent / "data" / "pca_eigenvals.npy"
-_VISUAL = 1024  # the width of the rgb features, whose PCA was whitened
+_VISUAL = 1024  # width of the rgb features, which were whitened after their PCA
 
 # Dequantised, a byte q is (q + _BYTE_OFFSET) * _BYTE_STEP.
 _BYTE_STEP = 4.0 / 255.0
@@ -34,7 +34,7 @@ LEAST_BYTES_NORM = _LEAST_NORM / _BYTE_STEP  # of `shifted` bytes
 
 
 def transform(name: str, raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Tensor:
-    """`raw` [..., D] as the model wants it.
+    """Applies the input transform `name` to `raw` [..., D].
 
     l2_normalize: unit length over the last axis. raw: as it is. reverse_whitening: rgb as
     (x - 4/512) (sqrt(e_j) + 1e-4), e the PCA's eigenvalues (NeXtVLAD, Lin et al. 2018, its code), other
@@ -51,7 +51,7 @@ def transform(name: str, raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.T
 
 
 def transformed(name: str, batch: Batch, feature_sizes: tuple[int, ...]) -> tf.Tensor:
-    """The joined features of `batch` as the model wants them: `transform` of `join_features`, to rounding."""
+    """`transform` of `join_features` for `batch`, equal up to rounding."""
     if name == "l2_normalize" and batch.features[0].shape.rank == 3:
         return _unit_frames(batch)
     return transform(name, join_features(batch), feature_sizes)
@@ -86,8 +86,8 @@ def _reverse_whitening(raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Ten
     at = sum(sizes[: sizes.index(_VISUAL)])
     scale, shift = np.ones(sum(sizes), np.float32), np.zeros(sum(sizes), np.float32)
     scale[at : at + _VISUAL] = np.sqrt(_eigenvalues()) + 1e-4
-    shift[at : at + _VISUAL] = 4.0 / 512  # half a quantisation step, which dequantising adds
-    # Padding must stay exactly 0: only frames that hold something are shifted.
+    shift[at : at + _VISUAL] = 4.0 / 512  # half a quantisation step, added by dequantising
+    # Padding must stay exactly 0: only nonzero frames are shifted.
     there = tf.cast(tf.reduce_any(tf.not_equal(raw, 0), axis=-1, keepdims=True), raw.dtype)
     return (raw - shift * there) * scale
 
@@ -166,7 +166,7 @@ def _mean(features: Sequence[tf.Tensor], counts: tf.Tensor) -> tf.Tensor:
 def augment(batch: Batch, config: AugmentConfig) -> Batch:
     """`batch` with its features dequantised, joined into one float32 tensor and changed at random.
 
-    First a crop in time, then frames are left out of it, then noise is added. Frames that stay move
+    First it crops in time, then it drops frames, then it adds noise. Frames that stay move
     together in their order, and `num_frames` counts them: at least one of every video that had any. An
     augmentation that is off draws no random number.
     """
@@ -209,7 +209,7 @@ def _crop(num_frames: tf.Tensor, frames: tf.Tensor, least: float) -> tf.Tensor:
 
 
 def _kept_first(features: tf.Tensor, kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The kept frames first, zeros after them, and how many they are."""
+    """Moves the kept frames to the front, zeros after them; also returns their number."""
     order = tf.argsort(tf.cast(~kept, tf.int32), axis=1, stable=True)
     num_frames = tf.reduce_sum(tf.cast(kept, tf.int32), axis=1)
     return zero_padding(tf.gather(features, order, batch_dims=1), num_frames), num_frames
