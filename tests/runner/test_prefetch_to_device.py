@@ -95,7 +95,7 @@ def test_a_run_may_begin_without_and_go_on_with_it_and_the_reverse(
 ) -> None:
     expected = live("same", ahead, 5), live("same", ahead)
     assert (live("other", ahead, 5), live("other", not ahead)) == expected
-    was, now = (True, None) if ahead else (None, True)
+    was, now = (True, False) if ahead else (False, True)
     assert any(f"prefetch_to_device was {was} and is {now}" in line for line in lines())
 
 
