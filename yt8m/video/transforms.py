@@ -6,8 +6,6 @@ made from the bytes of a few videos at a time.
 
 from __future__ import annotations
 
-import functools
-import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,9 +19,9 @@ from yt8m.numerics import random_keys
 from yt8m.numerics.devices import is_on_gpu
 from yt8m.readers import join_features
 from yt8m.readers.base import zero_padding
+from yt8m.records import vocabulary
 from yt8m.types import Batch
 
-_EIGENVALUES = pathlib.Path(__file__).parent.parent / "data" / "pca_eigenvals.npy"
 _VISUAL = 1024  # width of the rgb features, which were whitened after their PCA
 
 # Dequantised, a byte q is (q + _BYTE_OFFSET) * _BYTE_STEP.
@@ -85,16 +83,11 @@ def _reverse_whitening(raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Ten
         )
     at = sum(sizes[: sizes.index(_VISUAL)])
     scale, shift = np.ones(sum(sizes), np.float32), np.zeros(sum(sizes), np.float32)
-    scale[at : at + _VISUAL] = np.sqrt(_eigenvalues()) + 1e-4
+    scale[at : at + _VISUAL] = np.sqrt(vocabulary.pca_eigenvalues()[:_VISUAL]) + 1e-4
     shift[at : at + _VISUAL] = 4.0 / 512  # half a quantisation step, added by dequantising
     # Padding must stay exactly 0: only nonzero frames are shifted.
     there = tf.cast(tf.reduce_any(tf.not_equal(raw, 0), axis=-1, keepdims=True), raw.dtype)
     return (raw - shift * there) * scale
-
-
-@functools.cache
-def _eigenvalues() -> np.ndarray:
-    return np.load(_EIGENVALUES)[:_VISUAL].reshape(-1).astype(np.float32)
 
 
 _TRANSFORMS: dict[str, Callable[[tf.Tensor, tuple[int, ...]], tf.Tensor]] = {
