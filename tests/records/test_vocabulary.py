@@ -1,4 +1,4 @@
-"""The classes that ship with the package, against the published files."""
+"""The classes that ship with the package, against the published files, and vocabularies of other data."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import re
 import subprocess
 import sys
 
+import hypothesis
 import numpy as np
 import pytest
 from golden_data import real_data
+from hypothesis import strategies as st
 
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
 from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
 
 
 def test_same_as_published() -> None:
@@ -110,3 +113,127 @@ def test_a_file_that_lists_no_classes_is_refused(tmp_path: pathlib.Path, content
     path.write_text(content)
     with pytest.raises(RunError, match=f"^{re.escape(f'{path}, {told}')}"):
         vocabulary.read_segment_classes(str(path))
+
+
+def test_the_published_file_is_read_as_it_is() -> None:
+    published, loaded = vocabulary.read(str(real_data("vocabulary.csv"))), vocabulary.load()
+    assert published.names == loaded.names
+    assert published.verticals == loaded.verticals
+    np.testing.assert_array_equal(published.counts, loaded.counts)
+    assert published.first_difference(loaded) is None
+
+
+def _names() -> st.SearchStrategy[str]:
+    characters = st.characters(codec="utf-8", exclude_categories=("Cc", "Zl", "Zp"))
+    return st.text(characters, max_size=12).map(str.strip).filter(bool)
+
+
+@st.composite
+def _vocabularies(draw: st.DrawFn) -> Vocabulary:
+    names = draw(st.lists(_names(), min_size=1, max_size=9))
+    counts = draw(st.lists(st.integers(0, 10**12), min_size=len(names), max_size=len(names)))
+    verticals = draw(st.lists(st.just("") | _names(), min_size=len(names), max_size=len(names)))
+    return Vocabulary(tuple(names), np.array(counts), tuple(verticals))
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("vocabulary") / "vocabulary.csv")
+
+
+@hypothesis.given(written=_vocabularies())
+def test_what_is_written_is_read(file: str, written: Vocabulary) -> None:
+    vocabulary.write(file, written)
+    found = vocabulary.read(file)
+    assert (found.names, found.verticals) == (written.names, written.verticals)
+    np.testing.assert_array_equal(found.counts, written.counts)
+
+
+@hypothesis.given(one=st.lists(st.sampled_from("abc"), max_size=5), other=st.lists(st.sampled_from("abc"), max_size=5))
+def test_the_first_difference(one: list[str], other: list[str]) -> None:
+    found = vocabulary.of_names(one).first_difference(vocabulary.of_names(other))
+    assert found == vocabulary.of_names(other).first_difference(vocabulary.of_names(one))
+    if found is None:
+        assert one == other
+    else:
+        assert one[:found] == other[:found]
+        assert one[found : found + 1] != other[found : found + 1]
+
+
+def test_columns_in_another_order_a_mark_at_the_start_and_other_line_ends(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "mine.csv"
+    text = 'Name, Index ,COUNT,mid\r\n" cat, wild ",0,7,/m/1\r\ndog,1,,"a\r\nb"\r\n\r\n'
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    found = vocabulary.read(str(path))
+    assert (found.names, found.counts.tolist(), found.verticals) == (("cat, wild", "dog"), [7, 0], ("", ""))
+
+
+_COUNTING = "indexes count from 0, without gaps and in order."
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (
+            "index,name\n0,cat\n0,dog\n",
+            f", line 3: the index 0 stood in an earlier line already; expected 1: {_COUNTING}",
+        ),
+        ("index,name\n0,cat\n2,dog\n", f", line 3: the index is 2; expected 1: {_COUNTING}"),
+        ("index,name\n1,dog\n0,cat\n", f", line 2: the index is 1; expected 0: {_COUNTING}"),
+        ("index,name\nx,dog\n", f", line 2: 'x' is no class number; expected 0: {_COUNTING}"),
+        ("index,name\n-1,dog\n", ", line 2: '-1' is no class number"),
+        ("index,name\n0,cat\n1, \n", ", line 3: the name is empty; give it one."),
+        ('index,name,x\n0,cat,"a\nb"\n1,,c\n', ", line 4: the name is empty"),
+        ('index,name\n0,"c\tat"\n', r", line 2: the name 'c\tat' holds a control character; remove it."),
+        ('index,name\n0,"c\u2028at"\n', r", line 2: the name 'c\u2028at' holds a control character"),
+        ("index,name\n0,cat,dog\n", ", line 2: 3 fields, but the header has 2; put a name with a comma in quotes."),
+        ("index,name\n0\n", ", line 2: 1 fields, but the header has 2"),
+        ("index,name,count\n0,cat,-1\n", ", line 2: the count '-1' is no number of videos."),
+        ("cat\ndog\n", ", line 1: the columns are cat; expected a header with `index,name`"),
+        ("\nindex,name\n", ", line 1: the columns are missing"),
+        ("index,name,name\n0,cat,dog\n", ", line 1: a column stands twice in index,name,name"),
+        ('index,name\n0,"cat\n', ", line 2: this is no CSV (unexpected end of data)."),
+        ("index,name\n0,caf\udce9\n", ", line 2: this is no UTF-8 text; save the file as UTF-8."),
+        ("index,name\n", " lists no class; expected a line `index,name` for each, after the header."),
+        ("", " lists no class"),
+    ],
+)
+def test_a_file_that_is_no_vocabulary_is_refused(tmp_path: pathlib.Path, content: str, told: str) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    with pytest.raises(RunError, match=f"^{re.escape(f'{path}{told}')}"):
+        vocabulary.read(str(path))
+
+
+def test_what_could_not_be_read_is_not_written(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "vocabulary.csv"
+    for names, told in (([""], "line 2: the name is empty"), ([], "lists no class"), (["a\nb"], "control character")):
+        with pytest.raises(RunError, match=told):
+            vocabulary.write(str(path), vocabulary.of_names(names))
+    assert not path.exists()
+
+
+def test_the_nearest_file_belongs_to_the_shards(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = tmp_path / "data" / "video" / "train"
+    train.mkdir(parents=True)
+    shard = str(train / "a.tfrecord")
+    for folder in (tmp_path, tmp_path / "data", train):  # three above are too far; the nearest counts
+        vocabulary.write(str(folder / "vocabulary.csv"), vocabulary.of_names([folder.name]))
+        assert vocabulary.find([shard, shard]) == ("" if folder == tmp_path else str(folder / "vocabulary.csv"))
+    monkeypatch.chdir(train)
+    assert vocabulary.find(["a.tfrecord"]) == "vocabulary.csv"
+    (train / "vocabulary.csv").unlink()
+    assert vocabulary.find(["a.tfrecord"]) == "../../vocabulary.csv"
+    assert vocabulary.find([]) == ""
+
+
+def test_folders_whose_vocabularies_differ_are_refused(tmp_path: pathlib.Path) -> None:
+    files = []
+    for folder, names in (("a", ["cat", "dog"]), ("b", ["cat", "dog"]), ("c", ["cat", "bird", "dog"])):
+        (tmp_path / folder).mkdir()
+        vocabulary.write(str(tmp_path / folder / "vocabulary.csv"), vocabulary.of_names(names))
+        files.append(str(tmp_path / folder / "x.tfrecord"))
+    assert vocabulary.find(files[:2]) == str(tmp_path / "a" / "vocabulary.csv")
+    told = f"class 1 is 'dog' in {tmp_path}/a/vocabulary.csv and 'bird' in {tmp_path}/c/vocabulary.csv"
+    with pytest.raises(UsageError, match=re.escape(told)):
+        vocabulary.find(files)

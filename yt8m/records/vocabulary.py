@@ -1,4 +1,12 @@
-"""The classes of YouTube-8M: names, verticals, numbers of training videos, and the classes rated in segments."""
+"""Vocabularies: the names of classes, in files that travel with the data and the runs, and those of YouTube-8M.
+
+    index,name,vertical,count
+    0,cat,Animals,120
+    1,dog,Animals,97
+
+The column `index` counts from 0; `vertical` and `count` (the number of training videos) may be missing.
+YouTube-8M's own file (`Index,TrainVideoCount,...,Name,...,Vertical1,...`) is read as it is.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +14,31 @@ import csv
 import functools
 import importlib.resources
 import io
+import os
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from yt8m import storage
+from yt8m.errors import RunError, UsageError
 from yt8m.records import prediction_files
 
+NAME = "vocabulary.csv"
+_ABOVE = 2  # folders above that of the shards which may have the file: data/vocabulary.csv, data/video/train/*.tfrecord
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """The 3862 classes of the 2018 version of YouTube-8M, or no class. All attributes are indexed by class.
+    """The classes of data or of a model, or no class. All attributes are indexed by class.
 
     Attributes:
-      names: one for each class; `class 123` for the few without a name.
-      counts: int64 [3862], the number of training videos with the class.
-      verticals: the first vertical of each class; `(Unknown)` for a class without one.
+      names: one for each class; `class 123` for the few of YouTube-8M without a name.
+      counts: int64 [C], the number of training videos with the class; 0 where it is not known.
+      verticals: the (first) vertical of each class; empty if it is not known.
     """
 
     names: tuple[str, ...]
@@ -39,6 +56,190 @@ class Vocabulary:
         """The first vertical of a class; empty for one that the vocabulary does not have."""
         return self.verticals[index] if 0 <= index < len(self.verticals) else ""
 
+    def first_difference(self, other: Vocabulary) -> int | None:
+        """The first class that has another name in `other`, or that only one of them has; None if all are the same."""
+        for index, (own, its) in enumerate(zip(self.names, other.names, strict=False)):
+            if own != its:
+                return index
+        return None if len(self) == len(other) else min(len(self), len(other))
+
+
+def of_names(names: Sequence[str]) -> Vocabulary:
+    """A vocabulary of names alone: no verticals, and no counts."""
+    return Vocabulary(tuple(names), np.zeros(len(names), np.int64), ("",) * len(names))
+
+
+def read(path: str) -> Vocabulary:
+    """The vocabulary in a CSV file.
+
+    Raises:
+      RunError: the file lists no class, a line has a wrong index, an empty name or another number of fields than the
+        header, or the file is no UTF-8 text; the message names the line.
+      NotFoundError: there is no such file.
+    """
+    return _parse(storage.read_bytes(path), path)
+
+
+def write(path: str, vocabulary: Vocabulary) -> None:
+    """Writes a vocabulary, whole or not at all. Verticals and counts are left out if no class has any.
+
+    Raises:
+      RunError: it cannot be written, or `read` would refuse it.
+    """
+    columns: dict[str, Sequence[object]] = {"index": range(len(vocabulary)), "name": vocabulary.names}
+    if any(vocabulary.verticals):
+        columns["vertical"] = vocabulary.verticals
+    if vocabulary.counts.any():
+        columns["count"] = vocabulary.counts.tolist()
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([columns.keys(), *zip(*columns.values(), strict=True)])
+    content = text.getvalue().encode()
+    _parse(content, path)
+    with storage.write_atomic(path) as file:
+        file.write(content)
+
+
+def find(files: Sequence[str]) -> str:
+    """The path of the `vocabulary.csv` that belongs to shards: in their folder, or in one of the two above it.
+
+    The nearest one counts. The result is empty if there is none.
+
+    Raises:
+      UsageError: the shards are in several folders, whose vocabularies differ.
+      RunError: one of several such files is no vocabulary.
+    """
+    folders = sorted({os.path.dirname(path) for path in files})
+    first, *others = dict.fromkeys(filter(None, map(_nearest, folders))) or [""]
+    for other in others:
+        refuse_difference(read(first), first, read(other), other, "Name the data of one data set.")
+    return first
+
+
+def refuse_difference(expected: Vocabulary, where: str, found: Vocabulary, there: str, remedy: str) -> None:
+    """Refuses a vocabulary that differs from the one expected.
+
+    Args:
+      expected: the right one.
+      where: the file or the run that has it.
+      found: the other one.
+      there: the file or the run that has that one.
+      remedy: what the user can do, as a sentence.
+
+    Raises:
+      UsageError: they differ; the message names the first class that does.
+    """
+    index = expected.first_difference(found)
+    if index is not None:
+        raise UsageError(
+            f"class {index} is {_told(expected, index)} in {where} and {_told(found, index)} in {there}: "
+            f"the two number their classes differently. {remedy}"
+        )
+
+
+def _told(vocabulary: Vocabulary, index: int) -> str:
+    return repr(vocabulary.names[index]) if index < len(vocabulary) else f"missing (it ends at {len(vocabulary) - 1})"
+
+
+def _nearest(folder: str) -> str:
+    for _ in range(1 + _ABOVE):
+        path = storage.join(folder, NAME) if folder else NAME
+        if storage.exists(path):
+            return path
+        above = os.path.dirname(folder) if storage.is_remote(folder) else os.path.normpath(os.path.join(folder, ".."))
+        if above in ("gs:", folder):
+            break
+        folder = above
+    return ""
+
+
+class _Row(NamedTuple):
+    """One line of a vocabulary; several lines if a quoted field has line breaks."""
+
+    path: str
+    line: int
+    fields: Mapping[str, str]
+
+    def refuse(self, what: str) -> NoReturn:
+        raise RunError(f"{self.path}, line {self.line}: {what}")
+
+
+_COLUMNS = "expected a header with `index,name`, and optionally `vertical` and `count`"
+
+
+def _parse(content: bytes, path: str) -> Vocabulary:
+    """The vocabulary in the content of a file; raises like `read`."""
+    names: list[str] = []
+    counts: list[int] = []
+    verticals: list[str] = []
+    for index, row in enumerate(_rows(content, path)):
+        if row.fields["index"] != str(index):
+            _refuse_index(row, index)
+        published = "trainvideocount" in row.fields
+        names.append(_name(row) or (f"class {index}" if published else row.refuse("the name is empty; give it one.")))
+        counts.append(_count(row))
+        verticals.append(row.fields.get("vertical1" if published else "vertical", ""))
+    if not names:
+        raise RunError(f"{path} lists no class; expected a line `index,name` for each, after the header.")
+    array = np.array(counts, np.int64)
+    array.flags.writeable = False  # one array for all callers
+    return Vocabulary(tuple(names), array, tuple(verticals))
+
+
+def _rows(content: bytes, path: str) -> Iterator[_Row]:
+    """The lines after the header, as {column in lower case: its text without spaces around}."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise RunError(f"{path}, line {line}: this is no UTF-8 text; save the file as UTF-8.") from error
+    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header: list[str] = []
+    end = 0
+    try:
+        for fields in lines:
+            row = _Row(path, end + 1, dict(zip(header, map(str.strip, fields), strict=False)))
+            end = lines.line_num
+            if not header:
+                header = [name.strip().lower() for name in fields]
+                _check_header(row, header)
+            elif len(fields) == len(header):
+                yield row
+            elif fields:
+                row.refuse(
+                    f"{len(fields)} fields, but the header has {len(header)}; put a name with a comma in quotes."
+                )
+    except csv.Error as error:
+        raise RunError(f"{path}, line {end + 1}: this is no CSV ({error}).") from error
+
+
+def _check_header(row: _Row, header: Sequence[str]) -> None:
+    if not {"index", "name"} <= set(header):
+        row.refuse(f"the columns are {', '.join(header)[:80] or 'missing'}; {_COLUMNS}.")
+    if len(set(header)) != len(header):
+        row.refuse(f"a column stands twice in {','.join(header)[:80]}; {_COLUMNS}.")
+
+
+def _refuse_index(row: _Row, expected: int) -> NoReturn:
+    text = row.fields["index"]
+    number = prediction_files.whole_number(text.encode())
+    what = f"{text[:40]!r} is no class number" if number < 0 else f"the index is {text}"
+    if 0 <= number < expected:
+        what = f"the index {number} stood in an earlier line already"
+    row.refuse(f"{what}; expected {expected}: indexes count from 0, without gaps and in order.")
+
+
+def _name(row: _Row) -> str:
+    name = row.fields["name"]
+    if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name):
+        row.refuse(f"the name {name[:40]!r} holds a control character; remove it.")
+    return name
+
+
+def _count(row: _Row) -> int:
+    text = row.fields.get("count", row.fields.get("trainvideocount", "")) or "0"
+    count = prediction_files.whole_number(text.encode())
+    return count if count >= 0 else row.refuse(f"the count {text[:40]!r} is no number of videos.")
+
 
 def _packaged(name: str) -> bytes:
     return (importlib.resources.files("yt8m") / "data" / name).read_bytes()
@@ -46,15 +247,8 @@ def _packaged(name: str) -> bytes:
 
 @functools.cache
 def load() -> Vocabulary:
-    """The vocabulary that ships with the package."""
-    rows = list(csv.DictReader(io.StringIO(_packaged("vocabulary.csv").decode("utf-8"), newline="")))
-    counts = np.array([int(row["TrainVideoCount"]) for row in rows], np.int64)
-    counts.flags.writeable = False  # one array for all callers
-    return Vocabulary(
-        names=tuple(row["Name"].strip() or f"class {row['Index']}" for row in rows),
-        counts=counts,
-        verticals=tuple(row["Vertical1"] for row in rows),
-    )
+    """The 3862 classes of the 2018 version of YouTube-8M, which ship with the package."""
+    return _parse(_packaged(NAME), NAME)
 
 
 def of(num_classes: int | None) -> Vocabulary:
