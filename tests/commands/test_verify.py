@@ -81,6 +81,12 @@ def test_a_manifest_is_written_then_checked(tmp_path: pathlib.Path, capfd: Captu
     assert "does not name it" in found["c.tfrecord"]["problems"][0]
     (tmp_path / "a.tfrecord").unlink()
     assert told(capfd, *words)["a.tfrecord"]["problems"] == ["it is gone"]
+    data = {"level": "video", "features": [{"name": "clip", "size": 16}], "segment_labels": False}
+    known.write_text(json.dumps(json.loads(known.read_text()) | {"data": data}))
+    assert verify(*words, "--update") == 0
+    assert verify(*words) == 0
+    assert json.loads(known.read_text())["data"] == data  # what the records hold is not lost
+    known.write_text("{")
     assert verify(*words, "--update") == 0
     assert verify(*words) == 0
 

@@ -11,7 +11,7 @@ import pytest
 
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, shards
-from yt8m.records.manifest import Manifest, Shard
+from yt8m.records.manifest import DataFormat, FeatureFormat, Manifest, Shard
 
 A, B = Shard(3, 120, "00c0ffee"), Shard(1, 40, "12345678")
 
@@ -69,6 +69,7 @@ def test_those_beside_the_files_are_found(tmp_path: pathlib.Path, monkeypatch: p
         ('{"format": "yt8m manifest 2", "shards": {}}', "ValueError: its format is 'yt8m manifest 2'"),
         ('{"format": "yt8m manifest 1"}', "KeyError: 'shards'"),
         ('{"format": "yt8m manifest 1", "shards": []}', "AttributeError"),
+        ('{"format": "yt8m manifest 1", "shards": {}, "data": {"level": "frame"}}', "KeyError: 'features'"),
         ('{"format": "yt8m manifest 1", "shards": {"a": {"records": 1, "bytes": 2}}}', "KeyError: 'crc32c'"),
         ('{"format": "yt8m manifest 1", "shards": {"a": {"records": "x", "bytes": 2, "crc32c": ""}}}', "ValueError"),
     ],
@@ -80,6 +81,23 @@ def test_what_is_no_manifest_is_refused(tmp_path: pathlib.Path, content: str, pr
         manifest.read(str(path))
     assert str(refusal.value).startswith(f"{path} is no 'yt8m manifest 1' (")
     assert problem in str(refusal.value)
+
+
+def test_what_the_records_hold_is_kept(tmp_path: pathlib.Path) -> None:
+    clip = FeatureFormat("clip", 16, (-1.5, 3.0))
+    told = {"train": DataFormat("frame", (clip,), max_frames=30, positives=(2, 0)), "none": None}
+    told["validate"] = DataFormat("frame", (clip,), num_classes=3, positives=(1, 1, 4))
+    told["other"] = DataFormat("frame", (FeatureFormat("clip", 16, (-1.5, 2.0)),), num_classes=3)
+    files = {name: str(tmp_path / name / "a.tfrecord") for name in told}
+    for name, data in told.items():
+        (tmp_path / name).mkdir()
+        manifest.write(str(tmp_path / name / "manifest.json"), {files[name]: A}, data)
+        assert manifest.read(str(tmp_path / name / "manifest.json")).data == data
+    found = manifest.find([files["train"], files["none"], files["validate"]])
+    assert found.data == DataFormat("frame", (clip,), False, 3, 30, (3, 1, 4))
+    assert manifest.find([files["none"]]).data is None
+    with pytest.raises(RunError, match=r"other/manifest.json and .*train/manifest.json differ in the features"):
+        manifest.find(list(files.values()))
 
 
 def shard(path: pathlib.Path, sizes: list[int]) -> str:

@@ -18,7 +18,7 @@ from yt8m.commands import ground_truth
 from yt8m.config import flags
 from yt8m.errors import RunError
 from yt8m.options import option
-from yt8m.records import shards
+from yt8m.records import data_format, shards
 from yt8m.records.shards import Feature, Record
 
 NAMES = {"RGB/feature/floats": "rgb", "AUDIO/feature/floats": "audio"}  # MediaPipe's name: name in frame records
@@ -85,7 +85,7 @@ def convert(path: str, keep_floats: bool = False) -> bytes:
         if keep_floats:
             lists[name] = [shards.float_feature(frame) for frame in frames[:shortest]]
         else:
-            lists[NAMES[name]] = shards.frame_features(quantized(frames[:shortest]))
+            lists[NAMES[name]] = shards.frame_features(data_format.quantized(frames[:shortest], data_format.PUBLISHED))
     return shards.sequence_example(_context(record, path), lists)
 
 
@@ -113,8 +113,3 @@ def _frames(features: Sequence[Feature], name: str, path: str) -> npt.NDArray[np
     if shards.unfit_values(frames):
         raise RunError(f"{path}: {name} holds a value that is {shards.UNFIT}.")
     return frames
-
-
-def quantized(frames: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
-    """Quantises to bytes: q is chosen so that q * 4/255 + 4/512 - 2 is nearest. Values outside of -2..2 are clipped."""
-    return np.asarray(np.clip(np.rint((frames + 2 - 4 / 512) * (255 / 4)), 0, 255), np.uint8)

@@ -5,6 +5,7 @@ With `--deep` it also checks the content of each record: features, frames, label
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.options import option
 from yt8m.program import run_main
 from yt8m.records import manifest, shards
-from yt8m.records.manifest import Manifest, Shard
+from yt8m.records.manifest import DataFormat, Manifest, Shard
 from yt8m.records.shards import DamagedError, Feature, Record, id_text, read_records
 
 
@@ -160,7 +161,7 @@ def main(argv: list[str]) -> int:
     if missing or any(one.problems for one in found):
         return 1
     if config.manifest and known is None:
-        manifest.write(config.manifest, {one.path: one.shard for one in found})
+        manifest.write(config.manifest, {one.path: one.shard for one in found}, _data(config.manifest))
         print(f"wrote {config.manifest}", file=sys.stderr)
     return 0
 
@@ -170,6 +171,13 @@ def _known(config: VerifyConfig) -> Manifest | None:
     if not config.manifest or config.update or not storage.exists(config.manifest):
         return None
     return manifest.read(config.manifest)
+
+
+def _data(path: str) -> DataFormat | None:
+    """What the former manifest says of the records, which the new one must keep."""
+    with contextlib.suppress(RunError):  # there is none, or it is damaged
+        return manifest.read(path).data
+    return None
 
 
 def _missing(known: Manifest, paths: list[str]) -> list[str]:

@@ -1,9 +1,11 @@
-"""manifest.json: how many records and bytes each shard must have.
+"""manifest.json: how many records and bytes each shard must have, and what the records hold.
 
     {"format": "yt8m manifest 1",
-     "shards": {"train0000.tfrecord": {"records": 1024, "bytes": 5318272, "crc32c": "1f2e3d4c"}, ...}}
+     "shards": {"train0000.tfrecord": {"records": 1024, "bytes": 5318272, "crc32c": "1f2e3d4c"}, ...},
+     "data": {"level": "video", "features": [{"name": "clip", "size": 16}], ...}}
 
 Names of shards are relative to the manifest's folder; crc32c is that of the whole file, as buckets report it.
+`data` is optional (see `data_format`): the manifests of YouTube-8M's own shards have none.
 
 `count_records` counts the records of a shard and reads only the 12 header bytes before each record. If a shard
 was cut inside such a header, TensorFlow takes the cut for the end of the shard; the count finds the cut.
@@ -20,7 +22,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
-from yt8m.records import shards
+from yt8m.records import data_format, shards
+from yt8m.records.data_format import DataFormat as DataFormat
+from yt8m.records.data_format import FeatureFormat as FeatureFormat
 from yt8m.records.shards import DamagedError
 from yt8m.storage import json_text
 
@@ -51,10 +55,12 @@ class Manifest(NamedTuple):
     Attributes:
       sources: the files that it was read from.
       shards: {absolute path: what the shard must hold}.
+      data: what the records hold; None if no file says it.
     """
 
     sources: tuple[str, ...]
     shards: Mapping[str, Shard]
+    data: DataFormat | None = None
 
     def expected(self, path: str) -> Shard | None:
         """What the shard must hold; None if no manifest names it."""
@@ -77,25 +83,36 @@ def read(path: str) -> Manifest:
             _whole(storage.join(folder, name) if folder else name): _shard(values)
             for name, values in written["shards"].items()
         }
+        data = data_format.parse(written["data"]) if "data" in written else None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(
             f"{path} is no {FORMAT!r} ({type(error).__name__}: {error}). "
             "Write it anew with `yt8m verify FILES --manifest=...`, or move it away."
         ) from error
-    return Manifest((path,), shards)
+    return Manifest((path,), shards, data)
 
 
 def find(files: Sequence[str]) -> Manifest:
-    """The joined manifests of the folders of `files`; it has no shards if there is no manifest."""
+    """The joined manifests of the folders of `files`; it has no shards if there is no manifest.
+
+    Raises:
+      RunError: a file is no manifest, or two contradict one another about what the records hold.
+    """
     folders = sorted({os.path.dirname(path) for path in files})
     found = [storage.join(folder, NAME) if folder else NAME for folder in folders]
     parts = [read(path) for path in found if storage.exists(path)]
     shards = {name: shard for part in parts for name, shard in part.shards.items()}
-    return Manifest(tuple(source for part in parts for source in part.sources), shards)
+    data = data_format.joined([(part.sources[0], part.data) for part in parts if part.data is not None])
+    return Manifest(tuple(source for part in parts for source in part.sources), shards, data)
 
 
-def write(path: str, shards: Mapping[str, Shard]) -> None:
-    """Writes a manifest of the shards, given as {path: what it holds}.
+def write(path: str, shards: Mapping[str, Shard], data: DataFormat | None = None) -> None:
+    """Writes a manifest.
+
+    Args:
+      path: the file to write.
+      shards: {path: what it holds}.
+      data: what the records hold, if it is known.
 
     Raises:
       UsageError: a shard has no path relative to the manifest (it is in a bucket and the manifest is not, say).
@@ -106,7 +123,8 @@ def write(path: str, shards: Mapping[str, Shard]) -> None:
         if storage.is_remote(path) != storage.is_remote(shard_path):
             raise UsageError(f"--manifest={path}: {shard_path} is elsewhere; write the manifest beside it.")
         named[os.path.relpath(_whole(shard_path), folder)] = shard._asdict()
-    text = json.dumps({"format": FORMAT, "shards": named}, indent=1, ensure_ascii=False)
+    content = {"format": FORMAT, "shards": named} | ({} if data is None else {"data": data.as_json()})
+    text = json.dumps(content, indent=1, ensure_ascii=False)
     with storage.write_atomic(path, "w") as file:
         file.write(text + "\n")
 

@@ -1,0 +1,155 @@
+"""What the records of a data set hold: level, features, classes; and values stored as bytes.
+
+`manifest.json` keeps it under its key `data`; the last four entries are optional:
+
+    {"level": "frame", "features": [{"name": "clip", "size": 16, "range": [-1.5, 3.0]}],
+     "segment_labels": false, "num_classes": 3, "max_frames": 300, "positives": [101, 99, 100]}
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.errors import RunError
+
+LEVELS = ("video", "frame")
+
+Range = tuple[float, float]
+PUBLISHED: Range = (-2.0, 2.0)  # of YouTube-8M's features
+
+
+class FeatureFormat(NamedTuple):
+    """One feature of the records.
+
+    Attributes:
+      name: its name in the records.
+      size: number of its values, in one frame if it has frames.
+      range: the values that bytes stand for (see `dequantized`); None if the values are stored as floats.
+    """
+
+    name: str
+    size: int
+    range: Range | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.size}" + (f" in {self.range[0]:g}..{self.range[1]:g}" if self.range else "")
+
+
+class DataFormat(NamedTuple):
+    """What the records of a data set hold.
+
+    Attributes:
+      level: `video` or `frame`.
+      features: the features, in the order in which models join them.
+      segment_labels: whether the records have rated segments.
+      num_classes: number of classes; None if unknown.
+      max_frames: the largest number of frames of a video; None at video level, or if unknown.
+      positives: how many videos of these shards have each class; None if they were not counted.
+    """
+
+    level: str
+    features: tuple[FeatureFormat, ...]
+    segment_labels: bool = False
+    num_classes: int | None = None
+    max_frames: int | None = None
+    positives: tuple[int, ...] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """What a manifest keeps; `parse` is the inverse."""
+        return _known(self) | {"features": [_known(feature) for feature in self.features]}
+
+
+def _known(values: DataFormat | FeatureFormat) -> dict[str, Any]:
+    return {name: value for name, value in values._asdict().items() if value is not None}
+
+
+def parse(written: Mapping[str, Any]) -> DataFormat:
+    """The format that `DataFormat.as_json` gave.
+
+    Raises:
+      ValueError, KeyError, TypeError: it is none.
+    """
+    level, positives = written["level"], written.get("positives")
+    if level not in LEVELS:
+        raise ValueError(f"the level is {level!r}, not {' or '.join(LEVELS)}")
+    features = tuple(_feature(values) for values in written["features"])
+    if not features or len({feature.name for feature in features}) < len(features):
+        raise ValueError("there must be at least one feature, and their names must differ")
+    counts = {name: _at_least_one(name, written[name]) for name in ("num_classes", "max_frames") if name in written}
+    segment_labels = bool(written.get("segment_labels", False))
+    return DataFormat(
+        level, features, segment_labels, **counts, positives=None if positives is None else tuple(map(int, positives))
+    )
+
+
+def _feature(values: Mapping[str, Any]) -> FeatureFormat:
+    given, bounds = values.get("range"), None
+    if given is not None:
+        low, high = map(float, given)
+        if not -math.inf < low < high < math.inf:
+            raise ValueError(f"the range of feature {values['name']} is {given}; expected two ascending numbers")
+        bounds = low, high
+    return FeatureFormat(str(values["name"]), _at_least_one("size", values["size"]), bounds)
+
+
+def _at_least_one(name: str, value: Any) -> int:
+    if int(value) < 1:
+        raise ValueError(f"{name} is {value}; expected at least 1")
+    return int(value)
+
+
+def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:
+    """What all of several shards hold, given as (file that says it, what it says); None for no files.
+
+    Args:
+      formats: a format may leave out the number of classes or of frames; the others' holds then. The counts of
+        positives are added if each has them.
+
+    Raises:
+      RunError: two files contradict one another; names them and the first difference.
+    """
+    for (first_path, first), (path, other) in itertools.combinations(formats, 2):
+        difference = next(_differences(first, other), None)
+        if difference:
+            raise RunError(
+                f"{first_path} and {path} differ in {difference}: read shards of one data set together, "
+                "or make the records of both again."
+            )
+    if not formats:
+        return None
+    known = [one for _, one in formats]
+    counts = [one.positives for one in known if one.positives is not None]
+    return known[0]._replace(
+        num_classes=next((one.num_classes for one in known if one.num_classes), None),
+        max_frames=next((one.max_frames for one in known if one.max_frames), None),
+        positives=tuple(map(sum, itertools.zip_longest(*counts, fillvalue=0))) if len(counts) == len(known) else None,
+    )
+
+
+def _differences(first: DataFormat, other: DataFormat) -> Iterator[str]:
+    for name in ("level", "segment_labels", "num_classes", "max_frames"):
+        values = getattr(first, name), getattr(other, name)
+        if None not in values and values[0] != values[1]:
+            yield f"{name} ({values[0]} and {values[1]})"
+    for pair in itertools.zip_longest(first.features, other.features):
+        if pair[0] != pair[1]:
+            yield f"the features ({pair[0] or 'none'} and {pair[1] or 'none'})"
+
+
+def quantized(values: NDArray[Any], bounds: Range) -> NDArray[np.uint8]:
+    """The bytes whose `dequantized` values are nearest to `values`, which are clipped to the bounds."""
+    low, high = bounds
+    steps = (values - low - (high - low) / 512) * (255 / (high - low))
+    return np.asarray(np.clip(np.rint(steps), 0, 255), np.uint8)
+
+
+def dequantized(values: NDArray[np.uint8], bounds: Range) -> NDArray[np.float32]:
+    """float32 of the same shape: q * span/255 + span/512 + low, as YouTube-8M's features are read (`PUBLISHED`)."""
+    low, high = bounds
+    return values * np.float32((high - low) / 255) + np.float32((high - low) / 512 + low)
