@@ -35,6 +35,7 @@ def configs(draw):
     data = DataConfig(
         draw(names), tuple(features), sizes, frames, frames and draw(st.booleans()),
         num_epochs=draw(st.none() | positive), shuffle_buffer=draw(st.none() | positive),
+        feature_ranges=draw(st.just(()) | st.tuples(*(st.sampled_from([(), (-1.5, 3.0)]) for _ in features))),
     )  # fmt: skip
     values = draw(st.dictionaries(names, hyper | st.dictionaries(names, hyper, max_size=2), max_size=3))
     return TrainConfig(
@@ -95,6 +96,8 @@ def test_an_older_file_takes_the_defaults_for_what_it_lacks():
         ("[" * 100_000, ["cut short or damaged", "nested deeper than 100 levels"]),
         ('{"config":' + "[" * 101 + "]" * 101 + "}", ["nested deeper than 100 levels"]),
         (edited(data__segment_labels=True), ["segment_labels needs"]),
+        (edited(data__feature_ranges=[[1, -1], []]), ["two ascending numbers, or none, for each of the features"]),
+        (edited(data__feature_ranges=[[-1, 1]]), ["feature_ranges is ((-1, 1),)", "mean_rgb,mean_audio"]),
         (edited(data=3), ["config.data is 3"]),
         (edited(model__hyper_parameters=3), ["config.model.hyper_parameters is 3"]),
         (edited(callbacks=["a", 3]), ["callbacks must be a tuple of str"]),

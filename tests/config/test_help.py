@@ -106,7 +106,7 @@ def test_the_flags_of_each_program_stand_in_their_groups() -> None:
     expected = ["Run", "Data", "Model", "Optimizer", "Devices", "Checkpoints"]
     assert groups(list(training.values())) == [*expected, "Distillation", "Augmentation", "Cluster", "Buckets"]
     assert {"train_data_pattern", "seed", "model", "num_gpu"} <= set(training)
-    assert {"data_pattern", "segment_size"} & set(training) == set()
+    assert {"data_pattern", "segment_size", "feature_ranges"} & set(training) == set()
     assert len(training) == len(flag_parsing.training_flags())
     assert training["train_data_pattern"].help.endswith(" [sample data]")
     for name, end in (("feature_names", "--frame_features]"), ("feature_sizes", "[1024 for rgb, 128 for audio]")):

@@ -35,7 +35,8 @@ ANEW = (
     "devices.num_gpu seed"
 )
 REBUILT = (
-    "data.max_frames data.prefetch_to_device model.label_loss devices.precision devices.sync_batch_norm "
+    "data.max_frames data.feature_ranges data.prefetch_to_device model.label_loss "
+    "devices.precision devices.sync_batch_norm "
     "distillation.distill_from distillation.teacher distillation.distill_weight "
     "augmentation.augment_crop augmentation.augment_frame_dropout augmentation.augment_noise "
     "optimizer.optimizer optimizer.base_learning_rate optimizer.learning_rate_schedule "

@@ -92,16 +92,29 @@ class DataConfig(DamagePolicy):
         shapes="input",
         shaped_by=bool,
     )
+    # Taken from the data's manifest, so no flag: () if bytes and floats lie as in YouTube-8M's records. Else one entry
+    # for each feature: the two ends of the range that its bytes stand for, or () if it is stored as floats.
+    feature_ranges: tuple[tuple[float, ...], ...] = option((), "ranges of features stored as bytes", shapes="graph")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_features(self.feature_names, self.feature_sizes)
+        self._check_ranges()
         if self.segment_labels and not self.frame_features:
             raise UsageError(
                 "--segment_labels needs --frame_features: segments are parts of frame records. Give both, or neither."
             )
         if self.prefetch_to_device and self.exact_resume:
             raise UsageError(NO_POSITION)
+
+    def _check_ranges(self) -> None:
+        ranges = self.feature_ranges
+        fits = all(not bounds or (len(bounds) == 2 and bounds[0] < bounds[1]) for bounds in ranges)
+        if ranges and not (fits and len(ranges) == len(self.feature_names)):
+            raise UsageError(
+                f"feature_ranges is {ranges}; expected two ascending numbers, or none, for each of the features "
+                f"{','.join(self.feature_names)}."
+            )
 
     def check_cache(self) -> None:
         """Refuses a cache together with an option that it cannot serve."""

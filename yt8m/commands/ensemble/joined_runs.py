@@ -22,7 +22,7 @@ from yt8m.export.saved_model import export_saved_model
 from yt8m.runner import checkpoints
 
 # Data options that must be equal in all runs, so that one reader can feed all models.
-_SHARED = ("reader", "feature_names", "feature_sizes", "frame_features", "num_classes", "max_frames")
+_SHARED = ("reader", "feature_names", "feature_sizes", "feature_ranges", "frame_features", "num_classes", "max_frames")
 
 
 class _Member(NamedTuple):
