@@ -10,12 +10,16 @@ import hypothesis
 import leaks
 import pytest
 
+# Examples have no deadline: on a busy machine any of them may take long, and pytest ends a test that hangs.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
+
 # `make mutants` runs the tests many times: always with the same examples, and a failure is enough as it is found.
 hypothesis.settings.register_profile(
     "mutants",
+    hypothesis.settings.get_profile("tests"),
     derandomize=True,
     database=None,
-    deadline=None,
     phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
 )
 

@@ -12,8 +12,8 @@ import tempfile
 import time
 
 import fault_shards
-import mutations
 from fault_shards import LEVELS
+from faults import mutations
 
 from yt8m.commands.verify import DeepCheck
 

@@ -28,7 +28,10 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "mutants"
-_SLOW = ("tests/config/test_configs.py::test_every_listed_optimizer_can_be_made",)  # starts TensorFlow
+_SLOW = (  # start TensorFlow
+    "tests/config/test_flags.py::test_every_listed_optimizer_can_be_made",
+    "tests/config/test_resume.py::test_a_new_option_that_the_modeler_uses_rebuilds_the_graph",
+)
 _COPIED = ("yt8m", "tests", "docs", "pyproject.toml")
 _SURVIVED, _WITHOUT_TEST = (0,), (5, 33)  # mutmut's exit codes; all others mean that the tests failed
 
@@ -48,7 +51,10 @@ class Target(NamedTuple):
 
 
 _METRICS = ("tests/eval_util",)
-_CONFIG = ("tests/config",)
+_FLAGS = tuple(
+    f"tests/config/test_flags{end}.py" for end in ("", "_environment", "_training", "_of_models", "_of_losses")
+)
+_PARSING = ("tests/config/test_flag_parsing.py", "tests/config/test_flag_parsing_help.py")
 
 TARGETS = (
     Target("yt8m/eval_util/arrays.py", _METRICS),
@@ -60,29 +66,36 @@ TARGETS = (
     Target("yt8m/eval_util/top_k.py", _METRICS),
     Target("yt8m/eval_util/videos.py", _METRICS),
     Target("yt8m/options.py", ("tests/test_options.py",)),
-    Target("yt8m/config/flag_parsing.py", ("tests/config/test_help.py", "tests/config/test_parsing.py")),
-    Target("yt8m/config/parts.py", _CONFIG),
-    Target("yt8m/config/programs.py", _CONFIG),
+    Target("yt8m/config/flag_parsing.py", _PARSING),
+    Target("yt8m/config/flags.py", _FLAGS),
+    Target("yt8m/config/programs.py", ("tests/config/test_programs.py", "tests/config/test_flags.py")),
     Target("yt8m/config/registry.py", ("tests/config/test_registry.py",)),
+    Target("yt8m/config/resume.py", ("tests/config/test_resume.py",)),
+    Target("yt8m/config/run_dir.py", ("tests/config/test_run_dir_files.py", "tests/config/test_run_dir.py")),
+    Target(
+        "yt8m/config/train_config.py",
+        ("tests/config/test_train_config.py", "tests/config/test_flags.py", "tests/config/test_flags_training.py"),
+    ),
     Target("yt8m/records/manifest.py", ("tests/records/test_manifest.py",)),
     Target(
         "yt8m/records/prediction_files.py",
-        ("tests/records/test_prediction_lines.py", "tests/records/test_prediction_files.py"),
+        ("tests/records/test_prediction_files_lines.py", "tests/records/test_prediction_files.py"),
     ),
-    Target("yt8m/records/shards.py", ("tests/records/test_shard_files.py",)),
+    Target("yt8m/records/shards.py", ("tests/records/test_shards_without_tensorflow.py",)),
     Target("yt8m/records/vocabulary.py", ("tests/records/test_vocabulary.py",)),
     Target(
         "yt8m/runner/checkpoints.py",
-        ("tests/runner/test_checkpoint_files.py",),
+        ("tests/runner/test_checkpoints_files.py",),
         ("sweep", "path_of", "step_of", "files_of", "steps_in", "_is_saved", "_refuse_a_fresh_start", "is_gone")
         + ("to_delete", "_passed", "_times", "_delete", "_remove"),
     ),
-    Target("yt8m/runner/saver.py", ("tests/runner/test_shard_position_file.py",), ("ShardPosition.*", "_path")),
     Target(
-        "yt8m/commands/download/transfer.py",
-        ("tests/commands/download/test_plan.py",),
-        ("parse_plan", "in_shard", "_number", "saved_name"),
+        "yt8m/runner/saver.py",
+        ("tests/runner/test_saver_position_file.py",),
+        ("ShardPosition.*", "_PositionFile.*", "_checked", "_path", "_sending_order"),
     ),
+    Target("yt8m/commands/saved_run.py", ("tests/commands/test_best.py",), ("keep_best", "_gap_of", "_copy")),
+    Target("yt8m/commands/download/plan.py", ("tests/commands/download/test_plan.py",)),
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sample_shards import dequantized, read_frames, read_split
+from commands.sample_shards import dequantized, read_frames, read_split
 
 from yt8m.commands.sample_data import SampleConfig, generate, main, synthetic_videos
 from yt8m.errors import UsageError

@@ -8,7 +8,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from sample_shards import read_split
+from commands.sample_shards import read_split
 
 from yt8m import eval_util, storage
 from yt8m.commands.sample_data import SampleConfig, default_sample_data, generate, generate_once, synthetic_videos

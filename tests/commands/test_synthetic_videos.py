@@ -7,7 +7,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from sample_shards import dequantized, read_frames, read_split
+from commands.sample_shards import dequantized, read_frames, read_split
 
 from yt8m.commands.sample_data import SampleConfig, generate, synthetic_videos
 from yt8m.commands.sample_data.synthetic_videos import decoys, surroundings, surroundings_of_classes

@@ -19,7 +19,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 def process(*arguments):
     path = os.pathsep.join([str(TESTS), str(TESTS.parent)])
     started = subprocess.Popen(
-        [sys.executable, str(TESTS / "cluster_process.py"), *arguments],
+        [sys.executable, str(TESTS / "deploy/cluster_process.py"), *arguments],
         env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

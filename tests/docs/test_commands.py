@@ -7,10 +7,10 @@ import pathlib
 import subprocess
 import sys
 
-import command_blocks
 import pytest
-from command_blocks import ROOT, Block
+from docs.command_blocks import ROOT, Block
 
+from docs import command_blocks
 from yt8m import cli
 
 

@@ -7,10 +7,10 @@ import json
 import pathlib
 import sys
 
-import command_blocks
 import pytest
-from command_blocks import ROOT
+from docs.command_blocks import ROOT
 
+from docs import command_blocks
 from yt8m import eval as evaluation
 from yt8m import inference, train
 from yt8m.commands.sample_data import SampleConfig, generate

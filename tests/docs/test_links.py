@@ -11,7 +11,7 @@ import sys
 from html.parser import HTMLParser
 
 import pytest
-from command_blocks import PAGES, ROOT
+from docs.command_blocks import PAGES, ROOT
 
 CHECKED = [*PAGES, ROOT / "CHANGELOG.md"]
 _LINK = re.compile(r"\]\(([^)\s]+)\)")

@@ -7,7 +7,7 @@ import runpy
 from xml.etree import ElementTree
 
 import pytest
-from command_blocks import PAGES, ROOT
+from docs.command_blocks import PAGES, ROOT
 
 FOLDER = ROOT / "docs/pictures"
 MADE_BY = runpy.run_path(str(FOLDER / "__main__.py"))

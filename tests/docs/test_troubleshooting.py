@@ -6,7 +6,7 @@ import ast
 import re
 
 import pytest
-from command_blocks import ROOT
+from docs.command_blocks import ROOT
 
 PAGE = ROOT / "docs/users/troubleshooting.md"
 

@@ -1,4 +1,4 @@
-"""MAP@n of submissions and of batches of dense scores: recorded figures, loops, and what a submission may lack."""
+"""MAP@n of submissions and of dense scores: recorded figures, loops, what a submission may lack; columns of pairs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from golden_data import golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yt8m.eval_util.segments import RatedPairs, mean_average_precision_at_n
+from yt8m.eval_util.segments import Pairs, RatedPairs, columns_of_pairs, mean_average_precision_at_n
+from yt8m.eval_util.top_k import perr_of_rows, rated_only, take_columns
 
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abcdefg")), max_size=25)
 RATINGS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abcdehi"), st.booleans()), max_size=25)
@@ -126,3 +127,30 @@ def test_merged_parts_are_the_whole():
     assert parts[0].get().map == whole.get().map
     with pytest.raises(ValueError, match="3 classes into those of 4"):
         whole.merge(RatedPairs(3))
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(1, 12), st.integers(1, 30), st.integers(0, 10_000), st.floats(0, 1), st.integers(1, 30))
+def test_columns_of_pairs_are_those_of_dense_scores_in_which_nothing_else_is_ranked(
+    rows: int, classes: int, seed: int, share: float, k: int
+) -> None:
+    draw, k = np.random.default_rng(seed), min(k, classes)
+    scores = draw.integers(-2, 4, (rows, classes)).astype(np.float32)  # many ties, and not all count for PERR
+    rated, labels = draw.random(scores.shape) < share, draw.random(scores.shape) < 0.5
+    dense, positives = rated_only(scores, labels, rated)
+    expected = take_columns(dense, positives, k)
+    pairs = Pairs(rated.sum(axis=1), np.nonzero(rated)[1], scores[rated], labels[rated])
+    found, perr = columns_of_pairs(pairs, k, classes)
+    ranked = expected.ranked
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    np.testing.assert_array_equal(found.classes[ranked], expected.classes[ranked])
+    np.testing.assert_array_equal(found.hits, expected.hits)
+    np.testing.assert_array_equal(found.num_labels, expected.num_labels)
+    np.testing.assert_array_equal(found.label_counts, expected.label_counts)
+    np.testing.assert_array_equal(perr, perr_of_rows(dense, positives, expected))
+
+
+def test_a_score_that_is_nan_is_refused() -> None:
+    one = np.ones(1, np.int64)
+    with pytest.raises(ValueError, match="NaN"):
+        columns_of_pairs(Pairs(one, one, np.full(1, np.nan, np.float32), one > 0), 2, 3)

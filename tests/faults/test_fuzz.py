@@ -6,9 +6,9 @@ import pathlib
 from collections.abc import Iterator
 
 import fault_shards
-import mutations
 import pytest
 from fault_shards import LEVELS
+from faults import mutations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -8,8 +8,8 @@ import pathlib
 
 import fault_shards
 import pytest
+from faults.mutations import read
 from golden_data import golden
-from mutations import read
 
 from yt8m import eval as evaluation
 from yt8m import inference, train

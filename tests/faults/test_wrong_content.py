@@ -6,10 +6,10 @@ import pathlib
 from collections.abc import Iterator
 
 import fault_shards
-import mutations
 import numpy as np
 import pytest
 from fault_shards import frames, ids_read, queue, video
+from faults import mutations
 
 from yt8m.lazy import tf
 from yt8m.readers import YT8MFrameFeatureReader, ZeroedCount

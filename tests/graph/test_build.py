@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_toy import CLASSES, FEATURES, Linear, Session, initial_weights, rows
+from graph.graph_toy import CLASSES, FEATURES, Linear, Session, initial_weights, rows
 
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.lazy import tf

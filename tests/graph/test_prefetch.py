@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from graph.staged_toy import BATCH, EPOCHS, Training, until_error
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from staged_toy import BATCH, EPOCHS, Training, until_error
 
 from yt8m import graph
 from yt8m.lazy import tf

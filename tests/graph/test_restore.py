@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from golden_data import golden
-from graph_toy import Linear, Session, rows
+from graph.graph_toy import Linear, Session, rows
 
 from yt8m import graph
 from yt8m.config.train_config import OptimizerConfig

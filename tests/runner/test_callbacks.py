@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny_hooks
+from runner import tiny_hooks
 from tiny_workload import TinyInputter
 
 from yt8m.errors import UsageError
@@ -116,7 +116,7 @@ def test_exports_every_n_and_at_the_end_each_with_a_checkpoint(train: Callable, 
 
 
 def test_callbacks_of_a_users_own(train: Callable) -> None:
-    train(["tiny_hooks:Plain"], max_steps=2)
+    train(["runner.tiny_hooks:Plain"], max_steps=2)
     step = ["before_run", "after_run"]
     assert tiny_hooks.Plain.calls == ["begin", "after_create_session", *step, *step, "end"]
 

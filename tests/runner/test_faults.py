@@ -33,7 +33,7 @@ def test_a_file_limit_while_saving(start: Callable, tmp_path: pathlib.Path) -> N
     process = start(
         max_steps=30,
         checkpoints={"save_checkpoint_steps": 5},
-        callbacks={"tiny_hooks:FileLimit": {"step": 12, "size": 100}},
+        callbacks={"runner.tiny_hooks:FileLimit": {"step": 12, "size": 100}},
     )
     output, _ = process.communicate()
     assert process.returncode == 1
@@ -50,7 +50,7 @@ def test_killed_while_it_saves_it_goes_on_bit_for_bit(train: Callable, start: Ca
     """A run that saves every step is killed at no matter which moment after the seventh."""
 
     def losses(name: str) -> dict[str, Any]:
-        return {"tiny_hooks:Losses": {"path": str(tmp_path / name)}}
+        return {"runner.tiny_hooks:Losses": {"path": str(tmp_path / name)}}
 
     same = {"exact_resume": True, "checkpoints": {"save_checkpoint_steps": 1, "keep_checkpoints": 2}}
     process = start(callbacks=losses("killed"), max_steps=100_000, **same)
@@ -80,7 +80,9 @@ def test_an_event_file_and_metrics_without_room_do_not_end_a_run(start: Callable
     biggest = max(path.stat().st_size for path in run.glob("model.ckpt-2.*"))
     run.joinpath("metrics.jsonl").write_bytes(b"\n" * (2 * biggest))
     process = start(
-        max_steps=60, save_summary_steps=1, callbacks={"tiny_hooks:FileLimit": {"step": 3, "size": biggest + 10_000}}
+        max_steps=60,
+        save_summary_steps=1,
+        callbacks={"runner.tiny_hooks:FileLimit": {"step": 3, "size": biggest + 10_000}},
     )
     output, log = process.communicate()
     assert process.returncode == 0, log
@@ -91,11 +93,15 @@ def test_an_event_file_and_metrics_without_room_do_not_end_a_run(start: Callable
 
 
 @pytest.mark.parametrize(
-    "names", [("tiny_hooks:Raises", "tiny_hooks:Closed"), ("tiny_hooks:Closed", "tiny_hooks:Raises")]
+    "names",
+    [
+        ("runner.tiny_hooks:Raises", "runner.tiny_hooks:Closed"),
+        ("runner.tiny_hooks:Closed", "runner.tiny_hooks:Raises"),
+    ],
 )
 @pytest.mark.promise("P6")
 def test_a_callback_that_raises(train: Callable, tmp_path: pathlib.Path, names: tuple[str, ...]) -> None:
-    options = {"tiny_hooks:Raises": {"step": 7}, "tiny_hooks:Closed": {"path": str(tmp_path / "closed")}}
+    options = {"runner.tiny_hooks:Raises": {"step": 7}, "runner.tiny_hooks:Closed": {"path": str(tmp_path / "closed")}}
     outcome = train(CallbackConfig(names, options), max_steps=20, checkpoints={"save_checkpoint_steps": 5})
     assert (outcome.status, outcome.exit_code, outcome.global_step) == ("failed", 1, 7)
     assert "503" in outcome.message
@@ -183,8 +189,8 @@ def test_refusals_come_before_anything_is_written(train: Callable, tmp_path: pat
         (["train_los"], "did you mean train_loss"),
         (["eval_basic"], "is for eval"),
         (["train_loss", "train_loss"], "is named twice"),
-        (["tiny_hooks:Nothing"], "cannot load"),
-        (["tiny_hooks:Losses"], "cannot be made"),
+        (["runner.tiny_hooks:Nothing"], "cannot load"),
+        (["runner.tiny_hooks:Losses"], "cannot be made"),
         (["tiny_workload:TinyModeler"], "expected a class that is derived from tf.train.SessionRunHook"),
     ):
         with pytest.raises(UsageError, match=expected):

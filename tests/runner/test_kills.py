@@ -33,7 +33,7 @@ MOMENTS = (
 
 
 def losses(path: pathlib.Path) -> dict[str, Any]:
-    return {"tiny_hooks:Losses": {"path": str(path)}}
+    return {"runner.tiny_hooks:Losses": {"path": str(path)}}
 
 
 def read_losses(path: pathlib.Path) -> dict[int, str]:

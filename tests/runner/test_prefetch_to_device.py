@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from id_workload import READER, Ids
 from reader_records import video_record, write_shard
+from runner.id_workload import READER, Ids
 from tiny_workload import TinyInputter
 
 from yt8m import runner
@@ -42,7 +42,7 @@ def live(
         queue = BatchQueue(READER, f"{shards}/*", 2, EPOCHS, True, 4, 2, 5)
         path = tmp_path / f"{name}.txt"
         path.write_text("")
-        callbacks = CallbackConfig(options={"tiny_hooks:Rows": {"path": str(path)}})
+        callbacks = CallbackConfig(options={"runner.tiny_hooks:Rows": {"path": str(path)}})
         same = {"inputter": queue, "modeler": Ids(), "gpu_count": towers, "max_steps": max_steps}
         folder = str(tmp_path / name)
         outcome = train(callbacks, prefetch_to_device=ahead, model_dir=folder, **same, **more)

@@ -25,7 +25,7 @@ def test_next_twenty_steps_from_meta_graph_and_from_code(
     """40 rows in batches of 8 a tower: the twenty steps cross epochs; noise is drawn at each step."""
 
     def losses(name: str) -> dict[str, Any]:
-        return {"tiny_hooks:Losses": {"path": str(tmp_path / name)}}
+        return {"runner.tiny_hooks:Losses": {"path": str(tmp_path / name)}}
 
     same = {"gpu_count": towers, "exact_resume": True}
     for folder, steps in (("a", 33), ("b", 13)):

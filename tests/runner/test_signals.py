@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.promise("P1")
 def test_the_step_in_hand_is_saved(start: Callable, tmp_path: pathlib.Path, number: int) -> None:
-    process = start(callbacks={"tiny_hooks:Gate": {"step": 20}})
+    process = start(callbacks={"runner.tiny_hooks:Gate": {"step": 20}})
     assert process.stdout.readline() == "at step 20\n"
     process.send_signal(number)
     output, log = process.communicate()
@@ -31,7 +31,7 @@ def test_the_step_in_hand_is_saved(start: Callable, tmp_path: pathlib.Path, numb
     assert f'model_checkpoint_path: "model.ckpt-{step}"' in (tmp_path / "run" / "checkpoint").read_text()
 
 
-ABOUT = {"tiny_hooks:Gate": {"step": 0}}
+ABOUT = {"runner.tiny_hooks:Gate": {"step": 0}}
 
 
 @pytest.mark.promise("P2")
@@ -64,7 +64,7 @@ def test_what_takes_longer_than_the_grace_beside_the_steps(start: Callable, tmp_
     """The session is closed then, so nothing can be saved: that is the signal's doing and no failure."""
     process = start(
         stop_grace_seconds=0.3,
-        callbacks={"tiny_hooks:Gate": {"step": 20, "seconds": 1.0}},
+        callbacks={"runner.tiny_hooks:Gate": {"step": 20, "seconds": 1.0}},
         checkpoints={"save_checkpoint_steps": 15},
     )
     assert process.stdout.readline() == "at step 20\n"

@@ -12,7 +12,7 @@ import json
 from typing import Any
 
 from absl import logging
-from id_workload import READER, Ids
+from runner.id_workload import READER, Ids
 from tiny_workload import TinyInputter, TinyModeler
 
 from yt8m import runner
@@ -24,7 +24,7 @@ def warm_up() -> None:
     """Imports what a run needs. Nothing is built: the runtime would look for devices, and start threads."""
     for module in ("callbacks.steps", "callbacks.figures", "callbacks.summaries", "callbacks.progress", "hooks"):
         importlib.import_module(f"yt8m.runner.{module}")
-    importlib.import_module("tiny_hooks")
+    importlib.import_module("runner.tiny_hooks")
 
 
 def main(text: str) -> int:

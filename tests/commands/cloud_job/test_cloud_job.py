@@ -8,7 +8,7 @@ import pathlib
 import subprocess
 
 import pytest
-from vertex_schema import check_command, check_job, check_message, list_of
+from commands.cloud_job.vertex_schema import check_command, check_job, check_message, list_of
 
 from yt8m import cli
 from yt8m.config import flags

@@ -1,5 +1,5 @@
 """The server for the tests of this folder."""
 
-from download_runs import server
+from commands.download.download_runs import server
 
 __all__ = ["server"]

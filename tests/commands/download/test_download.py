@@ -7,9 +7,9 @@ import os
 import threading
 
 import pytest
-import shard_server
-from download_runs import assert_all_there, run
-from shard_server import cut, lie, stall, status
+from commands.download import shard_server
+from commands.download.download_runs import assert_all_there, run
+from commands.download.shard_server import cut, lie, stall, status
 
 from yt8m import cli, storage
 

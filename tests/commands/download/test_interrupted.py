@@ -11,8 +11,8 @@ import sys
 import time
 
 import pytest
-from download_runs import run
-from shard_server import ShardServer, stall
+from commands.download.download_runs import run
+from commands.download.shard_server import ShardServer, stall
 from terminal import on_a_terminal
 
 from yt8m import storage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-import report_runs
+from commands.report import report_runs
 
 from yt8m import cli
 from yt8m.records import vocabulary

@@ -10,7 +10,7 @@ import re
 
 import numpy as np
 import pytest
-import report_runs as pages
+from commands.report import report_runs as pages
 from sklearn import metrics
 
 from yt8m import cli

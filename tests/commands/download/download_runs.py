@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import shard_server
-from shard_server import ShardServer
+from commands.download import shard_server
+from commands.download.shard_server import ShardServer
 
 from yt8m import cli
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from id_workload import READER, Ids
 from reader_records import frame_record, video_record, write_shard
+from runner.id_workload import READER, Ids
 
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, YT8MFrameFeatureReader
@@ -45,7 +45,7 @@ def live(train: Callable, tmp_path: pathlib.Path) -> Callable[..., list[str]]:
         queue = BatchQueue(reader, pattern, 2, epochs, True, 4, readers, seed)
         path = tmp_path / "ids.txt"
         path.write_text("")
-        callbacks = CallbackConfig(options={"tiny_hooks:Ids": {"path": str(path)}})
+        callbacks = CallbackConfig(options={"runner.tiny_hooks:Ids": {"path": str(path)}})
         shape = {"signature": {"epochs": epochs, "readers": readers, "reader": type(reader).__name__}}
         outcome = train(callbacks, inputter=queue, modeler=Ids(), max_steps=max_steps, **shape, **more)
         assert not outcome.exit_code, outcome.message

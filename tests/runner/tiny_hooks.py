@@ -1,4 +1,4 @@
-"""Callbacks for tests, as a user would write them; named `tiny_hooks:Losses` and so on."""
+"""Callbacks for tests, as a user would write them; named `runner.tiny_hooks:Losses` and so on."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from yt8m import cli
 from yt8m.commands import cloud_job
 from yt8m.config import flags
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/cifar10/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),

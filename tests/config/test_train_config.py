@@ -1,4 +1,4 @@
-"""A cache of parsed videos is refused where it cannot hold, in words that name the flag."""
+"""Configs of a training refuse what cannot be, in words that name the flag."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.config.train_config import DataConfig, DeviceConfig, TrainConfig
 from yt8m.errors import UsageError
 
 
@@ -20,7 +20,7 @@ from yt8m.errors import UsageError
         ({"nan_policy": "zero"}, ["--nan_policy=zero"]),
     ],
 )
-def test_what_does_not_go_with_it_is_refused(data: dict[str, Any], parts: list[str]) -> None:
+def test_what_does_not_go_with_a_cache_is_refused(data: dict[str, Any], parts: list[str]) -> None:
     given = {"cache": "kept", **data}
     with pytest.raises(UsageError) as refused:
         TrainConfig(data=DataConfig(**given))
@@ -31,3 +31,17 @@ def test_what_does_not_go_with_it_is_refused(data: dict[str, Any], parts: list[s
 def test_other_programs_may_read_the_same_data_in_other_ways() -> None:
     """An evaluation takes the data of the run's config and its own policies."""
     assert DataConfig(cache="kept", nan_policy="zero", max_bad_records=3).cache == "kept"
+
+
+def test_configs_made_by_hand_are_checked_like_flags() -> None:
+    with pytest.raises(UsageError, match="num_classes must be at least 1"):
+        DataConfig(num_classes=0)
+    with pytest.raises(UsageError, match="max_steps must be an int"):
+        TrainConfig(max_steps=1.5)
+
+
+@pytest.mark.parametrize("steps", [(5,), (0, 3), (5, 4), (1, 2, 3)])
+def test_a_trace_wants_its_first_and_last_step(steps: tuple[int, ...]) -> None:
+    with pytest.raises(UsageError, match="first and the last step"):
+        DeviceConfig(profile=steps)
+    assert DeviceConfig(profile=(5, 5)).profile == (5, 5)

@@ -69,7 +69,7 @@ def test_killed_at_any_moment_it_reads_no_shard_twice_in_an_epoch(
     for life in range(KILLS + 1):
         log = tmp_path / f"rows-{life}"
         steps, pause = draw.randint(10, 2 * SHARDS * ROWS), draw.uniform(0, 0.02)
-        kill_after(start(callbacks={"tiny_hooks:Rows": {"path": str(log)}}, **fields), log, steps, pause)
+        kill_after(start(callbacks={"runner.tiny_hooks:Rows": {"path": str(log)}}, **fields), log, steps, pause)
         rows = read_rows(log)
         assert min(row.number for row in rows) >= begun, "a shard of the life before was read again"
         found = checkpoints.newest_readable(str(run))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from staged_toy import Names, Scores
+from graph.staged_toy import Names, Scores
 
 from yt8m import deploy, graph
 from yt8m.config.train_config import OptimizerConfig

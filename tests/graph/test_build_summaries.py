@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_toy import Linear, Rows, Session, initial_weights, rows
+from graph.graph_toy import Linear, Rows, Session, initial_weights, rows
 
 from yt8m import deploy, graph
 from yt8m.config.train_config import OptimizerConfig
