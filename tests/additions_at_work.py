@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import pathlib
 
+import numpy as np
 import pytest
+from small_run import weights
 
-from yt8m import losses, models, train
+from yt8m import eval as evaluation
+from yt8m import inference, losses, models, train
 from yt8m.commands.sample_data import SampleConfig, generate
 
 
@@ -23,15 +27,43 @@ def shown(*words: str) -> str:
 def test_the_added_model_and_loss_are_listed_with_their_flags() -> None:
     assert "AddedModel" in models.names()
     assert "AddedLoss" in losses.names()
-    told = shown("--model=AddedModel", "--help")
-    assert {"AddedModel", "AddedLoss", "--added_penalty"} <= set(told.replace(",", " ").replace("=", " ").split())
+    told = set(shown("--model=AddedModel", "--help").replace(",", " ").replace("=", " ").split())
+    assert {"AddedModel", "AddedLoss", "--added_penalty", "--added_factor"} <= told
 
 
-def test_a_run_uses_what_was_added(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def words(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A command line of train.py with sample data in the current folder; the run is in `run`."""
     monkeypatch.chdir(tmp_path)
-    generate(SampleConfig("data", "video", 8, 4, 0, num_classes=4, shards=1))
-    words = ["--train_data_pattern=data/video/train/*", "--feature_names=mean_rgb,mean_audio", "--num_classes=4"]
-    words += ["--model=AddedModel", "--added_penalty=0.5", "--label_loss=AddedLoss"]
-    words += ["--callbacks=added_callback:AddedCallback", "--batch_size=4", "--max_steps=2", "--train_dir=run"]
-    assert train.main(words) == 0
+    generate(SampleConfig("data", "video", 8, 4, 4, num_classes=4, shards=1))
+    return [
+        *("--train_data_pattern=data/video/train/*", "--feature_names=mean_rgb,mean_audio", "--num_classes=4"),
+        *("--model=AddedModel", "--added_penalty=0.5", "--label_loss=AddedLoss", "--reader=added_reader:AddedReader"),
+        *("--callbacks=added_callback:AddedCallback", "--batch_size=4", "--train_dir=run"),
+    ]
+
+
+def test_a_run_uses_what_was_added(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert train.main([*words, "--max_steps=2"]) == 0
     assert pathlib.Path("steps.txt").read_text().split() == ["0", "1"]
+    assert evaluation.main(["--train_dir=run", "--eval_data_pattern=data/video/validate/*", "--run_once"]) == 0
+    figures = json.loads(pathlib.Path("run/eval/report.json").read_text())
+    assert figures["hit_at_one"] <= figures["hit_at_two"] <= 1
+    said, log = capfd.readouterr()
+    assert "Hit@2" in said
+    assert "Avg_Hit@2" in log
+    assert inference.main(["--train_dir=run", "--input_data_pattern=data/video/test/*"]) == 0
+    _, *rows = pathlib.Path("run/predictions.csv").read_text().splitlines()
+    assert len(rows) == 4
+    assert all(row.startswith("added-") for row in rows)
+
+
+def test_an_added_option_takes_effect_when_it_is_changed(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert train.main([*words, "--max_steps=1", "--added_factor=0"]) == 0
+    assert train.main([*words, "--max_steps=2", "--added_factor=0"]) == 0
+    assert "added_factor was" not in capfd.readouterr().err
+    assert train.main([*words, "--max_steps=3", "--added_factor=1"]) == 0
+    assert "added_factor was 0.0 and is 1.0" in capfd.readouterr().err
+    first, second, third = (weights(pathlib.Path("run"), step)["tower/added/weights"] for step in (1, 2, 3))
+    np.testing.assert_array_equal(first, second)
+    assert (second != third).any()
