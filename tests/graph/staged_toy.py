@@ -11,7 +11,7 @@ from yt8m import deploy, graph
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.graph import Inputter, Modeler, Report
 from yt8m.lazy import tf
-from yt8m.runner.session import is_end_of_data
+from yt8m.runner.runner import is_end_of_data
 from yt8m.types import Batch, ModelOutput
 
 FEATURES, CLASSES, BATCH, EPOCHS = 3, 4, 2, 2

@@ -8,8 +8,7 @@ from graph.staged_toy import Names, Scores
 
 from yt8m import deploy, graph
 from yt8m.config.train_config import OptimizerConfig
-from yt8m.graph.inputs import RowShare
-from yt8m.graph.prefetch import DeviceBuffer, PrefetchBuffers, StagedBatch
+from yt8m.graph.inputs import DeviceBuffer, PrefetchBuffers, RowShare, StagedBatch
 from yt8m.lazy import tf
 
 

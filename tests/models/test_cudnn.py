@@ -18,7 +18,7 @@ from models.forward import NUM_FRAMES, B, C, D, T, draw_frames, sigmoid
 from yt8m import models
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
-from yt8m.models import cudnn, recurrent
+from yt8m.models import recurrent
 from yt8m.models.layers import Net
 from yt8m.numerics import precision
 
@@ -77,17 +77,17 @@ def emulated(input, input_h, input_c, params, sequence_lengths, is_training, **a
 def on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if there were one: the op is emulated, and every device has it."""
     monkeypatch.setattr(tf.raw_ops, "CudnnRNNV3", emulated)
-    monkeypatch.setattr(cudnn, "is_meant_for", lambda kernel, _: kernel == cudnn.CUDNN)
+    monkeypatch.setattr(recurrent, "runs_cudnn", lambda kernel, _: kernel == recurrent.CUDNN)
 
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Lines of the log."""
     lines: list[str] = []
-    monkeypatch.setattr(cudnn.logging, "info", lines.append)
-    cudnn._log_that_the_loop_runs.cache_clear()
+    monkeypatch.setattr(recurrent.logging, "info", lines.append)
+    recurrent._log_that_the_loop_runs.cache_clear()
     yield lines
-    cudnn._log_that_the_loop_runs.cache_clear()
+    recurrent._log_that_the_loop_runs.cache_clear()
 
 
 def kinds() -> list[str]:
@@ -99,7 +99,7 @@ def test_each_weight_has_its_place() -> None:
     """One cell on two features: rows are features and the state, columns write, fresh, keep, show."""
     kernel = np.array([[11, 12, 13, 14], [21, 22, 23, 24], [31, 32, 33, 34]], np.float32)
     with tf.Graph().as_default(), tf.Session() as session:
-        params = cudnn.packed(tf.constant(kernel), tf.constant([1.0, 2.0, 3.0, 4.0]))
+        params = recurrent.packed(tf.constant(kernel), tf.constant([1.0, 2.0, 3.0, 4.0]))
         assert params.shape.as_list() == [4 * 1 * (2 + 1 + 2)]
         found = session.run(params)
     of_input, of_state = [11, 21, 13, 23, 12, 22, 14, 24], [31, 33, 32, 34]
@@ -125,7 +125,7 @@ def test_the_kernel_on_packed_weights_is_the_loop(times: int, rows: int, feature
         session.run(tf.global_variables_initializer())
         for variable in variables:
             variable.load(rng.normal(size=variable.shape.as_list()), session)
-        (outputs, final), params = session.run([loop, cudnn.packed(*variables)])
+        (outputs, final), params = session.run([loop, recurrent.packed(*variables)])
     found = numpy_kernel(x.astype(np.float64), params.astype(np.float64), cells)
     for row, count in enumerate(counts):
         np.testing.assert_allclose(found[:count, row], outputs[:count, row], rtol=1e-4, atol=1e-5)
@@ -142,7 +142,7 @@ def test_a_layer_and_its_gradients_are_those_of_the_loop(on_a_gpu: None) -> None
     found = []
     with tf.Graph().as_default(), tf.Session() as session:
         x = tf.constant(rng.normal(size=(T, 4, D)).astype(np.float32))
-        for kernel in (cudnn.LOOP, cudnn.CUDNN):
+        for kernel in (recurrent.LOOP, recurrent.CUDNN):
             with tf.variable_scope("", reuse=tf.AUTO_REUSE):
                 outputs, final = recurrent.lstm(Net(True), x, tf.constant(mask), 3, "s", kernel=kernel)
             loss = tf.reduce_sum(outputs * weight) + tf.reduce_sum(tf.sin(3.0 * final))
@@ -165,7 +165,7 @@ def test_a_model_and_its_gradients_are_those_of_the_loop(
     found, names = [], []
     slope = np.random.default_rng(6).normal(size=(B, C)).astype(np.float32)
     with tf.Graph().as_default(), tf.Session() as session:
-        for kernel in (cudnn.LOOP, cudnn.CUDNN):
+        for kernel in (recurrent.LOOP, recurrent.CUDNN):
             with tf.variable_scope("tower", reuse=tf.AUTO_REUSE):
                 output = models.create(name, {**values, "lstm_kernel": kernel}).create_model(
                     tf.constant(draw_frames()), C, tf.constant(NUM_FRAMES), is_training=is_training

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from yt8m import deploy, runner
-from yt8m.numerics import devices
+from yt8m.numerics import precision as numerics_precision
 from yt8m.runner.creation import deployment_for
 
 OLD = "fpu sse4_2 avx2 fma avx512f avx512_vnni"
@@ -21,7 +21,7 @@ def has(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
     def describe(flags: str) -> None:
         one = f"vendor_id\t: GenuineIntel\nflags\t\t: {flags}\nvmx flags\t: ept\n\n"
         (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{one}processor\t: 1\n{one}")
-        monkeypatch.setattr(devices, "CPUINFO", str(tmp_path / "cpuinfo"))
+        monkeypatch.setattr(numerics_precision, "CPUINFO", str(tmp_path / "cpuinfo"))
 
     return describe
 
@@ -44,7 +44,7 @@ def test_what_the_processor_lacks_is_named(
     has: Callable[[str], None], precision: str, flags: str, lacking: str
 ) -> None:
     has(flags)
-    told = devices.slowness(precision)
+    told = numerics_precision.slowness(precision)
     assert bool(told) == bool(lacking)
     assert lacking in told
     assert told.startswith(f"--precision={precision} is slower than float32 here") == bool(lacking)
@@ -56,8 +56,8 @@ def test_a_processor_that_cannot_be_asked_gives_no_line(
 ) -> None:
     if text is not None:
         (tmp_path / "cpuinfo").write_text(text)
-    monkeypatch.setattr(devices, "CPUINFO", str(tmp_path / "cpuinfo"))
-    assert devices.slowness("bfloat16") == ""
+    monkeypatch.setattr(numerics_precision, "CPUINFO", str(tmp_path / "cpuinfo"))
+    assert numerics_precision.slowness("bfloat16") == ""
 
 
 def test_a_training_says_it_once(train: Callable, lines: Callable[[], list[str]], has: Callable[[str], None]) -> None:

@@ -17,7 +17,7 @@ from yt8m.errors import UsageError
 from yt8m.graph import EvalOps, InputOps, PredictOps, TrainOps
 from yt8m.lazy import tf
 from yt8m.runner.lines import Every
-from yt8m.runner.session import run_steps
+from yt8m.runner.runner import run_steps
 from yt8m.runner.signals import StopSignals
 
 

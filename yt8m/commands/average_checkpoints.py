@@ -75,10 +75,8 @@ def _find(train_dir: str, config: AverageConfig) -> list[str]:
 def _names(run: TrainConfig) -> list[str]:
     """The names of the variables that evaluation reads from a checkpoint of this run, without the step."""
     modeler = workload.create(run.data, run.model, "infer").modeler
-    width = sum(run.data.feature_sizes)
     with tf.Graph().as_default():
-        raw = tf.placeholder(tf.float32, [None, None, width] if run.data.frame_features else [None, width])
-        modeler.predict_raw(raw, tf.placeholder(tf.int32, [None]))
+        modeler.predict_placeholders(run.data.frame_features)
         return sorted(names_in_checkpoint(run.optimizer.moving_average_decay))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 
@@ -83,12 +84,7 @@ def _evaluate(config: TrainConfig, cluster: ClusterConfig) -> int:
         num_gpu=config.devices.num_gpu,
         log_every_n_steps=config.log_every_n_steps,
     )
-    return evaluation.evaluate(settings, _again(first, following))
-
-
-def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from rest
+    return evaluation.evaluate(settings, itertools.chain([first], following))
 
 
 def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +12,10 @@ from yt8m import options
 from yt8m.commands import ground_truth
 from yt8m.commands.ground_truth import VideoLabels
 from yt8m.config import flags
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.metrics import Loss, gap_first, metrics
 from yt8m.options import option
-from yt8m.program import run_main
 from yt8m.records import prediction_files
 from yt8m.records.prediction_files import PredictionRow
 
@@ -25,19 +23,15 @@ _BATCH = 4096
 
 
 @dataclass(frozen=True)
-class ScoreConfig:
+class ScoreConfig(options.Checked):
     """The flags of `yt8m score`."""
+
+    required = ("predictions", "eval_data_pattern")
 
     predictions: str = option("", "the predictions: CSV of `VideoId,LabelConfidencePairs`")
     eval_data_pattern: str = option("", "video- or frame-level records with labels")
     num_classes: int = option(3862, "number of classes", minimum=1)
     top_k: int = option(20, "best predictions of each video that count", minimum=1)
-
-    def __post_init__(self) -> None:
-        options.check(self)
-        for name in ("predictions", "eval_data_pattern"):
-            if not getattr(self, name):
-                raise UsageError(f"--{name} is missing: name the files to score.")
 
 
 def main(argv: list[str]) -> int:
@@ -111,7 +105,3 @@ def _accumulate(added_to: EvaluationMetrics, batch: list[_Found], truth: VideoLa
         hits[at, : len(found)] = np.isin(found[order], labels[at])
     counts = np.bincount(np.concatenate([*labels, np.zeros(0, np.int64)]), minlength=added_to.num_class)
     added_to.accumulate_top_k(scores, classes, hits, np.array([len(one) for one in labels], np.int64), counts)
-
-
-if __name__ == "__main__":
-    sys.exit(run_main("yt8m score", main))

@@ -14,10 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from yt8m.errors import RunError
-from yt8m.eval_util.arrays import best_first
+from yt8m.eval_util.arrays import Keys, numbered, scores_of_ranks
 from yt8m.records.prediction_files import video_name
-
-Keys = npt.NDArray[np.uint64]
 
 _BLOCK = 4096  # number of segments that are gathered before they are inserted class by class
 _NUMBER = np.uint64((1 << 32) - 1)
@@ -139,7 +137,7 @@ class SegmentRanking:
         if fill + len(found) > self._room:
             fill = self._keep_best(place, fill)
         end = fill + len(found)
-        self._keys[place][fill:end] = _keys(scores[found], found + start)
+        self._keys[place][fill:end] = numbered(scores[found], found + start)
         self._fill[place] = end
         if self._least[place] == -np.inf and end >= self.most:
             self._fill[place] = self._keep_best(place, end)
@@ -150,17 +148,6 @@ class SegmentRanking:
         if fill > self.most:
             kept.partition(self.most - 1)
         fill = min(fill, self.most)
-        self._least[place] = _score(kept[:fill].max())
+        worst = kept[:fill].max(keepdims=True) >> np.uint64(32)
+        self._least[place] = float(scores_of_ranks(worst.astype(np.uint32))[0])
         return fill
-
-
-def _keys(scores: npt.NDArray[np.float32], numbers: npt.NDArray[np.int64]) -> Keys:
-    upper = best_first(scores).astype(np.uint64) << np.uint64(32)
-    return np.asarray(upper | numbers.astype(np.uint64), np.uint64)
-
-
-def _score(key: np.uint64) -> float:
-    """The score of a key, by the inverse of `best_first`."""
-    bits = np.array([key >> np.uint64(32)], np.uint64).astype(np.uint32).view(np.int32)
-    negative = bits >> 31
-    return float(np.asarray(bits ^ (~negative & 0x7FFF_FFFF)).view(np.float32)[0])

@@ -111,6 +111,8 @@ class InferenceConfig(PassConfig, OfRun):
 class ExportConfig(OfRun):
     """Export of a model from a run's checkpoint."""
 
+    required = ("out",)
+
     run: str = option("", "the same as --train_dir")
     checkpoint: str = option("last", "which one: last, best (kept by eval.py --keep_best), or its step")
     weights: str = option("float32", "how weights are stored", choices=("float32", "float16", "int8"))
@@ -130,8 +132,6 @@ class ExportConfig(OfRun):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.out:
-            raise UsageError("--out is missing: name the folder to write the model into.")
         if self.train_dir and self.run:
             raise UsageError("--train_dir and --run both name the run; give one of them.")
         if self.checkpoint not in ("last", "best") and not self.checkpoint.isdigit():
@@ -142,14 +142,14 @@ class ExportConfig(OfRun):
 class AverageConfig(OfRun):
     """The mean of several checkpoints of one run."""
 
+    required = ("out",)
+
     last: int | None = option(None, "how many of the newest checkpoints are averaged [5]", minimum=2)
     checkpoints: tuple[str, ...] = option((), "which ones, by step, in place of the newest")
     out: str = option("", "folder to write, which must not be there yet; eval.py takes it as a run")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.out:
-            raise UsageError("--out is missing: name the folder to write the averaged checkpoint into.")
         if self.last is not None and self.checkpoints:
             raise UsageError("--last and --checkpoints both choose checkpoints; give one of them.")
         if self.checkpoints and not (len(set(self.checkpoints)) == len(self.checkpoints) > 1):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from yt8m.deploy.clones import Clone, create_clones
 from yt8m.deploy.cluster import CHIEF, WORKER, ClusterConfig
-from yt8m.deploy.deployed_model import DeployedModel, deploy
 from yt8m.deploy.deployment import DeploymentConfig, count_gpus, local
 from yt8m.deploy.gradients import (
     average_gradients,
@@ -14,7 +13,7 @@ from yt8m.deploy.gradients import (
     gradient_norms,
     gradients_after,
 )
-from yt8m.deploy.optimize import Objective, optimize_clones, regularization_terms
+from yt8m.deploy.optimize import DeployedModel, Objective, deploy, optimize_clones, regularization_terms
 
 __all__ = [
     "CHIEF",

@@ -77,6 +77,17 @@ def best_first(scores: Floats32) -> npt.NDArray[np.uint32]:
     return np.asarray(bits ^ (~negative & 0x7FFF_FFFF)).view(np.uint32)
 
 
+def scores_of_ranks(ranks: npt.NDArray[np.uint32]) -> Floats32:
+    """The scores for which `best_first` gave `ranks`."""
+    bits = ranks.view(np.int32)
+    return np.asarray(bits ^ (~(bits >> 31) & 0x7FFF_FFFF)).view(np.float32)
+
+
+def numbered(scores: Floats32, numbers: Ints64) -> Keys:
+    """Keys whose ascending order is that of the scores from the best, and of the numbers among equal scores."""
+    return np.asarray(best_first(scores).astype(np.uint64) << np.uint64(32) | numbers.astype(np.uint64))
+
+
 def pack(classes: npt.NDArray[np.integer], scores: Floats32, hits: Bools) -> Keys:
     """One uint64 per entry; ascending order is by class, then from the best score. All arrays have one shape."""
     upper = classes.astype(np.uint64) << np.uint64(_CLASS_SHIFT)
@@ -109,8 +120,7 @@ def hit_of(keys: Keys) -> Bools:
 
 def score_of(keys: Keys) -> Floats32:
     """Score of each entry; `best_first` is its own inverse."""
-    bits = ((keys >> np.uint64(1)) & np.uint64(0xFFFF_FFFF)).astype(np.uint32).view(np.int32)
-    return np.asarray(bits ^ (~(bits >> 31) & 0x7FFF_FFFF)).view(np.float32)
+    return scores_of_ranks(((keys >> np.uint64(1)) & np.uint64(0xFFFF_FFFF)).astype(np.uint32))
 
 
 _PARTS_IN_A_CHUNK = 256

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from yt8m.eval_util import metrics
-from yt8m.eval_util.arrays import Entries, Floats64, hit_of, positive_int, score_of
+from yt8m.eval_util.arrays import Entries, Floats64, hit_of, positive_int, positive_mask, score_matrix, score_of
 from yt8m.eval_util.metrics import Metric, RankedEntries, ScoredBatch
 from yt8m.eval_util.segments import Pairs, columns_of_pairs
-from yt8m.eval_util.top_k import given_columns, perr_of_columns, perr_of_rows, rated_only, take_columns
+from yt8m.eval_util.top_k import Columns, check_columns, perr_of_columns, perr_of_rows, rated_only, take_columns
 
 
 class EvaluationMetrics:
@@ -118,7 +118,15 @@ class EvaluationMetrics:
           ValueError: shapes disagree, rows are not sorted, a score is NaN, a class is out of range, labels
             do not add up, there are too few columns.
         """
-        columns = given_columns(scores, classes, hits, num_labels, label_counts)
+        values = score_matrix(scores, "scores")
+        columns = Columns(
+            values,
+            np.asarray(classes, np.int32),
+            positive_mask(hits, values.shape, "hits"),
+            np.asarray(num_labels).astype(np.int64),
+            np.asarray(label_counts).astype(np.int64),
+        )
+        check_columns(columns)
         if len(columns.label_counts) != self.num_class or columns.scores.shape[1] < self.top_k:
             raise ValueError(
                 f"expected {self.top_k} columns or more and {self.num_class} label_counts; "

@@ -17,7 +17,7 @@ from yt8m.eval_util.arrays import (
     Ints32,
     Ints64,
     Keys,
-    best_first,
+    numbered,
     pack,
     places_within,
     positive_mask,
@@ -74,11 +74,11 @@ def _keys(scores: Floats32, k: int) -> Keys:
     flat = np.flatnonzero(_may_be_best(scores, k, groups)) if groups * 4 <= num_classes else None
     if flat is None or len(flat) > scores.size // 4:
         refuse_nan(scores)
-        return _key(scores, np.arange(num_classes))
+        return numbered(scores, np.arange(num_classes))
     rows, classes = np.divmod(flat, num_classes)
     counts = np.bincount(rows, minlength=len(scores))
     keys = np.full((len(scores), counts.max()), np.iinfo(np.uint64).max, np.uint64)
-    keys[rows, places_within(counts)] = _key(scores.ravel()[flat], classes)
+    keys[rows, places_within(counts)] = numbered(scores.ravel()[flat], classes)
     return keys
 
 
@@ -96,10 +96,6 @@ def _may_be_best(scores: Floats32, k: int, groups: int) -> Bools:
     found = scores >= np.maximum(bound, _LEAST)
     found[:, :k] |= bound < _LEAST  # classes at -inf all tie, so the first ones are enough
     return np.asarray(found)
-
-
-def _key(scores: Floats32, classes: Ints64) -> Keys:
-    return np.asarray(best_first(scores).astype(np.uint64) << np.uint64(32) | classes.astype(np.uint64))
 
 
 class Columns(NamedTuple):
@@ -168,32 +164,13 @@ def rated_only(
     return np.where(rated, scores, np.float32(-np.inf)), positives & rated
 
 
-def given_columns(
-    scores: npt.ArrayLike,
-    classes: npt.ArrayLike,
-    hits: npt.ArrayLike,
-    num_labels: npt.ArrayLike,
-    label_counts: npt.ArrayLike,
-) -> Columns:
-    """Columns that were computed elsewhere, after checks.
+def check_columns(columns: Columns) -> None:
+    """Checks columns that were computed elsewhere.
 
     Raises:
       ValueError: shapes disagree, a row is not sorted, a class is out of range, or the labels of the
         rows are not as many as those of the classes.
     """
-    values = score_matrix(scores, "scores")
-    columns = Columns(
-        values,
-        np.asarray(classes, np.int32),
-        positive_mask(hits, values.shape, "hits"),
-        np.asarray(num_labels).astype(np.int64),
-        np.asarray(label_counts).astype(np.int64),
-    )
-    _check(columns)
-    return columns
-
-
-def _check(columns: Columns) -> None:
     scores, classes, _, num_labels, label_counts = columns
     if classes.shape != scores.shape or num_labels.shape != scores.shape[:1] or label_counts.ndim != 1:
         raise ValueError(

@@ -44,11 +44,9 @@ def write_inference_model(
     Returns:
       The prefix of the files.
     """
-    width = sum(modeler.feature_sizes)
 
     def build() -> None:
-        raw = tf.placeholder(tf.float32, [None, None, width] if frame_features else [None, width])
-        collections.publish_predict(modeler.predict_raw(raw, tf.placeholder(tf.int32, [None])))
+        collections.publish_predict(modeler.predict_placeholders(frame_features))
         tf.train.get_or_create_global_step()
 
     with restored(build, checkpoint, moving_average_decay, weights) as model, replaced_folder(folder) as part:

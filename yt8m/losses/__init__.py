@@ -1,8 +1,19 @@
 """Label losses: from predictions or logits and labels to a scalar. `losses.names()` lists them."""
 
 from yt8m.losses import basic, cross_entropy  # noqa: F401 - they register their losses
-from yt8m.losses.applied import gradient_of_logits, is_of_pairs, loss_of_logits, loss_of_pairs, loss_of_predictions
-from yt8m.losses.base import BaseLoss, create, get, hyper_parameters, names, register
+from yt8m.losses.base import (
+    BaseLoss,
+    create,
+    get,
+    gradient_of_logits,
+    hyper_parameters,
+    is_of_pairs,
+    loss_of_logits,
+    loss_of_pairs,
+    loss_of_predictions,
+    names,
+    register,
+)
 
 __all__ = [
     "BaseLoss",

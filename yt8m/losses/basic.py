@@ -19,6 +19,8 @@ EPSILON = 1e-5
 class CrossEntropyLoss(ClassLoss):
     """-y log p - (1 - y) log(1 - p), each class a decision of its own."""
 
+    pairwise_terms: ClassVar[bool] = True
+
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """With 1e-5 inside the logarithms."""
         hits = labels * tf.math.log(predictions + EPSILON)
@@ -69,6 +71,8 @@ def _summed(terms: tf.Tensor, label_weights: tf.Tensor | None) -> tf.Tensor:
 @dataclass(frozen=True)
 class HingeLoss(ClassLoss):
     """max(0, margin - (2y - 1) x), on predictions or on logits."""
+
+    pairwise_terms: ClassVar[bool] = True
 
     hinge_margin: float = option(1.0, "by how much a score has to be on its side of 0", shapes="graph", minimum=0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -46,6 +47,8 @@ class LabelSmoothingLoss(CrossEntropyLoss):
 class WeightedCrossEntropyLoss(ClassLoss):
     """-w y log p - (1 - y) log(1 - p): a missed label costs w times a false one."""
 
+    pairwise_terms: ClassVar[bool] = True
+
     positive_weight: float = option(2.0, "w, what a label weighs", shapes="graph", minimum=0)
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -68,6 +71,8 @@ class WeightedCrossEntropyLoss(ClassLoss):
 @dataclass(frozen=True)
 class FocalLoss(ClassLoss):
     """-(1 - p_t)^gamma log p_t, p_t = p for a label and 1 - p otherwise (Lin et al. 2017, equation 4)."""
+
+    pairwise_terms: ClassVar[bool] = True
 
     focal_gamma: float = option(
         2.0, "how much less a class counts the better it is predicted", shapes="graph", minimum=0

@@ -26,13 +26,7 @@ def assign(net: Net, inputs: tf.Tensor, mask: tf.Tensor, clusters: int, *, batch
       inputs: float32 [B, T, D].
       batch_norm: batch normalisation; otherwise biases.
     """
-    features = int(inputs.shape[-1])
-    spread = tf.random_normal_initializer(stddev=1 / math.sqrt(features))
-    scores = precision.product(inputs, net.variable("cluster_weights", [features, clusters], spread))
-    if batch_norm:
-        scores = net.batch_norm(scores, "cluster_bn", mask)
-    else:
-        scores += net.variable("cluster_biases", [clusters], spread)
+    scores = net.normalised_product(inputs, clusters, "cluster", mask, batch_norm=batch_norm)
     return tf.nn.softmax(scores) * mask[:, :, tf.newaxis]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import functools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -69,22 +69,13 @@ class DbofModel(NormalisedModel, ClassifiedModel):
         rows = tf.reshape(sampled, [-1, sampled.shape[-1]])
         if self.dbof_add_batch_norm:
             rows = net.batch_norm(rows, "input_bn", mask)
-        scores = self._scores(net, rows, self.dbof_cluster_size, "cluster", mask)
+        layer = functools.partial(net.normalised_product, batch_norm=self.dbof_add_batch_norm, bias_stddev=0.01)
+        scores = layer(rows, self.dbof_cluster_size, "cluster", mask)
         pooled = self._pool(net, tf.reshape(scores, [-1, self.iterations, self.dbof_cluster_size]))
         classifies_frames = self.dbof_pooling_method == "none"
-        hidden = self._scores(net, pooled, self.dbof_hidden_size, "hidden1", mask if classifies_frames else valid)
+        hidden = layer(pooled, self.dbof_hidden_size, "hidden1", mask if classifies_frames else valid)
         output = self.classify(net, self._activate(hidden), vocab_size)
         return reduce_parts(output, self.iterations, tf.reduce_mean) if classifies_frames else output
-
-    def _scores(self, net: Net, inputs: tf.Tensor, units: int, name: str, mask: tf.Tensor) -> tf.Tensor:
-        features = int(inputs.shape[-1])
-        spread = tf.random_normal_initializer(stddev=1 / math.sqrt(features))
-        outputs = precision.product(inputs, net.variable(f"{name}_weights", [features, units], spread))
-        if self.dbof_add_batch_norm:
-            outputs = net.batch_norm(outputs, f"{name}_bn", mask)
-        else:
-            outputs += net.variable(f"{name}_biases", [units], tf.random_normal_initializer(stddev=0.01))
-        return outputs
 
     def _activate(self, scores: tf.Tensor) -> tf.Tensor:
         return getattr(tf.nn, self.dbof_activation)(scores)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import NamedTuple
 
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models.layers import Net
-from yt8m.numerics import random_keys
+from yt8m.numerics import random_keys, within
 
 
 class _Origin(NamedTuple):
@@ -24,8 +24,9 @@ class _Origin(NamedTuple):
 _origin: ContextVar[_Origin | None] = ContextVar("origin", default=None)
 
 
-@contextlib.contextmanager
-def build_on_demand(inputs: tf.Tensor, codes: tf.Tensor, make: Callable[[tf.Tensor], tf.Tensor]) -> Iterator[None]:
+def build_on_demand(
+    inputs: tf.Tensor, codes: tf.Tensor, make: Callable[[tf.Tensor], tf.Tensor]
+) -> AbstractContextManager[None]:
     """A context in which only those frames of `inputs` are computed that the model picks.
 
     Args:
@@ -33,11 +34,7 @@ def build_on_demand(inputs: tf.Tensor, codes: tf.Tensor, make: Callable[[tf.Tens
       codes: [B, T, ...], from which they are computed frame by frame.
       make: computes the frames [B, S, D] with the numbers int32 [B, S], zeros for padding.
     """
-    token = _origin.set(_Origin(inputs, codes, make))
-    try:
-        yield
-    finally:
-        _origin.reset(token)
+    return within(_origin, _Origin(inputs, codes, make))
 
 
 def pick(inputs: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:

@@ -38,6 +38,35 @@ class Net:
             self.penalties.append(l2_penalty * tf.nn.l2_loss(made))
         return made
 
+    def normal_weights(self, name: str, features: int, units: int) -> tf.Tensor:
+        """Weights [features, units] that start with mean 0 and standard deviation 1 / sqrt(features)."""
+        return self.variable(name, [features, units], tf.random_normal_initializer(stddev=1 / math.sqrt(features)))
+
+    def normalised_product(
+        self,
+        inputs: tf.Tensor,
+        units: int,
+        name: str,
+        mask: tf.Tensor,
+        *,
+        batch_norm: bool,
+        bias_stddev: float | None = None,
+    ) -> tf.Tensor:
+        """inputs [..., F] times `normal_weights`, then batch normalisation or biases, [..., units].
+
+        Args:
+          name: prefix of the variables' names.
+          mask: of `batch_norm`.
+          batch_norm: whether to normalise; otherwise biases are added.
+          bias_stddev: of the initial biases; that of the weights if None.
+        """
+        features = int(inputs.shape[-1])
+        outputs = precision.product(inputs, self.normal_weights(f"{name}_weights", features, units))
+        if batch_norm:
+            return self.batch_norm(outputs, f"{name}_bn", mask)
+        spread = tf.random_normal_initializer(stddev=bias_stddev or 1 / math.sqrt(features))
+        return outputs + self.variable(f"{name}_biases", [units], spread)
+
     def dense(
         self,
         inputs: tf.Tensor,
@@ -197,8 +226,7 @@ def context(
     """
     features = int(inputs.shape[-1])
     with tf.variable_scope(scope):
-        spread = tf.random_normal_initializer(stddev=1 / math.sqrt(features))
-        weights = net.variable("weights", [features, features], spread)
+        weights = net.normal_weights("weights", features, features)
         if remove_diagonal:
             weights = weights * (1.0 - tf.eye(features))
         return inputs * tf.sigmoid(net.batch_norm(precision.product(inputs, weights), "bn", valid))

@@ -5,7 +5,6 @@ Logistic regression, mixtures of experts, gated mixtures, chains of mixtures and
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -142,14 +141,12 @@ class GatedMoeModel(NormalisedModel, MoeModel):
     def _scores(self, net: Net, seen: tf.Tensor, classes: int) -> tf.Tensor:
         """W seen, [B, classes]."""
         features, rank = int(seen.shape[-1]), self.moe_low_rank_gating
-        spread = tf.random_normal_initializer(stddev=1 / math.sqrt(features))
         if rank < 1:
-            weights = net.variable("weights", [features, classes], spread)
+            weights = net.normal_weights("weights", features, classes)
             if self.gating_remove_diag:
                 weights = tf.linalg.set_diag(weights, tf.zeros([classes]))
             return precision.product(seen, weights)
-        down = net.variable("down", [features, rank], spread)
-        up = net.variable("up", [rank, classes], tf.random_normal_initializer(stddev=1 / math.sqrt(rank)))
+        down, up = net.normal_weights("down", features, rank), net.normal_weights("up", rank, classes)
         scores = precision.product(precision.product(seen, down), up)
         if self.gating_remove_diag:
             scores -= tf.reduce_sum(down * tf.transpose(up), 1) * seen

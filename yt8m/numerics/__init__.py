@@ -1,1 +1,20 @@
-"""Precision, compiled passes, random keys and devices: what models and losses compute with."""
+"""Precision, compiled passes, random keys and exchange between towers: what models and losses compute with."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def within(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """A context in which `variable` has this value."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)

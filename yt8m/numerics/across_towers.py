@@ -22,12 +22,12 @@ The price is `Operation._update_input`. It is not part of TensorFlow's public AP
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import NamedTuple
 
 from yt8m.lazy import tf
+from yt8m.numerics import within
 
 
 class _Tower(NamedTuple):
@@ -50,19 +50,14 @@ class Exchange:
         self._graph = tf.get_default_graph()
         self._asked: list[list[tuple[tf.Tensor, tf.Tensor]]] = [[] for _ in range(towers)]
 
-    @contextlib.contextmanager
-    def tower(self, index: int, rows: tf.Tensor) -> Iterator[None]:
+    def tower(self, index: int, rows: tf.Tensor) -> AbstractContextManager[None]:
         """A context in which `gathered` exchanges values as tower `index`.
 
         Args:
           index: the index of the tower, from 0.
           rows: int64 scalar, the number of examples of the tower; 0 if it has none and borrows a row.
         """
-        token = _current.set(_Tower(self, index, rows))
-        try:
-            yield
-        finally:
-            _current.reset(token)
+        return within(_current, _Tower(self, index, rows))
 
     def gathered(self, index: int, value: tf.Tensor) -> tf.Tensor:
         """`gathered`, for tower `index`."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from yt8m.lazy import tf
-from yt8m.numerics.devices import is_on_gpu
 
 # Below this number of columns a pass costs less than its compilation.
 _LEAST_COLUMNS = 512
@@ -35,6 +34,11 @@ def fused(function: Callable[..., Any], *tensors: Any) -> Any:
         return function(*(None if tensor is None else next(left) for tensor in tensors))
 
     return tf.function(compiled, jit_compile=True, autograph=False)(*there)
+
+
+def is_on_gpu(tensor: tf.Tensor) -> bool:
+    """Whether the graph places `tensor` on a GPU. For a new `tf.identity`: whether the current device is a GPU."""
+    return bool(tf.DeviceSpec.from_string(tensor.device).device_type == "GPU")
 
 
 def is_worth_it(tensor: tf.Tensor) -> bool:

@@ -15,13 +15,16 @@ gradients a million times those of another.
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from yt8m import storage
+from yt8m.errors import RunError
 from yt8m.lazy import tf
+from yt8m.numerics import within
 
 _MANY = 32768.0  # number of terms of at most 1 whose sum fits float16, with room for rounding
 _EXPONENTS = (-126.0, 127.0)  # range of the exponent of a unit: the normal float32 numbers
@@ -73,14 +76,9 @@ def _times(a: _Operand, b: _Operand, transpose_a: bool, transpose_b: bool) -> tf
 _current: ContextVar[str] = ContextVar("precision", default="float32")
 
 
-@contextlib.contextmanager
-def scope(name: str) -> Iterator[None]:
+def scope(name: str) -> AbstractContextManager[None]:
     """A context in which products are computed in `name`: float32, bfloat16 or float16."""
-    token = _current.set(name)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return within(_current, name)
 
 
 def current() -> str:
@@ -123,3 +121,37 @@ def product(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         return few_rows(inputs, weights)
     rows = matmul(tf.reshape(inputs, [-1, inputs.shape[-1]]), weights)
     return tf.reshape(rows, tf.concat([tf.shape(inputs)[:-1], [weights.shape[-1]]], 0))
+
+
+CPUINFO = "/proc/cpuinfo"
+
+# By precision: Linux' names of the instructions for it, and the vendors'. Without one of them TensorFlow's
+# kernels convert every operand to float32 and back, or compute number by number.
+_INSTRUCTIONS = {
+    "bfloat16": {"amx_bf16": "AMX-BF16", "avx512_bf16": "AVX512-BF16"},
+    "float16": {"amx_fp16": "AMX-FP16", "avx512_fp16": "AVX512-FP16"},
+}
+
+
+def slowness(precision: str) -> str:
+    """The line to log if `precision` makes training slower on this processor; empty otherwise.
+
+    Empty also if the processor is unknown (not Linux, or not x86).
+    """
+    wanted, flags = _INSTRUCTIONS.get(precision, {}), _processor_flags()
+    if not wanted or not flags or not flags.isdisjoint(wanted):
+        return ""
+    return (
+        f"--precision={precision} is slower than float32 here: this processor has no instructions for it "
+        f"(neither {' nor '.join(wanted.values())})"
+    )
+
+
+def _processor_flags() -> frozenset[str]:
+    """The feature flags of the first processor; empty if they are unknown."""
+    try:
+        lines = storage.read_text(CPUINFO).splitlines()
+    except RunError:
+        return frozenset()
+    found = (line.partition(":")[2] for line in lines if line.partition(":")[0].strip() == "flags")
+    return frozenset(next(found, "").split())

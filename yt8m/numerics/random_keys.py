@@ -6,13 +6,14 @@ The engine opens `scope` for each tower; a model asks `next_seed()` for each ran
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import NamedTuple
 
 from yt8m.lazy import tf
+from yt8m.numerics import within
 
 
 class _Scope(NamedTuple):
@@ -28,8 +29,7 @@ _current: ContextVar[_Scope | None] = ContextVar("random_keys", default=None)
 _SEED, _TOWER = 2_654_435_761, 1_000_003
 
 
-@contextlib.contextmanager
-def scope(seed: int, step: tf.Tensor, tower: int = 0) -> Iterator[None]:
+def scope(seed: int, step: tf.Tensor, tower: int = 0) -> AbstractContextManager[None]:
     """A context in which the n-th `next_seed()` is a function of (seed, step, tower, n) alone.
 
     Args:
@@ -37,11 +37,7 @@ def scope(seed: int, step: tf.Tensor, tower: int = 0) -> Iterator[None]:
       step: int64 scalar, the global step read once for the whole step.
       tower: index of the tower (in a cluster, of the tower in the whole cluster).
     """
-    token = _current.set(_Scope(seed, step, tower, itertools.count()))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return within(_current, _Scope(seed, step, tower, itertools.count()))
 
 
 def next_seed() -> tf.Tensor:

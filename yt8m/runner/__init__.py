@@ -62,6 +62,6 @@ def __getattr__(name: str) -> Any:
     # Imported on demand: Callback subclasses a class of TensorFlow, and building a config must not import that.
     if name != "Callback":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from yt8m.runner.callbacks.base import Callback
+    from yt8m.runner.hooks import Callback
 
     return Callback

@@ -30,7 +30,7 @@ def sweep(model_dir: str) -> None:
         return
     for name in storage.listdir(model_dir):
         if _UNFINISHED.fullmatch(name):
-            _remove(model_dir, name, "a file of a killed save stays")
+            remove(model_dir, name, "a file of a killed save stays")
     for step, names in files_of(model_dir).items():
         if not _is_saved(names):
             logging.info("the save of step %d was not finished: its files are removed", step)
@@ -306,10 +306,11 @@ def _times(
 def _delete(model_dir: str, names: Sequence[str]) -> None:
     # The index first: if the process is killed here, the files that remain do not look like a checkpoint.
     for name in sorted(names, key=lambda name: not name.endswith(".index")):
-        _remove(model_dir, name, "an old checkpoint stays")
+        remove(model_dir, name, "an old checkpoint stays")
 
 
-def _remove(model_dir: str, name: str, otherwise: str) -> None:
+def remove(model_dir: str, name: str, otherwise: str) -> None:
+    """Removes a file of the run; if that fails, logs `otherwise` and the reason."""
     try:
         storage.remove(storage.join(model_dir, name))
     except RunError as error:

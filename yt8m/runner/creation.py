@@ -19,7 +19,7 @@ from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.graph import EvalOps, Inputter, Modeler, Restorer, TrainOps, WarmStart, warm_start
 from yt8m.lazy import tf
-from yt8m.numerics import devices
+from yt8m.numerics import precision
 from yt8m.runner import checkpoints
 from yt8m.runner.run_config import RunnerConfig
 from yt8m.storage import copies
@@ -52,7 +52,7 @@ def graph_signature(config: RunnerConfig) -> dict[str, Any]:
 
 def _own_signature(config: RunnerConfig) -> dict[str, Any]:
     """The part of the signature that only the runner knows: the towers, their devices, the cluster."""
-    return {
+    signature = {
         "batch_size": config.batch_size_per_gpu,
         "num_gpu": config.towers,
         "split_batch": config.split_batch,
@@ -62,27 +62,19 @@ def _own_signature(config: RunnerConfig) -> dict[str, Any]:
         "sync_batch_norm": config.sync_batch_norm,
         **dataclasses.asdict(config.optimizer),
         **_python_signature(config),
-        **_cluster_signature(config),
-        **_device_signature(config),
     }
+    cluster = config.cluster
+    if cluster is not None and cluster.is_distributed:
+        shape = [len(cluster.replicas), len(cluster.servers), config.sync_replicas]
+        signature["replicas, parameter servers, sync_replicas"] = shape
+    # A graph for GPUs may hold ops without a CPU kernel; one for the CPU leaves a GPU idle.
+    if not deploy.local(config.towers, deploy.count_gpus())[0].clone_on_cpu:
+        signature["devices"] = "GPU"
+    return signature
 
 
 def _python_signature(config: RunnerConfig) -> dict[str, Any]:
     return {"calls Python": True} if config.input_calls_python else {}
-
-
-def _cluster_signature(config: RunnerConfig) -> dict[str, Any]:
-    """The shape of the cluster. A graph with parameter servers fits neither a single machine nor another cluster."""
-    if config.cluster is None or not config.cluster.is_distributed:
-        return {}
-    shape = [len(config.cluster.replicas), len(config.cluster.servers), config.sync_replicas]
-    return {"replicas, parameter servers, sync_replicas": shape}
-
-
-def _device_signature(config: RunnerConfig) -> dict[str, Any]:
-    """The kind of device. A graph for GPUs may hold ops without a CPU kernel; one for the CPU leaves a GPU idle."""
-    on_cpu = deploy.local(config.towers, deploy.count_gpus())[0].clone_on_cpu
-    return {} if on_cpu else {"devices": "GPU"}
 
 
 def input_signature(config: RunnerConfig) -> dict[str, Any]:
@@ -111,7 +103,7 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
     deployment, message = deploy.local(config.towers, deploy.count_gpus())
     if message and not quiet:
         logging.info(message)
-    slow = devices.slowness(config.precision) if deployment.clone_on_cpu else ""
+    slow = precision.slowness(config.precision) if deployment.clone_on_cpu else ""
     if slow and not quiet:
         logging.warning(slow)
     places: dict[str, Any] = {"variables_on_clone": False} if config.name == "parameter_server_runner" else {}
@@ -120,6 +112,15 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
         sizes = {"num_replicas": len(cluster.replicas), "num_ps_tasks": len(cluster.servers)}
         places = {"variables_on_clone": False, "replica_id": cluster.replica, **sizes}
     return dataclasses.replace(deployment, **places)
+
+
+def session_config(config: RunnerConfig, deployment: deploy.DeploymentConfig) -> tf.ConfigProto:
+    """The session configuration of a run."""
+    found = deployment.session_config()
+    found.log_device_placement = config.log_device_placement
+    if config.xla:
+        found.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
+    return found
 
 
 def replicate(

@@ -1,7 +1,9 @@
-"""The engine's own hooks, which run around the callbacks: input, step count, bad records, epochs, the log line.
+"""The base class of callbacks, and the engine's own: input, step count, bad records, epochs, the log line, replicas.
 
 `Runner._hooks` gives their order: the input starts before any other hook uses it, the step is counted before
 any callback runs, and the line is written after all callbacks have filled it in.
+
+They subclass a class of TensorFlow, so this module must be imported only when a session is about to open.
 """
 
 from __future__ import annotations
@@ -14,28 +16,43 @@ import numpy as np
 from absl import logging
 
 from yt8m import storage
+from yt8m.deploy import ClusterConfig
 from yt8m.errors import RunError
-from yt8m.graph import Inputter
+from yt8m.graph import Inputter, Synchrony
 from yt8m.lazy import tf
+from yt8m.runner.cluster.exchange import SharedState
+from yt8m.runner.cluster.watchdog import Watchdog
 from yt8m.runner.metric_files import QuietlyFailing
 from yt8m.runner.run_config import Context
 from yt8m.runner.saver import Position, ShardPosition
+from yt8m.runner.signals import StopSignals
 
 _SHOWN = 3  # shards that one log line lists
 
 
-class InputHook(tf.train.SessionRunHook):
+class Callback(tf.train.SessionRunHook):
+    """A SessionRunHook that knows the run's context and is closed however the run ends."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def close(self) -> None:
+        """Releases files and threads; also called after an error of this or another callback."""
+
+
+class InputHook(Callback):
     """Starts the iterator on the files at the saved position.
 
     A hook runs after the variables are restored: in a plain session, and in a cluster after each recovery.
     """
 
     def __init__(self, context: Context, files: Sequence[str], position: Position | ShardPosition | None) -> None:
-        self._context, self._files, self._position = context, files, position
+        super().__init__(context)
+        self._files, self._position = files, position
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Starts the iterator, before the callbacks use the session."""
-        context, position = self._context, self._position
+        context, position = self.context, self._position
         inputs, folder = context.ops.input, context.config.model_dir
         feed: dict[Any, Any] = {inputs.files: list(self._files)}
         step = int(session.run(context.ops.global_step)) if position and context.is_resumed else None
@@ -48,7 +65,7 @@ class InputHook(tf.train.SessionRunHook):
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
         """Asks for the largest shard number of the step."""
         if isinstance(self._position, ShardPosition):
-            return tf.train.SessionRunArgs(self._context.ops.input.last_shard)
+            return tf.train.SessionRunArgs(self.context.ops.input.last_shard)
         return None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -57,37 +74,34 @@ class InputHook(tf.train.SessionRunHook):
             self._position.count_shards(int(run_values.results))
 
 
-class StepHook(tf.train.SessionRunHook):
+class StepHook(Callback):
     """Keeps the step in the context up to date."""
 
     def __init__(self, context: Context) -> None:
-        self._context = context
+        super().__init__(context)
         self._is_training = context.config.mode == "train"
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Reads the step of the restored variables."""
-        context = self._context
+        context = self.context
         context.global_step = int(session.run(context.ops.global_step))
         context.step = context.global_step if self._is_training else 0
         context.line.start(context.step)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
         """Asks for the step read after train_op: the variable itself could be read before or after it."""
-        return tf.train.SessionRunArgs(self._context.ops.step) if self._is_training else None
+        return tf.train.SessionRunArgs(self.context.ops.step) if self._is_training else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Updates the step."""
         if self._is_training:
-            self._context.step = self._context.global_step = int(run_values.results)
+            self.context.step = self.context.global_step = int(run_values.results)
         else:
-            self._context.step += 1
+            self.context.step += 1
 
 
-class LineHook(tf.train.SessionRunHook):
+class LineHook(Callback):
     """Emits the line that the callbacks have filled in."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Emits the line, if this step has one."""
@@ -95,17 +109,18 @@ class LineHook(tf.train.SessionRunHook):
 
     def end(self, session: Any) -> None:
         """Emits the values that callbacks put in at the end."""
-        self._context.line.emit(self._context.step, self._context.global_step)
+        self.context.line.emit(self.context.step, self.context.global_step)
 
 
-class SkippedHook(tf.train.SessionRunHook):
+class SkippedHook(Callback):
     """Writes each bad record that the inputter skips into metrics.jsonl, and at the end all of them into the log.
 
     Leaves in the results how many there were (`bad_records`), and how many values were set to 0 (`zeroed_values`).
     """
 
     def __init__(self, context: Context, inputter: Inputter) -> None:
-        self._context, self._inputter = context, inputter
+        super().__init__(context)
+        self._inputter = inputter
         self._path = storage.join(context.config.model_dir, "metrics.jsonl")
         self._quietly = QuietlyFailing(self._path)
         self._logged = 0
@@ -123,7 +138,7 @@ class SkippedHook(tf.train.SessionRunHook):
         self.after_run(None, None)
         skipped, zeroed = self._inputter.bad_records(), self._inputter.zeroed_values()
         found = {"bad_records": len(skipped), "zeroed_values": zeroed}
-        self._context.results.update(found)
+        self.context.results.update(found)
         if skipped:
             shards = "; ".join(f"{damage.path} from record {damage.record} on" for damage in skipped)
             logging.warning("%d bad records: left out are %s", len(skipped), shards)
@@ -137,12 +152,12 @@ class SkippedHook(tf.train.SessionRunHook):
         self._inputter.close()
 
     def _write(self, values: dict[str, Any]) -> None:
-        line = {"step": self._context.step, "mode": self._context.config.mode, **values}
+        line = {"step": self.context.step, "mode": self.context.config.mode, **values}
         text = json.dumps(line, ensure_ascii=False)
         self._quietly(lambda: storage.append_line(self._path, text), (RunError,))
 
 
-class EpochHook(tf.train.SessionRunHook):
+class EpochHook(Callback):
     """Counts the records that the steps take, by shard, and compares each epoch with the expected counts.
 
     The first epoch of a resumed run is not compared, because the run may have begun in the middle of it.
@@ -154,7 +169,8 @@ class EpochHook(tf.train.SessionRunHook):
     """
 
     def __init__(self, context: Context, inputter: Inputter, files: Sequence[str]) -> None:
-        self._context, self._inputter, self._files = context, inputter, list(files)
+        super().__init__(context)
+        self._inputter, self._files = inputter, list(files)
         self._expected = sum(inputter.expected_records.values())
         self._total = 0
         self._epoch: int | None = None
@@ -163,7 +179,7 @@ class EpochHook(tf.train.SessionRunHook):
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
         """Asks for the shards of the step's records: 8 bytes a record, on the host."""
-        return tf.train.SessionRunArgs(self._context.ops.input.shards)
+        return tf.train.SessionRunArgs(self.context.ops.input.shards)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Counts the records. All records of an epoch come before those of the next."""
@@ -173,16 +189,16 @@ class EpochHook(tf.train.SessionRunHook):
         for epoch in range(int(epochs[0]), int(epochs[-1]) + 1):
             if epoch != self._epoch:
                 self._log()
-                self._is_whole = self._epoch is not None or not self._context.is_resumed
+                self._is_whole = self._epoch is not None or not self.context.is_resumed
                 self._epoch, self._counts[:] = epoch, 0
             self._counts += np.bincount(places[epochs == epoch], minlength=len(self._files))
 
     def end(self, session: tf.Session) -> None:
         """Logs the last epoch, if it has ended, and the count of the whole run."""
-        if self._context.has_read_all or self._counts.sum() >= self._expected:
+        if self.context.has_read_all or self._counts.sum() >= self._expected:
             self._log()
         logging.info("%d records were read in this run; an epoch has %d", self._total, self._inputter.records)
-        self._context.results["records"] = self._total
+        self.context.results["records"] = self._total
 
     def _log(self) -> None:
         """Logs the number of records in the epoch that has just ended."""
@@ -207,3 +223,61 @@ class EpochHook(tf.train.SessionRunHook):
         ]
         more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         return "; ".join(found[:_SHOWN]) + more
+
+
+class ReplicaHook(tf.train.SessionRunHook):
+    """The first hook of a replica: prepares each new session, and lets a replica without data go on.
+
+    With common steps a replica that has read all its data goes on with weight 0, until no replica has data.
+
+    Args:
+      cluster: which replica this is.
+      state: where it notes that it has data.
+      signals: closes the session if the process is told to stop.
+      synchrony: starts the common steps; None if each replica steps by itself.
+
+    Attributes:
+      is_idle: whether this replica has read all its data.
+      steps: common steps that it took without data.
+    """
+
+    def __init__(
+        self, cluster: ClusterConfig, state: SharedState, signals: StopSignals, synchrony: Synchrony | None
+    ) -> None:
+        self._cluster, self._state, self._signals, self._synchrony = cluster, state, signals, synchrony
+        self.is_idle, self.steps = False, 0
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """Runs before the other hooks' `after_create_session`; all variables have values at this point."""
+        self._signals.guard(session)
+        self._state.set_ended(session, self._cluster.replica, False)
+        if self._synchrony is not None:
+            self._synchrony.start(session, coord, self._cluster.is_chief)
+
+    def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
+        """Fetches the number of examples of the common step, which is the same for every replica."""
+        if not self.is_idle or self._synchrony is None:
+            return None
+        return tf.train.SessionRunArgs(self._synchrony.examples, {self._synchrony.counts: 0.0})
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Ends the loop after a step without any example."""
+        if self.is_idle:
+            self.steps += 1
+            if int(run_values.results) == 0:
+                run_context.request_stop()
+
+
+class BeatHook(tf.train.SessionRunHook):
+    """Tells the watchdog about each step. It is the last hook of a replica, since the others may take long."""
+
+    def __init__(self, watchdog: Watchdog) -> None:
+        self._watchdog = watchdog
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """A new session counts as progress too."""
+        self._watchdog.beat()
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """A step counts as progress."""
+        self._watchdog.beat()

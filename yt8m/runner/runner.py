@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from absl import logging
@@ -20,7 +20,6 @@ from yt8m.runner.lines import FORMATS, StepLine
 from yt8m.runner.metric_files import MetricsFile
 from yt8m.runner.run_config import CallbackConfig, Context, Outcome, RunnerConfig, Status
 from yt8m.runner.saver import Position, RunSaver, ShardPosition
-from yt8m.runner.session import close_all, run_steps
 from yt8m.runner.signals import StopSignals
 from yt8m.storage import sending
 
@@ -90,8 +89,9 @@ class Runner:
             for hook in hooks:
                 hook.begin()
             start = creation.initializers(created)
+            session_config = creation.session_config(self.config, deployment_for(self.config, quiet=True))
             tf.get_default_graph().finalize()
-            with tf.Session(config=self._session_config()) as session:
+            with tf.Session(config=session_config) as session:
                 signals.guard(session)
                 creation.start_session(session, created, start, self.config)
                 self.modeler.restore(session)
@@ -151,13 +151,6 @@ class Runner:
             hooks.LineHook(context),
         ]
 
-    def _session_config(self) -> Any:
-        config = deployment_for(self.config, quiet=True).session_config()
-        config.log_device_placement = self.config.log_device_placement
-        if self.config.xla:
-            config.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
-        return config
-
     def _failed(self, error: Exception, signals: StopSignals) -> Outcome:
         if signals.has_closed or (signals.requested and isinstance(error, tf.errors.CancelledError)):
             return Outcome(Status.STOPPED, self._step, "stopped in the middle of a step", signals.signal)
@@ -213,3 +206,73 @@ def is_of_input(error: Exception) -> bool:
         any(name in str(error.message) for name in _INPUT_OPS)
         or (error.op is None and isinstance(error, tf.errors.InvalidArgumentError))
     )
+
+
+def run_steps(
+    session: tf.Session, ops: TrainOps | EvalOps, hooks: Sequence[tf.train.SessionRunHook], signals: StopSignals
+) -> bool:
+    """Calls `after_create_session` of the hooks, then runs steps until a hook or a signal asks to stop.
+
+    All that the hooks fetch is merged into the one `session.run` of a step. MonitoredSession has two drawbacks on one
+    machine. If a callback raises UnavailableError, it silently goes back to the last checkpoint. It also takes every
+    OutOfRangeError for the end of the data.
+
+    Returns:
+      True if all data were read.
+    """
+    coordinator = tf.train.Coordinator()
+    for hook in hooks:
+        hook.after_create_session(session, coordinator)
+    fetch = ops.train_op if isinstance(ops, TrainOps) else ops.examples
+    context = tf.train.SessionRunContext(tf.train.SessionRunArgs(fetch), session)
+    try:
+        while not coordinator.should_stop() and not context.stop_requested and not signals.requested:
+            given = [hook.before_run(context) or tf.train.SessionRunArgs(None) for hook in hooks]
+            options, metadata = _merged_options(given)
+            asked = [request.fetches for request in given if request.fetches is not None]
+            _, got = session.run((fetch, asked), _merged_feeds(given), options, metadata)
+            results = iter(got)
+            for hook, request in zip(hooks, given, strict=True):
+                result = None if request.fetches is None else next(results)
+                hook.after_run(context, tf.train.SessionRunValues(result, options, metadata))
+    except tf.errors.OutOfRangeError as error:
+        if not is_end_of_data(error):
+            raise
+        return True
+    return False
+
+
+def is_end_of_data(error: tf.errors.OpError) -> bool:
+    """Whether the iterator raised `error`, rather than a checkpoint file that hit a size limit."""
+    return error.op is not None and error.op.type == "IteratorGetNext"
+
+
+def close_all(hooks: Sequence[Any]) -> None:
+    """Calls `close` of every hook that has one; if one raises, the others are still closed."""
+    for hook in hooks:
+        if hasattr(hook, "close"):
+            try:
+                hook.close()
+            except Exception as error:
+                logging.error("closing %s failed: %s", type(hook).__name__, error)
+
+
+def _merged_feeds(requests: Iterable[tf.train.SessionRunArgs]) -> dict[Any, Any]:
+    feeds: dict[Any, Any] = {}
+    for request in requests:
+        for tensor, value in (request.feed_dict or {}).items():
+            if tensor in feeds:
+                raise RuntimeError(f"two callbacks feed {tensor}")
+            feeds[tensor] = value
+    return feeds
+
+
+def _merged_options(requests: Iterable[tf.train.SessionRunArgs]) -> tuple[Any, Any]:
+    """The merged run options of all hooks, and the RunMetadata to fill; (None, None) if no hook has any."""
+    given = [request.options for request in requests if request.options is not None]
+    if not given:
+        return None, None
+    merged = tf.RunOptions()
+    for options in given:
+        merged.MergeFrom(options)
+    return merged, tf.RunMetadata()

@@ -126,10 +126,7 @@ class RunSaver:
         names = storage.listdir(self._model_dir) if storage.is_dir(self._model_dir) else []
         for name in names:
             if name.startswith(stems):
-                try:
-                    storage.remove(storage.join(self._model_dir, name))
-                except RunError as error:
-                    logging.warning("a part of a checkpoint stays: %s", error)
+                checkpoints.remove(self._model_dir, name, "a part of a checkpoint stays")
 
 
 class SavedByTheChief:

@@ -1,4 +1,4 @@
-"""The video workload's modeler: a registered model and a label loss, from a `Batch` to a `ModelOutput`."""
+"""The video workload's modeler, from a `Batch` to a `ModelOutput`, and the evaluator of its reports."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ import numpy as np
 
 from yt8m import losses
 from yt8m.errors import RunError
-from yt8m.eval_util.metrics import Metric
+from yt8m.eval_util import EvaluationMetrics
+from yt8m.eval_util.metrics import Loss, Metric
+from yt8m.eval_util.segments import Pairs
 from yt8m.eval_util.top_k import top_k as best_classes
 from yt8m.eval_util.videos import VideoSample
 from yt8m.graph.protocols import Modeler, PredictOps, Report
 from yt8m.lazy import tf
 from yt8m.models import frames
-from yt8m.numerics.devices import is_on_gpu
+from yt8m.numerics.compiled import is_on_gpu
 from yt8m.readers import join_features
+from yt8m.runner import metric_files
 from yt8m.types import Batch, ModelOutput
-from yt8m.video.evaluator import VideoEvaluator
 from yt8m.video.scores import RatedPairScores, columns_on_host, scored_columns, select_classes
 from yt8m.video.transforms import can_average_bytes, mean_of_unit_frames, takes_mean, transform, transformed
 
@@ -80,6 +82,12 @@ class VideoModeler(Modeler):
         """Predictions with the float feed points that the published graphs have."""
         ops = self.predict_raw(join_features(batch), batch.num_frames)
         return replace(ops, labels=batch.labels, video_ids=batch.video_ids, label_weights=batch.label_weights)
+
+    def predict_placeholders(self, has_frames: bool) -> PredictOps:
+        """`predict_raw` on new placeholders: float32 [B, T, D] if `has_frames`, else [B, D]; int32 [B] frame counts."""
+        width = sum(self.feature_sizes)
+        raw = tf.placeholder(tf.float32, [None, None, width] if has_frames else [None, width])
+        return self.predict_raw(raw, tf.placeholder(tf.int32, [None]))
 
     def predict_raw(self, raw: tf.Tensor, num_frames: tf.Tensor) -> PredictOps:
         """Predictions of dequantised features `raw`, float32 [B, D] or [B, T, D], zero past `num_frames`."""
@@ -217,3 +225,59 @@ def _head_loss(
     if not hasattr(label_loss, "gradient_from_logits"):
         return loss, ()
     return loss, ((logits, losses.gradient_of_logits(label_loss, logits, labels, weights)),)
+
+
+_COLUMNS = ("scores", "classes", "hits", "num_labels", "label_counts", "perr")
+
+
+class VideoEvaluator:
+    """`EvaluationMetrics` as an evaluator of the engine.
+
+    Args:
+      num_classes: C.
+      top_k: classes of each video that count.
+      sample: gets some of the videos; None if none are to be kept.
+      metric_classes: by default the built-in ones.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        top_k: int,
+        sample: VideoSample | None = None,
+        metric_classes: Sequence[type[Metric]] | None = None,
+    ) -> None:
+        self.sample = sample
+        self.metrics = EvaluationMetrics(num_classes, top_k, metric_classes=metric_classes)
+
+    def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
+        """Adds one step; returns the figures of that step alone, by the names of their metrics."""
+        if "pair_scores" in reports:
+            pairs = Pairs(*(reports[f"pair_{name}"] for name in Pairs._fields))
+            figures = self.metrics.accumulate_pairs(pairs, loss)
+        else:
+            figures = self.metrics.accumulate_top_k(**{name: reports[name] for name in _COLUMNS}, loss=loss)
+        if self.sample is not None and "labels" in reports:
+            self.sample.add(reports)
+        # The engine puts the loss into the line itself.
+        shown = (metric for metric in self.metrics.metric_classes if metric.key in figures and metric is not Loss)
+        return {metric.name: figures[metric.key] for metric in shown}
+
+    def merge(self, other: VideoEvaluator) -> None:
+        """Adds all steps of `other`, which another process may have accumulated."""
+        self.metrics.merge(other.metrics)
+        if self.sample is not None and other.sample is not None:
+            self.sample.merge(other.sample)
+
+    def get(self) -> dict[str, Any]:
+        """All figures so far, named as by `EvaluationMetrics.get`.
+
+        A precision-recall curve is drawn from `threshold_counts`.
+        """
+        return self.metrics.get() | {"threshold_counts": self.metrics.threshold_counts(metric_files.NUM_THRESHOLDS)}
+
+    def clear(self) -> None:
+        """Forgets all steps."""
+        self.metrics.clear()
+        if self.sample is not None:
+            self.sample.clear()

@@ -16,7 +16,7 @@ from yt8m.errors import UsageError, suggestion
 from yt8m.lazy import tf
 from yt8m.models import frames
 from yt8m.numerics import random_keys
-from yt8m.numerics.devices import is_on_gpu
+from yt8m.numerics.compiled import is_on_gpu
 from yt8m.readers import join_features
 from yt8m.readers.base import zero_padding
 from yt8m.records import vocabulary

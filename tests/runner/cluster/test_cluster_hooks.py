@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from yt8m.deploy.cluster import ClusterConfig
 from yt8m.graph import Synchrony
 from yt8m.lazy import tf
 from yt8m.runner.cluster.exchange import SharedState
+from yt8m.runner.signals import StopSignals
 
 
 class Creator:
@@ -26,17 +28,19 @@ class Creator:
 
 def test_the_sum_that_is_waited_for_ends_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a word: nothing failed."""
-    from yt8m.runner.cluster.cluster_hooks import CommonStepsHook
+    from yt8m.runner.hooks import ReplicaHook
 
     failures: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", failures.append)
     before = set(threading.enumerate())
     with tf.Graph().as_default():
         weight, step = tf.get_variable("weight", initializer=1.0), tf.train.get_or_create_global_step()
-        synchrony = Synchrony(1, SharedState("").table)
+        state = SharedState("")
+        synchrony = Synchrony(1, state.table)
         common = synchrony.wrap(tf.train.GradientDescentOptimizer(0.5), tf.constant(3, tf.int64))
         stepped = common.apply_gradients([(tf.constant(0.25), weight)], step)
-        with tf.train.MonitoredSession(Creator(), [CommonStepsHook(synchrony, True)], 0) as session:
+        hook = ReplicaHook(ClusterConfig(("host:1",)), state, StopSignals(1.0), synchrony)
+        with tf.train.MonitoredSession(Creator(), [hook], 0) as session:
             for _ in range(2):
                 session.run(stepped)
             assert session.run((weight, step)) == (0.75, 2)

@@ -71,7 +71,6 @@ class EnsembleConfig:
 
     def __post_init__(self) -> None:
         options.check(self)
-        members = len(self.predictions or self.runs)
         if bool(self.predictions) == bool(self.runs):
             raise UsageError("give either --predictions, files to join, or --runs, whose models become one.")
         members = len(self.predictions or self.runs)

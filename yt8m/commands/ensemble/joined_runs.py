@@ -6,6 +6,7 @@ import dataclasses
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from absl import logging
@@ -16,10 +17,17 @@ from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export import archive
-from yt8m.export.ensemble_graph import EnsembleModeler, gather_checkpoint
 from yt8m.export.inference_model import write_inference_model
 from yt8m.export.saved_model import export_saved_model
+from yt8m.export.small_weights import cpu_session
+from yt8m.graph.protocols import PredictOps
+from yt8m.graph.restore import AVERAGE
+from yt8m.lazy import tf
+from yt8m.readers import join_features
 from yt8m.runner import checkpoints
+from yt8m.storage import copies
+from yt8m.types import Batch, ModelOutput
+from yt8m.video.modeler import VideoModeler
 
 # Data options that must be equal in all runs, so that one reader can feed all models.
 _SHARED = ("reader", "feature_names", "feature_sizes", "feature_ranges", "frame_features", "num_classes", "max_frames")
@@ -60,17 +68,16 @@ def _export(config: EnsembleConfig, members: Sequence[_Member]) -> None:
     _check_alike(config.runs, members)
     modeler = EnsembleModeler([member.parts.modeler for member in members], config.normalised_weights())
     first = members[0]
-    data, width = first.run.data, sum(first.run.data.feature_sizes)
-    shape = (data.max_frames, width) if data.frame_features else (width,)
+    has_frames = first.run.data.frame_features
     with tempfile.TemporaryDirectory() as folder:
         chosen = [member.checkpoint for member in members]
-        path = gather_checkpoint(os.path.join(folder, "members"), modeler, chosen, shape)
+        path = gather_checkpoint(os.path.join(folder, "members"), modeler, chosen, has_frames)
         if config.export_dir:
             export_saved_model(config.export_dir, path, first.parts.reader, modeler)
             logging.info("the ensemble of %d runs is in %s", len(members), config.export_dir)
         if config.output_model_tgz:
             inner = os.path.join(folder, "inference_model")  # what inference --input_model_tgz takes
-            write_inference_model(inner, path, modeler, frame_features=data.frame_features)
+            write_inference_model(inner, path, modeler, frame_features=has_frames)
             run_dir.write(inner, dataclasses.replace(first.run, train_dir=""))
             archive.make_tgz(inner, config.output_model_tgz)
             logging.info("the ensemble is packed in %s", config.output_model_tgz)
@@ -86,3 +93,67 @@ def _check_alike(folders: Sequence[str], members: Sequence[_Member]) -> None:
                     f"{folder} has {name} {theirs} and {folders[0]} {mine}; one reader feeds all. "
                     "Join the prediction files of such runs instead (--predictions)."
                 )
+
+
+class EnsembleModeler(VideoModeler):
+    """The weighted mean of the predictions of several modelers for the same features; only for inference.
+
+    The variables of the i-th member are under `member_<i>/`.
+
+    Args:
+      members: of the same class count and features.
+      weights: one each, adding up to 1.
+    """
+
+    def __init__(self, members: Sequence[VideoModeler], weights: Sequence[float]) -> None:
+        first = members[0]
+        super().__init__(None, None, first.num_classes, first.top_k, first.feature_sizes)
+        self._members, self._weights = list(members), list(weights)
+
+    def build(self, batch: Batch, is_training: bool) -> ModelOutput:
+        """The mean of the members' predictions.
+
+        Raises:
+          ValueError: asked for a training graph.
+        """
+        if is_training:
+            raise ValueError("an ensemble is for inference; train its members one by one")
+        return ModelOutput(predictions=self.predict_raw(join_features(batch), batch.num_frames).predictions)
+
+    def predict_raw(self, raw: tf.Tensor, num_frames: tf.Tensor) -> PredictOps:
+        """The mean of the members' predictions of dequantised features."""
+        raw, frames = tf.identity(raw, name="input_batch_raw"), tf.identity(num_frames, name="num_frames")
+        parts = []
+        for place, (member, weight) in enumerate(zip(self._members, self._weights, strict=True)):
+            with tf.variable_scope(f"member_{place}"):
+                ops = member.predict_raw(raw, frames)
+            parts.append(tf.cast(ops.predictions, tf.float32) * weight)
+        mean = tf.identity(tf.add_n(parts), name="predictions")
+        return replace(ops, predictions=mean, input_batch_raw=raw, num_frames=frames)
+
+
+def gather_checkpoint(path: str, modeler: EnsembleModeler, chosen: Sequence[str], has_frames: bool) -> str:
+    """Writes one checkpoint of all members' weights, from their averages if a member kept some.
+
+    Args:
+      path: prefix of the files to write.
+      modeler: the members.
+      chosen: a checkpoint for each member.
+      has_frames: whether the members take frames.
+
+    Returns:
+      `path`.
+    """
+    with tf.Graph().as_default() as graph, cpu_session(graph) as session:
+        modeler.predict_placeholders(has_frames)
+        step = tf.train.get_or_create_global_step()
+        session.run(step.initializer)
+        variables = [variable for variable in tf.global_variables() if variable is not step]
+        for place, checkpoint in enumerate(chosen):
+            reader, prefix = tf.train.load_checkpoint(copies.copy_of(checkpoint)), f"member_{place}/"
+            for variable in (one for one in variables if one.op.name.startswith(prefix)):
+                name = variable.op.name.removeprefix(prefix)
+                average = name + AVERAGE
+                value = reader.get_tensor(average if reader.has_tensor(average) else name)
+                session.run(variable.initializer, {variable.initializer.inputs[1]: value})
+        return str(tf.train.Saver().save(session, path, write_state=False, write_meta_graph=False))

@@ -12,7 +12,7 @@ from rich.table import Column
 
 from yt8m.graph import Inputter
 from yt8m.lazy import tf
-from yt8m.runner.callbacks.base import Callback
+from yt8m.runner.hooks import Callback
 from yt8m.runner.lines import StepValues
 from yt8m.runner.run_config import Context
 

@@ -10,7 +10,7 @@ from absl import logging
 
 from yt8m.errors import RunError
 from yt8m.lazy import tf
-from yt8m.runner.callbacks.base import Callback
+from yt8m.runner.hooks import Callback
 from yt8m.runner.lines import Every
 from yt8m.runner.run_config import Context
 

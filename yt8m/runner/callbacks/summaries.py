@@ -8,7 +8,7 @@ from typing import Any
 
 from yt8m.lazy import tf
 from yt8m.runner import metric_files
-from yt8m.runner.callbacks.base import Callback
+from yt8m.runner.hooks import Callback
 from yt8m.runner.lines import Every, StepValues
 from yt8m.runner.metric_files import EventFile
 from yt8m.runner.run_config import Context

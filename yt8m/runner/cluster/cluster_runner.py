@@ -5,9 +5,8 @@ Each replica reads its own part of the data; together they read all of it. The c
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +21,8 @@ from yt8m.runner.cluster.replica import ChiefCreator, ReplicaGraph, StoppedWaiti
 from yt8m.runner.cluster.watchdog import Watchdog, unreachable
 from yt8m.runner.creation import CreatedGraph
 from yt8m.runner.run_config import CallbackConfig, Context, Outcome, Status
-from yt8m.runner.runner import Runner, explain, outcome_of
+from yt8m.runner.runner import Runner, close_all, explain, is_end_of_data, outcome_of
 from yt8m.runner.saver import SavedByTheChief
-from yt8m.runner.session import close_all, is_end_of_data
 from yt8m.runner.signals import StopSignals
 
 POLL_SECONDS = 0.5
@@ -55,24 +53,15 @@ class ReplicaRun:
     files: Sequence[str] = ()
     hooks: list[Any] = field(default_factory=list)
 
-    def sync_hooks(self) -> list[Any]:
-        """The hooks of common steps; empty if each replica steps by itself."""
-        from yt8m.runner.cluster.cluster_hooks import CommonStepsHook, IdleHook
-
-        synchrony = self.graph.synchrony
-        if synchrony is None:
-            return []
-        return [CommonStepsHook(synchrony, self.cluster.is_chief), IdleHook(synchrony)]
-
     def step_idly(self, session: Any) -> None:
         """Takes part in common steps, with weight 0, until all replicas have read their data."""
-        idle = next((hook for hook in self.hooks if hasattr(hook, "is_idle")), None)
-        if idle is None:  # each replica steps by itself
+        if self.graph.synchrony is None:  # each replica steps by itself
             return
+        replica_hook = self.hooks[0]
         logging.info("this replica has read all its data; it takes part without weight until all others have too")
-        idle.is_idle, before = True, -1
-        while before < idle.steps and not session.should_stop() and not self.signals.requested:
-            before = idle.steps
+        replica_hook.is_idle, before = True, -1
+        while before < replica_hook.steps and not session.should_stop() and not self.signals.requested:
+            before = replica_hook.steps
             self._start_data_again(session)
             if not self.run_steps(session):
                 return
@@ -143,6 +132,8 @@ class ClusterRunner(Runner):
     """
 
     def _run(self, signals: StopSignals) -> Outcome:
+        from yt8m.runner.hooks import BeatHook, ReplicaHook  # imports TensorFlow
+
         cluster = self.config.cluster
         assert cluster is not None
         with Watchdog(self.config.stall_timeout, lambda: unreachable(_peers(cluster))) as watchdog:
@@ -151,27 +142,22 @@ class ClusterRunner(Runner):
             graph = build_replica(self.config, self.inputter, self.modeler)
             runtime = servers.start(cluster, dict(graph.deployment.session_config().device_count))
             run = ReplicaRun(cluster, graph, self._shared(cluster, graph, files), signals, watchdog, files)
-            with self._hooked(run):
+            try:
+                run.hooks.extend(
+                    [
+                        ReplicaHook(cluster, graph.state, signals, graph.synchrony),
+                        *self._hooks(run.context, files, None),
+                        BeatHook(watchdog),
+                    ]
+                )
                 creator = self._creator(runtime.target, run)
                 outcome = self._drive_monitored(creator, run)
                 if outcome.status is not Status.STOPPED:  # a process that was told to stop may come back
                     creator.say_done()
                 return outcome
-
-    @contextlib.contextmanager
-    def _hooked(self, run: ReplicaRun) -> Iterator[None]:
-        """Makes all hooks, and closes them however the run ends."""
-        from yt8m.runner.cluster.cluster_hooks import BeatHook, BeginHook
-
-        try:
-            run.hooks.append(BeginHook(run.cluster.replica, run.graph.state, run.signals))
-            run.hooks.extend(run.sync_hooks())
-            run.hooks.extend(self._hooks(run.context, run.files, None))
-            run.hooks.append(BeatHook(run.watchdog))
-            yield
-        finally:
-            self._step = run.context.global_step
-            close_all(run.hooks)
+            finally:
+                self._step = run.context.global_step
+                close_all(run.hooks)
 
     def _shared(self, cluster: ClusterConfig, graph: ReplicaGraph, files: Sequence[str]) -> Context:
         """The context that the callbacks share; on a worker its saver writes nothing."""

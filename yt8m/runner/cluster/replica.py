@@ -133,10 +133,7 @@ class _Creator:
     def _open(self) -> tf.Session:
         """Opens a session that connects to the parameter servers and this process only."""
         tf.get_default_graph().finalize()
-        config = self._graph.deployment.session_config()
-        config.log_device_placement = self._context.config.log_device_placement
-        if self._context.config.xla:
-            config.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
+        config = creation.session_config(self._context.config, self._graph.deployment)
         return tf.Session(self._target, config=config)
 
     def _is_live(self, session: tf.Session, run: str) -> bool:
