@@ -7,8 +7,7 @@ import pathlib
 
 import pytest
 
-from yt8m.commands import saved_run
-from yt8m.commands.download import plan
+from yt8m.commands import download, saved_run
 from yt8m.commands.report import loading
 from yt8m.errors import RunError
 from yt8m.export import model_card
@@ -51,7 +50,7 @@ def test_every_file_that_others_may_have_written(tmp_path: pathlib.Path) -> None
     with pytest.raises(RunError, match=r"manifest\.json is no .* nested deeper"):
         manifest.read(str(tmp_path / "manifest.json"))
     with pytest.raises(RunError, match="is no download plan"):
-        plan.parse_plan(DEEP.encode(), "http://plan")
+        download.parse_plan(DEEP.encode(), "http://plan")
     assert exchange.read_run_marker(str(tmp_path)) is None
     assert loading.read_curves(str(tmp_path)) == {}
     assert model_card.report_of(str(tmp_path), 0) == {}

@@ -20,6 +20,7 @@ from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export.saved_model import replaced_folder
 from yt8m.graph.apply import names_in_checkpoint
+from yt8m.graph.restore import assign
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.storage import copies
@@ -103,7 +104,7 @@ def _write(path: str, step: int, paths: Sequence[str], names: Sequence[str]) -> 
         for name in ["global_step", *names]:
             value = np.array(step, np.int64) if name == "global_step" else _mean(name, readers)
             variable = tf.get_variable(name, value.shape, value.dtype, tf.zeros_initializer(), use_resource=True)
-            session.run(variable.initializer, {variable.initializer.inputs[1]: value})
+            assign(session, variable, value)
         tf.train.Saver().save(session, path, write_meta_graph=False, write_state=False)
 
 

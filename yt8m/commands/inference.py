@@ -20,11 +20,12 @@ from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export import archive, model_card
 from yt8m.export.inference_model import NAME, write_inference_model
+from yt8m.graph.restore import read_meta_graph
 from yt8m.program import terminable
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.runner import checkpoints
 from yt8m.storage import copies
-from yt8m.video.meta_modeler import MetaGraphModeler, class_count, read_meta_graph
+from yt8m.video.meta_modeler import MetaGraphModeler, class_count
 from yt8m.video.modeler import VideoModeler
 
 WriteSegments = Callable[[IO[Any], SegmentRanking], None]

@@ -198,7 +198,8 @@ def data_for(
 
 
 def _classes_in_meta_graph(train_dir: str) -> int | None:
-    from yt8m.video.meta_modeler import class_count, read_meta_graph
+    from yt8m.graph.restore import read_meta_graph
+    from yt8m.video.meta_modeler import class_count
 
     steps = checkpoints.steps_in(train_dir)
     for step in steps:

@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from yt8m.graph.restore import Restorer
+from yt8m.graph.restore import Restorer, assign
 from yt8m.lazy import quiet_native_stderr, tf
 
 KINDS = ("float32", "float16", "int8")
@@ -84,7 +84,7 @@ class _Stored:
     def load(self, session: tf.Session) -> None:
         """Fills the variables by feeding, so that their values are not stored in the graph."""
         for variable, value in self._loads.values():
-            session.run(variable.initializer, {variable.initializer.inputs[1]: value})
+            assign(session, variable, value)
 
     def _variable(self, getter: Any, name: str, value: Any, arguments: Mapping[str, Any]) -> Any:
         own = {"shape": value.shape, "dtype": tf.as_dtype(value.dtype), "trainable": False}

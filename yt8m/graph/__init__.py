@@ -20,7 +20,15 @@ from yt8m.graph.protocols import (
     TrainOps,
     check_workload,
 )
-from yt8m.graph.restore import Restorer, WarmStart, restore_predict, restore_train, signature_of, warm_start
+from yt8m.graph.restore import (
+    Restorer,
+    WarmStart,
+    read_meta_graph,
+    restore_predict,
+    restore_train,
+    signature_of,
+    warm_start,
+)
 from yt8m.graph.synchrony import Synchrony
 
 __all__ = [
@@ -45,6 +53,7 @@ __all__ = [
     "input_saver",
     "learning_rate",
     "predict_path",
+    "read_meta_graph",
     "restore_predict",
     "restore_train",
     "signature_of",

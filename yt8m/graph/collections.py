@@ -15,37 +15,21 @@ from yt8m.graph.protocols import EvalOps, InputOps, PredictOps, TrainOps
 from yt8m.lazy import tf
 from yt8m.storage import json_text
 
-_PREDICT = {
-    "predictions": "predictions",
-    "input_batch_raw": "input_batch_raw",
-    "input_batch": "input_batch",
-    "num_frames": "num_frames",
-    "labels": "labels",
-    "video_ids": "video_id_batch",
-    "label_weights": "label_weights",
-}
-_TRAIN = {
-    "train_op": "train_op",
-    "global_step": "global_step",
-    "step": "step_after_train_op",
-    "learning_rate": "learning_rate",
-    "label_loss": "loss",
-    "regularization_loss": "regularization_loss",
-    "total_loss": "total_loss",
-    "examples": "examples",
-    "gradient_norms": "gradient_norms",
-    "bad_tower": "bad_tower",
-    "predictions": "tower_predictions",
-    "summary_op": "summary_op",
-}
-_EVAL = {"global_step": "global_step", "label_loss": "loss", "examples": "examples", "summary_op": "summary_op"}
-_INPUT = {
-    "initializer": "input_initializer",
-    "files": "input_files",
-    "begun": "input_begun",
-    "last_shard": "input_last_shard",
-    "shards": "input_shards",
-}
+
+def _alike(fields: str, **others: str) -> dict[str, str]:
+    """{field of the handles: collection}: `fields` have collections of the same name, `others` of another name."""
+    return {**{field: field for field in fields.split()}, **others}
+
+
+_PREDICT = _alike("predictions input_batch_raw input_batch num_frames labels label_weights", video_ids="video_id_batch")
+_TRAIN = _alike(
+    "train_op global_step learning_rate regularization_loss total_loss examples gradient_norms bad_tower summary_op",
+    step="step_after_train_op",
+    label_loss="loss",
+    predictions="tower_predictions",
+)
+_EVAL = _alike("global_step examples summary_op", label_loss="loss")
+_INPUT = {field: f"input_{field}" for field in ("initializer", "files", "begun", "last_shard", "shards")}
 
 _INPUT_SAVER = "input_saver"
 _TEACHER_SAVER = "teacher_saver"

@@ -22,8 +22,12 @@ from yt8m.storage import copies
 
 def signature_of(meta_path: str) -> dict[str, Any] | None:
     """The options that shaped the training graph in a `.meta` file; None if this project did not write it."""
-    meta_graph = tf.MetaGraphDef.FromString(storage.read_bytes(meta_path))
-    return collections.signature_in(meta_graph)
+    return collections.signature_in(read_meta_graph(meta_path))
+
+
+def read_meta_graph(path: str) -> tf.MetaGraphDef:
+    """The MetaGraphDef in a `.meta` file, local or gs://."""
+    return tf.MetaGraphDef.FromString(storage.read_bytes(path))
 
 
 def warn_of_program(path: str) -> None:
@@ -91,8 +95,7 @@ class Restorer:
             self._saver.restore(session, here)
         step = int(reader.get_tensor("global_step")) if reader.has_tensor("global_step") else 0
         if self._step is not None:
-            # Assigned through the variable's own initializer, because the graph may be finalized already.
-            session.run(self._step.initializer, {self._step.initializer.inputs[1]: step})
+            assign(session, self._step, step)
         return step
 
     def _check(self, found: dict[str, list[int]], checkpoint: str) -> None:
@@ -160,9 +163,9 @@ def warm_start(session: tf.Session, checkpoint: str, averages: Iterable[tuple[st
             result.other_shapes.append(f"{name}: {list(shapes[source])}, not {variable.shape.as_list()}")
         else:
             value = reader.get_tensor(source)
-            _set(session, variable, value)
+            assign(session, variable, value)
             if name in own_average:
-                _set(session, by_name[own_average[name]], value)
+                assign(session, by_name[own_average[name]], value)
             result.found.append(name)
     if not result.found:
         lacks, others = ", ".join(result.missing[:3]), "; ".join(result.other_shapes[:3])
@@ -187,6 +190,6 @@ def model_variables() -> list[tf.Variable]:
     return [variable for variable in tf.global_variables() if is_model(variable.op.name)]
 
 
-def _set(session: tf.Session, variable: tf.Variable, value: np.ndarray) -> None:
-    """Assigns through the variable's own initializer, so that no op is added."""
+def assign(session: tf.Session, variable: tf.Variable, value: np.ndarray | int) -> None:
+    """Assigns through the variable's own initializer, so that no op is added: the graph may be finalized."""
     session.run(variable.initializer, {variable.initializer.inputs[1]: value})

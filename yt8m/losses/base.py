@@ -101,9 +101,9 @@ class ClassLoss(BaseLoss, abc.ABC):
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """float32 [B, C], the unweighted terms on predictions as a model gives them."""
 
-    @abc.abstractmethod
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """float32 [B, C], the unweighted terms on logits."""
+        """float32 [B, C], the unweighted terms on logits; by the same formula as on predictions unless overridden."""
+        return self.terms(logits, labels)
 
     def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """The weighted sum over classes."""

@@ -77,12 +77,8 @@ class HingeLoss(ClassLoss):
     hinge_margin: float = option(1.0, "by how much a score has to be on its side of 0", shapes="graph", minimum=0)
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The same formula as on logits."""
+        """Predictions and logits have the same formula."""
         return tf.nn.relu(self.hinge_margin - (2.0 * labels - 1.0) * predictions)
-
-    def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The same formula as on predictions."""
-        return self.terms(logits, labels)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """-(2y - 1) within the margin, else 0."""
@@ -96,12 +92,8 @@ class SoftmaxLoss(ClassLoss):
     """-t log softmax(x), t the labels divided by their number; a row without labels costs nothing."""
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The same formula as on logits."""
+        """Predictions and logits have the same formula."""
         return -_shares(labels) * tf.nn.log_softmax(predictions)
-
-    def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The same formula as on predictions."""
-        return self.terms(logits, labels)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """softmax(z) sum(t) - t, with the weights inside t."""

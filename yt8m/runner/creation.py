@@ -237,7 +237,7 @@ def _from_meta_graph(checkpoint: str) -> CreatedGraph:
     meta = f"{checkpoint}.meta"
     ops = graph.restore_train(meta)
     # Uses the saver stored in the file: a new saver would add its ops to the graph at each resume.
-    saver_def = tf.MetaGraphDef.FromString(storage.read_bytes(meta)).saver_def
+    saver_def = graph.read_meta_graph(meta).saver_def
     saver_def.max_to_keep = 0
     return CreatedGraph(ops, tf.train.Saver(saver_def=saver_def), checkpoint, None)
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from yt8m import storage
 from yt8m.graph import collections
 from yt8m.graph.protocols import PredictOps
-from yt8m.graph.restore import warn_of_program
+from yt8m.graph.restore import read_meta_graph, warn_of_program
 from yt8m.lazy import tf
 from yt8m.readers import join_features, resize_axis
 from yt8m.storage import copies
@@ -112,11 +111,6 @@ class InferenceGraph:
         for key in graph.get_all_collection_keys():  # the imported variables are not ours to initialise or save
             tf.get_collection_ref(key)[:] = kept.get(key, [])
         return graph.get_tensor_by_name(f"{scope}/{names['predictions']}"), saver
-
-
-def read_meta_graph(path: str) -> tf.MetaGraphDef:
-    """The MetaGraphDef in a `.meta` file, local or gs://."""
-    return tf.MetaGraphDef.FromString(storage.read_bytes(path))
 
 
 def class_count(meta_graph: tf.MetaGraphDef) -> int:

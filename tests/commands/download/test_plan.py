@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yt8m.commands.download import DownloadConfig
-from yt8m.commands.download.plan import Planned, in_shard, parse_plan, saved_name
+from yt8m.commands.download import DownloadConfig, Planned, in_shard, parse_plan, saved_name
 from yt8m.errors import RunError, UsageError
 
 DIGITS = string.ascii_lowercase + string.ascii_uppercase + string.digits

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import hashlib
 import os
 import re
+import string
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -17,13 +19,14 @@ from rich import progress as bars
 from rich.console import Console
 
 from yt8m import options, storage
-from yt8m.commands.download import plan, transfer
+from yt8m.commands.download import transfer
 from yt8m.commands.download.client import Client, StoppedError
 from yt8m.commands.download.transfer import Job
 from yt8m.config import flags
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
 from yt8m.program import terminable
+from yt8m.storage import json_text
 from yt8m.storage.local import free_bytes
 
 T = TypeVar("T")
@@ -96,12 +99,10 @@ class DownloadConfig:
 
 def _jobs(config: DownloadConfig, client: Client) -> list[Job]:
     address = config.plan_address
-    files = plan.in_shard(plan.parse_plan(client.content(address), address), config.shard)
+    files = in_shard(parse_plan(client.content(address), address), config.shard)
     if not files:
         raise UsageError(f"--shard={','.join(map(str, config.shard))} holds no file of {config.partition}.")
-    return [
-        Job(config.file_address(name), os.path.join(config.dest, plan.saved_name(name)), md5) for name, md5 in files
-    ]
+    return [Job(config.file_address(name), os.path.join(config.dest, saved_name(name)), md5) for name, md5 in files]
 
 
 class _Missing(NamedTuple):
@@ -202,3 +203,68 @@ class _Workers:
         finally:
             pool.shutdown(cancel_futures=True)
         return done
+
+
+_DIGITS = string.ascii_lowercase + string.ascii_uppercase + string.digits
+_NAME = re.compile(r"([A-Za-z0-9_-]+)([A-Za-z0-9]{2})(\.tfrecord)")
+_MD5 = re.compile(r"[0-9a-f]{32}")
+
+
+class Planned(NamedTuple):
+    """A file of the plan: its published name and the md5 of its content in hexadecimal."""
+
+    name: str
+    md5: str
+
+
+def parse_plan(content: bytes, source: str) -> list[Planned]:
+    """The files of a plan, sorted by name.
+
+    Args:
+      content: JSON `{"files": {name: md5, ...}}`.
+      source: the address of the plan, for error messages.
+
+    Raises:
+      RunError: `content` is not a plan (but a proxy's error page, say), or it has a name or md5 that is not valid.
+    """
+    try:
+        files = json_text.parse(content)["files"]
+        planned = sorted(Planned(name, str(md5).lower()) for name, md5 in files.items())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        start = content[:60].decode("utf-8", "backslashreplace")
+        raise RunError(
+            f'{source} is no download plan; expected JSON {{"files": {{name: md5}}}}, found {start!r}.'
+        ) from error
+    for name, md5 in planned:
+        if not _NAME.fullmatch(name) or not _MD5.fullmatch(md5):
+            raise RunError(f"{source}: the entry {name!r}: {md5!r} is not NAME.tfrecord and an md5 of 32 digits.")
+    if not planned:
+        raise RunError(f"{source} lists no files; check --partition.")
+    return planned
+
+
+def in_shard(files: Iterable[Planned], shard: tuple[int, ...]) -> list[Planned]:
+    """The files of shard X of Y, `shard` = (X, Y); all of them if it is empty.
+
+    The published rule: the file is in the shard if the md5 of its *name*, as an integer, is X - 1 modulo Y.
+    """
+    if not shard:
+        return list(files)
+    index, count = shard
+
+    def number(name: str) -> int:
+        return int(hashlib.md5(name.encode(), usedforsecurity=False).hexdigest(), 16)
+
+    return [one for one in files if number(one.name) % count == index - 1]
+
+
+def saved_name(name: str) -> str:
+    """The name of a file on disk: that of trainaa.tfrecord is train0000.tfrecord.
+
+    The last two characters are a number in base 62 with the digits a-z A-Z 0-9.
+    """
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise ValueError(f"{name!r} is no published name")
+    stem, count, end = found.groups()
+    return f"{stem}{_DIGITS.index(count[0]) * 62 + _DIGITS.index(count[1]):04d}{end}"

@@ -21,7 +21,7 @@ from yt8m.export.inference_model import write_inference_model
 from yt8m.export.saved_model import export_saved_model
 from yt8m.export.small_weights import cpu_session
 from yt8m.graph.protocols import PredictOps
-from yt8m.graph.restore import AVERAGE
+from yt8m.graph.restore import AVERAGE, assign
 from yt8m.lazy import tf
 from yt8m.readers import join_features
 from yt8m.runner import checkpoints
@@ -155,5 +155,5 @@ def gather_checkpoint(path: str, modeler: EnsembleModeler, chosen: Sequence[str]
                 name = variable.op.name.removeprefix(prefix)
                 average = name + AVERAGE
                 value = reader.get_tensor(average if reader.has_tensor(average) else name)
-                session.run(variable.initializer, {variable.initializer.inputs[1]: value})
+                assign(session, variable, value)
         return str(tf.train.Saver().save(session, path, write_state=False, write_meta_graph=False))
