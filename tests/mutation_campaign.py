@@ -95,7 +95,7 @@ TARGETS = (
         ("ShardPosition.*", "_PositionFile.*", "_checked", "_path", "_sending_order"),
     ),
     Target("yt8m/commands/saved_run.py", ("tests/commands/test_best.py",), ("keep_best", "_gap_of", "_copy")),
-    Target("yt8m/commands/download/plan.py", ("tests/commands/download/test_plan.py",)),
+    Target("yt8m/commands/download/plan.py", ("tests/commands/download/test_download_plan.py",)),
 )
 
 
