@@ -254,7 +254,8 @@ def packed(kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     that the loop adds to the forget gate; those of the state are 0.
 
     Args:
-      kernel, bias: as `cudnn_lstm`.
+      kernel: as `cudnn_lstm`.
+      bias: as `cudnn_lstm`.
 
     The order is that of NVIDIA cuDNN, `cudnnRNNMode_t` (CUDNN_LSTM) and `cudnnGetRNNWeightParams`; Keras relies on
     the same order of the parts (`_standardize_cudnn_weights`).
