@@ -1,15 +1,87 @@
-"""Configs of the programs that use a trained run refuse what cannot be."""
+"""Configs of the programs that use a trained run: defaults, and what cannot be is refused by the name of the flag."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
-from yt8m.config.programs import InferenceConfig
+from yt8m.config.programs import AverageConfig, EvalConfig, ExportConfig, InferenceConfig, PassConfig
+from yt8m.config.train_config import DataConfig, DeviceConfig, DistributedConfig, TrainConfig
 from yt8m.errors import UsageError
+
+SEGMENTS = {"segment_context": 3, "candidates_from": "a.csv", "segment_label_ids_file": "ids.csv"}
+
+
+def test_an_option_of_training_keeps_its_help_bounds_and_default() -> None:
+    for cls, name, origin in (
+        (PassConfig, "batch_size", DataConfig),
+        (PassConfig, "callbacks", TrainConfig),
+        (PassConfig, "stall_timeout", DistributedConfig),
+        (EvalConfig, "num_gpu", DeviceConfig),
+    ):
+        mine, declared = (kind.__dataclass_fields__[name] for kind in (cls, origin))
+        assert (mine.default, mine.metadata) == (declared.default, declared.metadata)
+    assert InferenceConfig.__dataclass_fields__["num_readers"].metadata["help"]
+    assert InferenceConfig().num_readers == 1
+    with pytest.raises(UsageError, match="batch_size must be at least 1"):
+        EvalConfig(batch_size=0)
 
 
 def test_a_model_is_named_once() -> None:
+    assert InferenceConfig(train_dir="a").train_dir == "a"
+    assert InferenceConfig(input_model_tgz="b").input_model_tgz == "b"
     with pytest.raises(UsageError, match="--train_dir and --input_model_tgz both name a model; give one of them"):
         dataclasses.replace(InferenceConfig(train_dir="a"), input_model_tgz="b")
+
+
+@pytest.mark.parametrize("name", SEGMENTS)
+def test_what_is_for_segments_needs_them(name: str) -> None:
+    given: dict[str, Any] = {name: SEGMENTS[name]}
+    assert getattr(InferenceConfig(segment_labels=True, **given), name) == SEGMENTS[name]
+    with pytest.raises(UsageError, match=f"^--{name} is for segments: add --segment_labels"):
+        InferenceConfig(**given)
+
+
+@pytest.mark.parametrize("checkpoint", ["last", "best", "1000"])
+def test_an_export_takes_a_checkpoint_of_one_run(checkpoint: str) -> None:
+    for run in ({"run": "a"}, {"train_dir": "a"}, {}):
+        assert ExportConfig(out="b", checkpoint=checkpoint, **run).checkpoint == checkpoint
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "--out is missing: name the folder to write the model into"),
+        ({"out": "b", "run": "a", "train_dir": "a"}, "--train_dir and --run both name the run"),
+        ({"out": "b", "checkpoint": "newest"}, "--checkpoint=newest: expected last, best, or a step"),
+        ({"out": "b", "weights": "int4"}, "weights must be one of float32, float16, int8"),
+    ],
+)
+def test_an_export_that_cannot_be_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        ExportConfig(**given)
+
+
+def test_an_average_is_of_the_newest_checkpoints_or_of_named_ones() -> None:
+    assert AverageConfig(out="b").last is None
+    assert AverageConfig(out="b", last=2).last == 2
+    assert AverageConfig(out="b", checkpoints=("1", "20")).checkpoints == ("1", "20")
+    assert AverageConfig(out="b", checkpoints=("1", "2", "3")).checkpoints == ("1", "2", "3")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "--out is missing: name the folder to write the averaged checkpoint into"),
+        ({"out": "b", "last": 1}, "last must be at least 2"),
+        ({"out": "b", "last": 2, "checkpoints": ("1", "2")}, "--last and --checkpoints both choose checkpoints"),
+        ({"out": "b", "checkpoints": ("1",)}, "^--checkpoints=1: name at least two different steps"),
+        ({"out": "b", "checkpoints": ("1", "2", "1")}, "^--checkpoints=1,2,1: name at least two different steps"),
+        ({"out": "b", "checkpoints": ("1", "last")}, "^--checkpoints: 'last' is no step"),
+    ],
+)
+def test_an_average_that_cannot_be_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        AverageConfig(**given)

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yt8m.eval_util import EvaluationMetrics, calculate_gap
+from yt8m.eval_util.metrics import Gap, HitAtOne, MeanAveragePrecision, Metric, RankedEntries
+from yt8m.eval_util.segments import Pairs
 from yt8m.eval_util.top_k import take_columns
 
 
@@ -78,6 +80,87 @@ def assert_same(found: dict, expected: dict) -> None:
         np.testing.assert_allclose(found[key], value, rtol=1e-12, atol=1e-12, err_msg=key)
 
 
+def test_pairs_give_what_their_ratings_as_weights_give() -> None:
+    draw = np.random.default_rng(9)
+    scores, labels = draw.random((12, 7), dtype=np.float32), draw.random((12, 7)) < 0.4
+    rated = draw.random((12, 7)) < 0.6
+    by_weights, by_pairs = (EvaluationMetrics(7, top_k=4) for _ in range(2))
+    expected = by_weights.accumulate(scores, labels, 0.5, rated)
+    pairs = Pairs(rated.sum(axis=1), np.nonzero(rated)[1], scores[rated], labels[rated])
+    assert by_pairs.accumulate_pairs(pairs, 0.5) == pytest.approx(expected)
+    found = by_pairs.get()
+    order = [np.argsort(-scores[:, number][rated[:, number]]) for number in range(7)]
+    judged = [labels[:, number][rated[:, number]][places] for number, places in enumerate(order)]
+    aps = [np.mean(np.cumsum(one)[one] / (np.flatnonzero(one) + 1)) for one in judged if one.any()]
+    assert found.pop("map_at_n") == pytest.approx(np.mean(aps))
+    assert_same(found, by_weights.get())
+
+
+def test_a_batch_has_the_figures_of_batches_and_the_whole_has_all() -> None:
+    metrics = EvaluationMetrics(3)
+    scores, labels = np.array([[3, 2, 1], [1, 2, 3]]), np.array([[1, 1, 0], [1, 0, 0]])
+    assert metrics.accumulate(scores, labels, 0.5).keys() == {"hit_at_one", "perr", "gap", "loss"}
+    total = metrics.get()
+    means = {"avg_hit_at_one", "avg_perr", "avg_loss"}
+    assert total.keys() == means | {"gap", "map", "aps", "aps_class", "aps_positives", "num_examples"}
+    assert total["aps_class"].tolist() == [0, 1]
+    assert total["aps_positives"].tolist() == [2, 1]
+    assert total["num_examples"] == 2
+    assert metrics.accumulate(scores[:1], labels[:1])["hit_at_one"] == 1
+    assert metrics.get()["aps_positives"].tolist() == [3, 2]
+    assert metrics.get()["num_examples"] == 3
+
+
+class Examples(Metric):
+    """A metric of the ranked entries alone; nothing for batches of one example."""
+
+    name, key = "examples", "examples"
+
+    def compute(self, ranked: RankedEntries) -> float | None:
+        return ranked.num_examples if ranked.num_examples > 1 else None
+
+
+def test_the_metrics_may_be_chosen() -> None:
+    one, other = EvaluationMetrics(3, metric_classes=[Examples, HitAtOne]), EvaluationMetrics(3)
+    scores, labels = np.eye(3), np.eye(3)
+    assert one.accumulate(scores[:2], labels[:2]) == {"examples": 2, "hit_at_one": 1}
+    assert one.accumulate(scores[:1], labels[:1]) == {"hit_at_one": 1}
+    assert one.get()["examples"] == 3
+    assert "gap" not in one.get()
+    with pytest.raises(ValueError, match="different metrics: give every process the same --metrics"):
+        other.merge(one)
+    assert set(EvaluationMetrics(3).metric_classes) >= {Gap, HitAtOne, MeanAveragePrecision}
+
+
+def test_columns_kept_are_twenty_but_no_more_than_there_are_classes() -> None:
+    kept = EvaluationMetrics(np.int64(30))
+    assert (kept.num_class, kept.top_k, kept.top_n) == (30, 20, None)
+    assert type(kept.num_class) is int
+    assert EvaluationMetrics(30, top_k=40).top_k == 30
+    assert EvaluationMetrics(3).top_k == 3
+
+
+@pytest.mark.parametrize("name", ["num_class", "top_k", "top_n"])
+def test_a_number_that_is_not_positive_is_named(name: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} must be a positive integer"):
+        EvaluationMetrics(**{"num_class": 3, name: 0})
+
+
+def test_refusals_say_what_was_found() -> None:
+    scores, labels = np.eye(3, dtype=np.float32), np.eye(3, dtype=bool)
+    metrics = EvaluationMetrics(4, top_k=2)
+    with pytest.raises(ValueError, match="must have 4 classes; they have 3"):
+        metrics.accumulate(scores, labels)
+    with pytest.raises(ValueError, match="expected 2 columns or more and 4 label_counts; found 2 and 3"):
+        metrics.accumulate_top_k(*take_columns(scores, labels, 2))
+    metrics = EvaluationMetrics(3, top_k=2)
+    with pytest.raises(ValueError, match=r"^perr must be \[3\] and not NaN; it is \(2,\)"):
+        metrics.accumulate_top_k(*take_columns(scores, labels, 2), perr=[1, 1])
+    with pytest.raises(ValueError, match=r"\(3, 2, None\) into those of \(3, 3, 1\)"):
+        EvaluationMetrics(3, top_n=1).merge(metrics)
+    assert metrics.get()["num_examples"] == 0
+
+
 def test_real_size_with_many_labels() -> None:
     draw = np.random.default_rng(5)
     scores = draw.random((60, 3862), dtype=np.float32)
@@ -113,3 +196,10 @@ def test_threshold_counts_are_those_of_each_threshold_by_itself() -> None:
             expected = [(above & actuals).sum(), (above & ~actuals).sum()]
             expected += [(~above & ~actuals).sum(), (~above & actuals).sum()]
             assert found[:, place].tolist() == expected
+
+
+def test_thresholds_count_the_labels_that_are_not_among_the_top_columns() -> None:
+    metrics = EvaluationMetrics(3, top_k=1)
+    metrics.accumulate(np.array([[0.9, 0.2, 0.1], [0.1, 0.4, 0.3]]), np.array([[1, 1, 0], [1, 0, 0]]))
+    true, false, others, missed = metrics.threshold_counts(3).tolist()
+    assert (true, false, others, missed) == ([1, 1, 0], [1, 0, 0], [2, 3, 3], [2, 2, 3])

@@ -1,12 +1,19 @@
-"""The functions on a batch: each is the mean of its definition, and 0 where there is nothing to measure."""
+"""Metrics: names, formats and the loading of own ones; the functions on a batch."""
 
 from __future__ import annotations
+
+import math
+import sys
+import types
+from typing import Any
 
 import numpy as np
 import pytest
 from eval_util import brute_force
 
+from yt8m.errors import UsageError
 from yt8m.eval_util import calculate_gap, calculate_hit_at_one, calculate_precision_at_equal_recall_rate
+from yt8m.eval_util.metrics import Description, Gap, HitAtOne, Loss, Metric, RankedEntries, gap_first, load
 
 FUNCTIONS = (calculate_hit_at_one, calculate_precision_at_equal_recall_rate, calculate_gap)
 
@@ -44,3 +51,97 @@ def test_a_wrong_shape_is_named(function) -> None:
 def test_the_refused_number_is_named(wrong) -> None:
     with pytest.raises(ValueError, match=f"^top_k must be a positive integer; it is {wrong}$"):
         calculate_gap(np.zeros((1, 2)), np.zeros((1, 2)), wrong)
+
+
+def test_the_built_in_metrics_have_the_published_names_in_the_published_order() -> None:
+    shown = [(one.name, one.key, one.figure_key(), one.log_name()) for one in load()]
+    assert shown == [
+        ("Hit@1", "hit_at_one", "avg_hit_at_one", "Avg_Hit@1"),
+        ("PERR", "perr", "avg_perr", "Avg_PERR"),
+        ("mAP", "map", "map", "MAP"),
+        ("GAP", "gap", "gap", "GAP"),
+        ("MAP@100000 of rated pairs", "map_at_n", "map_at_n", "MAP@100000"),
+        ("loss", "loss", "avg_loss", "Avg_Loss"),
+    ]
+    assert [one.key for one in load() if not one.of_batches] == ["map", "map_at_n"]
+    assert [one.key for one in load() if not one.higher_is_better] == ["loss"]
+    assert [one.digits for one in load()] == [3, 3, 3, 3, 3, 6]
+    assert Loss.described() == Description("loss", "loss", higher_is_better=False, digits=6, percent=False)
+
+
+def test_values_are_shown_with_their_digits_or_in_percent() -> None:
+    assert Description("a", "a").text(0.12345) == "0.123"
+    assert Description("a", "a", digits=1).text(0.16) == "0.2"
+    assert Description("a", "a").text(0.12345, 4) == "0.1235"
+    assert Description("a", "a", percent=True).text(0.12345) == "12.3 %"
+    assert Description("a", "a", percent=True).text(0.12345, 1) == "12 %"
+
+
+def test_gap_is_the_first_to_compare_by() -> None:
+    assert [one.key for one in gap_first(load())] == ["gap", "hit_at_one", "perr", "map", "map_at_n", "loss"]
+
+
+def test_means_over_nothing_are_zero_but_that_of_losses_is_not_defined() -> None:
+    nothing = RankedEntries(np.zeros(0, np.uint64), np.zeros(1, np.int64), 0)
+    assert HitAtOne().compute(nothing) == 0
+    assert math.isnan(Loss().compute(nothing))
+    mean = HitAtOne(3.0, 4)
+    mean.merge(HitAtOne(1.0, 1))
+    assert (mean.total, mean.count, mean.compute(nothing)) == (4.0, 5, 0.8)
+
+
+class Named(Metric):
+    name, key = "Named", "named_2"
+
+    def compute(self, ranked: RankedEntries) -> float | None:
+        return None
+
+
+class Failing(Named):
+    def compute(self, ranked: RankedEntries) -> float:
+        return 1 / ranked.num_examples
+
+
+class OtherKey(Named):
+    name = "Other"
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("own_metrics")
+    kinds: list[Any] = [Named, Failing, OtherKey]
+    kinds += [type(key, (Named,), {"key": key}) for key in ("Upper", "with-dash", "2nd", "gap")]
+    kinds += [type("Twin", (Named,), {"name": "GAP"})]
+    module.__dict__.update({kind.__name__: kind for kind in kinds}, number=3)
+    monkeypatch.setitem(sys.modules, "own_metrics", module)
+
+
+def test_own_metrics_follow_the_built_in_ones(own: None) -> None:
+    assert load(["own_metrics:Named"]) == (*load(), Named)
+    assert load(["own_metrics:Named"], reserved=["step"])[-1] is Named
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("own_metrics:number", "^the metric 'own_metrics:number' must be a class that is derived from"),
+        ("own_metrics:Description", "cannot load metric 'own_metrics:Description'"),
+        ("Hit@2", "unknown metric 'Hit@2'"),
+        ("own_metrics:Failing", "^the metric 'own_metrics:Failing' does not work .*: ZeroDivisionError"),
+        ("own_metrics:Upper", "the key 'Upper' must consist of lower-case letters"),
+        ("own_metrics:with-dash", "the key 'with-dash' must consist of"),
+        ("own_metrics:2nd", "the key '2nd' must consist of"),
+        ("own_metrics:gap", "has the name 'Named' and the key 'gap', of which one is taken already. Taken are GAP, "),
+        ("own_metrics:Twin", "^the metric own_metrics:Twin has the name 'GAP' and the key 'named_2'"),
+    ],
+)
+def test_an_own_metric_that_cannot_be_is_refused(own: None, name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        load([name])
+
+
+def test_a_name_or_key_is_taken_once(own: None) -> None:
+    for names, reserved in ((["Named", "OtherKey"], []), (["Named"], ["named_2"]), (["Named"], ["Named"])):
+        with pytest.raises(UsageError, match="one is taken already"):
+            load([f"own_metrics:{name}" for name in names], reserved)
+    assert Gap in load()

@@ -1,7 +1,8 @@
-"""How the variables are checked before they are saved."""
+"""How the variables are checked before they are saved, and in which order the files of a save are sent."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -38,3 +39,10 @@ def test_the_variable_that_is_not_finite_is_named_in_any_group(
         variables[name].load([0.0] * (_SIZES[name] - 1) + [value], session)
         with pytest.raises(RunError, match=f"the variable {name} is not finite"):
             saver._check_finite(session)
+
+
+def test_a_bucket_gets_position_data_index_and_meta_graph_in_this_order() -> None:
+    """A checkpoint counts from its index on, so all that it needs is sent before."""
+    sent = ["input-7.json", "input-7.index", "model.ckpt-7.data-0-of-1", "model.ckpt-7.index", "model.ckpt-7.meta"]
+    for names in itertools.permutations(sent):
+        assert sorted(names, key=saver._sending_order) == sent
