@@ -94,7 +94,7 @@ TARGETS = (
         ("tests/runner/test_saver_position_file.py", "tests/runner/test_saver.py"),
         ("ShardPosition.*", "_PositionFile.*", "_checked", "_path", "_sending_order"),
     ),
-    Target("yt8m/commands/saved_run.py", ("tests/commands/test_best.py",), ("keep_best", "_gap_of", "_copy")),
+    Target("yt8m/commands/saved_run.py", ("tests/commands/test_saved_run.py",), ("keep_best", "_gap_of", "_copy")),
     Target("yt8m/commands/download/plan.py", ("tests/commands/download/test_download_plan.py",)),
 )
 

@@ -72,6 +72,30 @@ def test_no_test_asks_for_recorded_data_while_it_is_imported():
     assert found == []
 
 
+# Tests of whole programs, or of several modules against one reference; all in tests/commands may be such.
+SCENARIOS = {
+    "deploy/test_slim_programs.py", "losses/test_brute_force.py", "losses/test_golden.py", "models/test_golden.py",
+    "runner/cluster/test_faults.py", "runner/cluster/test_signals.py", "runner/cluster/test_sync.py",
+    "runner/cluster/test_training.py", "runner/test_faults.py", "runner/test_kills.py",
+    "runner/test_prefetch_to_device.py", "runner/test_resume.py", "storage/test_both_stores.py",
+}  # fmt: skip
+
+
+def test_tests_are_where_a_reader_looks_for_them():
+    """Those of yt8m/ROOM/MODULE.py are tests/ROOM/test_MODULE.py, or test_MODULE_ASPECT.py if there are several."""
+    tests = ROOT / "tests"
+    files = [path.relative_to(tests) for path in tracked() if path.is_relative_to(tests) and path.match("test_*.py")]
+    lost = []
+    for path in files:
+        room = ROOT / "yt8m" / path.parent
+        if path.parts[0] == "commands" or len(path.parts) == 1 or not room.is_dir() or str(path) in SCENARIOS:
+            continue
+        modules = {each.stem for each in room.iterdir()}
+        if not any(f"{path.stem}_".startswith(f"test_{module}_") for module in modules):
+            lost.append(str(path))
+    assert lost == [], "name each after a module of its room, or add it to SCENARIOS"
+
+
 def test_public_names_have_docstrings():
     missing = [
         f"{path.relative_to(ROOT)}:{node.name}"
