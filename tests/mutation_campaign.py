@@ -76,6 +76,7 @@ TARGETS = (
         "yt8m/config/train_config.py",
         ("tests/config/test_train_config.py", "tests/config/test_flags.py", "tests/config/test_flags_training.py"),
     ),
+    Target("yt8m/records/data_format.py", ("tests/records/test_data_format.py",)),
     Target("yt8m/records/manifest.py", ("tests/records/test_manifest.py",)),
     Target(
         "yt8m/records/prediction_files.py",
@@ -87,7 +88,7 @@ TARGETS = (
         "yt8m/runner/checkpoints.py",
         ("tests/runner/test_checkpoints_files.py",),
         ("sweep", "path_of", "step_of", "files_of", "steps_in", "_is_saved", "_refuse_a_fresh_start", "is_gone")
-        + ("to_delete", "_passed", "_times", "_delete", "_remove"),
+        + ("to_delete", "_passed", "_times", "_delete"),
     ),
     Target(
         "yt8m/runner/saver.py",
@@ -95,7 +96,11 @@ TARGETS = (
         ("ShardPosition.*", "_PositionFile.*", "_checked", "_path", "_sending_order"),
     ),
     Target("yt8m/commands/saved_run.py", ("tests/commands/test_saved_run.py",), ("keep_best", "_gap_of", "_copy")),
-    Target("yt8m/commands/download/plan.py", ("tests/commands/download/test_download_plan.py",)),
+    Target(
+        "yt8m/commands/download/__init__.py",
+        ("tests/commands/download/test_download_plan.py",),
+        ("parse_plan", "in_shard", "saved_name"),
+    ),
 )
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 
+import mutation_campaign
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -94,6 +95,10 @@ def test_tests_are_where_a_reader_looks_for_them():
         if not any(f"{path.stem}_".startswith(f"test_{module}_") for module in modules):
             lost.append(str(path))
     assert lost == [], "name each after a module of its room, or add it to SCENARIOS"
+
+
+def test_what_is_mutated_and_its_tests_are_there():
+    mutation_campaign.check_targets(mutation_campaign.TARGETS)
 
 
 def test_public_names_have_docstrings():
