@@ -41,7 +41,7 @@ def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
     if _gap_of(note) >= gap:
         return False
     storage.makedirs(folder)
-    former = storage.listdir(folder) if storage.is_dir(folder) else []
+    former = storage.names_in(folder)
     copied = [_copy(path, folder) for path in storage.glob(f"{copies.copy_of(checkpoint)}.*")]
     if not any(name.endswith(".index") for name in copied):
         raise storage.NotFoundError(f"{checkpoint} was deleted while it was copied to {folder}")

@@ -248,7 +248,7 @@ def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str
       UsageError: the folder has files, but holds no run.
     """
     # The lock file stays: this process holds the lock while it clears the folder.
-    names = [name for name in _names(train_dir) if name != LOCK]
+    names = [name for name in storage.names_in(train_dir) if name != LOCK]
     if not any(_matches(name, _A_RUN_HAS) for name in names):
         if names:
             raise UsageError(
@@ -290,10 +290,6 @@ def _text(path: str) -> str:
         return storage.read_text(path)
     except UnicodeDecodeError as error:
         raise RunError(f"{path} is damaged: it is no text ({error})") from error
-
-
-def _names(folder: str) -> list[str]:
-    return storage.listdir(folder) if storage.is_dir(folder) else []
 
 
 def _whole(path: str) -> str:

@@ -120,7 +120,7 @@ class DeploymentConfig:
 
     def caching_device(self) -> Callable[[Any], str] | None:
         """For `tf.get_variable(caching_device=)`: with parameter servers, a worker copies each variable once a step."""
-        return _device_of if self.num_ps_tasks else None
+        return (lambda op: str(op.device)) if self.num_ps_tasks else None
 
     def session_config(self) -> tf.ConfigProto:
         """The session configuration that creates these devices and hides those of other replicas."""
@@ -178,7 +178,8 @@ class _BySize:
     def choose(self, op: Any) -> str:
         """The device of `op`: its own if it has one; for a variable, a parameter server; else none."""
         node = op.node_def if hasattr(op, "node_def") else op  # an Operation, or a NodeDef
-        if op.device or not _is_variable_op(node.op):
+        holds_variable = node.op == "VarHandleOp" or node.op.startswith("Variable")
+        if op.device or not holds_variable:
             return str(op.device)
         task = self._bytes.index(min(self._bytes))
         self._bytes[task] += _size(node)
@@ -191,15 +192,6 @@ def _size(node: Any) -> int:
     shape = tf.TensorShape(node.attr["shape"].shape)
     elements = shape.num_elements() if shape.is_fully_defined() else 1
     return max(1, elements) * int(tf.as_dtype(node.attr["dtype"].type).size)
-
-
-def _is_variable_op(kind: str) -> bool:
-    """Whether ops of this type hold a variable (reference or resource variable)."""
-    return kind == "VarHandleOp" or kind.startswith("Variable")
-
-
-def _device_of(op: Any) -> str:
-    return str(op.device)
 
 
 def _check_count(name: str, value: Any, least: int) -> None:

@@ -188,7 +188,7 @@ def find(folder: str) -> str:
     Raises:
       UsageError: there is none.
     """
-    numbered = [name for name in _names(storage.join(folder, "export")) if name.isdigit()]
+    numbered = [name for name in storage.names_in(storage.join(folder, "export")) if name.isdigit()]
     newest = [storage.join(folder, "export", max(numbered, key=int))] if numbered else []
     for place in (folder, storage.join(folder, "saved_model"), *newest):
         if storage.exists(storage.join(place, _FILE)):
@@ -212,10 +212,6 @@ def opened(folder: str) -> SavedModel:
             raise
     logging.warning("%s was deleted during reading: taking the next", place)
     return opened(folder)
-
-
-def _names(folder: str) -> list[str]:
-    return storage.listdir(folder) if storage.is_dir(folder) else []
 
 
 class SavedModel:

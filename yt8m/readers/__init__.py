@@ -2,9 +2,8 @@
 
 from yt8m.readers.base import Reader, ZeroedCount, dequantize, join_features, resize_axis
 from yt8m.readers.batch_queue import BatchQueue
-from yt8m.readers.frame_reader import EverySegmentReader, YT8MFrameFeatureReader
 from yt8m.readers.selection import own_reader_class, reader_for
-from yt8m.readers.video_reader import YT8MAggregatedFeatureReader
+from yt8m.readers.youtube8m import EverySegmentReader, YT8MAggregatedFeatureReader, YT8MFrameFeatureReader
 
 __all__ = [
     "BatchQueue",

@@ -14,8 +14,7 @@ from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.readers.base import Reader
-from yt8m.readers.frame_reader import YT8MFrameFeatureReader
-from yt8m.readers.video_reader import YT8MAggregatedFeatureReader
+from yt8m.readers.youtube8m import YT8MAggregatedFeatureReader, YT8MFrameFeatureReader
 from yt8m.types import Batch
 
 _readers: Registry[Any] = Registry("reader")

@@ -26,9 +26,7 @@ _FILE = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-(\d+)\.(index|meta|json|d
 
 def sweep(model_dir: str) -> None:
     """Removes the files that a killed save left: nothing reads them, and they may be large."""
-    if not storage.is_dir(model_dir):
-        return
-    for name in storage.listdir(model_dir):
+    for name in storage.names_in(model_dir):
         if _UNFINISHED.fullmatch(name):
             remove(model_dir, name, "a file of a killed save stays")
     for step, names in files_of(model_dir).items():
@@ -51,8 +49,7 @@ def step_of(checkpoint: str) -> int:
 def files_of(model_dir: str) -> dict[int, list[str]]:
     """The files of all checkpoints and positions, by step."""
     found: dict[int, list[str]] = {}
-    names = storage.listdir(model_dir) if storage.is_dir(model_dir) else []
-    for name in names:
+    for name in storage.names_in(model_dir):
         if match := _FILE.fullmatch(name):
             found.setdefault(int(match[2]), []).append(name)
     return found

@@ -123,8 +123,7 @@ class RunSaver:
         if storage.is_remote(self._model_dir):
             return
         stems = (f"{checkpoints.NAME}-{step}.", f"{checkpoints.INPUT_NAME}-{step}.")
-        names = storage.listdir(self._model_dir) if storage.is_dir(self._model_dir) else []
-        for name in names:
+        for name in storage.names_in(self._model_dir):
             if name.startswith(stems):
                 checkpoints.remove(self._model_dir, name, "a part of a checkpoint stays")
 

@@ -143,6 +143,11 @@ def listdir(path: Path) -> list[str]:
     return _store(path).listdir(os.fspath(path))
 
 
+def names_in(path: Path) -> list[str]:
+    """The sorted names in a folder; none if there is no such folder."""
+    return listdir(path) if is_dir(path) else []
+
+
 def times(path: Path) -> dict[str, float]:
     """When each file directly in a folder was last written, in seconds since 1970; raises like `listdir`."""
     return _store(path).times(os.fspath(path))

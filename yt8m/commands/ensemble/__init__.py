@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from yt8m import options, program, storage
 from yt8m.commands import ground_truth
-from yt8m.commands.ensemble import fitted_weights
-from yt8m.commands.ensemble.aligned_files import aligned, side_by_side
+from yt8m.commands.ensemble import joined_files
 from yt8m.config import flags
 from yt8m.config.registry import TRUST_HELP
 from yt8m.errors import UsageError
@@ -119,10 +118,10 @@ def _join_files(config: EnsembleConfig) -> None:
 def _fit(config: EnsembleConfig) -> npt.NDArray[np.float64]:
     """Fits weights on one half of the videos and prints the GAP of the printed weights on the other half."""
     truth = ground_truth.video_labels(config.fit_on, config.num_classes, "fit_on")
-    videos = side_by_side(config.predictions, config.num_classes)
-    fit_half, held_out = fitted_weights.halves(videos, truth, config.mean == "rank", config.top_k)
+    videos = joined_files.side_by_side(config.predictions, config.num_classes)
+    fit_half, held_out = joined_files.halves(videos, truth, config.mean == "rank", config.top_k)
     # Use the weights as printed, rounded: --weights with these numbers then gives the same file and the same GAP.
-    words = [f"{max(weight, 0.0001):.4f}" for weight in fitted_weights.fit(fit_half, config.top_k)]
+    words = [f"{max(weight, 0.0001):.4f}" for weight in joined_files.fit(fit_half, config.top_k)]
     numbers = [float(word) for word in words]
     weights = np.array([number / sum(numbers) for number in numbers])
     alone = [held_out.gap(one, config.top_k) for one in np.eye(len(weights))]
@@ -142,8 +141,8 @@ def _write(config: EnsembleConfig, weights: npt.NDArray[np.float64]) -> int:
     count = 0
     with storage.write_atomic(config.output_file, "w") as file:
         file.write(prediction_files.HEADER_LINE)
-        for rows in side_by_side(config.predictions, config.num_classes):
-            classes, scores = aligned(rows, config.mean == "rank", config.top_k)
+        for rows in joined_files.side_by_side(config.predictions, config.num_classes):
+            classes, scores = joined_files.aligned(rows, config.mean == "rank", config.top_k)
             mean = scores @ weights
             count += 1
             best = np.lexsort((classes, -mean))[: config.top_k]
