@@ -23,4 +23,4 @@ def test_it_is_found_within_the_frames_around_it(text: str) -> None:
 
 
 def test_nothing_said() -> None:
-    assert first_line(ValueError("")) == "no message"
+    assert first_line(ValueError("")) == "ValueError"

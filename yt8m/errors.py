@@ -35,11 +35,14 @@ def missing_extra(what: str, needs: str, extra: str, otherwise: str = "") -> Usa
     return UsageError(f"{what} needs {needs}, which is not installed: {install}.")
 
 
-def first_line(error: Exception) -> str:
-    """The line of the message that says what is wrong, without TensorFlow's prefixes and stack frames."""
+def first_line(error: Exception | str) -> str:
+    """The line of the error's message that says what is wrong, without TensorFlow's prefixes and stack frames.
+
+    The name of the error's type if it has no message.
+    """
     text = getattr(error, "message", None) or str(error)
     lines = (_FRAME.sub("", line.strip()).strip() for line in str(text).splitlines())
-    return next((line for line in lines if line and not line.startswith(_AROUND)), "no message")
+    return next((line for line in lines if line and not line.startswith(_AROUND)), type(error).__name__)
 
 
 # TensorFlow's prefixes. If one error reached several devices: "2 root error(s) found.", then "(0) DATA_LOSS: " before

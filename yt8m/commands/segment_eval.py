@@ -111,5 +111,4 @@ def evaluate(
     if not only_submitted:
         return figures
     chosen = np.isin(figures.aps_class, list(submitted))
-    aps = figures.aps[chosen]
-    return SegmentFigures(float(aps.mean()) if len(aps) else float("nan"), aps, figures.aps_class[chosen])
+    return SegmentFigures.of(figures.aps[chosen], figures.aps_class[chosen])

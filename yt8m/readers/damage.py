@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from yt8m import storage
-from yt8m.errors import RunError
+from yt8m.errors import RunError, first_line
 from yt8m.lazy import tf
 from yt8m.readers.pipeline import cpu_session
 from yt8m.records import shards
@@ -143,8 +143,7 @@ def _damage_in(check: RecordCheck, path: str) -> DamagedError | None:
 
 def plain_reason(message: str) -> str:
     """The reason in an error message of TensorFlow's runtime, without stack frames and unprintable bytes."""
-    lines = [line.strip() for line in message.splitlines()]
-    line = next((line for line in lines if line and not line.startswith(_AROUND)), "no message")
+    line = first_line(message)
     missing = _MISSING.match(line)
     if missing:
         return (
@@ -157,9 +156,6 @@ def plain_reason(message: str) -> str:
     text = found[1] if found else line
     shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
-
-
-_AROUND = ("Graph execution error", "Detected at node", "File ", "Node: ", "[[")
 
 
 class TooManyBadError(RunError):

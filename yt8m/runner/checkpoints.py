@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from absl import logging
 
 from yt8m import storage
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, first_line
 from yt8m.lazy import tf
 from yt8m.storage import copies
 
@@ -201,7 +201,7 @@ def problem_of(checkpoint: str) -> str:
         for tensor in reader.get_variable_to_shape_map():
             reader.get_tensor(tensor)
     except Exception as error:  # the reader's binding raises errors of many types, even IndexError
-        return (str(error).splitlines() or [type(error).__name__])[0]
+        return first_line(error)
     return ""
 
 

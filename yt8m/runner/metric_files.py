@@ -22,7 +22,7 @@ from absl import logging
 from google.protobuf import struct_pb2
 
 from yt8m import storage
-from yt8m.errors import RunError
+from yt8m.errors import RunError, first_line
 from yt8m.lazy import tf
 from yt8m.records.shards import field, varint
 from yt8m.runner.lines import StepValues
@@ -46,8 +46,8 @@ class QuietlyFailing:
             call()
         except errors as error:
             self._failed = True
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            logging.error("%s cannot be written any more; the run continues without it: %s", self._what, reason)
+            line = "%s cannot be written any more; the run continues without it: %s"
+            logging.error(line, self._what, first_line(error))
 
 
 class MetricsFile:
@@ -58,12 +58,7 @@ class MetricsFile:
 
     def add(self, values: StepValues) -> None:
         """Appends one line. A figure that is not finite becomes null, since JSON has no NaN."""
-        named = {
-            "step": values.step,
-            "loss": values.loss,
-            "examples_per_second": values.examples_per_second,
-            "examples": values.examples,
-        }
+        named = {name: getattr(values, name) for name in ("step", "loss", "examples_per_second", "examples")}
         given = {key: value for key, value in named.items() if value is not None} | values.figures
         line = json.dumps({key: value if math.isfinite(value) else None for key, value in given.items()})
         self._quietly(lambda: storage.append_line(self._file.local, line), (RunError,))

@@ -149,16 +149,13 @@ class VideoModeler(Modeler):
         """
         if "all_scores" not in reports:
             return reports
+        rest = {name: value for name, value in reports.items() if name not in ("all_scores", "positives")}
         try:
-            return self._columns(reports)
+            if "positives" in reports:
+                return rest | columns_on_host(reports["all_scores"], reports["positives"], self.top_k)
+            return rest | best_classes(reports["all_scores"], self.top_k)._asdict()
         except ValueError as error:
             raise RunError(f"{error}. Its weights are no use: take an earlier checkpoint.") from error
-
-    def _columns(self, reports: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        rest = {name: value for name, value in reports.items() if name not in ("all_scores", "positives")}
-        if "positives" in reports:
-            return rest | columns_on_host(reports["all_scores"], reports["positives"], self.top_k)
-        return rest | best_classes(reports["all_scores"], self.top_k)._asdict()
 
     def evaluator(self) -> VideoEvaluator:
         """The evaluator that computes figures from the reports."""
