@@ -37,13 +37,13 @@ class SegmentRanking:
     def __init__(self, classes: Sequence[int], most: int = 100_000, segment_size: int = 5) -> None:
         self.classes = list(classes)
         self.most, self.segment_size = most, segment_size
-        self._settled = 0
+        self._stored = 0
         self._room = most + max(most // _SLACK, _BLOCK)
         # The system allocates only pages that are written, so long rows cost little in short streams.
         self._keys = [np.empty(self._room, np.uint64) for _ in self.classes]
         self._fill = [0] * len(self.classes)
         # While every segment is kept, a row holds only float32 scores; the index of a score is its segment number.
-        self._is_bare = True
+        self._holds_scores = True
         self._least = [-np.inf] * len(self.classes)
         # The gathered scores. One row per class, so that the scores of a class are contiguous. The array is reused for
         # the whole stream, because new memory is slow.
@@ -55,7 +55,7 @@ class SegmentRanking:
     @property
     def count(self) -> int:
         """Number of segments that were added."""
-        return self._settled + self._waiting_rows
+        return self._stored + self._waiting_rows
 
     def add(self, segments: Sequence[bytes], scores: npt.NDArray[np.float32]) -> None:
         """Adds segments, video after video.
@@ -84,7 +84,7 @@ class SegmentRanking:
             self._waiting[:, start : start + len(part)] = part.T
             self._waiting_rows += len(part)
             if self._waiting_rows == _BLOCK:
-                self._settle()
+                self._store_waiting()
 
     def lines(self) -> Iterator[tuple[int, list[bytes]]]:
         """Yields (class, its segments, best first) by ascending class."""
@@ -94,8 +94,8 @@ class SegmentRanking:
 
     def scored_lines(self) -> Iterator[tuple[int, list[bytes], Keys]]:
         """Like `lines`, and with the score key of each segment. A video that was added twice is listed twice."""
-        self._settle()
-        self._number_all()
+        self._store_waiting()
+        self._make_keys()
         first, videos = np.array(self._first, np.int64), np.array(self._videos, object)
         for place in np.argsort(self.classes, kind="stable").tolist():
             kept = np.sort(self._keys[place][: self._fill[place]])[: self.most]
@@ -107,27 +107,27 @@ class SegmentRanking:
             names = list(map(add, videos[video].tolist(), np.array(starts, object)[places].tolist()))
             yield self.classes[place], names, kept >> np.uint64(32)
 
-    def _settle(self) -> None:
+    def _store_waiting(self) -> None:
         """Moves the gathered scores into the rows of the classes."""
-        if self._is_bare and self._settled + self._waiting_rows > self._room:
-            self._number_all()
+        if self._holds_scores and self._stored + self._waiting_rows > self._room:
+            self._make_keys()
         for place, column in enumerate(self._waiting[:, : self._waiting_rows]):
-            if self._is_bare:
-                self._bare(place)[self._settled : self._settled + len(column)] = column
+            if self._holds_scores:
+                self._scores_of(place)[self._stored : self._stored + len(column)] = column
             else:
-                self._insert(place, column, self._settled)
-        self._settled += self._waiting_rows
+                self._insert(place, column, self._stored)
+        self._stored += self._waiting_rows
         self._waiting_rows = 0
 
-    def _bare(self, place: int) -> npt.NDArray[np.float32]:
+    def _scores_of(self, place: int) -> npt.NDArray[np.float32]:
         return self._keys[place].view(np.float32)
 
-    def _number_all(self) -> None:
-        """Converts rows of bare scores into rows of keys; does nothing after the first call."""
-        if self._is_bare:
-            self._is_bare = False
+    def _make_keys(self) -> None:
+        """Converts rows of scores into rows of keys; does nothing after the first call."""
+        if self._holds_scores:
+            self._holds_scores = False
             for place in range(len(self.classes)):
-                self._insert(place, self._bare(place)[: self._settled].copy(), 0)
+                self._insert(place, self._scores_of(place)[: self._stored].copy(), 0)
 
     def _insert(self, place: int, scores: npt.NDArray[np.float32], start: int) -> None:
         """Adds the scores that may be kept to the class at `place`; `start` is the number of the first segment."""

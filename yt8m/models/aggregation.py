@@ -32,8 +32,8 @@ def assign(net: Net, inputs: tf.Tensor, mask: tf.Tensor, clusters: int, *, batch
 
 def anchors(net: Net, name: str, clusters: int, features: int, mean: float = 0.0) -> tf.Tensor:
     """A learned matrix [clusters, features]: the centres c_k, or the gates or spreads of clusters."""
-    spread = tf.random_normal_initializer(mean=mean, stddev=1 / math.sqrt(features))
-    return net.variable(name, [clusters, features], spread)
+    initializer = tf.random_normal_initializer(mean=mean, stddev=1 / math.sqrt(features))
+    return net.variable(name, [clusters, features], initializer)
 
 
 def weighted_sums(shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:

@@ -64,8 +64,8 @@ class Net:
         outputs = precision.product(inputs, self.normal_weights(f"{name}_weights", features, units))
         if batch_norm:
             return self.batch_norm(outputs, f"{name}_bn", mask)
-        spread = tf.random_normal_initializer(stddev=bias_stddev or 1 / math.sqrt(features))
-        return outputs + self.variable(f"{name}_biases", [units], spread)
+        initializer = tf.random_normal_initializer(stddev=bias_stddev or 1 / math.sqrt(features))
+        return outputs + self.variable(f"{name}_biases", [units], initializer)
 
     def dense(
         self,

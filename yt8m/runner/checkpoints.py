@@ -260,7 +260,7 @@ def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = No
       elapsed: seconds since the previous save, if this process made that one. Otherwise the wall clock
         gives it, or 0 if the clock was put back.
     """
-    files, (known, preserved) = files_of(model_dir), _noted(model_dir)
+    files, (known, preserved) = files_of(model_dir), _times_in_state(model_dir)
     known = {found: when for found, when in known.items() if found < step}
     newest = known[max(known)] if known else 0.0
     known[step] = newest + elapsed if known and elapsed is not None else max(newest, time.time())
@@ -280,7 +280,7 @@ def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = No
         _delete(model_dir, files[found])
 
 
-def _noted(model_dir: str) -> tuple[dict[int, float], float]:
+def _times_in_state(model_dir: str) -> tuple[dict[int, float], float]:
     """From the state file: the time of each save, and the last preserved time (0 if there is none)."""
     state = read_state(model_dir)
     if state is None:

@@ -144,7 +144,7 @@ def hold(prefix: str) -> Iterator[None]:
       NotFoundError: there are no such files, or they are being deleted.
       RunError: there is no room for them.
     """
-    _held[prefix] = copy_of(prefix) if is_remote(prefix) else _second_names(prefix)
+    _held[prefix] = copy_of(prefix) if is_remote(prefix) else _hard_links(prefix)
     try:
         yield
     finally:
@@ -158,8 +158,8 @@ def is_held(prefix: str) -> bool:
     return prefix in _held
 
 
-def _second_names(prefix: str) -> str:
-    """The prefix of the second names. The index gets its name last, since it is the first file to be deleted."""
+def _hard_links(prefix: str) -> str:
+    """The prefix of hard links to the files. The index gets its name last, since it is the first file to be deleted."""
     folder, name = os.path.split(prefix)
     here = folder_for("held", os.path.abspath(prefix))
     shutil.rmtree(here, ignore_errors=True)

@@ -24,7 +24,7 @@ from google.api_core import exceptions as api
 from yt8m.errors import RunError, UsageError
 from yt8m.storage import gcs_client
 from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, process_lives, this_holder
-from yt8m.storage.gcs_client import WILD, ask, blob_at, client, parse
+from yt8m.storage.gcs_client import WILD, blob_at, client, parse, with_retries
 
 BEAT_SECONDS, LEASE_SECONDS = 30.0, 300.0
 _BEAT = "beat"  # metadata key of a lock: when its holder last renewed it
@@ -49,7 +49,7 @@ class GcsStore:
         return sorted({f"gs://{bucket}/{found}" for found in _matches(pattern, folder, parts[literal:])})
 
     def exists(self, path: str) -> bool:
-        if parse(path).name and ask("look up", path, lambda: blob_at(path).exists(retry=None)):
+        if parse(path).name and with_retries("look up", path, lambda: blob_at(path).exists(retry=None)):
             return True
         return self.is_dir(path)
 
@@ -117,7 +117,7 @@ class GcsStore:
 
     def rename(self, source: str, target: str) -> None:
         blob = blob_at(source)
-        if ask("rename", source, lambda: blob.exists(retry=None)):
+        if with_retries("rename", source, lambda: blob.exists(retry=None)):
             _move(source, blob, blob_at(target))
             return
         below = _below(source)
@@ -133,7 +133,7 @@ class GcsStore:
     @contextlib.contextmanager
     def lock(self, path: str) -> Iterator[None]:
         content = this_holder()
-        generation = ask("lock", path, lambda: _acquire(path, content))
+        generation = with_retries("lock", path, lambda: _acquire(path, content))
         _held.add(path)
         over = threading.Event()
         thread = threading.Thread(target=_renew, args=(path, generation, over), daemon=True)
@@ -179,13 +179,15 @@ def _children(path: str, folder: str, start: str = "") -> list[tuple[str, Any]]:
         found = [(blob.name.removeprefix(folder), blob) for blob in listing if blob.name != folder]
         return found + [(prefix.removeprefix(folder).rstrip("/"), None) for prefix in sorted(listing.prefixes)]
 
-    return ask("list", path, listed)
+    return with_retries("list", path, listed)
 
 
 def _below(path: str, most: int | None = None) -> list[Any]:
     """All objects under a folder, at any depth."""
     bucket, prefix = parse(path).bucket, _folder(path)
-    return ask("list", path, lambda: list(client().list_blobs(bucket, prefix=prefix, max_results=most, retry=None)))
+    return with_retries(
+        "list", path, lambda: list(client().list_blobs(bucket, prefix=prefix, max_results=most, retry=None))
+    )
 
 
 def _matches(path: str, folder: str, parts: list[str]) -> Iterator[str]:
@@ -213,11 +215,11 @@ def _remove(action: str, path: str, blob: Any) -> None:
             if is_first:
                 raise
 
-    ask(action, path, delete)
+    with_retries(action, path, delete)
 
 
 def _move(path: str, source: Any, target: Any) -> None:
-    ask("rename", path, lambda: source.bucket.copy_blob(source, target.bucket, target.name, retry=None))
+    with_retries("rename", path, lambda: source.bucket.copy_blob(source, target.bucket, target.name, retry=None))
     _remove("rename", path, source)
 
 
@@ -266,7 +268,7 @@ def _renew(path: str, generation: int, over: threading.Event) -> None:
 def _release(path: str, generation: int) -> None:
     try:
         with contextlib.suppress(NotFoundError):
-            ask("unlock", path, lambda: _delete_lock(path, generation))
+            with_retries("unlock", path, lambda: _delete_lock(path, generation))
     except (RunError, UsageError) as error:
         logging.error("%s. It counts as free after %g s.", error, LEASE_SECONDS)
 

@@ -89,7 +89,7 @@ def _new_client(emulator: str | None) -> Any:
     return storage.Client(project=project or "<none>", credentials=credentials)
 
 
-def ask(action: str, path: str, call: Callable[[], T]) -> T:
+def with_retries(action: str, path: str, call: Callable[[], T]) -> T:
     """Returns the result of `call`, which must be safe to repeat; turns its errors into those of this package.
 
     After transient errors `call` is retried, with growing pauses and for `base.retry_seconds()` at most.
@@ -207,7 +207,7 @@ def download(path: str, file: IO[bytes]) -> Any:
     Raises:
       RunError: there is no such object, or it cannot be fetched in the time allowed.
     """
-    return ask("read", path, lambda: _download(path, file))
+    return with_retries("read", path, lambda: _download(path, file))
 
 
 def _download(path: str, file: IO[bytes]) -> Any:
@@ -253,13 +253,13 @@ def generation_of(path: str) -> int:
             return 0
         return int(blob.generation)
 
-    return ask("look up", path, look)
+    return with_retries("look up", path, look)
 
 
 def version_of(path: str) -> tuple[int, int]:
     """The generation of an object and its size in bytes; raises like `download`."""
     blob = blob_at(path)
-    ask("read", path, lambda: blob.reload(retry=None))
+    with_retries("read", path, lambda: blob.reload(retry=None))
     return int(blob.generation), int(blob.size)
 
 
@@ -300,4 +300,4 @@ def upload(path: str, file: IO[bytes], generation: int) -> int:
             raise DamagedTransferError(f"its crc32c is {crc32c}, the server has {blob.crc32c}")
         return int(blob.generation)
 
-    return ask("write", path, send)
+    return with_retries("write", path, send)

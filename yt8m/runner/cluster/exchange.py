@@ -26,11 +26,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
+import sys
 import threading
 import uuid
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from absl import logging
@@ -85,7 +87,7 @@ class SharedState:
         """Says that the variables have no values, and removes the messages of all other runs than `run`."""
         found = self._all(session)
         is_ours = f"{_RUN}{run}" in found
-        self._change(session, self._remove, *(word for word in found if word.startswith(_RUN) or not is_ours))
+        self._change(session, self._remove, *(key for key in found if key.startswith(_RUN) or not is_ours))
 
     def ended(self, session: tf.Session) -> set[int]:
         """The indices of the replicas that have read all their data."""
@@ -104,13 +106,13 @@ class SharedState:
         self._change(session, self._insert, f"{_DONE}{name}")
 
     def _with_prefix(self, session: tf.Session, prefix: str) -> set[str]:
-        return {word.removeprefix(prefix) for word in self._all(session) if word.startswith(prefix)}
+        return {key.removeprefix(prefix) for key in self._all(session) if key.startswith(prefix)}
 
-    def _change(self, session: tf.Session, op: tf.Operation, *words: str) -> None:
-        session.run(op, {self._key: np.array(words, object)})
+    def _change(self, session: tf.Session, op: tf.Operation, *keys: str) -> None:
+        session.run(op, {self._key: np.array(keys, object)})
 
     def _all(self, session: tf.Session) -> list[str]:
-        return [word.decode() for word in session.run(self._keys)]
+        return [key.decode() for key in session.run(self._keys)]
 
 
 def states_of(cluster: ClusterConfig) -> list[SharedState]:
@@ -188,6 +190,13 @@ def answers(address: str) -> bool:
             return True
     except OSError:
         return False
+
+
+def end_process(status: int) -> NoReturn:
+    """Ends this process at once; nothing else stops a server of TensorFlow or a step that waits for a process."""
+    logging.flush()
+    sys.stdout.flush()
+    os._exit(status)
 
 
 @contextlib.contextmanager

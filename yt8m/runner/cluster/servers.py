@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Set
 from typing import Any, NoReturn
@@ -103,17 +101,11 @@ def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS) -> NoRet
             while not signals.requested and not awaited.is_over(state.done(session)):
                 time.sleep(POLL_SECONDS)
         if signals.requested:
-            awaited.outlive(_PART_OF_GRACE * grace_seconds)
-            _leave(128 + (signals.signal or signal.SIGTERM))
+            awaited.wait_until_gone(_PART_OF_GRACE * grace_seconds)
+            exchange.end_process(128 + (signals.signal or signal.SIGTERM))
         time.sleep(POLL_SECONDS)  # the last replica still waits for the response to its `done`
         logging.info("%s ends: training is over", cluster.name)
-        _leave(0)
-
-
-def _leave(status: int) -> NoReturn:
-    logging.flush()
-    sys.stdout.flush()
-    os._exit(status)
+        exchange.end_process(0)
 
 
 class _Awaited:
@@ -146,7 +138,7 @@ class _Awaited:
         logging.warning("not waiting for %s any longer", ", ".join(sorted(self._missing)))
         return True
 
-    def outlive(self, seconds: float) -> None:
+    def wait_until_gone(self, seconds: float) -> None:
         """Waits until no process that needs this server is alive, at most `seconds`."""
         deadline = time.monotonic() + seconds
         while self.anybody_lives() and time.monotonic() < deadline:

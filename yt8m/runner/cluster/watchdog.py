@@ -5,15 +5,13 @@ It knows nothing of training: evaluation and inference by several processes use 
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 
 from absl import logging
 
-from yt8m.runner.cluster.exchange import answers
+from yt8m.runner.cluster.exchange import answers, end_process
 
 NOTICE_SECONDS = 20.0
 
@@ -66,9 +64,7 @@ class Watchdog:
 
     def _end(self, idle: float) -> None:
         logging.error("nothing has gone on for %.0f s: %s. Ending with status 1.", idle, self._suspects())
-        logging.flush()
-        sys.stdout.flush()
-        os._exit(1)
+        end_process(1)
 
 
 def unreachable(processes: Mapping[str, str]) -> str:
