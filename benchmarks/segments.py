@@ -21,7 +21,7 @@ from yt8m import readers, runner
 from yt8m.commands import segment_inference, workload
 from yt8m.commands.ground_truth import Ratings
 from yt8m.commands.segment_eval import evaluate
-from yt8m.commands.segment_ranking import SegmentRanking
+from yt8m.commands.segment_inference import SegmentRanking
 from yt8m.config.programs import InferenceConfig
 from yt8m.config.train_config import ModelConfig
 from yt8m.records import vocabulary

@@ -59,7 +59,6 @@ _PARSING = ("tests/config/test_flag_parsing.py", "tests/config/test_flag_parsing
 TARGETS = (
     Target("yt8m/eval_util/arrays.py", _METRICS),
     Target("yt8m/eval_util/average_precision.py", _METRICS),
-    Target("yt8m/eval_util/bootstrap.py", _METRICS),
     Target("yt8m/eval_util/evaluation_metrics.py", _METRICS),
     Target("yt8m/eval_util/metrics.py", _METRICS),
     Target("yt8m/eval_util/segments.py", _METRICS),

@@ -137,7 +137,7 @@ def add_model(copy: pathlib.Path) -> None:
 
 
 def add_loss(copy: pathlib.Path) -> None:
-    append(copy / "yt8m/losses/basic.py", LOSS)
+    append(copy / "yt8m/losses/label_losses.py", LOSS)
     insert(copy / PAGE, "- **CrossEntropyLoss**", "- **AddedLoss**: (p - y)^2.\n")
     append(copy / "tests/losses/test_brute_force.py", LOSS_TEST)
 

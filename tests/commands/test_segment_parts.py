@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from yt8m.commands import segment_inference
-from yt8m.commands.segment_ranking import SegmentRanking
+from yt8m.commands.segment_inference import SegmentRanking
 from yt8m.errors import RunError
 
 

@@ -15,7 +15,7 @@ from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.export import model_card
-from yt8m.losses.basic import CrossEntropyLoss
+from yt8m.losses.label_losses import CrossEntropyLoss
 from yt8m.options import option
 
 FOCAL = ["--label_loss=FocalLoss", "--focal_gamma=3"]

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from yt8m import cli, storage
 from yt8m.commands import ground_truth
-from yt8m.commands.segment_inference import Candidates
-from yt8m.commands.segment_ranking import SegmentRanking
+from yt8m.commands.segment_inference import Candidates, SegmentRanking
 from yt8m.errors import RunError
 from yt8m.records import prediction_files, shards
 from yt8m.records.prediction_files import PredictionWriter

@@ -13,7 +13,7 @@ from absl import logging
 
 from yt8m import readers, runner, storage
 from yt8m.commands import input_check, saved_run, segment_inference, workload
-from yt8m.commands.segment_ranking import SegmentRanking
+from yt8m.commands.segment_inference import SegmentRanking
 from yt8m.config import run_dir
 from yt8m.config.programs import InferenceConfig
 from yt8m.config.train_config import DataConfig, TrainConfig

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from yt8m.deploy.clones import Clone, create_clones
 from yt8m.deploy.cluster import CHIEF, WORKER, ClusterConfig
-from yt8m.deploy.deployment import DeploymentConfig, count_gpus, local
+from yt8m.deploy.deployment import Clone, DeploymentConfig, count_gpus, create_clones, local
 from yt8m.deploy.gradients import (
     average_gradients,
     clip_by_global_norm,

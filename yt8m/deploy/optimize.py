@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from yt8m.deploy.clones import Clone, create_clones
-from yt8m.deploy.deployment import DeploymentConfig
+from yt8m.deploy.deployment import Clone, DeploymentConfig, create_clones
 from yt8m.deploy.gradients import combine_gradients, gradients_after, values_of, with_values
 from yt8m.lazy import tf
 

@@ -1,6 +1,6 @@
 """Label losses: from predictions or logits and labels to a scalar. `losses.names()` lists them."""
 
-from yt8m.losses import basic, cross_entropy  # noqa: F401 - they register their losses
+from yt8m.losses import label_losses  # noqa: F401 - it registers its losses
 from yt8m.losses.base import (
     BaseLoss,
     create,

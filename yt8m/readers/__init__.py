@@ -2,8 +2,13 @@
 
 from yt8m.readers.base import Reader, ZeroedCount, dequantize, join_features, resize_axis
 from yt8m.readers.batch_queue import BatchQueue
-from yt8m.readers.selection import own_reader_class, reader_for
-from yt8m.readers.youtube8m import EverySegmentReader, YT8MAggregatedFeatureReader, YT8MFrameFeatureReader
+from yt8m.readers.youtube8m import (
+    EverySegmentReader,
+    YT8MAggregatedFeatureReader,
+    YT8MFrameFeatureReader,
+    own_reader_class,
+    reader_for,
+)
 
 __all__ = [
     "BatchQueue",

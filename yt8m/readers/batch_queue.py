@@ -29,7 +29,7 @@ from yt8m.readers.pipeline import (
     with_shard_number,
     without_autograph,
 )
-from yt8m.readers.selection import reader_for
+from yt8m.readers.youtube8m import reader_for
 from yt8m.records.shards import DamagedError
 
 # Records held for shuffling, serialised. A video record has 5 KB, a frame record 250 to 350 KB.

@@ -1,4 +1,7 @@
-"""`yt8m download`: fetches the published shards from data.yt8m.org and checks the md5 of each."""
+"""`yt8m download`: fetches the published shards from data.yt8m.org and checks the md5 of each.
+
+The published plan of a partition lists its files; the files of a part (--shard) are chosen by a hash of their names.
+"""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from yt8m.commands.report import eval_samples
 from yt8m.commands.report.eval_samples import EvalSamples
 from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Floats64
-from yt8m.eval_util.bootstrap import Interval, interval, resampled_figures
 from yt8m.eval_util.metrics import gap_first, metrics
+from yt8m.eval_util.videos import Interval, interval, resampled_figures
 from yt8m.storage import json_text
 
 FILE = "metrics.jsonl"

@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yt8m.commands import segment_ranking
-from yt8m.commands.segment_inference import Candidates
-from yt8m.commands.segment_ranking import SegmentRanking
+from yt8m.commands.segment_inference import Candidates, SegmentRanking
 from yt8m.errors import RunError
 
 
@@ -44,7 +42,7 @@ def test_keeps_what_sorting_everything_would(
     scores = np.round(scores) if tied else scores
     scores[draw.random(scores.shape) < 0.1] = -np.inf
     numbers = draw.permutation(50)[:classes].tolist()
-    original, segment_ranking._BLOCK = segment_ranking._BLOCK, 16
+    original, segment_inference._BLOCK = segment_inference._BLOCK, 16
     try:
         ranking, start = SegmentRanking(numbers, most), 0
         while start < len(names):
@@ -53,7 +51,7 @@ def test_keeps_what_sorting_everything_would(
             start = end
         found = dict(ranking.lines())
     finally:
-        segment_ranking._BLOCK = original
+        segment_inference._BLOCK = original
     assert list(found) == sorted(numbers)
     for number, expected in zip(numbers, by_sorting(names, scores, most), strict=True):
         assert found[number] == expected

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from yt8m.eval_util.bootstrap import interval, resampled_figures
-from yt8m.eval_util.videos import hashes
+from yt8m.eval_util.videos import hashes, interval, resampled_figures
 
 
 @pytest.mark.parametrize("coarse", [False, True], ids=["distinct scores", "ties"])
