@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from yt8m.commands import segment_inference
 from yt8m.commands.segment_inference import Candidates, SegmentRanking
 from yt8m.errors import RunError
 
