@@ -21,6 +21,7 @@ from yt8m.models.base import ClassifiedModel, register
 from yt8m.models.layers import Net
 from yt8m.numerics import precision
 from yt8m.numerics.compiled import is_on_gpu
+from yt8m.numerics.custom_gradients import custom_gradient
 from yt8m.options import option
 from yt8m.types import ModelOutput
 
@@ -154,7 +155,7 @@ def _recur(
 
         return (outputs, final), gradient
 
-    return tf.custom_gradient(run)(*inputs, *weights)
+    return custom_gradient(run)(*inputs, *weights)
 
 
 def _rows(values: tf.Tensor) -> tf.Tensor:

@@ -14,6 +14,7 @@ from yt8m.lazy import tf
 from yt8m.models.base import BaseModel, ClassifiedModel, NormalisedModel, register
 from yt8m.models.layers import Net
 from yt8m.numerics import precision
+from yt8m.numerics.custom_gradients import custom_gradient
 from yt8m.options import option
 from yt8m.types import ModelOutput, SideOutput
 
@@ -34,7 +35,7 @@ def log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tf.Tensor:
     """
     shape = tf.shape(votes)[:-1]
     # Experts one by one: kernels for sums and slices are slow along an axis of length two or three.
-    odds = tf.custom_gradient(_log_odds)(*(tf.reshape(x, [-1, x.shape[-1]]) for x in (gates, votes)))
+    odds = custom_gradient(_log_odds)(*(tf.reshape(x, [-1, x.shape[-1]]) for x in (gates, votes)))
     return tf.ensure_shape(tf.reshape(odds, shape), votes.shape[:-1])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from yt8m.lazy import tf
+from yt8m.numerics.custom_gradients import custom_gradient
 
 # Below this number of columns a pass costs less than its compilation.
 _LEAST_COLUMNS = 512
@@ -60,7 +61,7 @@ def softplus(values: tf.Tensor) -> tf.Tensor:
     log(1 + e) = 2 (s + s^3/3 + s^5/5 + ...) with s = e / (2 + e) <= 1/3 (Abramowitz & Stegun 4.1.27) is
     short and needs only products.
     """
-    return tf.custom_gradient(_softplus)(values)
+    return custom_gradient(_softplus)(values)
 
 
 def _softplus(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
