@@ -12,6 +12,7 @@ from benchmarks.measure import Clock, Measured, Sample
 from yt8m.config.train_config import DataConfig
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, reader_for
+from yt8m.records.batches import read_records
 
 _AHEAD = 3  # batches that the queue prefetched before the clock starts
 
@@ -82,6 +83,40 @@ def video_in_order(repeats: int) -> Measured:
 def frame_shuffled(repeats: int) -> Measured:
     """Reads frames as training does: shuffled."""
     return _read(BatchQueue.for_config(runs.frame_data(), "train"), 30, repeats)
+
+
+def numpy_videos(repeats: int) -> Measured:
+    """Reads videos into NumPy batches, in order. The floor is TensorFlow's input of an evaluation."""
+    config = runs.video_data()
+    return _numpy(config, in_order(config), repeats)
+
+
+def numpy_videos_shuffled(repeats: int) -> Measured:
+    """Reads videos into NumPy batches, shuffled. The floor is TensorFlow's input of a training."""
+    config = runs.video_data()
+    return _numpy(config, BatchQueue.for_config(config, "train"), repeats, seed=1)
+
+
+def numpy_frames(repeats: int) -> Measured:
+    """Reads frames into NumPy batches, in order. The floor is TensorFlow's input of an evaluation."""
+    config = runs.frame_data()
+    return _numpy(config, in_order(config), repeats)
+
+
+def _numpy(config: DataConfig, queue: BatchQueue, repeats: int, **more: int) -> Measured:
+    """Both read as many batches as an epoch has."""
+    records = read_records(config.data_pattern, batch_size=config.batch_size, num_classes=config.num_classes, **more)
+    count = sum(map(len, records))
+    steps = count // config.batch_size
+    plain = Reading(queue, steps)
+    measured = Measured(config.batch_size, [], [plain()])
+    for _ in range(repeats):
+        clock = Clock()
+        for _batch in records:
+            pass
+        measured.samples.append(clock.sample(steps))
+        measured.floors.append(plain())
+    return measured
 
 
 def in_order(config: DataConfig) -> BatchQueue:

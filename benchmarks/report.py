@@ -46,6 +46,9 @@ def verdicts(row: Row, result: Mapping[str, Any]) -> list[str]:
         speeds.append((result["rate"]["median"] >= row.rate, f"at least {_number(row.rate)} examples/s"))
     if speeds:
         found.append(f"{_yes(any(good for good, _ in speeds))} {' or '.join(what for _, what in speeds)}")
+    if row.cpu_ratio is not None:
+        reached = result["cpu_ratio"]["median"] >= row.cpu_ratio
+        found.append(f"{_yes(reached)} at least {row.cpu_ratio:.0%} of the floor by CPU time")
     if row.within is not None:
         seconds = 1 / result["rate"]["median"]
         found.append(f"{_yes(seconds <= row.within)} {seconds:.2f} s, at most {row.within} s")

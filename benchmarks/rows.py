@@ -25,6 +25,7 @@ class Row:
       peak_mb: upper limit of peak memory, MB.
       within: upper limit of the seconds for one example.
       beside: upper limit of the share of time that is not in the floor.
+      cpu_ratio: target share of the floor's speed by CPU time, for a row that works in fewer threads than its floor.
     """
 
     measure: Callable[[int], Measured]
@@ -33,6 +34,7 @@ class Row:
     peak_mb: float | None = None
     within: float | None = None
     beside: float | None = None
+    cpu_ratio: float | None = None
 
 
 def _train_videos(
@@ -139,4 +141,7 @@ ROWS: dict[str, Row] = {
     "input/video, cached": Row(reading.video_cached),
     "input/video, in order": Row(reading.video_in_order),
     "input/frame, for training": Row(reading.frame_shuffled),
+    "read_records/video, in order": Row(reading.numpy_videos, cpu_ratio=1.0),
+    "read_records/video, shuffled": Row(reading.numpy_videos_shuffled, cpu_ratio=1.0),
+    "read_records/frame, in order": Row(reading.numpy_frames, cpu_ratio=0.60),
 }

@@ -109,7 +109,7 @@ def read_block(path: str, offset: int, number: int) -> tuple[list[bytes], int, D
     except RunError as error:
         return records, END, DamagedError(path, number + len(records), str(error))
     is_empty = number == 0 and not records
-    return records, END, DamagedError(path, 0, "the file is empty: it holds no example") if is_empty else None
+    return records, END, DamagedError(path, 0, shards.EMPTY) if is_empty else None
 
 
 def sound_block(

@@ -148,7 +148,7 @@ def count_records(path: str) -> int:
     with storage.open_read(path) as file:
         count = _walk(file)
     if count == 0:
-        raise DamagedError(path, 0, "the file is empty: it holds no example")
+        raise DamagedError(path, 0, shards.EMPTY)
     if count is None:
         raise _damage(path)
     return count

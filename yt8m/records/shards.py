@@ -13,6 +13,7 @@ context, so one class reads both.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,12 +38,15 @@ LARGEST = 1e16
 UNFIT = f"NaN, infinite or beyond {LARGEST:.0e}"  # how messages call values that no feature may have
 
 NO_PROTO = "it is no Example or SequenceExample"
+EMPTY = "the file is empty: it holds no example"
 
 _USUAL = 1 << 24  # bytes; before a longer read, `_is_there` checks that the file has that many
+_BLOCK = 1 << 22  # bytes that `read_blocks` reads at once
 _GZIP = b"\x1f\x8b"
 _MASK_DELTA, _WORD = 0xA282EAD8, 0xFFFFFFFF
 
 _ORDINARY_ID = re.compile(rb"[ -\[\]-~]*")  # printable ASCII without the backslash
+_ORDINARY_IDS = re.compile(rb"[ -\[\]-~\n]*")
 # Control characters, line separators, bytes that are no UTF-8, and a backslash that looks like an escape.
 _ESCAPED_IN_IDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\udc80-\udcff]|\\(?=x[0-9a-f]{2})")
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
@@ -124,6 +128,11 @@ def id_text(video_id: bytes) -> str:
     return _ESCAPED_IN_IDS.sub(_escape, video_id.decode("utf-8", "surrogateescape"))
 
 
+def are_ordinary_ids(lines: bytes) -> bool:
+    """Whether the text of each of these ids, one a line, is the id itself in ASCII."""
+    return _ORDINARY_IDS.fullmatch(lines) is not None
+
+
 def _escape(found: re.Match[str]) -> str:
     return "".join(f"\\x{byte:02x}" for byte in found[0].encode("utf-8", "surrogateescape"))
 
@@ -163,6 +172,57 @@ def read_records(file: BinaryIO, path: str, number: int = 0) -> Iterator[bytes]:
             raise DamagedError(path, number, "its checksum is wrong")
         yield payload
         number += 1
+
+
+def read_blocks(path: str) -> Iterator[list[bytes]]:
+    """The records of a TFRecord file, some at a time: as `read_shard`, in a fraction of the time for small records."""
+    with storage.open_read(path) as file:
+        data, begun, number = b"", 0, 0  # bytes not yet parsed, where they begin in the file, and the next record
+        while chunk := file.read(_BLOCK):
+            data += chunk
+            records, used = _block(data)
+            if records:
+                yield records
+            begun, number, data = begun + used, number + len(records), data[used:]
+            if len(data) > 12 and not used:
+                break  # a record longer than a block, or damage
+        file.seek(begun)
+        rest = read_records(file, path, number)
+        while records := list(itertools.islice(rest, 1)):
+            yield records
+
+
+def _block(data: bytes) -> tuple[list[bytes], int]:
+    """The whole and sound records at the beginning of `data`, and the number of bytes that they take."""
+    records, crcs, ends, place = [], [], [], 0
+    lengths: dict[bytes, int] = {}  # by header: most records have one of a few lengths
+    while True:
+        header = data[place : place + 12]
+        length = lengths.get(header, -1)
+        if length < 0:
+            if len(header) < 12 or header[8:] != masked_crc(header[:8]):
+                break
+            lengths[header] = length = int.from_bytes(header[:8], "little")
+        end = place + 12 + length
+        if end + 4 > len(data):
+            break
+        record = data[place + 12 : end]
+        records.append(record)
+        crcs.append(google_crc32c.value(record))
+        ends.append(end)
+        place = end + 4
+    return _sound(data, records, crcs, ends)
+
+
+def _sound(data: bytes, records: list[bytes], crcs: list[int], ends: list[int]) -> tuple[list[bytes], int]:
+    """Those of the records before the first whose checksum, at its end, is wrong; and where they end."""
+    if not records:
+        return [], 0
+    places = np.array(ends)
+    stored = np.frombuffer(data, np.uint8)[places[:, np.newaxis] + np.arange(4)].view("<u4")[:, 0]
+    wrong = np.flatnonzero(stored != _masked(np.array(crcs, np.uint64)))
+    count = int(wrong[0]) if len(wrong) else len(records)
+    return records[:count], ends[count - 1] + 4 if count else 0
 
 
 def _header_damage(header: bytes, number: int) -> str:
@@ -303,9 +363,12 @@ def _varint(content: bytes, place: int) -> tuple[int, int]:
 
 def masked_crc(data: bytes) -> bytes:
     """TFRecord's masked CRC-32C: rotated and offset, since a CRC over data that holds plain CRCs would be weak."""
-    crc = google_crc32c.value(data)
-    rotated = ((crc >> 15) | (crc << 17)) & _WORD
-    return struct.pack("<I", (rotated + _MASK_DELTA) & _WORD)
+    return struct.pack("<I", _masked(google_crc32c.value(data)))
+
+
+def _masked(crc: Any) -> Any:
+    """A checksum, or an array of uint64 of them, as TFRecord stores it."""
+    return ((((crc >> 15) | (crc << 17)) & _WORD) + _MASK_DELTA) & _WORD
 
 
 def framed(payload: bytes) -> bytes:

@@ -1,0 +1,234 @@
+"""Batches of records as NumPy arrays, without TensorFlow: for models of other libraries, and for `yt8m.load`.
+
+for batch in read_records("data/video/train/*.tfrecord", seed=1):
+    features, labels = batch.features["mean_rgb"], batch.labels
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from yt8m import storage
+from yt8m.errors import RunError, UsageError
+from yt8m.records import manifest, shards, vocabulary
+from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat
+from yt8m.records.manifest import Manifest
+from yt8m.records.record_parser import NumpyBatch, Raw, RecordParser
+from yt8m.records.shards import DamagedError
+
+T = TypeVar("T")
+
+# Records held for shuffling, serialised. A video record has 5 KB, a frame record 250 to 350 KB.
+VIDEO_SHUFFLE_BUFFER, FRAME_SHUFFLE_BUFFER = 4096, 256
+BLOCK = 4  # records taken from one file before the next one's turn
+_AT_ONCE = 8  # files that a shuffled epoch reads in turns
+
+
+@dataclass(eq=False)
+class Records:
+    """Batches of the records of some files; each `iter` is one epoch.
+
+    Attributes:
+      files: the paths, in order.
+      format: level, features and class count of the records.
+      batch_size: B; the last batch of an epoch may be smaller.
+      max_frames: frames of a video that are read, from its start.
+      dequantize: give floats in place of bytes.
+      seed: shuffles files and records, each epoch anew; None keeps their order.
+      shuffle_buffer: records to draw from.
+      worker: (i, n) reads the i-th of n shares: whole files if there are enough of them, else every n-th record.
+    """
+
+    files: Sequence[str]
+    format: DataFormat
+    batch_size: int = 1024
+    max_frames: int = 300
+    dequantize: bool = False
+    seed: int | None = None
+    shuffle_buffer: int | None = None
+    worker: tuple[int, int] = (0, 1)
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "max_frames", "shuffle_buffer"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise UsageError(f"{name} is {value}; it must be at least 1.")
+        if not 0 <= self.worker[0] < self.worker[1]:
+            raise UsageError(f"worker is {self.worker}; expected (i, n) with i from 0 to n - 1.")
+        self._epoch, self._parser = 0, RecordParser(self.format, self.max_frames)
+
+    def __iter__(self) -> Iterator[NumpyBatch]:
+        """The batches of the next epoch; the first call gives epoch 0."""
+        self._epoch += 1
+        return self.epoch(self._epoch - 1)
+
+    def epoch(self, number: int) -> Iterator[NumpyBatch]:
+        """The batches of one epoch, whose order depends on the files, the seed and this number alone.
+
+        Raises:
+          DamagedError: a record is damaged or is not as the format says; names file and record.
+          RunError: a file holds more or fewer records than its manifest says, or cannot be read.
+        """
+        for raws in self.serialized(number):
+            batch = self._parser.batch(raws)
+            yield batch.dequantize() if self.dequantize else batch
+
+    def serialized(self, epoch: int = 0) -> Iterator[list[Raw]]:
+        """The batches of one epoch as they are in the files: each record with its file and its number there."""
+        raws = self._raws(epoch)
+        while group := list(itertools.islice(raws, self.batch_size)):
+            yield group
+
+    def _raws(self, epoch: int) -> Iterator[Raw]:
+        """The records of this worker's share, in the order of the epoch."""
+        part, parts = self.worker
+        has_files = len(self.files) >= parts
+        files = list(self.files[part::parts] if has_files else self.files)
+        known, share = manifest.find(files), (0, 1) if has_files else self.worker
+        draw = random.Random(f"{self.seed} {epoch}")
+        if self.seed is not None:
+            draw.shuffle(files)
+        streams = [itertools.chain.from_iterable(_of_file(path, known, share)) for path in files]
+        if self.seed is None:
+            return itertools.chain.from_iterable(streams)
+        usual = VIDEO_SHUFFLE_BUFFER if self.format.level == "video" else FRAME_SHUFFLE_BUFFER
+        return _shuffled(_in_turns(streams), self.shuffle_buffer or usual, draw)
+
+
+def _of_file(path: str, known: Manifest, share: tuple[int, int]) -> Iterator[Iterator[Raw]]:
+    """The records of a file whose numbers fall to the i-th of n workers, for `share` (i, n); a block at a time.
+
+    At the end the number of all records is compared with the manifest's.
+    """
+    count, (part, parts) = 0, share
+    for records in shards.read_blocks(path):
+        first = (part - count) % parts
+        yield zip(records[first::parts], itertools.repeat(path), itertools.count(count + first, parts))
+        count += len(records)
+    if not count:
+        raise DamagedError(path, 0, shards.EMPTY)
+    expected = known.expected(path)
+    if expected is not None and expected.records != count:
+        raise RunError(
+            f"{path} holds {count} records, but the manifest says {expected.records}. "
+            "Fetch the shards again, or write the manifest anew (yt8m verify --update)."
+        )
+
+
+def _in_turns(streams: Sequence[Iterator[T]]) -> Iterator[T]:
+    """All items of the streams: some from each of a few by turns; a stream that ends is replaced by the next."""
+    waiting, open_streams = deque(streams), deque[Iterator[T]]()
+    while waiting or open_streams:
+        while waiting and len(open_streams) < _AT_ONCE:
+            open_streams.append(waiting.popleft())
+        stream = open_streams.popleft()
+        block = list(itertools.islice(stream, BLOCK))
+        yield from block
+        if len(block) == BLOCK:
+            open_streams.append(stream)
+
+
+def _shuffled(items: Iterator[T], size: int, draw: random.Random) -> Iterator[T]:
+    """The items in a random order, drawn from a buffer of `size`."""
+    held = list(itertools.islice(items, size))
+    for item in items:
+        place = int(draw.random() * size)
+        yield held[place]
+        held[place] = item
+    draw.shuffle(held)
+    yield from held
+
+
+def files_of(pattern: str | os.PathLike[str] | Sequence[str]) -> list[str]:
+    """The files that match a pattern, or several of them (in a list, or with commas between), sorted.
+
+    Raises:
+      UsageError: no file matches one of them.
+    """
+    patterns = [os.fspath(pattern)] if isinstance(pattern, str | os.PathLike) else list(pattern)
+    found = {one: storage.glob(one) for one in patterns}
+    for one, files in found.items():
+        if not files:
+            raise UsageError(f"{one}: no file matches. Check the path.")
+    if not found:
+        raise UsageError("no file is named.")
+    return sorted({path for files in found.values() for path in files})
+
+
+def read_records(
+    pattern: str | os.PathLike[str] | Sequence[str],
+    *,
+    batch_size: int = 1024,
+    feature_names: Sequence[str] | None = None,
+    num_classes: int | None = None,
+    max_frames: int = 300,
+    dequantize: bool = False,
+    seed: int | None = None,
+    shuffle_buffer: int | None = None,
+    worker: tuple[int, int] = (0, 1),
+) -> Records:
+    """Batches of TFRecord files as NumPy arrays; TensorFlow is not imported.
+
+    Args:
+      pattern: of the files, local or gs://; or a list of patterns.
+      batch_size: videos of a batch; the last batch of an epoch may be smaller.
+      feature_names: which features, and in which order; by default all of them, in the order of the manifest, else of
+        the alphabet.
+      num_classes: C; by default as many as the manifest or the vocabulary of the data says, else 3862.
+      max_frames: frames of a video that are read, from its start.
+      dequantize: give frames that are stored as bytes as float32.
+      seed: shuffles the files and the records, each epoch in another order; None keeps their order.
+      shuffle_buffer: records to draw from; by default 4096 videos, or 256 of frames.
+      worker: (i, n) reads the i-th of n shares of the files, so that n processes read each record once.
+
+    Returns:
+      `Records`, whose every `iter` is one epoch.
+
+    Raises:
+      UsageError: no file matches, or an argument is out of its bounds.
+      DamagedError: the first record, which tells level and features if no manifest does, is damaged.
+    """
+    files = files_of(pattern)
+    data = _format_of(files)
+    features = data.features if feature_names is None else tuple(_feature(data, name) for name in feature_names)
+    classes = num_classes or data.num_classes or _classes_of(files)
+    data = data._replace(features=features, num_classes=classes)
+    return Records(files, data, batch_size, max_frames, dequantize, seed, shuffle_buffer, worker)
+
+
+def _feature(data: DataFormat, name: str) -> FeatureFormat:
+    known = {feature.name: feature for feature in data.features}
+    if name not in known:
+        raise UsageError(f"feature_names has {name!r}; the records have {', '.join(known)}.")
+    return known[name]
+
+
+def _classes_of(files: Sequence[str]) -> int:
+    """The class count of the vocabulary beside the files, else YouTube-8M's."""
+    path = vocabulary.find(files)
+    return len(vocabulary.read(path) if path else vocabulary.load())
+
+
+def _format_of(files: Sequence[str]) -> DataFormat:
+    """Level and features, from the manifest, else from the first record."""
+    known = manifest.find(files).data
+    if known is not None:
+        return known
+    payload = next(shards.read_shard(files[0]), None)
+    if payload is None:
+        raise DamagedError(files[0], 0, shards.EMPTY)
+    try:
+        record = shards.parse(payload)
+    except ValueError as error:
+        raise DamagedError(files[0], 0, f"{shards.NO_PROTO}: {error}") from error
+    found = {name: frames for name, frames in (record.lists or record.features()).items() if frames}
+    features = (
+        FeatureFormat(name, len(found[name][0].numbers()), PUBLISHED if found[name][0].kind == "bytes" else None)
+        for name in sorted(found)
+    )
+    return DataFormat("frame" if record.lists else "video", tuple(features))

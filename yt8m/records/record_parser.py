@@ -1,0 +1,299 @@
+"""Parses records of a known format into NumPy arrays: by hand if they are encoded as usual, else by protobuf."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.records import data_format, shards, wire
+from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat
+from yt8m.records.deep_check import DeepCheck
+from yt8m.records.shards import LARGEST, DamagedError, id_text
+
+Raw = tuple[bytes, str, int]  # a serialised record, its file, and its number in that file
+
+
+@dataclass(frozen=True, eq=False)
+class NumpyBatch:
+    """B videos.
+
+    Attributes:
+      ids: the text of each id.
+      features: one array for each feature, by name and in the order of the data: float32 [B, size] of videos;
+        [B, T, size] of frames, uint8 if the records hold bytes, else float32. T is the length of the longest video;
+        the frames after the end of a shorter one are 0.
+      num_frames: int32 [B]; 1 for videos.
+      labels: bool [B, C].
+      ranges: the values that the bytes of each uint8 feature stand for; YouTube-8M's -2..2 if it is not named.
+    """
+
+    ids: Sequence[str]
+    features: Mapping[str, NDArray[Any]]
+    num_frames: NDArray[np.int32]
+    labels: NDArray[np.bool_]
+    ranges: Mapping[str, data_format.Range] = dataclasses.field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def dequantize(self) -> NumpyBatch:
+        """The same batch with float32 in place of bytes; frames after the end of a video stay 0."""
+        return dataclasses.replace(self, features={name: self._floats(name) for name in self.features}, ranges={})
+
+    def _floats(self, name: str) -> NDArray[np.float32]:
+        values = self.features[name]
+        if values.dtype != np.uint8:
+            return values
+        floats = data_format.dequantized(values, self.ranges.get(name, PUBLISHED))
+        floats[np.arange(values.shape[1]) >= self.num_frames[:, np.newaxis]] = 0
+        return floats
+
+
+class _Layout(NamedTuple):
+    """Where the values are in a record: in all others of its length whose remaining bytes (`fixed`) are equal too."""
+
+    video_id: wire.Span
+    labels: wire.Span
+    features: Sequence[wire.Span]
+    fixed: NDArray[np.int64]
+
+
+class RecordParser:
+    """Parses records of one format and puts them together to batches.
+
+    Args:
+      data: what the records hold; the class count must be known.
+      max_frames: frames of a video that are read.
+    """
+
+    def __init__(self, data: DataFormat, max_frames: int = 300) -> None:
+        self._data, self._max_frames = data, max_frames
+        self._features = [(feature.name.encode(), feature) for feature in data.features]
+        self._classes = data.num_classes or 0
+
+    def batch(self, raws: Sequence[Raw]) -> NumpyBatch:
+        """The arrays of some records, in their order.
+
+        Raises:
+          DamagedError: one is damaged, or is not as the format says; names file and record.
+        """
+        found = _Videos(self, raws) if self._data.level == "video" else _Frames(self, raws, self._max_frames)
+        for values in found.features.values():
+            for row in _unfit_rows(values):
+                self.refuse_damage(raws[row])
+        ranges = {one.name: one.range for one in self._data.features if one.range and self._data.level == "frame"}
+        return NumpyBatch(_texts(found.ids), found.features, found.num_frames, self._labels(found, raws), ranges)
+
+    def _labels(self, found: _Parsed, raws: Sequence[Raw]) -> NDArray[np.bool_]:
+        """bool [B, C]."""
+        rows, classes = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (found.rows, found.classes))
+        for row in rows[(classes < 0) | (classes >= self._classes)]:
+            self.refuse_damage(raws[row])
+        labels = np.zeros((len(raws), self._classes), np.bool_)
+        labels[rows, classes] = True
+        return labels
+
+    def layout(self, record: bytes) -> _Layout | None:
+        """Where the values of a video-level record are; None if only protobuf can tell."""
+        places = wire.entries(record)
+        spans = None if places is None else self._id_and_labels(record, places)
+        if places is None or spans is None:
+            return None
+        for name, feature in self._features:
+            place = places.context.get(name)
+            span = None if place is None else _vector(record, place, feature)
+            if span is None:
+                return None
+            spans.append(span)
+        is_fixed = np.ones(len(record), np.bool_)
+        for span in spans:
+            is_fixed[slice(*span)] = False
+        return _Layout(spans[0], spans[1], spans[2:], np.flatnonzero(is_fixed))
+
+    def _id_and_labels(self, record: bytes, places: wire.Entries) -> list[wire.Span] | None:
+        named = places.context.get(b"id") or places.context.get(b"video_id")
+        video_id = wire.bytes_value(record, named) if named else None
+        labels = places.context.get(b"labels")
+        packed = wire.numbers_value(record, labels) if labels else (0, 0)
+        return None if video_id is None or video_id[0] == video_id[1] or packed is None else [video_id, packed]
+
+    def frames(self, record: bytes) -> Example | None:
+        """The example in a frame-level record; None if only protobuf can tell."""
+        places = wire.entries(record)
+        spans = None if places is None else self._id_and_labels(record, places)
+        if places is None or spans is None:
+            return None
+        values = []
+        for name, feature in self._features:
+            parse = wire.byte_frames if feature.range else wire.float_frames
+            place = places.lists.get(name)
+            values.append(None if place is None else parse(record, place, feature.size))
+        labels = wire.numbers(np.frombuffer(record, np.uint8)[slice(*spans[1])][np.newaxis])
+        found = [value for value in values if value is not None]
+        if len(found) < len(values) or len(set(map(len, found))) > 1 or labels is None:
+            return None
+        return Example(record[slice(*spans[0])], labels[1], found)
+
+    def by_protobuf(self, raw: Raw) -> Example:
+        """The example in a record that is encoded in an unusual way; raises like `batch`."""
+        self.refuse_damage(raw)
+        record, has_frames = shards.parse(raw[0]), self._data.level == "frame"
+        found = []
+        for feature in self._data.features:
+            frames = record.lists.get(feature.name) if has_frames else [record.context.get(feature.name)]
+            kind = "bytes" if feature.range else "float"
+            if frames is None or any(frame is None or frame.kind != kind for frame in frames):
+                what = f"{feature.name} is no feature {'list ' if has_frames else ''}of {kind} values, as expected"
+                raise DamagedError(*raw[1:], f"video {id_text(record.id())}: {what}; check the level of the records")
+            arrays = [frame.numbers() for frame in frames if frame is not None]
+            found.append(np.array(arrays).reshape(-1, feature.size))
+        return Example(record.id(), np.array(record.values("labels"), np.int64), found)
+
+    def refuse_damage(self, raw: Raw) -> None:
+        """Raises `DamagedError` if a check of the whole record finds something wrong."""
+        sizes = {feature.name: feature.size for feature in self._data.features}
+        problems = DeepCheck(sizes, self._classes).problems(raw[0], "")
+        if problems:
+            raise DamagedError(*raw[1:], problems[0])
+
+    @property
+    def format(self) -> DataFormat:
+        """What the records hold."""
+        return self._data
+
+
+def _vector(record: bytes, place: wire.Span, feature: FeatureFormat) -> wire.Span | None:
+    """Where the vector of a video is, as floats or bytes."""
+    if not feature.range:
+        return wire.floats_value(record, place, feature.size)
+    span = wire.bytes_value(record, place)
+    return span if span is not None and span[1] - span[0] == feature.size else None
+
+
+class Example(NamedTuple):
+    """One parsed record: id, int64 labels, and for each feature its values [T, size] (T is 1 at video level)."""
+
+    video_id: bytes
+    labels: NDArray[np.int64]
+    values: Sequence[NDArray[Any]]
+
+
+class _Parsed:
+    """B parsed records.
+
+    Attributes:
+      ids, features, num_frames: as in `NumpyBatch`.
+      rows, classes: int64 arrays, one pair of entries for each label.
+    """
+
+    features: Mapping[str, NDArray[Any]]
+
+    def __init__(self, count: int) -> None:
+        self.ids: list[bytes] = [b""] * count
+        self.num_frames = np.ones(count, np.int32)
+        self.rows: list[NDArray[np.int64]] = []
+        self.classes: list[NDArray[np.int64]] = []
+
+    def add(self, row: int, example: Example) -> None:
+        """Takes id and labels of one record."""
+        self.ids[row] = example.video_id
+        self.rows.append(np.full(len(example.labels), row))
+        self.classes.append(example.labels)
+
+
+class _Videos(_Parsed):
+    """Parses video-level records: those of equal length together, since they are mostly laid out alike."""
+
+    def __init__(self, parser: RecordParser, raws: Sequence[Raw]) -> None:
+        super().__init__(len(raws))
+        self._parser, self._raws, formats = parser, raws, parser.format.features
+        self._stored = [np.empty((len(raws), one.size), np.uint8 if one.range else "<f4") for one in formats]
+        groups: dict[int, list[int]] = {}
+        for row, (payload, _, _) in enumerate(raws):
+            groups.setdefault(len(payload), []).append(row)
+        for size, rows in groups.items():
+            joined = b"".join([raws[row][0] for row in rows])
+            self._group(np.frombuffer(joined, np.uint8).reshape(len(rows), size), np.array(rows))
+        self.features = {
+            one.name: data_format.dequantized(values, one.range) if one.range else values
+            for one, values in zip(formats, self._stored, strict=True)
+        }
+
+    def _group(self, records: NDArray[np.uint8], rows: NDArray[np.int64]) -> None:
+        """Parses the records [N, length] of some rows."""
+        while len(rows):
+            raw = self._raws[rows[0]]
+            layout = self._parser.layout(raw[0])
+            if layout is not None:
+                alike = (records[:, layout.fixed] == records[0, layout.fixed]).all(axis=1)
+                if self._take(records if alike.all() else records[alike], rows[alike], layout):
+                    rows, records = rows[~alike], records[~alike]
+                    continue
+            self._one(rows[0], self._parser.by_protobuf(raw))
+            rows, records = rows[1:], records[1:]
+
+    def _take(self, records: NDArray[np.uint8], rows: NDArray[np.int64], layout: _Layout) -> bool:
+        """Copies the values of records of one layout; False if their labels cannot be decoded."""
+        start, end = layout.video_id
+        labels = wire.numbers(records[:, slice(*layout.labels)])
+        if labels is None:
+            return False
+        joined, width = records[:, start:end].tobytes(), end - start
+        for place, row in enumerate(rows.tolist()):
+            self.ids[row] = joined[place * width : (place + 1) * width]
+        self.rows.append(rows[labels[0]])
+        self.classes.append(labels[1])
+        for values, span in zip(self._stored, layout.features, strict=True):
+            values.view(np.uint8)[rows] = records[:, slice(*span)]
+        return True
+
+    def _one(self, row: int, example: Example) -> None:
+        self.add(row, example)
+        for values, value in zip(self._stored, example.values, strict=True):
+            values[row] = value[0]
+
+
+class _Frames(_Parsed):
+    """Parses frame-level records one by one: the time is spent on copying the frames."""
+
+    def __init__(self, parser: RecordParser, raws: Sequence[Raw], max_frames: int) -> None:
+        super().__init__(len(raws))
+        examples = [parser.frames(raw[0]) or parser.by_protobuf(raw) for raw in raws]
+        for row, example in enumerate(examples):
+            self.add(row, example)
+        lengths = [min(len(example.values[0]), max_frames) for example in examples]
+        self.num_frames = np.array(lengths, np.int32)
+        self.features = {
+            one.name: _padded([example.values[place] for example in examples], lengths)
+            for place, one in enumerate(parser.format.features)
+        }
+
+
+def _padded(values: Sequence[NDArray[Any]], lengths: Sequence[int]) -> NDArray[Any]:
+    """[B, T, size] of one feature of frames; T is the largest of `lengths`, and at least 1."""
+    padded = np.empty((len(values), max(1, *lengths), values[0].shape[1]), values[0].dtype)
+    for row, (frames, length) in enumerate(zip(values, lengths, strict=True)):
+        padded[row, :length] = frames[:length]
+        padded[row, length:] = 0
+    return padded
+
+
+def _unfit_rows(values: NDArray[Any]) -> NDArray[np.int64]:
+    """The rows of [B, ...] with a value that no feature may have."""
+    # If the sum of squares, which takes one pass, is small, each value is in range.
+    flat = values.reshape(-1)
+    if values.dtype == np.uint8 or np.dot(flat, flat) < LARGEST**2 / 4:
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(~(np.abs(values) <= LARGEST).reshape(len(values), -1).all(axis=1))
+
+
+def _texts(ids: Sequence[bytes]) -> list[str]:
+    """The text of each id; if all are ordinary, which is seen at one glance, they are only decoded."""
+    joined = b"\n".join(ids)
+    texts = joined.decode("ascii").split("\n") if shards.are_ordinary_ids(joined) else []
+    return texts if len(texts) == len(ids) else [id_text(one) for one in ids]

@@ -1,0 +1,160 @@
+"""Parses records without protobuf, in the one encoding that writers use; many times as fast.
+
+An Example or SequenceExample may be encoded in many ways: fields in any order, numbers packed or not, a field given
+twice. Writers use one of them, and only that one is understood here. For any other the functions return None, and
+the caller asks `yt8m.records.shards.parse`, which knows them all.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.records.shards import varint
+
+Span = tuple[int, int]  # where a value begins and ends in the record
+
+_IN_1, _IN_2, _IN_3 = 0x0A, 0x12, 0x1A  # keys of the length-delimited fields 1, 2 and 3
+_LONGEST = 9  # bytes of a varint; ten are a negative number
+
+
+class Entries(NamedTuple):
+    """Where the features are in a record.
+
+    Attributes:
+      context: span of the Feature of each name.
+      lists: span of the FeatureList of each name.
+    """
+
+    context: dict[bytes, Span]
+    lists: dict[bytes, Span]
+
+
+class _OtherEncodingError(Exception):
+    """The record is encoded in another way, or damaged."""
+
+
+def entries(record: bytes) -> Entries | None:
+    """The features of a record; None if it is encoded in another way, or is no record."""
+    try:
+        context, place = _message(record, _IN_1, 0)
+        lists = (place, place)
+        if place < len(record):
+            lists, place = _message(record, _IN_2, place)
+        return Entries(_map(record, *context), _map(record, *lists)) if place == len(record) else None
+    except (_OtherEncodingError, IndexError):
+        return None
+
+
+def _map(record: bytes, place: int, end: int) -> dict[bytes, Span]:
+    """The entries of a proto map: in field 1, each with the name in its field 1 and the value in its field 2."""
+    found: dict[bytes, Span] = {}
+    while place < end:
+        (place, stop), after = _message(record, _IN_1, place)
+        name, place = _message(record, _IN_1, place)
+        value, place = _message(record, _IN_2, place)
+        key = record[slice(*name)]
+        if place != stop or key in found:
+            raise _OtherEncodingError
+        found[key], place = value, after
+    if place != end:
+        raise _OtherEncodingError
+    return found
+
+
+def _message(record: bytes, key: int, place: int) -> tuple[Span, int]:
+    """The span of the field at `place`, which must have this key, and the place after it."""
+    if record[place] != key:
+        raise _OtherEncodingError
+    size, place = record[place + 1], place + 2
+    if size > 0x7F:  # a varint of several bytes, the lowest seven bits first
+        size, shift = size & 0x7F, 7
+        while record[place] > 0x7F:
+            size |= (record[place] & 0x7F) << shift
+            place, shift = place + 1, shift + 7
+        size |= record[place] << shift
+        place += 1
+    if place + size > len(record):
+        raise _OtherEncodingError
+    return (place, place + size), place + size
+
+
+def bytes_value(record: bytes, feature: Span) -> Span | None:
+    """Where the value of a Feature with one bytes value is; None if it is any other Feature."""
+    return _value(record, feature, _IN_1)
+
+
+def numbers_value(record: bytes, feature: Span) -> Span | None:
+    """Where the packed numbers of a Feature with an Int64List, or without a value, are; None for any other Feature."""
+    return feature if feature[0] == feature[1] else _value(record, feature, _IN_3)
+
+
+def _value(record: bytes, feature: Span, kind: int) -> Span | None:
+    """Where field 1 of the list of a Feature is, if it is the list's only field; an empty list has an empty one."""
+    try:
+        (start, end), after = _message(record, kind, feature[0])
+        value, last = _message(record, _IN_1, start) if start < end or kind == _IN_1 else ((end, end), end)
+    except (_OtherEncodingError, IndexError):
+        return None
+    return value if last == end and after == feature[1] else None
+
+
+def floats_value(record: bytes, feature: Span, size: int) -> Span | None:
+    """Where the `size` float32 of a Feature with a packed FloatList are; None if it is any other Feature."""
+    header = _header(_IN_2, 4 * size)
+    start = feature[0] + len(header)
+    is_such = start + 4 * size == feature[1] and record.startswith(header, feature[0])
+    return (start, feature[1]) if is_such else None
+
+
+@functools.cache
+def _header(kind: int, size: int) -> bytes:
+    """The bytes of a Feature before its value of `size` bytes: the keys and lengths of its list and of field 1."""
+    inner = bytes([_IN_1]) + varint(size)
+    return bytes([kind]) + varint(len(inner) + size) + inner
+
+
+def numbers(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Decodes rows of packed varints, uint8 [N, bytes].
+
+    Returns:
+      The row of each number, and the numbers; None if a row does not end with a number, or one is negative.
+    """
+    flat = packed.reshape(-1).astype(np.int64)
+    if not len(flat):
+        return flat, flat
+    ends = np.flatnonzero(flat < 0x80)
+    if (packed[:, -1] >= 0x80).any():
+        return None
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    sizes = ends - starts + 1
+    if sizes.max() > _LONGEST:
+        return None
+    shifts = 7 * (np.arange(len(flat)) - np.repeat(starts, sizes))
+    return ends // packed.shape[1], np.add.reduceat((flat & 0x7F) << shifts, starts)
+
+
+def byte_frames(record: bytes, frames: Span, size: int) -> NDArray[np.uint8] | None:
+    """uint8 [T, size], a view of a FeatureList of one string of `size` bytes a frame; None for any other list."""
+    return _frames(record, frames, _header(_IN_1, size), size)
+
+
+def float_frames(record: bytes, frames: Span, size: int) -> NDArray[np.float32] | None:
+    """float32 [T, size], a copy of a FeatureList of `size` packed floats a frame; None for any other list."""
+    found = _frames(record, frames, _header(_IN_2, 4 * size), 4 * size)
+    return None if found is None else np.ascontiguousarray(found).view("<f4")
+
+
+def _frames(record: bytes, frames: Span, of_value: bytes, size: int) -> NDArray[np.uint8] | None:
+    """The values of frames that are encoded alike: Features in field 1 of the list, `of_value` before each value."""
+    header = bytes([_IN_1]) + varint(len(of_value) + size) + of_value
+    count, rest = divmod(frames[1] - frames[0], len(header) + size)
+    if rest:
+        return None
+    rows = np.frombuffer(record, np.uint8)[slice(*frames)].reshape(count, len(header) + size)
+    if not (rows[:, : len(header)] == np.frombuffer(header, np.uint8)).all():
+        return None
+    return rows[:, len(header) :]
