@@ -11,9 +11,16 @@ import gc
 import importlib
 import os
 import sys
+import threading
 import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+
+class _Quiet:
+    """What `quiet_native_stderr` shares between threads: how many are in it, and the kept descriptor."""
+
+    lock, users, kept = threading.Lock(), 0, -1
 
 
 @contextlib.contextmanager
@@ -22,19 +29,26 @@ def quiet_native_stderr() -> Iterator[None]:
 
     The runtime prints these lines at import and at the first search for devices, before it reads its log level, and
     they hide the lines that matter. With TF_CPP_MIN_LOG_LEVEL=0 in the environment nothing is dropped.
+    Several threads may be in it at once: the first turns the descriptor away, the last one puts it back.
     """
     if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0":
         yield
         return
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    with _Quiet.lock:
+        if not _Quiet.users:
+            sys.stderr.flush()
+            _Quiet.kept = os.dup(2)
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), 2)
+        _Quiet.users += 1
     try:
-        os.dup2(nowhere, 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+        with _Quiet.lock:
+            _Quiet.users -= 1
+            if not _Quiet.users:
+                os.dup2(_Quiet.kept, 2)
+                os.close(_Quiet.kept)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import importlib.util
 import logging
 import os
 import signal
@@ -11,7 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from absl import logging as absl_logging
 
@@ -50,6 +51,77 @@ def set_up_log() -> None:
     tensorflow = logging.getLogger("tensorflow")
     tensorflow.handlers.clear()
     tensorflow.addFilter(_no_deprecation_notice)
+
+
+_users_of_log = 0
+_log_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def shown_log() -> Iterator[None]:
+    """Inside the block the log is shown as by `set_up_log`; afterwards all is as before.
+
+    Several threads may be in it at once. If this process has set up logging by itself, nothing is changed.
+    """
+    global _users_of_log, _undo_log
+    with _log_lock:
+        if not _users_of_log:
+            _undo_log = _shown_log()
+        _users_of_log += 1
+    try:
+        yield
+    finally:
+        with _log_lock:
+            _users_of_log -= 1
+            if not _users_of_log:
+                _undo_log()
+
+
+def _shown_log() -> Callable[[], None]:
+    """Sets up the log; returns a function that undoes it."""
+    root, tensorflow = logging.getLogger(), logging.getLogger("tensorflow")
+    if any(handler is not absl_logging.get_absl_handler() for handler in root.handlers):
+        return lambda: None
+    before = list(root.handlers), list(tensorflow.handlers), list(tensorflow.filters), absl_logging.get_verbosity()
+
+    def undo() -> None:
+        root.handlers[:], tensorflow.handlers[:], tensorflow.filters[:] = before[:3]
+        absl_logging.set_verbosity(before[3])
+
+    set_up_log()
+    return undo
+
+
+_undo_log: Callable[[], None] = lambda: None  # noqa: E731 - replaced whenever the log is set up
+
+
+def shows_bar() -> bool:
+    """Whether long work shows a progress bar: on a terminal, and in a notebook; in the main thread alone.
+
+    The bar redirects the output streams of the whole process meanwhile, which threads must not do.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and (sys.stderr.isatty() or _is_notebook())
+
+
+def _is_notebook() -> bool:
+    """Whether this is a Jupyter kernel that can show a bar: rich draws it by ipywidgets."""
+    ipython = sys.modules.get("IPython")
+    shell = type(ipython.get_ipython()).__name__ if ipython is not None else ""
+    return shell == "ZMQInteractiveShell" and importlib.util.find_spec("ipywidgets") is not None
+
+
+T = TypeVar("T")
+
+
+def with_bar(items: Iterator[T], doing: str) -> Iterator[T]:
+    """The items, with a progress bar if `shows_bar`."""
+    if not shows_bar():
+        return items
+    from rich import progress
+    from rich.console import Console
+
+    return iter(progress.track(items, doing, console=Console(stderr=True)))
 
 
 def _no_deprecation_notice(record: logging.LogRecord) -> bool:

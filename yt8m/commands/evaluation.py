@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from absl import logging
 from rich.console import Console
 from rich.table import Table
 
-from yt8m import runner, storage
+from yt8m import program, runner, storage
 from yt8m.commands import input_check, report, saved_run, workload
 from yt8m.commands.input_check import check_input
 from yt8m.commands.report import eval_samples
@@ -98,7 +97,7 @@ def _evaluated(
     try:
         outcome = evaluate_one(config, run, train_dir, checkpoint, parts)
         if not outcome.exit_code:
-            done = _done(checkpoint, outcome)
+            done = evaluated(checkpoint, outcome)
             write_report(train_dir, done, run)
             _write_page(train_dir, done, run)
             _keep(config, run, train_dir, done, parts)
@@ -199,7 +198,7 @@ def run_one(
         log_every_n_iter=config.log_every_n_steps,
         seed=run.seed,
         optimizer=run.optimizer,
-        progress=sys.stderr.isatty(),
+        progress=program.shows_bar(),
     )
     outcome = runner.build(settings, parts.inputter, parts.modeler, runner.CallbackConfig(config.callbacks)).run()
     if parts.walked is not None and outcome.status is runner.Status.OUT_OF_DATA:
@@ -207,7 +206,8 @@ def run_one(
     return outcome
 
 
-def _done(checkpoint: str, outcome: runner.Outcome) -> Evaluated:
+def evaluated(checkpoint: str, outcome: runner.Outcome) -> Evaluated:
+    """The figures that an evaluation of this checkpoint left; raises `RunError` if there was no example."""
     results = outcome.results
     if not results.get("examples"):
         raise RunError("the evaluation data hold no example: nothing was evaluated.")
@@ -220,7 +220,9 @@ def _write_page(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
     """Writes the file of sampled videos and the HTML report made from it; does nothing without a sample."""
     videos = done.sample.videos() if done.sample else None
     if done.sample is not None and videos is not None:
-        samples = eval_samples.EvalSamples(report_json(done, run), videos, run.data.num_classes, done.sample.seen)
+        samples = eval_samples.EvalSamples(
+            report_json(done, run.model.model, run.data.num_classes), videos, run.data.num_classes, done.sample.seen
+        )
         eval_samples.write(train_dir, samples)
         report.write([train_dir])
 
@@ -256,7 +258,13 @@ def write_report(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
     print_table(done, run.data.num_classes)
     folder = storage.join(train_dir, eval_samples.FOLDER)
     with storage.write_atomic(storage.join(folder, "report.json"), "w") as file:
-        json.dump(report_json(done, run), file, indent=2, ensure_ascii=False, allow_nan=False)
+        json.dump(
+            report_json(done, run.model.model, run.data.num_classes),
+            file,
+            indent=2,
+            ensure_ascii=False,
+            allow_nan=False,
+        )
     _write_summaries(folder, done)
 
 
@@ -266,19 +274,19 @@ def summary_line(done: Evaluated) -> str:
     return " | ".join([f"epoch/eval number {done.step}", *figures, f"num_classes: {len(done.figures['aps'])}"])
 
 
-def report_json(done: Evaluated, run: TrainConfig) -> dict[str, Any]:
+def report_json(done: Evaluated, model: str, num_classes: int) -> dict[str, Any]:
     """The content of report.json; a figure that is not defined on these data is None."""
     return {
         "checkpoint": done.checkpoint,
         "global_step": done.step,
-        "model": run.model.model,
+        "model": model,
         "num_examples": done.num_examples,
         "num_classes_with_positives": len(done.figures["aps"]),
         **{metric.key: float(value) if np.isfinite(value) else None for metric, value in done.values()},
         "metrics": [metric.described()._asdict() for metric, _ in done.values()],
         "classes": [
             {"class": index, "name": name, "average_precision": ap, "positives": positives}
-            for index, name, ap, positives in _classes(done.figures, run.data.num_classes)
+            for index, name, ap, positives in _classes(done.figures, num_classes)
         ],
         "versions": run_dir.versions(),
     }

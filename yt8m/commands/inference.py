@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import sys
 from collections.abc import Callable, Iterator
 from typing import IO, Any, NamedTuple
 
 from absl import logging
 
-from yt8m import readers, runner, storage
+from yt8m import program, readers, runner, storage
 from yt8m.commands import input_check, saved_run, segment_inference, workload
 from yt8m.commands.segment_inference import SegmentRanking
 from yt8m.config import run_dir
@@ -72,18 +71,18 @@ def infer(
         raise UsageError(f"--output_file={config.output_file} is a folder: name the CSV file to write.")
     if config.input_model_tgz:
         with _unpack_folder(config.untar_model_dir) as folder:
-            return _infer(config, _from_archive(config.input_model_tgz, folder), write_segments)
+            return _infer(config, from_archive(config.input_model_tgz, folder), write_segments)
     if checkpoint:
-        return _infer(config, _from_run(config, checkpoint), write_segments)
+        return _infer(config, from_run(config, checkpoint), write_segments)
     return checkpoints.with_newer(
-        _from_run(config),
-        lambda: _from_run(config),
+        from_run(config),
+        lambda: from_run(config),
         lambda source: [] if source.meta_prefix else [source.checkpoint],
         lambda source: _infer(config, source, write_segments),
     )
 
 
-def _from_run(config: InferenceConfig, checkpoint: str = "") -> Source:
+def from_run(config: InferenceConfig, checkpoint: str = "") -> Source:
     """The run's model at `checkpoint`, by default the newest; if there is no checkpoint, its inference model."""
     folder = saved_run.find_run(config.train_dir)
     run = saved_run.load_run(folder, config.num_classes, config.hyper_parameters, trust_code=config.trust_code)
@@ -107,7 +106,7 @@ def _unpack_folder(named: str) -> Iterator[str]:
         yield os.path.join(folder, "model")
 
 
-def _from_archive(tgz: str, folder: str) -> Source:
+def from_archive(tgz: str, folder: str, *, trust_code: bool = False) -> Source:
     """Unpacks the archive and finds its model: in the folder itself or, in published archives, one folder below."""
     archive.safe_extract(tgz, folder)
     logging.info("%s was unpacked to %s", tgz, folder)
@@ -116,7 +115,7 @@ def _from_archive(tgz: str, folder: str) -> Source:
         if os.path.exists(f"{prefix}.meta"):
             classes = class_count(read_meta_graph(f"{prefix}.meta"))
             # The run's config is in the folder of the model or, in published archives, in the parent folder.
-            run = saved_run.load_run(inner if run_dir.read(inner) else folder, classes, {})
+            run = saved_run.load_run(inner if run_dir.read(inner) else folder, classes, {}, trust_code=trust_code)
             return Source(run, folder, prefix, prefix)
     raise RunError(f"{folder} holds no {NAME}.meta: the archive was not made by --output_model_tgz.")
 
@@ -221,7 +220,7 @@ def _run(task: _Task, inputter: readers.BatchQueue, consumer: Any) -> None:
         batch_size_per_gpu=config.batch_size,
         log_every_n_iter=config.log_every_n_steps,
         optimizer=task.source.run.optimizer,
-        progress=sys.stderr.isatty(),
+        progress=program.shows_bar(),
     )
     callbacks = runner.CallbackConfig(config.callbacks, options={"infer_writer": {"consumer": consumer}})
     outcome = runner.build(settings, inputter, task.modeler, callbacks).run()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import shutil
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
 
-from yt8m import runner, storage
+from yt8m import program, runner, storage
 from yt8m.commands import input_check, workload
 from yt8m.commands.input_check import check_input
 from yt8m.commands.workload import Workload
@@ -84,11 +83,19 @@ def _copy(source: str, target: str) -> None:
 
 
 def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> int:
-    """Trains as `config` says; returns the exit status.
+    """Trains as `run` does; returns the exit status."""
+    return run(config, cluster)[1].exit_code
+
+
+def run(config: TrainConfig, cluster: ClusterConfig | None = None) -> tuple[TrainConfig, runner.Outcome]:
+    """Trains as `config` says.
 
     Args:
       config: the config of the run.
       cluster: the processes that train together, if this process is the chief of several; else None.
+
+    Returns:
+      The complete config, and how the training ended.
 
     Raises:
       UsageError: the folder holds a run of another model, or there are no data; nothing was written.
@@ -115,7 +122,7 @@ def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> int:
     logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.message, config.train_dir)
     if outcome.status is runner.Status.OUT_OF_DATA and outcome.global_step == 0:
         raise RunError(f"{config.data.data_pattern} holds no example: nothing was trained.")
-    return outcome.exit_code
+    return config, outcome
 
 
 def _options(config: TrainConfig, exporter: Exporter) -> Mapping[str, Mapping[str, Any]]:
@@ -157,7 +164,7 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
         cluster=cluster,
         sync_replicas=config.distributed.sync_replicas,
         stall_timeout=config.distributed.stall_timeout,
-        progress=sys.stderr.isatty(),
+        progress=program.shows_bar(),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
 from yt8m.errors import UsageError, suggestion
@@ -18,7 +19,8 @@ T = TypeVar("T")
 TRUST_HELP = "import the code that the run's config.json names, though you did not train that run here"
 
 _distrusted: dict[str, str] = {}  # {name of code: file that names it}
-_on_command_line: frozenset[str] = frozenset()
+# Each thread has its own: Python code may start several trainings.
+_on_command_line: ContextVar[frozenset[str]] = ContextVar("on_command_line", default=frozenset())
 
 
 def names_of_code(value: Any) -> set[str]:
@@ -45,12 +47,11 @@ def trust(names: Iterable[str]) -> None:
 
 def given_on_command_line(names: Iterable[str]) -> None:
     """Sets the names that the present command line gives: the user wants these imported, even if distrusted."""
-    global _on_command_line
-    _on_command_line = frozenset(names)
+    _on_command_line.set(frozenset(names))
 
 
 def _refuse_distrusted(kind: str, name: str) -> None:
-    if name in _distrusted and name not in _on_command_line:
+    if name in _distrusted and name not in _on_command_line.get():
         raise UsageError(
             f"{_distrusted[name]} names code, the {kind} {name!r}, which would run here, and this is not "
             "known as a run that you trained on this machine (or its config was changed since). Look at that "

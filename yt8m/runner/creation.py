@@ -30,7 +30,7 @@ class CreatedGraph:
     """A graph that a session can be opened on.
 
     Attributes:
-      ops: its handles.
+      ops: its handles; None if its maker keeps them.
       saver: of its variables; None in evaluation and inference, which save nothing.
       checkpoint: what to restore; None for a fresh start.
       restorer: reads a checkpoint into a graph built by code; None if `saver` does that.
@@ -162,8 +162,7 @@ def create(
     """
     if config.mode != "train":
         chosen = choose(config)
-        ops = replicate(config, inputter, modeler, deployment)
-        return CreatedGraph(ops, None, chosen, graph.Restorer(_decay_in(chosen, config.optimizer)))
+        return filled_from(chosen, config.optimizer, replicate(config, inputter, modeler, deployment))
     checkpoint = checkpoints.newest_readable(config.model_dir)
     reason = ""
     if checkpoint is not None:
@@ -174,6 +173,11 @@ def create(
     ops = replicate(config, inputter, modeler, deployment)
     restorer = graph.Restorer() if checkpoint is not None else None
     return CreatedGraph(ops, tf.train.Saver(max_to_keep=None), checkpoint, restorer, reason)
+
+
+def filled_from(checkpoint: str, optimizer: OptimizerConfig, ops: Any = None) -> CreatedGraph:
+    """The current graph, for evaluation or inference; filled from a checkpoint, from its averages if it has any."""
+    return CreatedGraph(ops, None, checkpoint, graph.Restorer(_decay_in(checkpoint, optimizer)))
 
 
 def choose(config: RunnerConfig) -> str:

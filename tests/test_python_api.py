@@ -1,0 +1,350 @@
+"""`yt8m.load` and `yt8m.fit`: what the programs say, from Python, of several models in one process."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gc
+import json
+import logging
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from absl import logging as absl_logging
+
+import yt8m
+from yt8m import eval as evaluation
+from yt8m import inference
+from yt8m.lazy import tf
+from yt8m.records import shards
+
+CLASSES, SIZE, VIDEOS = 3, 8, 96
+FLAGS = {"feature_names": ["clip"], "feature_sizes": SIZE, "num_classes": CLASSES, "num_epochs": 1, "batch_size": 32}
+
+
+def write(folder: pathlib.Path) -> pathlib.Path:
+    """Shards of videos, and of their frames with rated segments, of three classes that differ in one feature."""
+    draw = np.random.default_rng(5)
+    videos, frames = [], []
+    for number in range(VIDEOS):
+        label = number % CLASSES
+        mean = draw.normal(size=SIZE) + 3 * np.eye(SIZE)[label]
+        context = {"id": shards.bytes_feature(b"v%02d" % number), "labels": shards.int64_feature([label])}
+        videos.append(shards.framed(shards.example(context | {"clip": shards.float_feature(mean)})))
+        context |= {
+            "segment_start_times": shards.int64_feature([0]),
+            "segment_labels": shards.int64_feature([label]),
+            "segment_scores": shards.float_feature([number % 2]),
+        }
+        rows = np.clip(64 + 20 * (mean + draw.normal(size=(6, SIZE))), 0, 255).astype(np.uint8)
+        frames.append(shards.framed(shards.sequence_example(context, {"rgb": shards.frame_features(rows)})))
+    for level, records in (("video", videos), ("frame", frames)):
+        (folder / level).mkdir()
+        for part in range(2):
+            (folder / level / f"{part}.tfrecord").write_bytes(b"".join(records[part * 48 : part * 48 + 48]))
+    return folder
+
+
+def fit(folder: pathlib.Path, name: str, **more: object) -> yt8m.FittedRun:
+    pattern = f"{folder}/video/*.tfrecord"
+    return yt8m.fit(
+        **{"train_data_pattern": pattern, "train_dir": folder / name, "model": "LogisticModel"} | FLAGS | more
+    )
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A run on videos with its export, archive, report and predictions; and a run on frames."""
+    folder = write(tmp_path_factory.mktemp("world"))
+    pattern = f"{folder}/video/*.tfrecord"
+    fit(folder, "run", export_model_steps=3)
+    assert evaluation.main([f"--train_dir={folder}/run", f"--eval_data_pattern={pattern}", "--run_once"]) == 0
+    words = [f"--train_dir={folder}/run", f"--input_data_pattern={pattern}", f"--output_file={folder}/predictions.csv"]
+    assert inference.main([*words, f"--output_model_tgz={folder}/model.tgz"]) == 0
+    frames = {"feature_names": "rgb", "frame_features": True, "model": "FrameLevelLogisticModel"}
+    fit(folder, "frames", train_data_pattern=f"{folder}/frame/*.tfrecord", **frames)
+    return folder
+
+
+@pytest.fixture
+def data(world: pathlib.Path) -> yt8m.Records:
+    return yt8m.read_records(f"{world}/video/*.tfrecord", num_classes=CLASSES)
+
+
+def told(model: yt8m.Model, data: object) -> dict[str, dict[int, float]]:
+    """{video: {class: score}}, all classes, best first."""
+    found = list(model.predict(data, top_k=CLASSES))
+    for video in found:
+        scores = [one.score for one in video.classes]
+        assert scores == sorted(scores, reverse=True)
+        assert [one.name for one in video.classes] == [f"class {one.index}" for one in video.classes]
+    return {video.id: {one.index: one.score for one in video.classes} for video in found}
+
+
+@pytest.mark.parametrize("name", ["run", "run/export/3", "model.tgz"])
+def test_predictions_are_those_of_inference(world: pathlib.Path, data: yt8m.Records, name: str) -> None:
+    with (world / "predictions.csv").open() as file:
+        rows = {row["VideoId"]: row["LabelConfidencePairs"].split() for row in csv.DictReader(file)}
+    expected = {
+        video: dict(zip(map(int, words[::2]), map(float, words[1::2]), strict=True)) for video, words in rows.items()
+    }
+    with yt8m.load(world / name) as model:
+        for given in (data, f"{world}/video/*.tfrecord", list(data)):
+            found = told(model, given)
+            assert list(found) == list(expected)
+            for video, scores in found.items():
+                assert scores == pytest.approx(expected[video], rel=1e-5)  # six digits are written
+
+
+@pytest.mark.parametrize("name", ["run", "run/export/3", "model.tgz"])
+def test_figures_are_those_of_eval(world: pathlib.Path, data: yt8m.Records, name: str) -> None:
+    report = json.loads((world / "run/eval/report.json").read_text())
+    with yt8m.load(world / name) as model:
+        found = model.evaluate(data)
+        of_arrays = model.evaluate(list(data))
+    if name == "run":
+        assert found == report
+    ours = ["hit_at_one", "perr", "map", "gap", "num_examples", "classes"]
+    assert {key: found[key] for key in ours} == {key: report[key] for key in ours}
+    assert {key: of_arrays[key] for key in ours} == {key: report[key] for key in ours}
+    if "export" in name:
+        assert found["loss"] is None
+    else:
+        assert found["loss"] == report["loss"]
+
+
+def test_segments_and_frames(world: pathlib.Path) -> None:
+    pattern = f"{world}/frame/*.tfrecord"
+    words = [f"--train_dir={world}/frames", f"--eval_data_pattern={pattern}", "--run_once"]
+    with yt8m.load(world / "frames") as model:
+        for more in ({}, {"segment_labels": True}):
+            assert evaluation.main([*words, *(f"--{name}" for name in more)]) == 0
+            assert model.evaluate(pattern, **more) == json.loads((world / "frames/eval/report.json").read_text())
+        frames = yt8m.read_records(pattern, num_classes=CLASSES)
+        from_files, of_bytes = told(model, pattern), told(model, frames)
+        of_arrays = told(model, list(frames))
+        of_floats = told(model, [batch.dequantize() for batch in frames])
+    assert from_files == of_bytes == of_arrays
+    for video, scores in of_floats.items():
+        assert scores == pytest.approx(of_arrays[video], rel=1e-4)
+
+
+def test_several_models_in_several_threads(world: pathlib.Path, data: yt8m.Records) -> None:
+    batches = list(data)
+    with yt8m.load(world / "run") as run, yt8m.load(world / "run/export/3") as export:
+        expected = [told(model, batches) for model in (run, export)]
+        with ThreadPoolExecutor(4) as threads:
+            futures = [threads.submit(told, model, batches) for model in (run, export) * 4]
+            fitting = [threads.submit(fit, world, f"thread-{part}", seed=part) for part in range(2)]
+            for place, future in enumerate(futures):
+                assert future.result() == expected[place % 2]
+            for part, future in enumerate(fitting):
+                assert (future.result().folder, future.result().step) == (str(world / f"thread-{part}"), 3)
+    with contextlib.ExitStack() as opened:
+        again = fit(world, "alone", seed=1)
+        models = [opened.enter_context(yt8m.load(folder)) for folder in (again.folder, world / "thread-1")]
+        assert told(models[0], batches) == told(models[1], batches)
+
+
+def test_what_does_not_fit_is_refused(world: pathlib.Path, data: yt8m.Records) -> None:
+    (batch,) = data
+    wrong = [
+        (f"{world}/nothing", "no file matches"),
+        (f"{world}/frame/*.tfrecord", None),
+        (
+            yt8m.read_records(f"{world}/frame/*.tfrecord"),
+            "the model takes video level with clip of 8; these records are",
+        ),
+        ([{"clip": batch.features["clip"]}], "expected a file pattern, what read_records gives"),
+        (
+            yt8m.NumpyBatch(["a"], {"clip": np.zeros((1, 7))}, np.ones(1), batch.labels[:1]),
+            r"this batch has clip \[1, 7\]",
+        ),
+        (yt8m.NumpyBatch(["a"], {"clip": np.zeros((1, 8))}, np.ones(1), np.ones((1, 4), bool)), r"labels .* \[1, 4\]"),
+    ]
+    with yt8m.load(world / "run") as model:
+        for given, problem in wrong:
+            with pytest.raises((yt8m.UsageError, yt8m.RunError), match=problem):
+                list(model.predict(given))
+        with pytest.raises(yt8m.UsageError, match="top_k is 0"):
+            model.predict(data, top_k=0)
+        with pytest.raises(yt8m.RunError, match="hold no example"):
+            model.evaluate([])
+
+
+def test_damage_is_named_with_its_record(world: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    records = list(shards.read_shard(str(world / "video/0.tfrecord")))
+    bad = shards.example({"id": shards.bytes_feature(b"bad"), "clip": shards.float_feature([np.nan] * SIZE)})
+    (tmp_path / "a").write_bytes(b"".join(map(shards.framed, [*records[:5], bad])))
+    with (
+        yt8m.load(world / "run") as model,
+        pytest.raises(yt8m.RunError, match="a: record 5: video bad: feature clip has 8"),
+    ):
+        list(model.predict(f"{tmp_path}/a"))
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("nowhere", "there is no such folder; name a run, an export, or an archive"),
+        ("video", "holds no saved_model.pb"),
+        ("nowhere.tgz", "nowhere.tgz"),
+    ],
+)
+def test_a_model_that_is_not_there(world: pathlib.Path, name: str, problem: str) -> None:
+    with pytest.raises((yt8m.UsageError, yt8m.RunError), match=problem):
+        yt8m.load(world / name)
+
+
+def test_checkpoints_by_step(world: pathlib.Path, data: yt8m.Records) -> None:
+    with yt8m.load(world / "run", checkpoint="0") as model:
+        assert model.evaluate(data)["global_step"] == 0
+    with pytest.raises(yt8m.UsageError, match="has no checkpoint of step 7; it has: 3, 0"):
+        yt8m.load(world / "run", checkpoint="7")
+
+
+OWN_MODEL = """
+from yt8m.models.video_level import LogisticModel as Base
+from dataclasses import dataclass
+@dataclass(frozen=True)
+class Mine(Base): pass
+"""
+
+
+def test_code_of_a_run_from_elsewhere_must_be_trusted(
+    world: pathlib.Path, data: yt8m.Records, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_own_model.py").write_text(OWN_MODEL)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    fit(world, "own", model="my_own_model:Mine")
+    with yt8m.load(world / "own") as model:
+        expected = told(model, data)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    with pytest.raises(yt8m.UsageError, match=r"my_own_model:Mine.*if you trust it, give trust_code=True"):
+        yt8m.load(world / "own")
+    with yt8m.load(world / "own", trust_code=True) as model:
+        assert told(model, data) == expected
+    sys.modules.pop("my_own_model")
+
+
+def test_nothing_is_left_of_a_closed_model(world: pathlib.Path, data: yt8m.Records) -> None:
+    before = set(os.listdir(os.environ["TMPDIR"]))
+    model = yt8m.load(world / "model.tgz")
+    assert any(name.startswith("yt8m-model-") for name in set(os.listdir(os.environ["TMPDIR"])) - before)
+    next(model.predict(data))
+    model.close()
+    model.close()
+    assert set(os.listdir(os.environ["TMPDIR"])) == before
+    with pytest.raises(yt8m.UsageError, match="this model is closed; load it again"):
+        next(model.predict(data))
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"modle": "MoeModel"}, "unknown flag --modle; did you mean --model?"),
+        ({"model": "MoModel"}, "--model=MoModel: unknown model 'MoModel'; did you mean MoeModel?"),
+        ({"batch_size": "many"}, "--batch_size=many: expected a whole number"),
+        ({"batch_size": 0}, "--batch_size must be at least 1; it is 0"),
+        ({"help": True}, "help is no flag of a training"),
+        ({"train_dir": object()}, "train_dir=<object object"),
+        ({"moe_num_mixtures": 3, "model": "LogisticModel"}, "LogisticModel has no such hyper-parameter"),
+        ({"train_data_pattern": "/nowhere/*"}, "no file matches"),
+    ],
+)
+def test_flags_are_refused_as_on_the_command_line(given: dict, problem: str) -> None:
+    with pytest.raises(yt8m.UsageError) as refusal:
+        yt8m.fit(**given)
+    assert problem in str(refusal.value)
+
+
+def test_a_cluster_is_refused(world: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = {"cluster": {"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}, "task": {"type": "chief", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    with pytest.raises(yt8m.UsageError, match="TF_CONFIG makes this process part of a cluster"):
+        fit(world, "cluster")
+
+
+def test_a_training_that_fails_says_why(world: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a").write_bytes((world / "video/0.tfrecord").read_bytes()[:-20])
+    with pytest.raises(yt8m.RunError, match="a: record 47: it is cut short"):
+        fit(world, "failed", train_data_pattern=f"{tmp_path}/a")
+
+
+def test_nothing_of_the_process_is_changed(world: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def state() -> list[object]:
+        root, tensorflow = logging.getLogger(), logging.getLogger("tensorflow")
+        return [
+            [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)],
+            dict(os.environ) | {"PYTEST_CURRENT_TEST": ""},
+            list(sys.modules["absl.flags"].FLAGS),
+            [list(root.handlers), list(tensorflow.handlers), list(tensorflow.filters), absl_logging.get_verbosity()],
+            list(sys.path),
+            threading.enumerate(),
+            tf.get_default_graph(),
+        ]
+
+    kept = logging.getLogger().handlers[:]
+    logging.getLogger().handlers[:] = []  # pytest's own: who has set up a log keeps it as it is
+    try:
+        before = state()
+        run = fit(world, "state", log_every_n_steps=1)
+        assert state() == before
+    finally:
+        logging.getLogger().handlers[:] = kept
+    assert (run.status, run.step, run.message) == ("out_of_data", 3, "all data were read")
+    assert run.figures["step"] == 3
+    assert "training ended at step 3" in capfd.readouterr().err
+
+
+def graphs() -> int:
+    gc.collect()
+    return sum(isinstance(found, tf.Graph) for found in gc.get_objects())
+
+
+def resident() -> float:
+    """Megabytes of memory of this process."""
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+@pytest.fixture
+def cycle(world: pathlib.Path, data: yt8m.Records) -> Callable[[], None]:
+    """Trains a run, loads it, predicts and evaluates."""
+
+    def once() -> None:
+        folder = fit(world, "cycle", max_steps=1).folder
+        with yt8m.load(folder) as model:
+            next(model.predict(data))
+            model.evaluate(data)
+        shutil.rmtree(folder)
+
+    return once
+
+
+def test_no_graph_is_left_after_load_and_fit(cycle: Callable[[], None]) -> None:
+    cycle()
+    before = graphs()
+    for _ in range(2):
+        cycle()
+    assert graphs() == before
+
+
+@pytest.mark.heavy
+@pytest.mark.long
+def test_memory_stays_flat_over_a_hundred_cycles(cycle: Callable[[], None]) -> None:
+    for _ in range(15):  # the allocators of Python and the runtime fill first
+        cycle()
+    gc.collect()
+    before = resident()
+    for _ in range(100):
+        cycle()
+    gc.collect()
+    assert resident() - before < 30

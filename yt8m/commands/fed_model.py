@@ -1,0 +1,215 @@
+"""Trained models in sessions of their own, which Python code feeds with records or arrays.
+
+`FedModel` is the graph of a run or an archive, `FedExport` a SavedModel. Several threads may call either at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import deploy, readers
+from yt8m.commands import inference, workload
+from yt8m.config.train_config import DataConfig
+from yt8m.errors import RunError, UsageError, first_line
+from yt8m.export.saved_model import SavedModel
+from yt8m.graph.inputs import split_batch
+from yt8m.graph.towers import build_towers
+from yt8m.lazy import tf
+from yt8m.readers.damage import RecordCheck
+from yt8m.records.record_parser import NumpyBatch, Raw
+from yt8m.records.shards import DamagedError
+from yt8m.runner import RunnerConfig, creation
+from yt8m.types import Batch
+from yt8m.video.meta_modeler import MetaGraphModeler
+from yt8m.video.modeler import VideoModeler
+
+Input = Sequence[Raw] | NumpyBatch
+
+
+class EvaluatedStep(NamedTuple):
+    """What an evaluator takes of one step: its reports and its loss (None if there is none); and how many examples."""
+
+    reports: Mapping[str, NDArray[Any]]
+    loss: float | None
+    examples: int
+
+
+class FedModel:
+    """A model with the weights of a checkpoint, in its own graph and session.
+
+    Args:
+      source: the model.
+      data: what it reads, and how.
+      mode: infer, or eval for the graph that has labels and a loss.
+      top_k: classes of each video that count in an evaluation.
+      dtypes: the type of each feature, for a graph that is fed with arrays; None for one that parses records.
+
+    Attributes:
+      modeler: completes the reports of an evaluation, and makes its evaluator.
+
+    Raises:
+      RunError: the checkpoint is another model's, or cannot be read.
+    """
+
+    def __init__(
+        self,
+        source: inference.Source,
+        data: DataConfig,
+        mode: str,
+        top_k: int = 20,
+        dtypes: Sequence[np.dtype[Any]] | None = None,
+    ) -> None:
+        self._reader = readers.reader_for(data) if dtypes is None else None
+        self.modeler = _modeler(source, data, mode, top_k)
+        deployment, _ = deploy.local(1, deploy.count_gpus())
+        with tf.Graph().as_default() as graph:
+            tf.set_random_seed(source.run.seed)
+            self._build(data, mode, dtypes, deployment, source.run.seed)
+            created = creation.filled_from(source.checkpoint, source.run.optimizer)
+            start = creation.initializers(created)
+            graph.finalize()
+            config = deployment.session_config()
+            config.gpu_options.allow_growth = True  # models of one process share a GPU
+            self._session = tf.Session(graph=graph, config=config)
+            try:
+                settings = RunnerConfig(mode=mode, model_dir=source.folder, checkpoint=source.checkpoint)
+                creation.start_session(self._session, created, start, settings)
+                self.modeler.restore(self._session)
+            except (tf.errors.OpError, ValueError) as error:
+                self.close()
+                raise RunError(f"{source.checkpoint} cannot be read: {first_line(error)}") from error
+            except BaseException:
+                self.close()
+                raise
+
+    def _build(
+        self, data: DataConfig, mode: str, dtypes: Sequence[np.dtype[Any]] | None, deployment: Any, seed: int
+    ) -> None:
+        with tf.device("/cpu:0"):
+            self._records = tf.placeholder(tf.string, [None])
+            if self._reader is not None:
+                self._batch = self._reader.prepare_serialized_examples(self._records)
+            else:
+                self._batch = _placeholders(data, dtypes or ())
+        shares, zero = split_batch(self._batch, 1), tf.zeros([], tf.int64)
+        towers = build_towers(self.modeler, deployment, shares, mode=mode, seed=seed, step=zero)
+        self._scores = {"ids": self._batch.video_ids, "scores": towers.rows("predictions")}
+        self._reports = {"reports": towers.reports(), "examples": towers.examples()}
+        if towers.outputs[0].loss is not None:
+            self._reports["loss"] = towers.mean("loss")
+
+    def scores(self, given: Input) -> tuple[list[bytes | str], NDArray[np.float32]]:
+        """The ids of some videos and the scores of all classes, float32 [B, C].
+
+        Raises:
+          DamagedError: a record cannot be parsed; names file and record.
+          RunError: the model fails on the input.
+        """
+        found = self._run(self._scores, given)
+        ids = list(given.ids) if isinstance(given, NumpyBatch) else list(found["ids"])
+        return ids, found["scores"]
+
+    def evaluated(self, given: Input) -> EvaluatedStep:
+        """One step of an evaluation; raises like `scores`."""
+        found = self._run(self._reports, given)
+        loss = float(found["loss"]) if "loss" in found else None
+        return EvaluatedStep(self.modeler.completed(found["reports"]), loss, int(found["examples"]))
+
+    def _run(self, fetches: Any, given: Input) -> Any:
+        try:
+            return self._session.run(fetches, self._feed(given))
+        except (tf.errors.InvalidArgumentError, tf.errors.DataLossError, UnicodeDecodeError) as error:
+            if not isinstance(given, NumpyBatch):
+                self._refuse_damage(given)
+            raise RunError(f"the model fails on these videos: {first_line(error)}") from error
+        except tf.errors.OpError as error:
+            raise RunError(f"the model fails: {first_line(error)}") from error
+
+    def _feed(self, given: Input) -> dict[Any, Any]:
+        if not isinstance(given, NumpyBatch):
+            return {self._records: np.array([raw[0] for raw in given], object)}
+        batch = self._batch
+        feed = dict(zip(batch.features, given.features.values(), strict=True))
+        ids = np.array([one.encode() for one in given.ids], object)
+        return {**feed, batch.video_ids: ids, batch.num_frames: given.num_frames, batch.labels: given.labels}
+
+    def _refuse_damage(self, raws: Sequence[Raw]) -> None:
+        """Raises `DamagedError` if one of the records is the cause."""
+        check = RecordCheck(self._reader)
+        try:
+            bad = check.first_bad([raw[0] for raw in raws])
+        finally:
+            check.close()
+        if bad is not None:
+            raise DamagedError(*raws[bad[0]][1:], bad[1])
+
+    def close(self) -> None:
+        """Closes the session."""
+        self._session.close()
+
+
+class FedExport:
+    """A SavedModel, fed with arrays.
+
+    Args:
+      model: loaded; `close` closes it.
+      top_k: classes of each video that count in an evaluation.
+
+    Attributes:
+      modeler: completes the reports of an evaluation, and makes its evaluator.
+
+    Raises:
+      UsageError: the model takes only records.
+    """
+
+    def __init__(self, model: SavedModel, top_k: int = 20) -> None:
+        if model.feature_size is None or model.num_classes is None:
+            raise UsageError(f"{model.folder}: this model takes records alone; export it anew.")
+        self._model, self._width = model, model.feature_size
+        self.modeler = VideoModeler(None, None, model.num_classes, top_k)
+
+    def scores(self, given: NumpyBatch) -> tuple[list[bytes | str], NDArray[np.float32]]:
+        """The ids of some videos and the scores of all classes, float32 [B, C].
+
+        Raises:
+          UsageError: the features are of another size than the model's.
+        """
+        joined = np.concatenate(list(given.dequantize().features.values()), axis=-1)
+        if joined.shape[-1] != self._width:
+            sizes = ", ".join(f"{name} ({value.shape[-1]})" for name, value in given.features.items())
+            raise UsageError(f"{self._model.folder} takes {self._width} values a frame; the data have {sizes}.")
+        frames = joined if joined.ndim == 3 else joined[:, np.newaxis]
+        return list(given.ids), self._model.score(frames.astype(np.float32, copy=False), given.num_frames)
+
+    def evaluated(self, given: NumpyBatch) -> EvaluatedStep:
+        """One step of an evaluation, without a loss, which an export does not have; raises like `scores`."""
+        reports = {"all_scores": self.scores(given)[1], "positives": given.labels}
+        return EvaluatedStep(self.modeler.completed(reports), None, len(given))
+
+    def close(self) -> None:
+        """Closes the model."""
+        self._model.close()
+
+
+def _modeler(source: inference.Source, data: DataConfig, mode: str, top_k: int) -> VideoModeler:
+    if not source.meta_prefix:
+        return workload.create(data, source.run.model, mode, top_k).modeler
+    loss = workload.create_loss(source.run.model) if mode == "eval" else None
+    return MetaGraphModeler(source.meta_prefix, top_k, loss, is_own=source.is_own)
+
+
+def _placeholders(data: DataConfig, dtypes: Sequence[np.dtype[Any]]) -> Batch:
+    frames = [None] if data.frame_features else []
+    return Batch(
+        video_ids=tf.placeholder(tf.string, [None]),
+        features=tuple(
+            tf.placeholder(tf.as_dtype(dtype), [None, *frames, size])
+            for dtype, size in zip(dtypes, data.feature_sizes, strict=True)
+        ),
+        num_frames=tf.placeholder(tf.int32, [None]),
+        labels=tf.placeholder(tf.bool, [None, data.num_classes]),
+    )

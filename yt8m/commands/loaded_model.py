@@ -1,0 +1,225 @@
+"""Models loaded for Python code: what they take (files, records or arrays), and the sessions that compute."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from yt8m import storage
+from yt8m.commands import inference, saved_run
+from yt8m.commands.fed_model import FedExport, FedModel, Input
+from yt8m.config import run_dir
+from yt8m.config.programs import EvalConfig, InferenceConfig
+from yt8m.config.train_config import DataConfig
+from yt8m.errors import UsageError
+from yt8m.export import saved_model
+from yt8m.export.saved_model import SavedModel
+from yt8m.readers.flat_frames import holds_floats
+from yt8m.records import vocabulary
+from yt8m.records.batches import Records, files_of, read_records
+from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat
+from yt8m.records.record_parser import NumpyBatch
+from yt8m.runner import checkpoints
+from yt8m.storage import copies
+
+Data = str | os.PathLike[str] | Records | NumpyBatch | Iterable[NumpyBatch]
+ARCHIVES = (".tgz", ".tar.gz")
+
+
+class LoadedRun:
+    """The model of a run or of an archive.
+
+    Args:
+      source: the model.
+
+    Attributes:
+      unpacked: holds the folder that an archive was unpacked into, until the model is closed.
+      num_classes: C.
+      names: the vocabulary.
+      checkpoint, step: the weights, and the training step that they are of.
+      model: the name of the model.
+    """
+
+    def __init__(self, source: inference.Source) -> None:
+        self._source, self.unpacked, self._lock = source, contextlib.ExitStack(), threading.Lock()
+        self._is_closed = False
+        self._data = saved_run.data_for(InferenceConfig(), source.run.data, "", False)
+        self.num_classes, self.model = self._data.num_classes, source.run.model.model
+        self.names = vocabulary.of(self.num_classes)
+        self.checkpoint = source.checkpoint
+        self.step = 0 if source.meta_prefix else checkpoints.step_of(source.checkpoint)
+        self._fed: dict[Any, FedModel] = {}
+        self._with(None)
+
+    def _with(self, dtypes: tuple[np.dtype[Any], ...] | None) -> FedModel:
+        """The model that takes arrays of these types, or records."""
+        with self._lock:
+            if self._is_closed:
+                raise UsageError(f"{self._source.folder}: this model is closed; load it again.")
+            if dtypes not in self._fed:
+                self._fed[dtypes] = FedModel(self._source, self._data, "infer", dtypes=dtypes)
+            return self._fed[dtypes]
+
+    def fed(self, given: Input) -> FedModel:
+        """The model that takes such input."""
+        return self._with(_types(given))
+
+    @contextlib.contextmanager
+    def evaluating(self, config: EvalConfig, first: Input) -> Iterator[FedModel]:
+        """A model for evaluation, which takes input such as `first`; closed after the block."""
+        segments = config.segment_labels or (self._source.run.data.segment_labels and _types(first) is None)
+        data = saved_run.data_for(config, self._source.run.data, "", segments)
+        with contextlib.closing(FedModel(self._source, data, "eval", config.top_k, _types(first))) as fed:
+            yield fed
+
+    def inputs(self, data: Data) -> Iterator[Input]:
+        """The data in batches, records as they are.
+
+        Raises:
+          UsageError: they are no data, no file matches, or their features are not the model's.
+        """
+        if isinstance(data, str | os.PathLike):
+            data = Records(files_of(data), _format_of(self._data))
+        if isinstance(data, Records):
+            self._check(data)
+            return data.serialized()
+        return map(self._arranged, _batches(data))
+
+    def _check(self, data: Records) -> None:
+        if self._data.reader:
+            return
+        wanted, found = _format_of(self._data), {one.name: one.size for one in data.format.features}
+        if data.format.level != wanted.level or any(found.get(one.name) != one.size for one in wanted.features):
+            raise UsageError(f"the model takes {_told(wanted)}; these records are {_told(data.format)}.")
+
+    def _arranged(self, batch: NumpyBatch) -> NumpyBatch:
+        """The batch as the graph takes it: features in order, as uint8 in YouTube-8M's range or as float32."""
+        data, found = self._data, batch.features
+        if any(batch.ranges.get(name, PUBLISHED) != PUBLISHED for name in found):
+            batch = batch.dequantize()
+        rank = 3 if data.frame_features else 2
+        for name, size in zip(data.feature_names, data.feature_sizes, strict=True):
+            if name not in found or found[name].ndim != rank or found[name].shape[-1] != size:
+                told = ", ".join(f"{key} {list(value.shape)}" for key, value in found.items())
+                raise UsageError(f"the model takes {_told(_format_of(data))}; this batch has {told}.")
+        features = {name: _as_fed(batch.features[name]) for name in data.feature_names}
+        shape = (len(batch), self.num_classes)
+        labels = batch.labels if batch.labels.size else np.zeros(shape, np.bool_)
+        if labels.shape != shape:
+            raise UsageError(f"the labels of this batch are {list(labels.shape)}, expected {list(shape)}.")
+        return NumpyBatch(batch.ids, features, np.asarray(batch.num_frames, np.int32), labels)
+
+    def close(self) -> None:
+        """Closes the sessions, and removes what was unpacked."""
+        with self._lock:
+            self._is_closed = True
+            while self._fed:
+                self._fed.popitem()[1].close()
+        self.unpacked.close()
+
+
+class LoadedExport:
+    """The model of an export; its members are those of `LoadedRun`.
+
+    Args:
+      model: loaded.
+    """
+
+    def __init__(self, model: SavedModel) -> None:
+        self._model = model
+        try:
+            self._fed = FedExport(model)
+        except BaseException:
+            model.close()
+            raise
+        self.num_classes, self.model = int(model.num_classes or 0), ""
+        self.names, self.checkpoint, self.step = vocabulary.of(self.num_classes), model.folder, 0
+
+    def fed(self, given: Input) -> FedExport:
+        """The model."""
+        return self._fed
+
+    @contextlib.contextmanager
+    def evaluating(self, config: EvalConfig, first: Input) -> Iterator[FedExport]:
+        """The model for evaluation."""
+        if config.segment_labels:
+            raise UsageError("an export has no figures of rated segments: load the run, or use eval.py.")
+        yield FedExport(self._model, config.top_k)
+
+    def inputs(self, data: Data) -> Iterator[Input]:
+        """The data in batches of arrays; raises like `LoadedRun.inputs`."""
+        if isinstance(data, str | os.PathLike):
+            data = read_records(data, num_classes=self.num_classes)
+        return iter(_batches(data))
+
+    def close(self) -> None:
+        """Closes the model."""
+        self._model.close()
+
+
+def load(path: str, checkpoint: str = "last", *, trust_code: bool = False) -> LoadedRun | LoadedExport:
+    """The model in a folder of a run, a folder of an export, or an archive; for the arguments see `yt8m.load`."""
+    if path.endswith(ARCHIVES):
+        return _of_archive(path, trust_code)
+    if not any(storage.exists(storage.join(path, name)) for name in (run_dir.CONFIG, run_dir.MODEL_FLAGS)):
+        if not storage.is_dir(path):
+            raise UsageError(f"{path}: there is no such folder; name a run, an export, or an archive (.tgz).")
+        return LoadedExport(saved_model.opened(path))
+    config = InferenceConfig(train_dir=path, trust_code=trust_code)
+
+    def find() -> inference.Source:
+        named = "" if checkpoint == "last" else saved_run.find_checkpoint(path, checkpoint)
+        return inference.from_run(config, named)
+
+    return checkpoints.with_newer(
+        find(), find, lambda source: [] if source.meta_prefix else [source.checkpoint], LoadedRun
+    )
+
+
+def _of_archive(path: str, trust_code: bool) -> LoadedRun:
+    with contextlib.ExitStack() as folder:
+        inner = os.path.join(folder.enter_context(copies.private_folder("yt8m-model-")), "model")
+        source = inference.from_archive(path, inner, trust_code=trust_code)
+        loaded = LoadedRun(source)
+        loaded.unpacked = folder.pop_all()
+        return loaded
+
+
+def _types(given: Input) -> tuple[np.dtype[Any], ...] | None:
+    return tuple(one.dtype for one in given.features.values()) if isinstance(given, NumpyBatch) else None
+
+
+def _as_fed(values: Any) -> Any:
+    return values if values.dtype == np.uint8 else np.asarray(values, np.float32)
+
+
+def _batches(data: Any) -> Iterable[NumpyBatch]:
+    """The batches of Records, one batch, or several."""
+    return [data] if isinstance(data, NumpyBatch) else map(_refuse_other, data)
+
+
+def _refuse_other(batch: Any) -> NumpyBatch:
+    if not isinstance(batch, NumpyBatch):
+        raise UsageError(
+            f"expected a file pattern, what read_records gives, or batches of yt8m.NumpyBatch; found "
+            f"a {type(batch).__name__}."
+        )
+    return batch
+
+
+def _format_of(data: DataConfig) -> DataFormat:
+    """What the model reads."""
+    features = tuple(
+        FeatureFormat(name, size, PUBLISHED if data.frame_features and not holds_floats(name) else None)
+        for name, size in zip(data.feature_names, data.feature_sizes, strict=True)
+    )
+    return DataFormat("frame" if data.frame_features else "video", features, num_classes=data.num_classes)
+
+
+def _told(data: DataFormat) -> str:
+    return f"{data.level} level with {', '.join(f'{one.name} of {one.size}' for one in data.features)}"

@@ -1,0 +1,233 @@
+"""The kit from Python: `yt8m.load` for a trained model, `yt8m.fit` to train one. `yt8m.read_records` is in `records`.
+
+model = yt8m.load("runs/mine")
+for video in model.predict("data/video/test/*.tfrecord", top_k=3):
+    print(video.id, [(one.name, one.score) for one in video.classes])
+"""
+
+from __future__ import annotations
+
+import contextvars
+import itertools
+import os
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from yt8m import program, runner, storage
+from yt8m.commands import evaluation, loaded_model, training
+from yt8m.commands.fed_model import Input
+from yt8m.commands.loaded_model import Data, LoadedExport, LoadedRun
+from yt8m.config import flag_parsing, flags, registry
+from yt8m.config.programs import EvalConfig
+from yt8m.deploy import cluster
+from yt8m.errors import RunError, UsageError
+from yt8m.eval_util import metrics as metrics_of
+from yt8m.eval_util import top_k as best_of
+from yt8m.records import shards
+from yt8m.storage import json_text
+
+
+@dataclass(frozen=True)
+class ScoredClass:
+    """One class that a model names: its index, its name in the model's vocabulary, and its score, from 0 to 1."""
+
+    index: int
+    name: str
+    score: float
+
+
+@dataclass(frozen=True)
+class VideoPrediction:
+    """The text of a video's id, and its best classes, best first."""
+
+    id: str
+    classes: tuple[ScoredClass, ...]
+
+
+class Model:
+    """A trained model that is ready to predict; `load` makes it. Several threads may use it at once.
+
+    Close it, or use it in a `with` block.
+
+    Attributes:
+      path: where it was loaded from.
+      vocabulary: the names of its classes.
+      num_classes: C.
+    """
+
+    def __init__(self, path: str, backend: LoadedRun | LoadedExport) -> None:
+        self.path = path
+        self._backend: Any = backend
+        self.num_classes, self.vocabulary = backend.num_classes, backend.names
+        self._close = weakref.finalize(self, backend.close)
+
+    def predict(self, data: Data, top_k: int = 5) -> Iterator[VideoPrediction]:
+        """The best classes of each video, one video after another; only one batch is in memory.
+
+        Args:
+          data: what `read_records` gives, a file pattern, or one or several `NumpyBatch`.
+          top_k: classes of each video.
+
+        Raises:
+          UsageError: the data do not fit the model, or no file matches.
+          RunError: a record is damaged (the message names file and record), or a score is NaN.
+        """
+        if top_k < 1:
+            raise UsageError(f"top_k is {top_k}; it must be at least 1.")
+        return self._predicted(self._backend.inputs(data), top_k)
+
+    def _predicted(self, inputs: Iterator[Input], top_k: int) -> Iterator[VideoPrediction]:
+        for given in inputs:
+            ids, scores = self._backend.fed(given).scores(given)
+            if np.isnan(scores).any():
+                raise RunError(f"the predictions of {self.path} hold NaN: its training diverged.")
+            best = best_of.top_k(scores, top_k)
+            for one, classes, values in zip(ids, best.classes.tolist(), best.scores.tolist(), strict=True):
+                text = one if isinstance(one, str) else shards.id_text(one)
+                found = map(ScoredClass, classes, map(self.vocabulary.name, classes), values)
+                yield VideoPrediction(text, tuple(found))
+
+    def evaluate(
+        self, data: Data, *, top_k: int = 20, segment_labels: bool = False, metrics: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """The figures of eval.py for these data, to the digit; nothing is written.
+
+        Args:
+          data: as in `predict`, with labels.
+          top_k: best predictions of each video that count.
+          segment_labels: evaluate on the rated segments of frame records, which must come from files.
+          metrics: metrics of your own besides the usual ones, as `package.module:Class`.
+
+        Returns:
+          What eval.py writes to eval/report.json: `gap`, `map`, `hit_at_one`, `perr`, `loss`, `num_examples`,
+          `classes` and more. An export has no `loss`, since it does not hold one.
+
+        Raises:
+          UsageError, RunError: as `predict`; or the data hold no example.
+        """
+        config = EvalConfig(top_k=top_k, segment_labels=segment_labels, metrics=tuple(metrics))
+        registry.given_on_command_line(metrics)
+        chosen = metrics_of.load(config.metrics, evaluation.RESERVED_KEYS)
+        inputs = iter(self._backend.inputs(data))
+        first = list(itertools.islice(inputs, 1))
+        if not first:
+            raise RunError("the evaluation data hold no example: nothing was evaluated.")
+        with self._backend.evaluating(config, first[0]) as fed:
+            fed.modeler.metric_classes = chosen
+            evaluator, examples = fed.modeler.evaluator(), 0
+            for given in program.with_bar(itertools.chain(first, inputs), "evaluating"):
+                step = fed.evaluated(given)
+                evaluator.accumulate(step.reports, step.loss)
+                examples += step.examples
+        results = {"figures": evaluator.get(), "examples": examples, "evaluator": evaluator}
+        outcome = runner.Outcome(runner.Status.OUT_OF_DATA, self._backend.step, "evaluated", results=results)
+        done = evaluation.evaluated(self._backend.checkpoint, outcome)
+        return evaluation.report_json(done, self._backend.model, self.num_classes)
+
+    def close(self) -> None:
+        """Closes the sessions, and removes what was unpacked from an archive; a second call does nothing."""
+        self._close()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+
+def load(path: str | os.PathLike[str], *, checkpoint: str = "last", trust_code: bool = False) -> Model:
+    """Loads a trained model.
+
+    Args:
+      path: the folder of a run, the folder of an export (SavedModel), or an archive (.tgz) that inference.py packed;
+        local or gs://.
+      checkpoint: of a run: `last`, `best` (kept by eval.py --keep_best), or a step.
+      trust_code: import the code that the run names though you did not train it on this machine.
+
+    Raises:
+      UsageError: there is no such model, or it names code that is not trusted.
+      RunError: it cannot be read.
+    """
+    whole = os.fspath(path).rstrip("/")
+    try:
+        return Model(whole, loaded_model.load(whole, checkpoint, trust_code=trust_code))
+    except UsageError as error:
+        raise UsageError(str(error).replace("add --trust_code", "give trust_code=True")) from error
+
+
+@dataclass(frozen=True)
+class FittedRun:
+    """A training that has ended well, or that a signal stopped in order.
+
+    Attributes:
+      folder: of the run; `load` takes it.
+      status: `finished`, `out_of_data` (all epochs were read), or `stopped` (by Ctrl-C or SIGTERM).
+      step: the last training step.
+      message: how it ended, in words.
+      figures: those of the last line that was logged: `loss`, `GAP` and others of one batch.
+    """
+
+    folder: str
+    status: str
+    step: int
+    message: str
+    figures: Mapping[str, float]
+
+
+def fit(**given: Any) -> FittedRun:
+    """Trains a model in this process, as train.py does.
+
+    Args:
+      **given: the flags of train.py by name, such as `model="MoeModel"`; lists for those with commas between. None
+        stands for a flag that is not given.
+
+    Raises:
+      UsageError: a flag is wrong, as on the command line; or TF_CONFIG makes this process part of a cluster.
+      RunError: the training failed; the message says why.
+    """
+    return contextvars.copy_context().run(_fit, _words(given))
+
+
+def _fit(words: Sequence[str]) -> FittedRun:
+    config = flags.train_config(words)
+    here = cluster.from_environment()
+    if here is not None and here.is_distributed:
+        raise UsageError("TF_CONFIG makes this process part of a cluster: use `yt8m train`, or unset the variable.")
+    with program.shown_log():
+        config, outcome = training.run(config)
+    if outcome.status is runner.Status.FAILED:
+        raise RunError(outcome.message) from outcome.error
+    return FittedRun(
+        config.train_dir, str(outcome.status), outcome.global_step, outcome.message, _figures(config.train_dir)
+    )
+
+
+def _words(given: Mapping[str, Any]) -> list[str]:
+    """The command line of train.py with these flags."""
+    for name in given:
+        if name in flag_parsing.HELP:
+            raise UsageError(f"{name} is no flag of a training: see help(yt8m.fit), or `yt8m train --help`.")
+    return [f"--{name}={_word(name, value)}" for name, value in given.items() if value is not None]
+
+
+def _word(name: str, value: Any) -> str:
+    if isinstance(value, os.PathLike):
+        return str(os.fspath(value))
+    if isinstance(value, np.generic):
+        value = value.item()
+    parts = value if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(part, str | bool | int | float) for part in parts):
+        raise UsageError(f"{name}={value!r}: expected a text, a number, True or False, or a list of them.")
+    return flag_parsing.shown(value)
+
+
+def _figures(train_dir: str) -> dict[str, float]:
+    """The last line of the run's metrics.jsonl; empty if there is none."""
+    path = storage.join(train_dir, "metrics.jsonl")
+    lines = storage.read_text(path).splitlines() if storage.exists(path) else []
+    found: dict[str, float] = json_text.parse(lines[-1]) if lines else {}
+    return found
