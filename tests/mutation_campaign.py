@@ -52,7 +52,8 @@ class Target(NamedTuple):
 
 _METRICS = ("tests/eval_util",)
 _FLAGS = tuple(
-    f"tests/config/test_flags{end}.py" for end in ("", "_environment", "_training", "_of_models", "_of_losses")
+    f"tests/config/test_flags{end}.py"
+    for end in ("", "_environment", "_of_losses", "_of_models", "_programs", "_training")
 )
 _PARSING = ("tests/config/test_flag_parsing.py", "tests/config/test_flag_parsing_help.py")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from yt8m.errors import UsageError
-from yt8m.options import Catalogue, check, declared, option
+from yt8m.options import Catalogue, Checked, Shaping, check, declared, flat, option, shaping
 
 LARGEST = 2**63 - 1
 
@@ -185,3 +185,47 @@ def test_a_class_without_hyper_parameters_says_so() -> None:
     found.register(Bare)
     with pytest.raises(UsageError, match=r"tool Bare has no hyper-parameter 'size'\. It has: none\.$"):
         found.create("Bare", {"size": 1})
+
+
+@dataclasses.dataclass(frozen=True)
+class Inner(Checked):
+    width: int = option(2, "how wide", shapes="variables")
+    limit: int = option(0, "how many at most", shapes="input", shaped_by=bool)
+
+
+@dataclasses.dataclass(frozen=True)
+class Outer(Checked):
+    required = ("name",)
+
+    name: str = option("", "what it is called", shapes="nothing")
+    inner: Inner = dataclasses.field(default_factory=Inner)
+    extra: int = 5
+
+
+def test_what_options_shape_is_listed_by_path_with_the_part_that_matters() -> None:
+    assert list(shaping(Outer("a", Inner(3, 7)))) == [
+        Shaping("name", "nothing", "a", ""),
+        Shaping("inner.width", "variables", 3, 2),
+        Shaping("inner.limit", "input", True, False),
+    ]
+
+
+def test_what_does_not_say_what_it_shapes_is_named() -> None:
+    with pytest.raises(TypeError, match=r"^Tool\.size does not say what it shapes: option\(shapes=\.\.\.\)$"):
+        list(shaping(tool()()))
+    assert declared(Inner)["width"].shapes == "variables"
+    assert declared(Inner)["limit"].shapes == "input"
+    assert declared(tool())["size"].shapes == "variables"
+
+
+def test_a_required_option_that_is_empty_is_asked_for_with_its_help() -> None:
+    assert Outer("a").name == "a"
+    with pytest.raises(UsageError, match=r"^--name is missing: what it is called$"):
+        Outer()
+    with pytest.raises(UsageError, match=r"^Inner: width must be an int; it is 'b'$"):
+        Inner("b")  # type: ignore[arg-type]
+
+
+def test_nested_values_are_flat_by_path() -> None:
+    assert flat({"a": {"b": 1, "c": {"d": 2}}, "e": {}}) == {"a.b": 1, "a.c.d": 2}
+    assert flat({"a": 1}, "x.") == {"x.a": 1}

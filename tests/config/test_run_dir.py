@@ -10,7 +10,7 @@ import pytest
 from golden_data import golden
 
 from yt8m import storage
-from yt8m.config import run_dir
+from yt8m.config import registry, run_dir
 from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 
@@ -87,11 +87,12 @@ def test_a_new_model_moves_what_the_run_wrote_and_nothing_else(train_dir):
             assert file.read() == name
 
 
-def test_two_backups_of_one_second_are_kept_apart(train_dir):
-    fill(train_dir, "config.json")
-    first = run_dir.start_new_model(train_dir, NOW)
-    fill(train_dir, "config.json")
-    assert run_dir.start_new_model(train_dir, NOW) == f"{first}-2"
+def test_three_backups_of_one_second_are_kept_apart(train_dir):
+    found = []
+    for _ in range(3):
+        fill(train_dir, "checkpoint")
+        found.append(run_dir.start_new_model(train_dir, NOW))
+    assert found == [found[0], f"{found[0]}-2", f"{found[0]}-3"]
 
 
 def test_a_folder_that_is_no_runs_is_left_alone(train_dir):
@@ -118,3 +119,75 @@ def test_one_trainer_holds_the_folder(train_dir):
         raise AssertionError("held twice")
     with run_dir.lock(train_dir):
         pass
+
+
+@pytest.fixture
+def afresh():
+    yield
+    registry.trust(["os:sep", "os:curdir", "os:pardir"])
+
+
+OWN = TrainConfig(model=ModelConfig("os:sep", {"part": "os:curdir"}), callbacks=("os:pardir", "train_loss"))
+
+
+def is_imported(name):
+    try:
+        return registry.Registry("tool").get(name) is not None
+    except UsageError:
+        return False
+
+
+def test_code_of_a_run_is_trusted_if_the_run_is_ones_own_or_trusted_by_word(train_dir, afresh):
+    run_dir.write(train_dir, OWN)
+    assert not run_dir.is_own(train_dir)
+    assert run_dir.read(train_dir).config == OWN
+    assert [is_imported(name) for name in ("os:sep", "os:curdir", "os:pardir")] == [False] * 3
+    assert run_dir.read(train_dir, trust_code=True).config == OWN
+    assert is_imported("os:sep")
+    run_dir.read(train_dir)
+    assert not is_imported("os:sep")
+    run_dir.write(train_dir, OWN, is_own=True)
+    assert is_imported("os:sep")
+    assert run_dir.is_own(train_dir)
+
+
+def test_a_run_is_ones_own_until_a_byte_of_its_config_changes(train_dir, afresh):
+    run_dir.write(train_dir, OWN, is_own=True)
+    run_dir.read(train_dir)
+    assert is_imported("os:pardir")
+    path = os.path.join(train_dir, "config.json")
+    with open(path, "a") as file:
+        file.write(" ")
+    assert not run_dir.is_own(train_dir)
+    run_dir.read(train_dir)
+    with pytest.raises(UsageError, match=f"^{path} names code"):
+        registry.Registry("tool").get("os:pardir")
+
+
+def test_a_folder_without_a_config_or_with_no_text_is_nobodys_own(train_dir):
+    assert not run_dir.is_own(train_dir)
+    os.makedirs(train_dir)
+    with open(os.path.join(train_dir, "config.json"), "wb") as file:
+        file.write(b"\xff\xfe")
+    assert not run_dir.is_own(train_dir)
+    with pytest.raises(RunError, match=r"config\.json is damaged: it is no text"):
+        run_dir.read(train_dir)
+
+
+def test_only_the_lock_is_left_of_a_run_that_holds_nothing_else(train_dir):
+    fill(train_dir, "train.lock")
+    assert run_dir.start_new_model(train_dir, NOW) is None
+    fill(train_dir, "cluster.json", "input_checkpoint", "best/best.json", "best.1", "predictions.csv", "checkpoint")
+    fill(train_dir, "inference_model.tgz", "my.events.out.tfevents.1", "a", "b", "c")
+    backup = run_dir.start_new_model(train_dir, NOW)
+    assert sorted(os.listdir(train_dir)) == ["a", "b", "c", "my.events.out.tfevents.1", "train.lock"]
+    assert len(os.listdir(backup)) == 7
+    with pytest.raises(UsageError, match=r"first is no folder of a run: it holds a, b, c, but no config\.json"):
+        run_dir.start_new_model(train_dir, NOW)
+
+
+def test_a_backup_is_named_by_the_present_time(train_dir):
+    fill(train_dir, "model.ckpt-1.index")
+    before = datetime.datetime.now()
+    end = run_dir.start_new_model(train_dir).removeprefix(f"{train_dir}.old-")
+    assert f"{before:%Y%m%d-%H%M%S}" <= end <= f"{datetime.datetime.now():%Y%m%d-%H%M%S}"

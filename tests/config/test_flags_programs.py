@@ -1,0 +1,134 @@
+"""Help, own workloads and trusted code: what reading a whole command line does besides filling a config."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from yt8m.config import flags, registry
+from yt8m.errors import UsageError
+from yt8m.options import Checked, option
+
+
+@pytest.mark.parametrize(
+    ("parse", "program", "purpose"),
+    [
+        (flags.train_config, "train.py", "Trains a model on TFRecord files."),
+        (flags.eval_config, "eval.py", "Evaluates the checkpoints of a run."),
+        (flags.inference_config, "inference.py", "Writes predictions for TFRecord files."),
+    ],
+)
+def test_each_program_explains_itself(
+    parse: Callable[[list[str]], Any], program: str, purpose: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(["--help"])
+    assert ended.value.code == 0
+    told = capsys.readouterr().out
+    assert told.startswith(f"usage: {program} [--flag=value ...]\n")
+    assert f"\n\n{purpose}\n\n" in told
+    assert not told.endswith("\n\n")
+    for name in ("MoeModel", "HingeLoss", "AdamWOptimizer", "--moe_num_mixtures"):
+        assert name in told
+
+
+@pytest.mark.parametrize(
+    ("parse", "flag"),
+    [
+        (flags.train_config, "train_data_pattern"),
+        (flags.eval_config, "eval_data_pattern"),
+        (flags.inference_config, "input_data_pattern"),
+    ],
+)
+def test_files_that_are_not_there_are_refused_by_the_flag(parse: Callable[[list[str]], Any], flag: str) -> None:
+    with pytest.raises(UsageError, match=f"^--{flag}=/nowhere/x: no file matches"):
+        parse([f"--{flag}=/nowhere/x"])
+
+
+def test_hyper_parameters_of_losses_are_for_training_and_evaluation(capsys: pytest.CaptureFixture[str]) -> None:
+    for parse in (flags.train_config, flags.eval_config, flags.inference_config):
+        with pytest.raises(SystemExit):
+            parse(["--help"])
+    training, evaluation, inference = capsys.readouterr().out.split("usage: ")[1:]
+    assert "--focal_gamma" in training
+    assert "--focal_gamma" in evaluation
+    assert "--focal_gamma" not in inference
+
+
+@pytest.fixture
+def distrusted() -> Iterator[Callable[[], bool]]:
+    """Whether the code `os:sep`, which a run names, is refused."""
+    registry.distrust(["os:sep"], "run/config.json")
+
+    def is_refused() -> bool:
+        try:
+            registry.Registry("tool").get("os:sep")
+        except UsageError:
+            return True
+        return False
+
+    yield is_refused
+    registry.trust(["os:sep"])
+    registry.given_on_command_line([])
+
+
+@pytest.mark.parametrize(
+    ("parse", "words", "is_refused"),
+    [
+        (flags.train_config, ["--callbacks=os:sep"], False),
+        (flags.train_config, ["--train_dir=os:sep"], True),
+        (flags.eval_config, ["--metrics=os:sep"], False),
+        (flags.eval_config, ["--callbacks=train_loss,os:sep"], False),
+        (flags.eval_config, ["--train_dir=os:sep"], True),
+        (flags.eval_config, [], True),
+        (flags.inference_config, ["--output_file=os:sep"], True),
+    ],
+)
+def test_only_a_flag_that_names_code_makes_it_trusted(
+    distrusted: Callable[[], bool], parse: Callable[[list[str]], Any], words: list[str], is_refused: bool
+) -> None:
+    assert distrusted()
+    parse(words)
+    assert distrusted() == is_refused
+    flags.read(Fit, "fit.py", "Fits.", [])
+    assert distrusted()
+
+
+@dataclass(frozen=True)
+class Fit(Checked):
+    rate: float = option(0.5, "how fast", minimum=0)
+    names: tuple[str, ...] = option((), "what")
+
+
+def test_a_workload_of_ones_own_has_the_flags_that_it_declares(capsys: pytest.CaptureFixture[str]) -> None:
+    assert flags.read(Fit, "fit.py", "Fits.", []) == Fit()
+    assert flags.read(Fit, "fit.py", "Fits.", ["--rate=2", "--names=a,b"]) == Fit(2.0, ("a", "b"))
+    files: list[str] = []
+    assert flags.read(Fit, "fit.py", "Fits.", ["x", "--rate=2", "y"], files) == Fit(2.0)
+    assert files == ["x", "y"]
+    for words, message in ((["--rate=-1"], "^--rate must be at least 0; it is -1"), (["--speed=1"], "--speed")):
+        with pytest.raises(UsageError, match=message):
+            flags.read(Fit, "fit.py", "Fits.", words)
+    with pytest.raises(UsageError, match="x"):
+        flags.read(Fit, "fit.py", "Fits.", ["x"])
+    with pytest.raises(SystemExit):
+        flags.read(Fit, "fit.py", "Fits.", ["--help"])
+    told = capsys.readouterr().out
+    assert told.startswith("usage: fit.py")
+    for part in ("\n\nFits.\n\nFlags:\n", "--rate", "how fast"):
+        assert part in told
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("DataConfig: batch_size must be at least 1; it is 0", "--batch_size must be at least 1; it is 0"),
+        ("--a and --b: give one of them", "--a and --b: give one of them"),
+        ("MoeModel has a mind of its own", "MoeModel has a mind of its own"),
+    ],
+)
+def test_an_error_of_a_config_is_told_of_its_flag(told: str, expected: str) -> None:
+    assert flags.as_flag(UsageError(told)) == expected
