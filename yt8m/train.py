@@ -11,8 +11,8 @@ from yt8m.config import flags
 
 def run(words: list[str]) -> int:
     """Trains as the flags in `words` say; returns the exit status."""
+    program.set_up_log()  # the flags are read after it, since what the data say is logged
     config = flags.train_config(words)
-    program.set_up_log()
     # Imported here, so that flag errors and --help come before the graph code is loaded.
     from yt8m.commands.cluster_training import train
 

@@ -21,7 +21,7 @@ from yt8m.commands import input_check, report, saved_run, workload
 from yt8m.commands.input_check import check_input
 from yt8m.commands.report import eval_samples
 from yt8m.commands.saved_run import keep_best
-from yt8m.config import run_dir
+from yt8m.config import data_defaults, run_dir
 from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
@@ -134,7 +134,8 @@ def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
 def _data(config: EvalConfig, run: TrainConfig) -> DataConfig:
     segments = config.segment_labels or run.data.segment_labels
     data = saved_run.data_for(config, run.data, config.eval_data_pattern, segments)
-    return data if config.eval_data_pattern else input_check.default_to_sample_data(data, "validate")
+    data = data if config.eval_data_pattern else input_check.default_to_sample_data(data, "validate")
+    return data_defaults.fitted(data, storage.glob(data.data_pattern), "eval_data_pattern", is_rated=segments)
 
 
 def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from absl import logging
 from yt8m import program, readers, runner, storage
 from yt8m.commands import input_check, saved_run, segment_inference, workload
 from yt8m.commands.segment_inference import SegmentRanking
-from yt8m.config import run_dir
+from yt8m.config import data_defaults, run_dir
 from yt8m.config.programs import InferenceConfig
 from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
@@ -153,7 +153,8 @@ def announce_replacement(path: str) -> None:
 def _data(config: InferenceConfig, run: TrainConfig) -> DataConfig:
     data = saved_run.data_for(config, run.data, config.input_data_pattern, config.segment_labels)
     is_read = config.output_file and not config.input_data_pattern
-    return input_check.default_to_sample_data(data, "test") if is_read else data
+    data = input_check.default_to_sample_data(data, "test") if is_read else data
+    return data_defaults.fitted(data, storage.glob(data.data_pattern), "input_data_pattern")
 
 
 def _pack(path: str, source: Source, modeler: VideoModeler) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from yt8m import losses, models, readers, storage
-from yt8m.config import registry
+from yt8m.config import data_defaults, registry
 from yt8m.config.flag_parsing import (
     Flag,
     HelpAsked,
@@ -27,7 +27,7 @@ from yt8m.config.flag_parsing import (
     usage,
 )
 from yt8m.config.programs import EvalConfig, InferenceConfig
-from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, TrainConfig, known_sizes
+from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, StorageConfig, TrainConfig
 from yt8m.errors import UsageError, suggestion
 from yt8m.program import called
 
@@ -74,14 +74,17 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
     """
     known = training_flags()
     given, own = _given("train.py", "Trains a model on TFRecord files.", known, words, TRAIN)
-    config = _config(TrainConfig, _with_features(given))
+    pattern = given.get("train_data_pattern", "")
+    _section(StorageConfig, given).use()
+    files = check_files("train_data_pattern", pattern) if files_are_here else []
+    values, are_taken = data_defaults.complete(given, files)
+    config = _config(TrainConfig, {**values, "data_pattern": pattern})
     check_names(config.model, config.optimizer.optimizer)
     if config.data.reader:
         readers.own_reader_class(config.data.reader)
     model = with_hyper_parameters(config.model, own)
-    check_model_takes(config.data, model)
-    if files_are_here:
-        check_files("train_data_pattern", config.data.data_pattern)
+    if files_are_here or data_defaults.is_described(given):
+        check_model_takes(config.data, model, are_taken)
     return dataclasses.replace(config, model=model)
 
 
@@ -195,19 +198,6 @@ def _section(cls: type[C], given: dict[str, Any], base: C | None = None) -> C:
         raise UsageError(as_flag(error)) from error
 
 
-def _with_features(given: dict[str, Any]) -> dict[str, Any]:
-    """The given flags with the data flags under their fields' names, and with default features.
-
-    The default is only the rgb features, as in the published code; for the sample data it is rgb and audio.
-    """
-    names = ("rgb", "audio") if given.get("frame_features") else ("mean_rgb", "mean_audio")
-    pattern = given.get("train_data_pattern", "")
-    values = {"feature_names": names[:1] if pattern else names, **given, "data_pattern": pattern}
-    if "feature_sizes" not in given:
-        values["feature_sizes"] = known_sizes(values["feature_names"])
-    return values
-
-
 def as_flag(error: UsageError) -> str:
     """The error message of a config class, with the flag in place of class and field."""
     return re.sub(r"^\w+: (?=\w+ must )", "--", str(error))
@@ -232,25 +222,32 @@ def check_names(model: ModelConfig, optimizer: str) -> None:
         )
 
 
-def check_level(model: str, frame_features: bool) -> None:
-    """Refuses a video-level model on frames and the reverse; a model without `level` is accepted."""
+def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> None:
+    """Refuses a video-level model on frames and the reverse; a model without `level` is accepted.
+
+    Args:
+      model: its name.
+      frame_features: whether frames are read.
+      is_of_data: whether the data, and no flag, say so.
+    """
     level = getattr(models.get(model), "level", None)
     if level == "video" and frame_features:
+        why = "the data hold frames. Name data of videos" if is_of_data else "--frame_features is given. Leave that out"
         raise UsageError(
-            f"--model={model} takes one vector a video, but --frame_features is given. "
-            f"Leave that out, or choose a frame-level model: {_of_level('frame')}."
+            f"--model={model} takes one vector a video, but {why}, or choose a frame-level model: {_of_level('frame')}."
         )
     if level == "frame" and not frame_features:
+        why = ", but the data hold one vector a video. Name" if is_of_data else ": add --frame_features (with"
         raise UsageError(
-            f"--model={model} takes frames: add --frame_features (with frame records), "
+            f"--model={model} takes frames{why} frame records{'' if is_of_data else ')'}, "
             f"or choose a video-level model: {_of_level('video')}."
         )
 
 
-def check_files(flag: str, pattern: str) -> None:
-    """Refuses a pattern that no file matches, or a folder; an empty one stands for the sample data."""
+def check_files(flag: str, pattern: str) -> list[str]:
+    """The files that match. A pattern that no file or a folder matches is refused; an empty one means sample data."""
     if not pattern:
-        return
+        return []
     found = storage.glob(pattern)
     if not found:
         raise UsageError(f"--{flag}={pattern}: no file matches. Check the path, and quote the pattern.")
@@ -258,6 +255,7 @@ def check_files(flag: str, pattern: str) -> None:
     folder = next((path for path in found if not storage.is_remote(path) and storage.is_dir(path)), None)
     if folder is not None:
         raise UsageError(f"--{flag}={pattern}: {folder} is a folder; name the files in it: '{folder}/*.tfrecord'.")
+    return found
 
 
 def with_hyper_parameters(model: ModelConfig, given: Mapping[str, Any]) -> ModelConfig:
@@ -303,10 +301,10 @@ def _filled(
     return {field: getattr(made, field) for field in _fields(cls)}
 
 
-def check_model_takes(data: DataConfig, model: ModelConfig) -> None:
-    """Refuses a model that cannot take features of these kinds and sizes."""
+def check_model_takes(data: DataConfig, model: ModelConfig, level_is_of_data: bool = False) -> None:
+    """Refuses a model that cannot take features of these kinds and sizes; for the last argument see `check_level`."""
     cls, sizes = models.get(model.model), data.feature_sizes
-    check_level(model.model, data.frame_features)
+    check_level(model.model, data.frame_features, level_is_of_data)
     if getattr(cls, "input_transform", "") == "reverse_whitening" and KNOWN_SIZES["rgb"] not in sizes:
         raise UsageError(
             f"--model={model.model} undoes the whitening of the {KNOWN_SIZES['rgb']} rgb features, but "

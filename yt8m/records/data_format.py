@@ -60,6 +60,13 @@ class DataFormat(NamedTuple):
     max_frames: int | None = None
     positives: tuple[int, ...] | None = None
 
+    def __str__(self) -> str:
+        parts = [f"{self.level} level", *map(str, self.features)]
+        parts += ["segment labels"] * self.segment_labels
+        parts += [f"{self.num_classes} classes"] if self.num_classes else []
+        parts += [f"at most {self.max_frames} frames"] if self.max_frames else []
+        return ", ".join(parts)
+
     def as_json(self) -> dict[str, Any]:
         """What a manifest keeps; `parse` is the inverse."""
         return _known(self) | {"features": [_known(feature) for feature in self.features]}

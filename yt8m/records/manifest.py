@@ -29,7 +29,7 @@ from yt8m.records.shards import DamagedError
 from yt8m.storage import json_text
 
 NAME, FORMAT = "manifest.json", "yt8m manifest 1"
-_AROUND = 16  # bytes of a record besides its content: length, checksum of the length, checksum of the content
+AROUND = 16  # bytes of a record besides its content: length, checksum of the length, checksum of the content
 _CHUNK, _HEADER = 1 << 18, 64
 _LARGE = 1 << 16  # after a record of more bytes, only the header of the next one is read
 _THREADS = 8
@@ -176,7 +176,7 @@ def _walk(file: BinaryIO) -> int | None:
         within = 0
         while within + 12 <= len(chunk):
             (length,) = struct.unpack_from("<Q", chunk, within)
-            within += length + _AROUND
+            within += length + AROUND
             count += 1
         if within == 0:
             return None

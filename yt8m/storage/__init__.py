@@ -83,6 +83,14 @@ def read_bytes(path: Path) -> bytes:
         return file.read()
 
 
+def read_start(path: Path, count: int) -> bytes:
+    """The first `count` bytes of a file, or all if it is shorter; raises like `open_read`.
+
+    Of an object in a bucket only these are fetched, and its checksum is not compared.
+    """
+    return _store(path).read_start(os.fspath(path), count)
+
+
 def read_text(path: Path) -> str:
     """All text of a UTF-8 file, with its line ends unchanged; raises like `open_read`."""
     return read_bytes(path).decode("utf-8")

@@ -63,6 +63,12 @@ class GcsStore:
             file.seek(0)
             yield cast(BinaryIO, file)
 
+    def read_start(self, path: str, count: int) -> bytes:
+        def fetch() -> bytes:
+            return bytes(blob_at(path).download_as_bytes(end=count - 1, raw_download=True, checksum=None, retry=None))
+
+        return ask("read", path, fetch)
+
     @contextlib.contextmanager
     def write_atomic(self, path: str, mode: str) -> Iterator[IO[Any]]:
         generation = gcs_client.generation_of(path)  # reports a missing bucket before the caller's block runs

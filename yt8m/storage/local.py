@@ -60,6 +60,10 @@ class LocalStore:
         with file:
             yield file
 
+    def read_start(self, path: str, count: int) -> bytes:
+        with self.open_read(path) as file, named("read", path):
+            return file.read(count)
+
     @contextlib.contextmanager
     def write_atomic(self, path: str, mode: str) -> Iterator[IO[Any]]:
         if _is_special(path):

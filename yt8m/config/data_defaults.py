@@ -1,0 +1,189 @@
+"""Defaults from the data: what a command does not say about its records comes from the shards themselves.
+
+A training takes it from them, unless the user describes the records, or they have features of YouTube-8M: then the
+published defaults hold. Later programs take it from the run, and refuse data that do not fit.
+Nothing here imports TensorFlow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+from yt8m.config.flag_parsing import shown
+from yt8m.config.train_config import KNOWN_SIZES, DataConfig, known_sizes
+from yt8m.errors import UsageError
+from yt8m.records import discovery
+from yt8m.records.data_format import PUBLISHED, DataFormat
+from yt8m.records.discovery import Found
+
+_DESCRIBING = ("feature_names", "feature_sizes", "frame_features")
+_ALL = "--feature_names, --feature_sizes and --frame_features"
+
+
+def is_described(given: Mapping[str, Any]) -> bool:
+    """Whether the flags say what the records hold."""
+    return any(name in given for name in _DESCRIBING)
+
+
+def complete(given: Mapping[str, Any], files: Sequence[str]) -> tuple[dict[str, Any], bool]:
+    """The given flags of a training, with those that describe its records filled in; logs in one line what was found.
+
+    Args:
+      given: {flag: value}.
+      files: the shards; none if they cannot be seen from here, or if they are the sample data.
+
+    Returns:
+      {option: value} with `given`, and whether the level and the features are those of the data.
+
+    Raises:
+      UsageError: a flag contradicts the data, or a size is missing; the message has the flag to give.
+      RunError: a manifest is damaged, or two contradict one another.
+    """
+    # A reader of the user's own reads records of another layout.
+    found = discovery.find(files, given.get("manifest", "")) if files and "reader" not in given else None
+    if found is None:
+        return _with_sizes({"feature_names": _published_names(given), **given}, {}, ""), False
+    is_own = not any(feature.name in KNOWN_SIZES for feature in found.format.features)
+    is_taken = is_own and not is_described(given)
+    taken: dict[str, Any] = _taken(found.format) if is_taken else {"feature_names": _published_names(given)}
+    values = {**taken, **given}
+    if is_own and found.format.num_classes is not None:
+        values.setdefault("num_classes", found.format.num_classes)
+    if found.is_declared or not given.get("max_bad_records"):  # else the first record may be one of the bad ones
+        _refuse_contradiction(values, given, found, is_own)
+    if is_taken:
+        logging.info("taken from the data: %s (%s)", found.format, found)
+    else:
+        _log_unused(values, found)
+    values["feature_ranges"] = _ranges(values["feature_names"], found.format)
+    return _with_sizes(values, found.sizes(), str(found)), is_taken
+
+
+def fitted(data: DataConfig, files: Sequence[str], flag: str, *, is_rated: bool = False) -> DataConfig:
+    """The data of an evaluation or inference, checked, with the ranges of bytes that their own manifest gives.
+
+    Args:
+      data: what the run was trained on, with the files of the evaluation or inference.
+      files: these files.
+      flag: the flag that names them.
+      is_rated: whether the records must have rated segments.
+
+    Raises:
+      UsageError: the files hold other records than the run was trained on; the message says both.
+      RunError: a manifest is damaged, or two contradict one another.
+    """
+    found = None if data.reader else discovery.find(files, data.manifest)
+    if found is None or not (found.is_declared or data.max_bad_records == 0):
+        return data
+    difference = next(_misfits(data, found, is_rated), "")
+    if difference:
+        raise UsageError(
+            f"--{flag}={data.data_pattern}: the data do not fit the run, which {difference} ({found}). "
+            "Name data made like those of the training, or another run."
+        )
+    ranges = _ranges(data.feature_names, found.format) if found.is_declared else data.feature_ranges
+    return dataclasses.replace(data, feature_ranges=ranges)
+
+
+def _misfits(data: DataConfig, found: Found, is_rated: bool) -> Iterator[str]:
+    """How data differ from those of a run's training, each as the end of a sentence."""
+    format, sizes = found.format, found.sizes()
+    level = "frame" if data.frame_features else "video"
+    if level != format.level:
+        yield f"was trained on {level}-level records, but these are {format.level}-level ones"
+    for name, size in zip(data.feature_names, data.feature_sizes, strict=True):
+        if name not in sizes:
+            yield f"was trained on the feature {name}, but these records have {shown(tuple(sizes))}"
+        elif sizes[name] != size:
+            yield f"was trained on {size} values of {name}, but these records have {sizes[name]}"
+    if is_rated and found.is_declared and not format.segment_labels:
+        yield "is to be evaluated on rated segments, but these records have none"
+    if (format.num_classes or 0) > data.num_classes:
+        yield f"has {data.num_classes} classes, but these records have {format.num_classes}"
+
+
+def _taken(format: DataFormat) -> dict[str, Any]:
+    """The options that the data give."""
+    values: dict[str, Any] = {
+        "feature_names": tuple(feature.name for feature in format.features),
+        "feature_sizes": tuple(feature.size for feature in format.features),
+        "frame_features": format.level == "frame",
+        "segment_labels": format.segment_labels,
+    }
+    return values | ({} if format.max_frames is None else {"max_frames": format.max_frames})
+
+
+def _published_names(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The features that are read by default: rgb alone, as in the published code; rgb and audio of the sample data."""
+    names = ("rgb", "audio") if given.get("frame_features") else ("mean_rgb", "mean_audio")
+    return names[:1] if "train_data_pattern" in given else names
+
+
+def _with_sizes(values: dict[str, Any], sizes: Mapping[str, int], where: str) -> dict[str, Any]:
+    """The values with the sizes of YouTube-8M's features, if no sizes are given; `sizes` are those of the data."""
+    names = values["feature_names"]
+    if "feature_sizes" in values:
+        return values
+    if not set(names) <= KNOWN_SIZES.keys() and set(names) <= sizes.keys():
+        given = f"--feature_names={shown(names)}"
+        raise UsageError(f"{given} needs --feature_sizes={shown(tuple(sizes[name] for name in names))} too ({where}).")
+    return {**values, "feature_sizes": known_sizes(names)}
+
+
+def _refuse_contradiction(values: Mapping[str, Any], given: Mapping[str, Any], found: Found, is_own: bool) -> None:
+    """Refuses a given flag that contradicts the data; of records without YouTube-8M's features, a default too.
+
+    The readers say it if records of YouTube-8M are not of the default level.
+    """
+    for name, actual in _contradictions(values, given, found, is_own):
+        flag = f"--{name}={shown(values.get(name, False))}{'' if name in given else ' (the default)'}"
+        remedy = f", or none of {_ALL}: the data then give them" if is_own and name in _DESCRIBING else ""
+        raise UsageError(
+            f"{flag} contradicts the data: according to {found} it is {shown(actual)}. "
+            f"Give --{name}={shown(actual)}{remedy}."
+        )
+
+
+def _contradictions(
+    values: Mapping[str, Any], given: Mapping[str, Any], found: Found, is_own: bool
+) -> Iterator[tuple[str, Any]]:
+    """(flag, what the data say) of each contradiction."""
+    format, sizes, names = found.format, found.sizes(), values["feature_names"]
+    has_frames = format.level == "frame"
+    if values.get("frame_features", False) != has_frames:
+        if is_own or "frame_features" in given:
+            yield "frame_features", has_frames
+        return
+    if "feature_sizes" in given and "feature_names" not in given and is_own:
+        names = tuple(sizes)
+    actual = tuple(sizes[name] for name in names if name in sizes)
+    if "feature_sizes" in given and len(actual) == len(names) and given["feature_sizes"] != actual:
+        yield "feature_sizes", actual
+    if ("feature_names" in given or is_own) and not set(values["feature_names"]) <= sizes.keys():
+        yield "feature_names", tuple(sizes)
+    if found.is_declared and given.get("segment_labels") and not format.segment_labels:
+        yield "segment_labels", False
+    if "num_classes" in given and given["num_classes"] != (format.num_classes or given["num_classes"]):
+        yield "num_classes", format.num_classes
+
+
+def _log_unused(values: Mapping[str, Any], found: Found) -> None:
+    read = values["feature_names"]
+    unused = [name for name in found.sizes() if name not in read]
+    if unused and set(read) <= found.sizes().keys():
+        names = shown((*read, *unused))
+        logging.info("not used: %s, which the data have too (%s); --feature_names=%s", shown(unused), found, names)
+
+
+def _ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[float, ...], ...]:
+    """`DataConfig.feature_ranges` of these features; empty if the data lie as YouTube-8M's, or lack one of them."""
+    found = {feature.name: feature.range for feature in format.features}
+    has_bytes = format.level == "frame"
+    usual = {name: PUBLISHED if has_bytes and not name.endswith("/floats") else None for name in names}
+    if not usual.keys() <= found.keys() or all(found[name] == usual[name] for name in names):
+        return ()
+    return tuple(found[name] or () for name in names)
