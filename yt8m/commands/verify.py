@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,12 +17,13 @@ import google_crc32c
 
 from yt8m import options, storage
 from yt8m.commands.inspect_shards import named_files
-from yt8m.config import flags
+from yt8m.config import data_defaults, flags
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
 from yt8m.program import run_main
 from yt8m.records import manifest, shards
 from yt8m.records.deep_check import DeepCheck
+from yt8m.records.discovery import Found
 from yt8m.records.manifest import DataFormat, Manifest, Shard
 from yt8m.records.shards import DamagedError, read_records
 
@@ -72,7 +74,10 @@ def main(argv: list[str]) -> int:
     config = flags.read(VerifyConfig, "yt8m verify", purpose, argv, patterns)
     paths, known = named_files(patterns, "verify", ignored=manifest.NAME), _known(config)
     checker = DeepCheck(dict(zip(config.feature_names, config.feature_sizes, strict=True)), config.num_classes)
-    found = [verify(path, checker if config.deep else None, known) for path in paths]
+    said = {path: _data(_manifest_of(path, config)) for path in paths} if config.deep else {}
+    for path, format in said.items():
+        _refuse_contradiction(config, format, _manifest_of(path, config))
+    found = [verify(path, checker if config.deep else None, known, said.get(path)) for path in paths]
     missing = [] if known is None else _missing(known, paths)
     _print(found, missing, config.json)
     if missing or any(one.problems for one in found):
@@ -90,8 +95,19 @@ def _known(config: VerifyConfig) -> Manifest | None:
     return manifest.read(config.manifest)
 
 
+def _manifest_of(path: str, config: VerifyConfig) -> str:
+    return config.manifest or storage.join(os.path.dirname(path), manifest.NAME)
+
+
+def _refuse_contradiction(config: VerifyConfig, said: DataFormat | None, source: str) -> None:
+    values = {name: getattr(config, name) for name in ("feature_names", "feature_sizes", "num_classes")}
+    if said is not None:
+        given = {name: value for name, value in values.items() if value not in ((), None)}
+        data_defaults.refuse_contradiction(given, Found(said, source, True))
+
+
 def _data(path: str) -> DataFormat | None:
-    """What the former manifest says of the records, which the new one must keep."""
+    """What a manifest says of the records."""
     with contextlib.suppress(RunError):  # there is none, or it is damaged
         return manifest.read(path).data
     return None
@@ -102,18 +118,21 @@ def _missing(known: Manifest, paths: list[str]) -> list[str]:
     return sorted(path for path in known.shards if path not in paths and not storage.exists(path))
 
 
-def verify(path: str, checker: DeepCheck | None = None, known: Manifest | None = None) -> Verified:
+def verify(
+    path: str, checker: DeepCheck | None = None, known: Manifest | None = None, said: DataFormat | None = None
+) -> Verified:
     """Reads and checks a whole shard.
 
     Args:
       path: path of the shard.
       checker: checks the content of each record; None to check only that it is an Example or SequenceExample.
       known: the manifest to compare the shard with; None to skip this.
+      said: what a manifest says of the records, for the checker.
     """
     problems: list[str] = []
     count, crc, size = 0, 0, 0
     if checker is not None:
-        checker.begin_shard()
+        checker.begin_shard(said)
     try:
         with storage.open_read(path) as file:
             tee = _ChecksumReader(file)

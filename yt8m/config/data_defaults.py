@@ -50,17 +50,17 @@ def complete(given: Mapping[str, Any], files: Sequence[str]) -> tuple[dict[str, 
     is_own = not any(feature.name in KNOWN_SIZES for feature in found.format.features)
     is_taken = is_own and not is_described(given)
     taken: dict[str, Any] = _taken(found.format) if is_taken else {"feature_names": _published_names(given)}
-    values = {**taken, **given}
+    values = {"frame_features": False, **taken, **given}
     if is_own and found.format.num_classes is not None:
         values.setdefault("num_classes", found.format.num_classes)
     if found.is_declared or not given.get("max_bad_records"):  # else the first record may be one of the bad ones
-        _refuse_contradiction(values, given, found, is_own)
+        refuse_contradiction(given, found, values, is_own)
     if is_taken:
         logging.info("taken from the data: %s (%s)", found.format, found)
     else:
         _log_unused(values, found)
     values["feature_ranges"] = _ranges(values["feature_names"], found.format)
-    return _with_sizes(values, found.sizes(), str(found)), is_taken
+    return _with_sizes(values, found.format.sizes(), str(found)), is_taken
 
 
 def fitted(data: DataConfig, files: Sequence[str], flag: str, *, is_rated: bool = False) -> DataConfig:
@@ -91,7 +91,7 @@ def fitted(data: DataConfig, files: Sequence[str], flag: str, *, is_rated: bool 
 
 def _misfits(data: DataConfig, found: Found, is_rated: bool) -> Iterator[str]:
     """How data differ from those of a run's training, each as the end of a sentence."""
-    format, sizes = found.format, found.sizes()
+    format, sizes = found.format, found.format.sizes()
     level = "frame" if data.frame_features else "video"
     if level != format.level:
         yield f"was trained on {level}-level records, but these are {format.level}-level ones"
@@ -134,13 +134,24 @@ def _with_sizes(values: dict[str, Any], sizes: Mapping[str, int], where: str) ->
     return {**values, "feature_sizes": known_sizes(names)}
 
 
-def _refuse_contradiction(values: Mapping[str, Any], given: Mapping[str, Any], found: Found, is_own: bool) -> None:
-    """Refuses a given flag that contradicts the data; of records without YouTube-8M's features, a default too.
+def refuse_contradiction(
+    given: Mapping[str, Any], found: Found, values: Mapping[str, Any] | None = None, is_own: bool = False
+) -> None:
+    """Refuses a flag that contradicts the data.
 
-    The readers say it if records of YouTube-8M are not of the default level.
+    Args:
+      given: {flag: value} of the flags that were given.
+      found: what the data hold.
+      values: those that hold, with the defaults; by default `given`.
+      is_own: whether the records have no feature of YouTube-8M. Then a default that contradicts them is refused too.
+        (The readers say it if records of YouTube-8M are not of the default level.)
+
+    Raises:
+      UsageError: the message has both values, and the flag to give.
     """
+    values = values or given
     for name, actual in _contradictions(values, given, found, is_own):
-        flag = f"--{name}={shown(values.get(name, False))}{'' if name in given else ' (the default)'}"
+        flag = f"--{name}={shown(values[name])}{'' if name in given else ' (the default)'}"
         remedy = f", or none of {_ALL}: the data then give them" if is_own and name in _DESCRIBING else ""
         raise UsageError(
             f"{flag} contradicts the data: according to {found} it is {shown(actual)}. "
@@ -152,9 +163,9 @@ def _contradictions(
     values: Mapping[str, Any], given: Mapping[str, Any], found: Found, is_own: bool
 ) -> Iterator[tuple[str, Any]]:
     """(flag, what the data say) of each contradiction."""
-    format, sizes, names = found.format, found.sizes(), values["feature_names"]
+    format, sizes, names = found.format, found.format.sizes(), values.get("feature_names", ())
     has_frames = format.level == "frame"
-    if values.get("frame_features", False) != has_frames:
+    if values.get("frame_features", has_frames) != has_frames:
         if is_own or "frame_features" in given:
             yield "frame_features", has_frames
         return
@@ -163,7 +174,7 @@ def _contradictions(
     actual = tuple(sizes[name] for name in names if name in sizes)
     if "feature_sizes" in given and len(actual) == len(names) and given["feature_sizes"] != actual:
         yield "feature_sizes", actual
-    if ("feature_names" in given or is_own) and not set(values["feature_names"]) <= sizes.keys():
+    if ("feature_names" in given or is_own) and not set(values.get("feature_names", ())) <= sizes.keys():
         yield "feature_names", tuple(sizes)
     if found.is_declared and given.get("segment_labels") and not format.segment_labels:
         yield "segment_labels", False
@@ -173,8 +184,8 @@ def _contradictions(
 
 def _log_unused(values: Mapping[str, Any], found: Found) -> None:
     read = values["feature_names"]
-    unused = [name for name in found.sizes() if name not in read]
-    if unused and set(read) <= found.sizes().keys():
+    unused = [name for name in found.format.sizes() if name not in read]
+    if unused and set(read) <= found.format.sizes().keys():
         names = shown((*read, *unused))
         logging.info("not used: %s, which the data have too (%s); --feature_names=%s", shown(unused), found, names)
 

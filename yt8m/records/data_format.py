@@ -60,6 +60,10 @@ class DataFormat(NamedTuple):
     max_frames: int | None = None
     positives: tuple[int, ...] | None = None
 
+    def sizes(self) -> dict[str, int]:
+        """{feature: its size}, in the order of the features."""
+        return {feature.name: feature.size for feature in self.features}
+
     def __str__(self) -> str:
         parts = [f"{self.level} level", *map(str, self.features)]
         parts += ["segment labels"] * self.segment_labels

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from yt8m.records import shards
+from yt8m.records.data_format import DataFormat
 from yt8m.records.shards import Feature, Record, id_text
 
 
@@ -12,19 +13,27 @@ class DeepCheck:
     """Checks the content of records, one at a time.
 
     Args:
-      sizes: {feature: number of values per frame} that every record must have; if empty, the sizes in the first record
-        of each shard.
-      num_classes: labels must be below this number; None allows every label that is not negative.
+      sizes: {feature: number of values per frame} that every record must have; if empty, those that the manifest of
+        a shard gives, or else those of its first record.
+      num_classes: labels must be below this number; None for that of the manifest. If there is none, every label that
+        is not negative is allowed.
     """
 
     def __init__(self, sizes: Mapping[str, int], num_classes: int | None = None) -> None:
-        self._given, self._num_classes = dict(sizes), num_classes
-        self._sizes = dict(sizes)
+        self._given = dict(sizes), num_classes
         self._seen: dict[bytes, str] = {}
+        self.begin_shard()
 
-    def begin_shard(self) -> None:
-        """Call before each shard: it may be of another level than the last one."""
-        self._sizes = dict(self._given)
+    def begin_shard(self, said: DataFormat | None = None) -> None:
+        """Call before each shard, which may be of another kind than the last one.
+
+        Args:
+          said: what its manifest says of the records, if it does.
+        """
+        sizes, num_classes = self._given
+        self._level = said and said.level
+        self._sizes = dict(sizes) or (said.sizes() if said else {})
+        self._num_classes = num_classes or (said and said.num_classes)
 
     def problems(self, payload: bytes, where: str) -> list[str]:
         """The problems of one record; each text begins with the id of the record, if it has one.
@@ -58,7 +67,9 @@ class DeepCheck:
                     yield f"{name} has {label}; expected 0{end or ' or more'}"
 
     def _features(self, record: Record) -> Iterator[str]:
-        there = record.features()
+        there, level = record.features(), "frame" if record.lists else "video"
+        if self._level not in (None, level):
+            yield f"it is a {level}-level record, but the manifest says {self._level} level"
         if not self._sizes:
             self._sizes = {name: len(frames[0].numbers()) for name, frames in there.items() if frames}
         for name, size in self._sizes.items():

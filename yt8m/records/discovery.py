@@ -32,10 +32,6 @@ class Found(NamedTuple):
     source: str
     is_declared: bool
 
-    def sizes(self) -> dict[str, int]:
-        """{feature: its size}, in the order of the features."""
-        return {feature.name: feature.size for feature in self.format.features}
-
     def __str__(self) -> str:
         return self.source if self.is_declared else f"the first record of {self.source}"
 
@@ -76,11 +72,11 @@ def of_record(record: Record) -> DataFormat | None:
     features = []
     for name, frames in sorted((record.lists or of_video).items()):
         found = {(one.kind, len(one.numbers())) for one in frames}
-        if len(found) == 1 and next(iter(found))[0] not in kinds:
+        if found and not {kind for kind, _ in found} & {*kinds, ""}:
             continue  # timestamps, say
-        if len(found) != 1 or next(iter(found))[1] == 0:
+        kind, size = next(iter(found), ("", 0))
+        if len(found) != 1 or size == 0:
             return None
-        kind, size = found.pop()
         features.append(FeatureFormat(name, size, PUBLISHED if kind == "bytes" else None))
     level = "frame" if has_frames else "video"
     return DataFormat(level, tuple(features), "segment_labels" in record.context) if features else None
@@ -88,8 +84,9 @@ def of_record(record: Record) -> DataFormat | None:
 
 def _first_record(path: str) -> Record | None:
     """The first record of a shard; None if it is damaged, which whoever reads the shard next says better."""
-    with contextlib.suppress(RunError, ValueError, OSError):
-        return shards.parse(next(shards.read_records(io.BytesIO(_start_of(path)), path)))
+    with contextlib.suppress(RunError, ValueError):
+        for payload in shards.read_records(io.BytesIO(_start_of(path)), path):
+            return shards.parse(payload)
     return None
 
 

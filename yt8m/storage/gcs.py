@@ -67,7 +67,7 @@ class GcsStore:
         def fetch() -> bytes:
             return bytes(blob_at(path).download_as_bytes(end=count - 1, raw_download=True, checksum=None, retry=None))
 
-        return ask("read", path, fetch)
+        return with_retries("read", path, fetch)
 
     @contextlib.contextmanager
     def write_atomic(self, path: str, mode: str) -> Iterator[IO[Any]]:
