@@ -24,11 +24,6 @@ _DESCRIBING = ("feature_names", "feature_sizes", "frame_features")
 _ALL = "--feature_names, --feature_sizes and --frame_features"
 
 
-def is_described(given: Mapping[str, Any]) -> bool:
-    """Whether the flags say what the records hold."""
-    return any(name in given for name in _DESCRIBING)
-
-
 def complete(given: Mapping[str, Any], files: Sequence[str]) -> tuple[dict[str, Any], bool]:
     """The given flags of a training, with those that describe its records filled in; logs in one line what was found.
 
@@ -48,7 +43,7 @@ def complete(given: Mapping[str, Any], files: Sequence[str]) -> tuple[dict[str, 
     if found is None:
         return _with_sizes({"feature_names": _published_names(given), **given}, {}, ""), False
     is_own = not any(feature.name in KNOWN_SIZES for feature in found.format.features)
-    is_taken = is_own and not is_described(given)
+    is_taken = is_own and not any(name in given for name in _DESCRIBING)
     taken: dict[str, Any] = _taken(found.format) if is_taken else {"feature_names": _published_names(given)}
     values = {"frame_features": False, **taken, **given}
     if is_own and found.format.num_classes is not None:

@@ -83,8 +83,7 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
     if config.data.reader:
         readers.own_reader_class(config.data.reader)
     model = with_hyper_parameters(config.model, own)
-    if files_are_here or data_defaults.is_described(given):
-        check_model_takes(config.data, model, are_taken)
+    check_model_takes(config.data, model, are_taken)
     return dataclasses.replace(config, model=model)
 
 
@@ -230,18 +229,18 @@ def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> N
       frame_features: whether frames are read.
       is_of_data: whether the data, and no flag, say so.
     """
-    level = getattr(models.get(model), "level", None)
+    level, problem = getattr(models.get(model), "level", None), ""
     if level == "video" and frame_features:
-        why = "the data hold frames. Name data of videos" if is_of_data else "--frame_features is given. Leave that out"
-        raise UsageError(
-            f"--model={model} takes one vector a video, but {why}, or choose a frame-level model: {_of_level('frame')}."
-        )
-    if level == "frame" and not frame_features:
-        why = ", but the data hold one vector a video. Name" if is_of_data else ": add --frame_features (with"
-        raise UsageError(
-            f"--model={model} takes frames{why} frame records{'' if is_of_data else ')'}, "
-            f"or choose a video-level model: {_of_level('video')}."
-        )
+        problem = "takes one vector a video, but --frame_features is given. Leave that out"
+        if is_of_data:
+            problem = "takes one vector a video, but the data hold frames. Name data of videos"
+    elif level == "frame" and not frame_features:
+        problem = "takes frames: add --frame_features (with frame records)"
+        if is_of_data:
+            problem = "takes frames, but the data hold one vector a video. Name frame records"
+    if problem:
+        wanted = "frame" if frame_features else "video"
+        raise UsageError(f"--model={model} {problem}, or choose a {wanted}-level model: {_of_level(wanted)}.")
 
 
 def check_files(flag: str, pattern: str) -> list[str]:
