@@ -96,6 +96,15 @@ def test_other_data_are_refused_before_anything_is_written(
     assert not (data / "no.csv").exists()
 
 
+def test_a_later_flag_that_contradicts_the_data_is_refused(
+    run: pathlib.Path, data: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = [f"--train_dir={run}", f"--eval_data_pattern={data}/validate/*.tfrecord", "--run_once"]
+    for flag, problem in (("--num_classes=5", "it is 3. Give --num_classes=3."), ("--segment_labels", "which hold no frames")):
+        assert evaluation.main([*words, flag]) == 2
+        assert problem in capfd.readouterr().err
+
+
 def test_a_flag_that_contradicts_the_data_leaves_no_folder(
     data: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -135,7 +135,9 @@ def _data(config: EvalConfig, run: TrainConfig) -> DataConfig:
     segments = config.segment_labels or run.data.segment_labels
     data = saved_run.data_for(config, run.data, config.eval_data_pattern, segments)
     data = data if config.eval_data_pattern else input_check.default_to_sample_data(data, "validate")
-    return data_defaults.fitted(data, storage.glob(data.data_pattern), "eval_data_pattern", is_rated=segments)
+    given = {"num_classes": config.num_classes, "segment_labels": config.segment_labels}
+    files = storage.glob(data.data_pattern)
+    return data_defaults.fitted(data, files, "eval_data_pattern", given, is_rated=segments)
 
 
 def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> Iterator[str]:

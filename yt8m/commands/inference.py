@@ -154,7 +154,8 @@ def _data(config: InferenceConfig, run: TrainConfig) -> DataConfig:
     data = saved_run.data_for(config, run.data, config.input_data_pattern, config.segment_labels)
     is_read = config.output_file and not config.input_data_pattern
     data = input_check.default_to_sample_data(data, "test") if is_read else data
-    return data_defaults.fitted(data, storage.glob(data.data_pattern), "input_data_pattern")
+    given = {"num_classes": config.num_classes}
+    return data_defaults.fitted(data, storage.glob(data.data_pattern), "input_data_pattern", given)
 
 
 def _pack(path: str, source: Source, modeler: VideoModeler) -> None:

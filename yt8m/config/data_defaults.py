@@ -58,22 +58,26 @@ def complete(given: Mapping[str, Any], files: Sequence[str]) -> tuple[dict[str, 
     return _with_sizes(values, found.format.sizes(), str(found)), is_taken
 
 
-def fitted(data: DataConfig, files: Sequence[str], flag: str, *, is_rated: bool = False) -> DataConfig:
+def fitted(
+    data: DataConfig, files: Sequence[str], flag: str, given: Mapping[str, Any] | None = None, *, is_rated: bool = False
+) -> DataConfig:
     """The data of an evaluation or inference, checked, with the ranges of bytes that their own manifest gives.
 
     Args:
       data: what the run was trained on, with the files of the evaluation or inference.
       files: these files.
       flag: the flag that names them.
+      given: {flag: value} of flags that describe the records; None and False stand for flags that were not given.
       is_rated: whether the records must have rated segments.
 
     Raises:
-      UsageError: the files hold other records than the run was trained on; the message says both.
+      UsageError: the files hold other records than the run was trained on, or than a flag says; the message has both.
       RunError: a manifest is damaged, or two contradict one another.
     """
     found = None if data.reader else discovery.find(files, data.manifest)
     if found is None or not (found.is_declared or data.max_bad_records == 0):
         return data
+    refuse_contradiction({name: value for name, value in (given or {}).items() if value}, found)
     difference = next(_misfits(data, found, is_rated), "")
     if difference:
         raise UsageError(
