@@ -68,7 +68,7 @@ def test_evaluation_and_inference_need_no_flag_either(run: pathlib.Path, data: p
     assert evaluation.main([f"--train_dir={run}", f"--eval_data_pattern={pattern}", "--run_once"]) == 0
     figures = json.loads((run / "eval/report.json").read_text())
     assert figures["num_examples"] == 40
-    assert {one["key"]: one["value"] for one in figures["metrics"]}["gap"] > 0.9
+    assert figures["gap"] > 0.9
     assert inference.main([f"--train_dir={run}", f"--input_data_pattern={pattern}", f"--output_file={data}/p.csv"]) == 0
     lines = (data / "p.csv").read_text().splitlines()[1:]
     assert len(lines) == 40
@@ -100,7 +100,10 @@ def test_a_later_flag_that_contradicts_the_data_is_refused(
     run: pathlib.Path, data: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = [f"--train_dir={run}", f"--eval_data_pattern={data}/validate/*.tfrecord", "--run_once"]
-    for flag, problem in (("--num_classes=5", "it is 3. Give --num_classes=3."), ("--segment_labels", "which hold no frames")):
+    for flag, problem in (
+        ("--num_classes=5", "it is 3. Give --num_classes=3."),
+        ("--segment_labels", "which hold no frames"),
+    ):
         assert evaluation.main([*words, flag]) == 2
         assert problem in capfd.readouterr().err
 
