@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
+from yt8m.eval_util.arrays import Floats64, Ints64
 from yt8m.records import prediction_files, shards
 from yt8m.records.prediction_files import video_name
 from yt8m.records.shards import Record, id_bytes, id_text
@@ -30,8 +30,8 @@ class VideoLabels(NamedTuple):
     """
 
     rows: dict[str, int]
-    splits: npt.NDArray[np.int64]
-    labels: npt.NDArray[np.int64]
+    splits: Ints64
+    labels: Ints64
 
 
 class Ratings(NamedTuple):
@@ -44,8 +44,8 @@ class Ratings(NamedTuple):
     """
 
     segments: list[bytes]
-    classes: npt.NDArray[np.int64]
-    scores: npt.NDArray[np.float64]
+    classes: Ints64
+    scores: Floats64
 
 
 def files(pattern: str, flag: str = "eval_data_pattern") -> list[str]:
@@ -86,7 +86,7 @@ def video_labels(pattern: str, num_classes: int, flag: str = "eval_data_pattern"
       RunError: a record is damaged, a label is not in 0..num_classes-1, a video is repeated, or there is no label.
     """
     rows: dict[str, int] = {}
-    labels: list[npt.NDArray[np.int64]] = []
+    labels: list[Ints64] = []
     for where, record in contexts(pattern, flag):
         name = id_text(record.id())
         if rows.setdefault(name, len(rows)) < len(labels):
@@ -98,7 +98,7 @@ def video_labels(pattern: str, num_classes: int, flag: str = "eval_data_pattern"
     return VideoLabels(rows, splits, np.concatenate(labels))
 
 
-def _labels(values: shards.Values, num_classes: int, where: str) -> npt.NDArray[np.int64]:
+def _labels(values: shards.Values, num_classes: int, where: str) -> Ints64:
     found = np.unique(np.array(values, np.int64))
     if len(found) and not 0 <= found[0] <= found[-1] < num_classes:
         raise RunError(

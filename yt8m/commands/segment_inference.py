@@ -17,13 +17,12 @@ from operator import add
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from yt8m import readers, storage
 from yt8m.config.programs import InferenceConfig
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.eval_util.arrays import Keys, numbered, scores_of_ranks
+from yt8m.eval_util.arrays import Floats32, Keys, numbered, scores_of_ranks
 from yt8m.records import prediction_files
 from yt8m.records.prediction_files import SEGMENTS_HEADER, video_name
 from yt8m.records.shards import id_text
@@ -235,7 +234,7 @@ class SegmentRanking:
         """Number of segments that were added."""
         return self._stored + self._waiting_rows
 
-    def add(self, segments: Sequence[bytes], scores: npt.NDArray[np.float32]) -> None:
+    def add(self, segments: Sequence[bytes], scores: Floats32) -> None:
         """Adds segments, video after video.
 
         Args:
@@ -297,7 +296,7 @@ class SegmentRanking:
         self._stored += self._waiting_rows
         self._waiting_rows = 0
 
-    def _scores_of(self, place: int) -> npt.NDArray[np.float32]:
+    def _scores_of(self, place: int) -> Floats32:
         return self._keys[place].view(np.float32)
 
     def _make_keys(self) -> None:
@@ -307,7 +306,7 @@ class SegmentRanking:
             for place in range(len(self.classes)):
                 self._insert(place, self._scores_of(place)[: self._stored].copy(), 0)
 
-    def _insert(self, place: int, scores: npt.NDArray[np.float32], start: int) -> None:
+    def _insert(self, place: int, scores: Floats32, start: int) -> None:
         """Adds the scores that may be kept to the class at `place`; `start` is the number of the first segment."""
         # Of equal scores the earlier segment is kept, so a new one must be strictly better.
         found = np.flatnonzero(scores > self._least[place])

@@ -177,7 +177,7 @@ def resampled_figures(videos: Videos, num_classes: int, resamples: int, seed: in
 
 
 def interval(
-    figure: float, resampled: npt.NDArray[np.float64], shrink: float = 1.0, level: float = 0.95, least: float = 0.0
+    figure: float, resampled: Floats64, shrink: float = 1.0, level: float = 0.95, least: float = 0.0
 ) -> Interval:
     """The percentile interval: the middle `level` of the resamples, moved so that their median is the figure.
 
@@ -207,7 +207,7 @@ def interval(
     return Interval(float(low), float(high))
 
 
-def _angles(figures: npt.NDArray[np.float64] | np.float64, least: float) -> npt.NDArray[np.float64]:
+def _angles(figures: Floats64 | np.float64, least: float) -> Floats64:
     """From 0 for `least` to pi/2 for 1; values that rounding put outside are clipped."""
     return np.arcsin(np.sqrt(np.clip((figures - least) / (1 - least), 0, 1)))
 

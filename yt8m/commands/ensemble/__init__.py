@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from yt8m import options, program, storage
 from yt8m.commands import ground_truth
@@ -15,6 +14,7 @@ from yt8m.commands.ensemble import joined_files
 from yt8m.config import flags
 from yt8m.config.registry import TRUST_HELP
 from yt8m.errors import UsageError
+from yt8m.eval_util.arrays import Floats64
 from yt8m.options import option
 from yt8m.records import prediction_files
 
@@ -115,7 +115,7 @@ def _join_files(config: EnsembleConfig) -> None:
         print(f"{count} predictions are in {config.output_file}", file=sys.stderr)
 
 
-def _fit(config: EnsembleConfig) -> npt.NDArray[np.float64]:
+def _fit(config: EnsembleConfig) -> Floats64:
     """Fits weights on one half of the videos and prints the GAP of the printed weights on the other half."""
     truth = ground_truth.video_labels(config.fit_on, config.num_classes, "fit_on")
     videos = joined_files.side_by_side(config.predictions, config.num_classes)
@@ -136,7 +136,7 @@ def _fit(config: EnsembleConfig) -> npt.NDArray[np.float64]:
     return weights
 
 
-def _write(config: EnsembleConfig, weights: npt.NDArray[np.float64]) -> int:
+def _write(config: EnsembleConfig, weights: Floats64) -> int:
     """Writes the joined file; returns the number of its videos."""
     count = 0
     with storage.write_atomic(config.output_file, "w") as file:

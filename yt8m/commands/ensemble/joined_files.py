@@ -12,21 +12,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from yt8m import storage
 from yt8m.commands.ground_truth import VideoLabels
 from yt8m.errors import RunError, missing_extra
-from yt8m.eval_util.arrays import pack
+from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints32, pack
 from yt8m.eval_util.average_precision import global_average_precision
 from yt8m.eval_util.top_k import top_k
 from yt8m.records import prediction_files
 from yt8m.records.prediction_files import PredictionRow, TextLine
 
 
-def aligned(
-    rows: Sequence[PredictionRow], by_rank: bool, top_k: int
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+def aligned(rows: Sequence[PredictionRow], by_rank: bool, top_k: int) -> tuple[Ints32, Floats32]:
     """(classes int32 [U] ascending, scores float32 [U, N]) of the classes that any of N files lists for a video.
 
     A class that a file does not list has the score 0 in that file. If `by_rank`, ranks replace the scores: the best
@@ -126,7 +123,7 @@ class _OtherFile:
 MOST_VIDEOS = 100_000  # largest number of videos for fitting and judging together; they take 40 MB per file
 
 # One video: scores [U, N] of U classes in N files, hits [U], and its number of labels.
-_Video = tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_], int]
+_Video = tuple[Floats32, Bools, int]
 
 
 class ScoredPairs(NamedTuple):
@@ -138,8 +135,8 @@ class ScoredPairs(NamedTuple):
       num_positives: number of labels of all videos, including labels that no file lists.
     """
 
-    scores: npt.NDArray[np.float32]
-    hits: npt.NDArray[np.bool_]
+    scores: Floats32
+    hits: Bools
     num_positives: int
 
     @classmethod
@@ -152,7 +149,7 @@ class ScoredPairs(NamedTuple):
             scores[row, : len(right)], hits[row, : len(right)] = values, right
         return cls(scores, hits, sum(count for _, _, count in videos))
 
-    def gap(self, weights: npt.NDArray[np.float64], k: int) -> float:
+    def gap(self, weights: Floats64, k: int) -> float:
         """GAP of the mean of the scores, weighted by `weights` [N], over the k best classes of each video."""
         mean = self.scores @ weights.astype(np.float32)
         found = top_k(mean, k)
@@ -187,7 +184,7 @@ def halves(
     return to_fit, to_judge
 
 
-def fit(pairs: ScoredPairs, k: int) -> npt.NDArray[np.float64]:
+def fit(pairs: ScoredPairs, k: int) -> Floats64:
     """The weights [N] with the largest GAP, not negative, adding up to 1.
 
     GAP is piecewise constant, so it has no useful gradient, and there are few files. So SciPy's Nelder-Mead is used,
@@ -203,7 +200,7 @@ def fit(pairs: ScoredPairs, k: int) -> npt.NDArray[np.float64]:
     files = pairs.scores.shape[2]
     simplex = np.vstack([np.zeros(files - 1), np.eye(files - 1)])
 
-    def weights_of(powers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def weights_of(powers: Floats64) -> Floats64:
         raw = np.exp2(np.append(np.clip(powers, -30, 30), 0.0))
         return np.asarray(raw / raw.sum())
 
