@@ -9,6 +9,10 @@ from collections.abc import Iterator
 import hypothesis
 import leaks
 import pytest
+from emulator import bucket, emulator_address
+
+# One emulator of buckets for all tests of a process: a fixture of a folder would be made for each folder.
+__all__ = ["bucket", "emulator_address"]
 
 # Examples have no deadline: on a busy machine any of them may take long, and pytest ends a test that hangs.
 hypothesis.settings.register_profile("tests", deadline=None)

@@ -1,7 +1,4 @@
-"""The storage emulator on a loopback port, as a process of its own; for tests of gs:// paths.
-
-A folder of tests takes the fixtures by importing them in its conftest.py.
-"""
+"""The storage emulator on a loopback port, as a process of its own; its fixtures are for all tests of gs:// paths."""
 
 from __future__ import annotations
 

@@ -86,15 +86,16 @@ def _children() -> set[int]:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return set()  # the usual case, and cheaper than to look through /proc
-    there = set(map(int, filter(str.isdigit, os.listdir("/proc")))) if os.path.isdir("/proc") else set()
-    return {pid for pid in there if _parent(pid) == os.getpid() and _is_ours(pid)}
+    return {pid for pid in _all_children() if _is_ours(pid)}
 
 
-def _parent(pid: int) -> int:
-    try:
-        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
+def _all_children() -> set[int]:
+    """Of each thread, as Linux lists them; a look at every process of the machine takes fifty times as long."""
+    found: set[int] = set()
+    for thread in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
+        with contextlib.suppress(OSError):  # a thread that has ended
+            found |= set(map(int, pathlib.Path(f"/proc/self/task/{thread}/children").read_text().split()))
+    return found
 
 
 def _command(pid: int) -> str:
