@@ -8,6 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -76,3 +77,22 @@ def test_tensorflow_itself_does_without_keras_until_it_is_asked_for() -> None:
     environment = {**os.environ, "PYTHONPATH": str(root)}
     done = subprocess.run([sys.executable, "-c", _BOTH], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_threads_print_natively_is_dropped_until_the_last_one_has_left(capfd: pytest.CaptureFixture[str]) -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with lazy.quiet_native_stderr():
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=stay)
+    with lazy.quiet_native_stderr():
+        thread.start()
+        inside.wait()
+    os.write(2, b"dropped\n")
+    leave.set()
+    thread.join()
+    os.write(2, b"shown\n")
+    assert capfd.readouterr().err == "shown\n"

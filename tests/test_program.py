@@ -1,11 +1,20 @@
-"""Each line stands in the log once."""
+"""Each line stands in the log once; Python code that shows the log leaves it as it was."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import pathlib
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+from absl import logging as absl_logging
+
+from yt8m import program
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -32,3 +41,75 @@ def test_lines_of_absl_and_tensorflow_appear_once_in_one_format():
         "INFO from absl after",
         "WARNING from TensorFlow again",
     ]
+
+
+@contextlib.contextmanager
+def no_handlers() -> Iterator[logging.Logger]:
+    """Takes pytest's handlers away, which count as a log that the process has set up."""
+    root = logging.getLogger()
+    kept, root.handlers[:] = root.handlers[:], []
+    try:
+        yield root
+    finally:
+        root.handlers[:] = kept
+
+
+def test_a_log_that_is_shown_for_a_while_ends_with_the_last_thread_in_it(capfd: pytest.CaptureFixture[str]) -> None:
+    level = absl_logging.get_verbosity()
+    with no_handlers() as root:
+        inside, leave = threading.Event(), threading.Event()
+
+        def stay() -> None:
+            with program.shown_log():
+                inside.set()
+                leave.wait()
+
+        thread = threading.Thread(target=stay)
+        with program.shown_log():
+            thread.start()
+            inside.wait()
+            absl_logging.info("both")
+        absl_logging.info("one")
+        leave.set()
+        thread.join()
+        assert root.handlers == []
+        absl_logging.info("none")  # absl gives the root a plain handler now
+        with program.shown_log():
+            absl_logging.info("again")
+        assert [type(handler) for handler in root.handlers] == [logging.StreamHandler]
+    assert absl_logging.get_verbosity() == level
+    assert [line.split()[-1] for line in capfd.readouterr().err.splitlines()] == ["both", "one", "again"]
+
+
+def test_a_log_that_the_process_has_set_up_is_left_alone() -> None:
+    with no_handlers() as root:
+        own = logging.NullHandler()
+        root.addHandler(own)
+        level = absl_logging.get_verbosity()
+        with program.shown_log():
+            assert root.handlers == [own]
+            assert absl_logging.get_verbosity() == level
+        root.removeHandler(own)
+
+
+class ZMQInteractiveShell:
+    """Stands for the shell of a Jupyter kernel, which rich and yt8m know by its name."""
+
+
+class _IPython:
+    @staticmethod
+    def get_ipython() -> ZMQInteractiveShell:
+        return ZMQInteractiveShell()
+
+
+def test_a_bar_is_shown_in_a_notebook_and_in_the_main_thread_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ipywidgets")
+    assert not program.shows_bar()
+    assert list(program.with_bar(iter([1, 2]), "counting")) == [1, 2]
+    monkeypatch.setitem(sys.modules, "IPython", _IPython)
+    assert program.shows_bar()
+    shown: list[bool] = []
+    thread = threading.Thread(target=lambda: shown.append(program.shows_bar()))
+    thread.start()
+    thread.join()
+    assert shown == [False]

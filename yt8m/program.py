@@ -80,7 +80,9 @@ def shown_log() -> Iterator[None]:
 def _shown_log() -> Callable[[], None]:
     """Sets up the log; returns a function that undoes it."""
     root, tensorflow = logging.getLogger(), logging.getLogger("tensorflow")
-    if any(handler is not absl_logging.get_absl_handler() for handler in root.handlers):
+    # absl's first line gives a root without handlers a plain one; that is no log that somebody has set up.
+    plain = (logging.StreamHandler, type(absl_logging.get_absl_handler()))
+    if root.level != logging.WARNING or any(type(handler) not in plain for handler in root.handlers):
         return lambda: None
     before = list(root.handlers), list(tensorflow.handlers), list(tensorflow.filters), absl_logging.get_verbosity()
 
@@ -88,6 +90,7 @@ def _shown_log() -> Callable[[], None]:
         root.handlers[:], tensorflow.handlers[:], tensorflow.filters[:] = before[:3]
         absl_logging.set_verbosity(before[3])
 
+    root.handlers[:] = []
     set_up_log()
     return undo
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from yt8m.records import shards, wire
 
-NAMES = st.text(min_size=1, max_size=200)
+NAMES = st.text(st.characters(max_codepoint=126), min_size=1, max_size=200)
 FLOATS = arrays.arrays("f4", st.integers(1, 40), elements=st.floats(width=32, allow_nan=False))
 NUMBERS = st.lists(st.integers(0, 2**62), max_size=20)
 
@@ -84,6 +84,7 @@ OTHERS = {
     "a number": b"\x08\x01",
     "cut": _field(1, _ENTRY)[:-1],
     "longer than it is": b"\x0a\x7f",
+    "a name that is not ASCII": _field(1, _field(1, _field(1, b"\xff") + _field(2, b""))),
     "nothing": b"",
 }
 

@@ -287,8 +287,9 @@ def _unfit_rows(values: NDArray[Any]) -> NDArray[np.int64]:
     """The rows of [B, ...] with a value that no feature may have."""
     # If the sum of squares, which takes one pass, is small, each value is in range.
     flat = values.reshape(-1)
-    if values.dtype == np.uint8 or np.dot(flat, flat) < LARGEST**2 / 4:
-        return np.zeros(0, np.int64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if values.dtype == np.uint8 or np.dot(flat, flat) < LARGEST**2 / 4:
+            return np.zeros(0, np.int64)
     return np.flatnonzero(~(np.abs(values) <= LARGEST).reshape(len(values), -1).all(axis=1))
 
 

@@ -41,7 +41,7 @@ NO_PROTO = "it is no Example or SequenceExample"
 EMPTY = "the file is empty: it holds no example"
 
 _USUAL = 1 << 24  # bytes; before a longer read, `_is_there` checks that the file has that many
-_BLOCK = 1 << 22  # bytes that `read_blocks` reads at once
+_BLOCK = 1 << 20  # bytes that `read_blocks` reads at once: they stay in a core's cache
 _GZIP = b"\x1f\x8b"
 _MASK_DELTA, _WORD = 0xA282EAD8, 0xFFFFFFFF
 

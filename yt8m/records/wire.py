@@ -57,7 +57,7 @@ def _map(record: bytes, place: int, end: int) -> dict[bytes, Span]:
         name, place = _message(record, _IN_1, place)
         value, place = _message(record, _IN_2, place)
         key = record[slice(*name)]
-        if place != stop or key in found:
+        if place != stop or key in found or not key.isascii():  # other names must be valid UTF-8: protobuf sees to it
             raise _OtherEncodingError
         found[key], place = value, after
     if place != end:
