@@ -193,12 +193,11 @@ def fit(**given: Any) -> FittedRun:
 
 
 def _fit(words: Sequence[str]) -> FittedRun:
-    config = flags.train_config(words)
     here = cluster.from_environment()
     if here is not None and here.is_distributed:
         raise UsageError("TF_CONFIG makes this process part of a cluster: use `yt8m train`, or unset the variable.")
     with program.shown_log():
-        config, outcome = training.run(config)
+        config, outcome = training.run(flags.train_config(words))
     if outcome.status is runner.Status.FAILED:
         raise RunError(outcome.message) from outcome.error
     return FittedRun(

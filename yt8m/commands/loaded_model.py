@@ -84,11 +84,11 @@ class LoadedRun:
           UsageError: they are no data, no file matches, or their features are not the model's.
         """
         if isinstance(data, str | os.PathLike):
-            data = Records(files_of(data), _format_of(self._data))
-        if isinstance(data, Records):
-            self._check(data)
-            return data.serialized()
-        return map(self._arranged, _batches(data))
+            data = Records(files_of(data), _format_of(self._data)) if self._data.reader else read_records(data)
+        if not isinstance(data, Records):
+            return map(self._arranged, _batches(data))
+        self._check(data)
+        return data.serialized() if self._has_ranges_of(data) else map(self._arranged, data)
 
     def _check(self, data: Records) -> None:
         if self._data.reader:
@@ -96,6 +96,11 @@ class LoadedRun:
         wanted, found = _format_of(self._data), {one.name: one.size for one in data.format.features}
         if data.format.level != wanted.level or any(found.get(one.name) != one.size for one in wanted.features):
             raise UsageError(f"the model takes {_told(wanted)}; these records are {_told(data.format)}.")
+
+    def _has_ranges_of(self, data: Records) -> bool:
+        """Whether bytes stand for the same values as in the records that the model was trained on."""
+        found = {one.name: one.range for one in data.format.features}
+        return bool(self._data.reader) or all(found[one.name] == one.range for one in _format_of(self._data).features)
 
     def _arranged(self, batch: NumpyBatch) -> NumpyBatch:
         """The batch as the graph takes it: features in order, as uint8 in YouTube-8M's range or as float32."""
@@ -214,9 +219,11 @@ def _refuse_other(batch: Any) -> NumpyBatch:
 
 def _format_of(data: DataConfig) -> DataFormat:
     """What the model reads."""
+    usual = [PUBLISHED if data.frame_features and not holds_floats(name) else () for name in data.feature_names]
+    ranges = data.feature_ranges or usual
     features = tuple(
-        FeatureFormat(name, size, PUBLISHED if data.frame_features and not holds_floats(name) else None)
-        for name, size in zip(data.feature_names, data.feature_sizes, strict=True)
+        FeatureFormat(name, size, (bounds[0], bounds[1]) if bounds else None)
+        for name, size, bounds in zip(data.feature_names, data.feature_sizes, ranges, strict=True)
     )
     return DataFormat("frame" if data.frame_features else "video", features, num_classes=data.num_classes)
 

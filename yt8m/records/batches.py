@@ -16,8 +16,8 @@ from typing import TypeVar
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
-from yt8m.records import manifest, shards, vocabulary
-from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat
+from yt8m.records import discovery, manifest, shards, vocabulary
+from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.manifest import Manifest
 from yt8m.records.record_parser import NumpyBatch, Raw, RecordParser
 from yt8m.records.shards import DamagedError
@@ -215,20 +215,17 @@ def _classes_of(files: Sequence[str]) -> int:
 
 
 def _format_of(files: Sequence[str]) -> DataFormat:
-    """Level and features, from the manifest, else from the first record."""
-    known = manifest.find(files).data
-    if known is not None:
-        return known
-    payload = next(shards.read_shard(files[0]), None)
-    if payload is None:
-        raise DamagedError(files[0], 0, shards.EMPTY)
-    try:
-        record = shards.parse(payload)
-    except ValueError as error:
-        raise DamagedError(files[0], 0, f"{shards.NO_PROTO}: {error}") from error
-    found = {name: frames for name, frames in (record.lists or record.features()).items() if frames}
-    features = (
-        FeatureFormat(name, len(found[name][0].numbers()), PUBLISHED if found[name][0].kind == "bytes" else None)
-        for name in sorted(found)
+    """Level and features, from the manifest, else from a first record."""
+    found = discovery.find(files)
+    if found is not None:
+        return found.format
+    for path in files:  # damage is the likely cause, and is named by who reads the shard
+        for number, payload in enumerate(itertools.islice(shards.read_shard(path), 1)):
+            try:
+                shards.parse(payload)
+            except ValueError as error:
+                raise DamagedError(path, number, f"{shards.NO_PROTO}: {error}") from error
+    raise UsageError(
+        f"{files[0]}: the first records do not show which features they have, and of which size. Write a manifest that "
+        "says it, as `yt8m make-records` does."
     )
-    return DataFormat("frame" if record.lists else "video", tuple(features))
