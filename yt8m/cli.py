@@ -27,6 +27,7 @@ COMMANDS = {
     "export": Command("yt8m.commands.export_model", "export a model, its weights in fewer bits if asked"),
     "average-checkpoints": Command("yt8m.commands.average_checkpoints", "the mean of a run's checkpoints"),
     "json-to-csv": Command("yt8m.commands.json_to_csv", "batch-prediction JSON lines as a prediction file"),
+    "make-records": Command("yt8m.commands.make_records", "records of your own videos, from arrays and a table"),
     "from-mediapipe": Command("yt8m.commands.from_mediapipe", "MediaPipe's features as frame records"),
     "sample-data": Command("yt8m.commands.sample_data", "write small data in the formats of YouTube-8M"),
     "ensemble": Command(
@@ -45,7 +46,15 @@ COMMANDS = {
 
 # In the order in which users need them; a command that no group names is listed under the last heading.
 _GROUPS = {
-    "get and look at data": ("download", "sample-data", "inspect", "verify", "from-mediapipe", "vocabulary"),
+    "get and look at data": (
+        "download",
+        "sample-data",
+        "make-records",
+        "inspect",
+        "verify",
+        "from-mediapipe",
+        "vocabulary",
+    ),
     "train": ("train", "cloud-job"),
     "measure": ("eval", "report", "score", "segment-eval"),
     "use a model": ("predict", "serve", "inference", "json-to-csv", "ensemble", "average-checkpoints", "export"),

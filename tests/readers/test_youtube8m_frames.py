@@ -123,6 +123,23 @@ def test_float_features_are_not_dequantised(length: int) -> None:
     assert not parsed["video_matrix"][0, kept:].any()
 
 
+def test_ranges_say_what_is_stored_and_what_bytes_stand_for() -> None:
+    ranges = [(-1.0, 7.0), (), (-2.0, 2.0)]
+    reader = YT8MFrameFeatureReader(10, (3, 2, 2), ("a", "b", "c"), max_frames=4, feature_ranges=ranges)
+    a, c = (np.random.default_rng(size).integers(0, 256, [2, size], np.uint8) for size in (3, 2))
+    b = np.random.default_rng(9).normal(size=[2, 2]).astype(np.float32)
+    parsed = Parsed(reader)([frame_record({"id": [b"mine"]}, {"a": a, "b": b, "c": c})])
+    assert [one.dtype for one in parsed["features"]] == [np.float32, np.float32, np.uint8]
+    expected = [a * (8 / 255) + 8 / 512 - 1, b, c / 255 * 4 + 4 / 512 - 2]
+    np.testing.assert_allclose(parsed["video_matrix"][0, :2], np.concatenate(expected, 1), rtol=1e-5, atol=1e-6)
+    assert not parsed["video_matrix"][0, 2:].any()  # also frames of the dequantised feature that do not exist
+
+
+def test_as_many_ranges_as_features() -> None:
+    with pytest.raises(UsageError, match="feature_ranges has 1 entries for 2 features"):
+        YT8MFrameFeatureReader(feature_ranges=[(-1, 1)])
+
+
 def test_static_shapes() -> None:
     with tf.Graph().as_default():
         reader = YT8MFrameFeatureReader()

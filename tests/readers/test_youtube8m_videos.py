@@ -42,6 +42,16 @@ def test_reads_one_feature_of_two() -> None:
     np.testing.assert_array_equal(parsed["video_matrix"], data["video/audio_only/video_matrix"])
 
 
+def test_bytes_are_dequantised_to_their_range() -> None:
+    reader = YT8MAggregatedFeatureReader(**SMALL, feature_ranges=[(-1.0, 7.0), ()])
+    codes = np.array([0, 100, 255], np.uint8)
+    parsed = Parsed(reader)([record(mean_rgb=[codes.tobytes()])])
+    expected = np.append(codes * (8 / 255) + 8 / 512 - 1, [3.5, 4.5])
+    np.testing.assert_allclose(parsed["video_matrix"], [expected], rtol=1e-5, atol=1e-6)
+    short = error_of(reader, [record(mean_rgb=[b"ab"])])
+    assert "video abcd: feature mean_rgb has 2 bytes, expected 3" in short
+
+
 def test_static_shapes() -> None:
     with tf.Graph().as_default():
         batch = YT8MAggregatedFeatureReader().prepare_serialized_examples(tf.placeholder(tf.string, [None]))

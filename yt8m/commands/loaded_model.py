@@ -19,10 +19,9 @@ from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.export import saved_model
 from yt8m.export.saved_model import SavedModel
-from yt8m.readers.flat_frames import holds_floats
 from yt8m.records import vocabulary
 from yt8m.records.batches import Records, files_of, read_records
-from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat
+from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat, usual_range
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.runner import checkpoints
 from yt8m.storage import copies
@@ -219,13 +218,13 @@ def _refuse_other(batch: Any) -> NumpyBatch:
 
 def _format_of(data: DataConfig) -> DataFormat:
     """What the model reads."""
-    usual = [PUBLISHED if data.frame_features and not holds_floats(name) else () for name in data.feature_names]
-    ranges = data.feature_ranges or usual
+    level = "frame" if data.frame_features else "video"
+    ranges = data.feature_ranges or tuple(usual_range(level, name) or () for name in data.feature_names)
     features = tuple(
         FeatureFormat(name, size, (bounds[0], bounds[1]) if bounds else None)
         for name, size, bounds in zip(data.feature_names, data.feature_sizes, ranges, strict=True)
     )
-    return DataFormat("frame" if data.frame_features else "video", features, num_classes=data.num_classes)
+    return DataFormat(level, features, num_classes=data.num_classes)
 
 
 def _told(data: DataFormat) -> str:

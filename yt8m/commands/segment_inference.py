@@ -65,7 +65,7 @@ def inputter_for(data: DataConfig, context: int) -> readers.BatchQueue:
         )
     reader = readers.EverySegmentReader(
         *(data.num_classes, data.feature_sizes, data.feature_names, data.max_frames),
-        *(data.segment_size, context, data.nan_policy),
+        *(data.segment_size, context, data.nan_policy, data.feature_ranges),
     )
     reader.zeroed = readers.ZeroedCount() if data.nan_policy == "zero" else None
     inputter = readers.BatchQueue(

@@ -40,13 +40,20 @@ class Reader(abc.ABC):
       feature_sizes: values of each feature (of one frame), in the order of the names.
       feature_names: names of the features in the records.
       nan_policy: what happens to features that are NaN, infinite or too large: refuse or zero.
+      feature_ranges: for each feature the two ends of the range that its bytes stand for, or () if it is stored as
+        floats; empty for records as YouTube-8M has them.
       zeroed: counts the values that were set to 0; None if they are not counted.
     """
 
     zeroed: ZeroedCount | None = None
 
     def __init__(
-        self, num_classes: int, feature_sizes: Sequence[int], feature_names: Sequence[str], nan_policy: str = "refuse"
+        self,
+        num_classes: int,
+        feature_sizes: Sequence[int],
+        feature_names: Sequence[str],
+        nan_policy: str = "refuse",
+        feature_ranges: Sequence[Sequence[float]] = (),
     ) -> None:
         """Checks and stores the arguments.
 
@@ -60,6 +67,7 @@ class Reader(abc.ABC):
         self.num_classes = at_least_one("num_classes", num_classes)
         self.feature_sizes = tuple(at_least_one("feature_sizes", size) for size in feature_sizes)
         self.feature_names = tuple(feature_names)
+        self.feature_ranges = tuple(map(tuple, feature_ranges))
         names, sizes = self.feature_names, self.feature_sizes
         if len(names) != len(sizes) or not names:
             raise UsageError(
@@ -68,6 +76,12 @@ class Reader(abc.ABC):
             )
         if len(set(names)) < len(names):
             raise UsageError(f"--feature_names names a feature twice: {', '.join(names)}")
+        if self.feature_ranges and len(self.feature_ranges) != len(names):
+            raise UsageError(f"feature_ranges has {len(self.feature_ranges)} entries for {len(names)} features.")
+
+    def range_of(self, name: str) -> tuple[float, ...]:
+        """The range that the bytes of a feature stand for, if `feature_ranges` gives one; else empty."""
+        return self.feature_ranges[self.feature_names.index(name)] if self.feature_ranges else ()
 
     @abc.abstractmethod
     def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
@@ -189,6 +203,18 @@ def fixed_size(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -
         ),
     )
     return tf.reshape(after_checks(feature.values, [right]), [-1, size])
+
+
+def fixed_bytes(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> tf.Tensor:
+    """uint8 [B, size] from lists of one string each; another length fails as in `fixed_size`."""
+    strings = tf.reshape(fixed_size(feature, name, 1, ids), [-1])
+    lengths = tf.strings.length(strings)
+    right = require_of_video(
+        tf.equal(lengths, size),
+        lambda row: ids[row],
+        lambda row: (f"feature {name} has ", lengths[row], f" bytes, expected {size}", "; check --feature_sizes"),
+    )
+    return tf.reshape(tf.io.decode_raw(after_checks(strings, [right]), tf.uint8), [-1, size])
 
 
 def only_finite(

@@ -285,6 +285,6 @@ class ShardCache:
             raise RunError(f"cannot read {shard}: {error.strerror}") from error
         reader = self._reader
         made_from: list[Any] = [_FORMAT, os.path.realpath(shard), stat.st_size, stat.st_mtime_ns]
-        made_from += [reader.feature_names, reader.feature_sizes, reader.num_classes]
+        made_from += [reader.feature_names, reader.feature_sizes, reader.feature_ranges, reader.num_classes]
         digest = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:24]
         return storage.join(self._folder, f"{os.path.basename(shard)[:100]}.{digest}.arrays")

@@ -18,6 +18,7 @@ from yt8m.lazy import tf
 from yt8m.readers.base import (
     ZeroedCount,
     after_checks,
+    dequantize,
     id_of_value,
     message,
     only_finite,
@@ -26,18 +27,18 @@ from yt8m.readers.base import (
     require_of_video,
     valid_utf8,
 )
+from yt8m.records.data_format import PUBLISHED
 
 
-def holds_floats(name: str) -> bool:
-    """Whether the file holds floats, not bytes, under this name (MediaPipe's `RGB/feature/floats`)."""
-    return name.endswith("/floats")
+def list_features(floats: Mapping[str, bool]) -> dict[str, Any]:
+    """How the feature lists are parsed: ragged, so that one huge record does not widen all others.
 
-
-def list_features(names: Sequence[str]) -> dict[str, Any]:
-    """How the feature lists are parsed: ragged, so that one huge record does not widen all others."""
+    Args:
+      floats: for each feature, whether its frames are floats rather than bytes.
+    """
     return {
-        name: tf.io.RaggedFeature(tf.float32 if holds_floats(name) else tf.string, row_splits_dtype=tf.int64)
-        for name in names
+        name: tf.io.RaggedFeature(tf.float32 if is_float else tf.string, row_splits_dtype=tf.int64)
+        for name, is_float in floats.items()
     }
 
 
@@ -48,11 +49,14 @@ class Frames(NamedTuple):
       values: string [F] (raw bytes; only the frames in use are decoded) or float32 [F, size].
       row_splits: int64 [N + 1], the borders of each record in `values`.
       size: values of a frame.
+      bounds: the range that bytes are dequantised to here, since `join_features` knows that of YouTube-8M alone;
+        empty if they stay bytes.
     """
 
     values: tf.Tensor
     row_splits: tf.Tensor
     size: int
+    bounds: tuple[float, ...] = ()
 
     def padded(self, lengths: tf.Tensor, longest: tf.Tensor) -> tf.Tensor:
         """uint8 or float32 [N, longest, size]; frames after `longest` are left out, missing frames are 0.
@@ -82,6 +86,8 @@ class Frames(NamedTuple):
     def _decode(self, values: tf.Tensor) -> tf.Tensor:
         if values.dtype == tf.string:
             values = tf.io.decode_raw(values, tf.uint8)
+        if self.bounds:
+            values = dequantize(values, max(self.bounds), min(self.bounds))
         return tf.reshape(values, [-1, self.size])
 
 
@@ -92,6 +98,7 @@ def flat_frames(
     ids: tf.Tensor,
     nan_policy: str = "refuse",
     zeroed: ZeroedCount | None = None,
+    bounds: tuple[float, ...] = (),
 ) -> Frames:
     """The frames of a feature list [N, (frames), (values)]; each frame must hold `size` values.
 
@@ -110,11 +117,12 @@ def flat_frames(
 
         return after_checks(values, [require_of_video(tf.equal(counts, expected), id_of, describe)])
 
-    if holds_floats(name):
+    if steps.dtype == tf.float32:
         values = tf.reshape(checked(steps.values, steps.row_lengths(), size, "values"), [-1, size])
         return Frames(only_finite(values, name, id_of, nan_policy, zeroed), ragged.row_splits, size)
     values = checked(steps.values, steps.row_lengths(), 1, "strings of bytes")
-    return Frames(checked(values, tf.strings.length(values), size, "bytes"), ragged.row_splits, size)
+    values = checked(values, tf.strings.length(values), size, "bytes")
+    return Frames(values, ragged.row_splits, size, () if bounds == PUBLISHED else bounds)
 
 
 def equal_lengths(parts: Sequence[Frames], names: Sequence[str], ids: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
@@ -154,7 +162,7 @@ def _require_as_many(
 def _all_present(parts: Sequence[Frames], names: Sequence[str], serialized: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     strict = {
         name: tf.io.FixedLenSequenceFeature([part.size], tf.float32)
-        if holds_floats(name)
+        if part.values.dtype == tf.float32
         else tf.io.FixedLenSequenceFeature([], tf.string)
         for name, part in zip(names, parts, strict=True)
     }

@@ -22,6 +22,8 @@ from yt8m.readers.base import (
     Reader,
     at_least_one,
     dense_labels,
+    dequantize,
+    fixed_bytes,
     fixed_size,
     join_features,
     only_finite,
@@ -30,14 +32,15 @@ from yt8m.readers.base import (
     valid_utf8,
 )
 from yt8m.readers.flat_frames import Frames
+from yt8m.records.data_format import usual_range
 from yt8m.types import Batch
 
 
 class YT8MAggregatedFeatureReader(Reader):
-    """Reads tf.train.Example records with float lists.
+    """Reads tf.train.Example records.
 
-    Fields: `id` or `video_id` (bytes), `labels` (int64 list, may be missing), and one float list of
-    `feature_sizes[i]` values for each of `feature_names`.
+    Fields: `id` or `video_id` (bytes), `labels` (int64 list, may be missing), and for each of `feature_names` one
+    float list of `feature_sizes[i]` values; or one string of as many bytes, if `feature_ranges` gives it a range.
     """
 
     def __init__(
@@ -46,8 +49,9 @@ class YT8MAggregatedFeatureReader(Reader):
         feature_sizes: Sequence[int] = (1024, 128),
         feature_names: Sequence[str] = ("mean_rgb", "mean_audio"),
         nan_policy: str = "refuse",
+        feature_ranges: Sequence[Sequence[float]] = (),
     ) -> None:
-        super().__init__(num_classes, feature_sizes, feature_names, nan_policy)
+        super().__init__(num_classes, feature_sizes, feature_names, nan_policy, feature_ranges)
 
     def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
         """Parses a vector of records in bulk.
@@ -61,11 +65,14 @@ class YT8MAggregatedFeatureReader(Reader):
           type, on NaN and infinity (unless they become 0), and on a label outside of 0..C-1.
         """
         ids = parse_ids(serialized)
-        floats = {name: tf.io.RaggedFeature(tf.float32, row_splits_dtype=tf.int64) for name in self.feature_names}
+        types = {name: tf.string if self.range_of(name) else tf.float32 for name in self.feature_names}
+        features = {name: tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64) for name, kind in types.items()}
         labels = {"labels": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)}
-        parsed = tf.io.parse_example(serialized, {**floats, **labels}, example_names=valid_utf8(ids))
+        parsed = tf.io.parse_example(serialized, {**features, **labels}, example_names=valid_utf8(ids))
 
         def feature(name: str, size: int) -> tf.Tensor:
+            if bounds := self.range_of(name):
+                return dequantize(fixed_bytes(parsed[name], name, size, ids), max(bounds), min(bounds))
             values = fixed_size(parsed[name], name, size, ids)
             return only_finite(values, name, lambda row: ids[row], self.nan_policy, self.zeroed)
 
@@ -86,7 +93,7 @@ class YT8MFrameFeatureReader(Reader):
 
     Context: `id` or `video_id`, `labels` (may be missing). Feature lists: one for each of
     `feature_names`, one entry a frame: bytes (uint8 values), or floats if the name ends in `/floats`, as
-    MediaPipe writes it (`RGB/feature/floats`).
+    MediaPipe writes it (`RGB/feature/floats`). If `feature_ranges` is given, it alone decides what is stored as floats.
 
     With `segment_labels`, an example is one rated segment: `segment_size` frames from its start, labels
     and label weights from the context lists `segment_start_times`, `segment_labels`, `segment_scores`.
@@ -106,8 +113,9 @@ class YT8MFrameFeatureReader(Reader):
         segment_labels: bool = False,
         segment_size: int = 5,
         nan_policy: str = "refuse",
+        feature_ranges: Sequence[Sequence[float]] = (),
     ) -> None:
-        super().__init__(num_classes, feature_sizes, feature_names, nan_policy)
+        super().__init__(num_classes, feature_sizes, feature_names, nan_policy, feature_ranges)
         self.max_frames = at_least_one("max_frames", max_frames)
         self.segment_labels = segment_labels
         self.segment_size = at_least_one("segment_size", segment_size)
@@ -124,28 +132,31 @@ class YT8MFrameFeatureReader(Reader):
           serialized: string [N].
 
         Returns:
-          A `Batch` of B = N videos, or of all rated segments of the N videos (B may be 0). Features are
-          uint8 (float32 for floats) [B, T, size], 0 past num_frames; T is the length of the longest video of the
-          batch, at least 1 and at most max_frames; for segments it is segment_size. Running the batch raises
-          InvalidArgumentError, with the video's id, on a feature that is missing or of another size or
-          type, on features with unequal numbers of frames, on labels outside of 0..C-1 and on
-          segment lists of unequal length.
+          A `Batch` of B = N videos, or of all rated segments of the N videos (B may be 0). Features are uint8
+          [B, T, size] (float32 for floats, and for bytes of another range than -2..2), 0 past num_frames; T is the
+          length of the longest video of the batch, at least 1 and at most max_frames; for segments it is
+          segment_size. Running the batch raises InvalidArgumentError, with the video's id, on a feature that is
+          missing or of another size or type, on features with unequal numbers of frames, on labels outside of 0..C-1
+          and on segment lists of unequal length.
         """
         ids = parse_ids(serialized)
         context, lists, _ = tf.io.parse_sequence_example(
             serialized,
             self._context_features(),
-            flat_frames.list_features(self.feature_names),
+            flat_frames.list_features({name: self._holds_floats(name) for name in self.feature_names}),
             example_names=valid_utf8(ids),
         )
         parts = [
-            flat_frames.flat_frames(lists[name], name, size, ids, self.nan_policy, self.zeroed)
+            flat_frames.flat_frames(lists[name], name, size, ids, self.nan_policy, self.zeroed, self.range_of(name))
             for name, size in zip(self.feature_names, self.feature_sizes, strict=True)
         ]
         lengths = flat_frames.equal_lengths(parts, self.feature_names, ids, serialized)
         if self.segment_labels:
             return self._segments(context, parts, lengths, ids)
         return self._videos(context, parts, lengths, ids)
+
+    def _holds_floats(self, name: str) -> bool:
+        return not (self.range_of(name) if self.feature_ranges else usual_range("frame", name))
 
     def _context_features(self) -> dict[str, Any]:
         names = {"labels": "int64", **(flat_frames.CONTEXT if self.segment_labels else {})}
@@ -203,10 +214,13 @@ class EverySegmentReader(YT8MFrameFeatureReader):
         segment_size: int = 5,
         context: int = 0,
         nan_policy: str = "refuse",
+        feature_ranges: Sequence[Sequence[float]] = (),
     ) -> None:
         self.seconds, self.context = at_least_one("segment_size", segment_size), context
         window = segment_size + 2 * context
-        super().__init__(num_classes, feature_sizes, feature_names, max_frames, True, window, nan_policy)
+        super().__init__(
+            num_classes, feature_sizes, feature_names, max_frames, True, window, nan_policy, feature_ranges
+        )
 
     @property
     def keeps_few_frames(self) -> bool:
@@ -239,7 +253,7 @@ _METHODS = ("prepare_serialized_examples", "video_matrix")
 # Fields of DataConfig that the constructor of a user's reader gets: the first always, the second only if it has a
 # parameter of that name.
 _REQUIRED = ("num_classes", "feature_sizes", "feature_names")
-_OPTIONAL = ("max_frames", "segment_labels", "segment_size", "nan_policy")
+_OPTIONAL = ("max_frames", "segment_labels", "segment_size", "nan_policy", "feature_ranges")
 
 
 def reader_for(data: DataConfig) -> Reader:
@@ -250,7 +264,7 @@ def reader_for(data: DataConfig) -> Reader:
     """
     if data.reader:
         return _own_reader(data)
-    names = _REQUIRED + (_OPTIONAL if data.frame_features else ("nan_policy",))
+    names = _REQUIRED + (_OPTIONAL if data.frame_features else ("nan_policy", "feature_ranges"))
     cls: Any = YT8MFrameFeatureReader if data.frame_features else YT8MAggregatedFeatureReader
     return cls(**{name: getattr(data, name) for name in names})  # type: ignore[no-any-return]
 

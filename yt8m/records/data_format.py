@@ -24,6 +24,14 @@ Range = tuple[float, float]
 PUBLISHED: Range = (-2.0, 2.0)  # of YouTube-8M's features
 
 
+def usual_range(level: str, name: str) -> Range | None:
+    """The range of a feature of which no manifest says it: bytes of YouTube-8M's range for frames, else None (floats).
+
+    MediaPipe writes frames as floats, under names that end in `/floats`.
+    """
+    return PUBLISHED if level == "frame" and not name.endswith("/floats") else None
+
+
 class FeatureFormat(NamedTuple):
     """One feature of the records.
 

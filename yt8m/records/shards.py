@@ -220,7 +220,7 @@ def _sound(data: bytes, records: list[bytes], crcs: list[int], ends: list[int]) 
         return [], 0
     places = np.array(ends)
     stored = np.frombuffer(data, np.uint8)[places[:, np.newaxis] + np.arange(4)].view("<u4")[:, 0]
-    wrong = np.flatnonzero(stored != _masked(np.array(crcs, np.uint64)))
+    wrong = np.flatnonzero(stored != masked(np.array(crcs, np.uint64)))
     count = int(wrong[0]) if len(wrong) else len(records)
     return records[:count], ends[count - 1] + 4 if count else 0
 
@@ -363,10 +363,10 @@ def _varint(content: bytes, place: int) -> tuple[int, int]:
 
 def masked_crc(data: bytes) -> bytes:
     """TFRecord's masked CRC-32C: rotated and offset, since a CRC over data that holds plain CRCs would be weak."""
-    return struct.pack("<I", _masked(google_crc32c.value(data)))
+    return struct.pack("<I", masked(google_crc32c.value(data)))
 
 
-def _masked(crc: Any) -> Any:
+def masked(crc: Any) -> Any:
     """A checksum, or an array of uint64 of them, as TFRecord stores it."""
     return ((((crc >> 15) | (crc << 17)) & _WORD) + _MASK_DELTA) & _WORD
 

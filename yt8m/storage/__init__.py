@@ -141,6 +141,18 @@ def append_line(path: Path, line: str) -> None:
     _store(path).append(os.fspath(path), f"{line}\n".encode())
 
 
+def write_at(path: Path, place: int, data: Any) -> None:
+    """Writes bytes into a local file from byte `place` on; whatever the file held from there on is cut off.
+
+    So a file that grows over several starts of a program continues where the last noted write ended. The file and its
+    folder are made if they do not exist.
+
+    Raises:
+      RunError: it cannot be written.
+    """
+    LocalStore().write_at(os.fspath(path), place, data)
+
+
 def makedirs(path: Path) -> None:
     """Makes the folder and those above it unless they exist. Buckets have no folders to make."""
     _store(path).makedirs(os.fspath(path))

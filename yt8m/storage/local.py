@@ -105,6 +105,15 @@ class LocalStore:
             if file.write(data) < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    def write_at(self, path: str, place: int, data: Any) -> None:
+        self.makedirs(os.path.dirname(os.path.abspath(path)))
+        with named("write", path), open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb", buffering=0) as file:
+            file.truncate(place)
+            file.seek(place)
+            rest = memoryview(data).cast("B")
+            while len(rest):  # one call writes at most 2 GiB
+                rest = rest[file.write(rest) :]
+
     def makedirs(self, path: str) -> None:
         with named("make the folder", path):
             os.makedirs(path, exist_ok=True)

@@ -1,0 +1,430 @@
+"""Records of one's own videos: what stands in them, where they lie, what is refused, and how a killed start goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import pathlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from own_clips import NAMES, frames_of, labels_of, write_table
+
+from yt8m import storage
+from yt8m.commands.make_records import RecordsConfig, main, make, output
+from yt8m.commands.verify import verify
+from yt8m.errors import RunError, UsageError
+from yt8m.records import data_format, manifest, shards, vocabulary
+from yt8m.records.data_format import FeatureFormat
+
+Made = dict[str, tuple[str, shards.Record]]
+
+
+def read(folder: pathlib.Path) -> Made:
+    """{id: (split, record)}."""
+    found = {}
+    for path in sorted(folder.glob("*/*.tfrecord")):
+        for payload in shards.read_shard(str(path)):
+            record = shards.parse(payload)
+            assert record.id() not in found
+            found[record.id().decode()] = path.parent.name, record
+    return found
+
+
+def contents(folder: pathlib.Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
+
+
+def split_of(text: str) -> str:
+    """The split as the documentation defines it."""
+    share = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest()[:8], "big") / 2**64
+    return "train" if share < 0.8 else "validate" if share < 0.9 else "test"
+
+
+@pytest.fixture(scope="module")
+def made(clips: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Both levels, of the same table."""
+    out = tmp_path_factory.mktemp("made")
+    table = f"--table={clips}/clips.csv"
+    assert main([table, f"--out={out}", "--feature_names=clip"]) == 0
+    frames = ["--level=frame", "--bits=8", "--max_frames=7", "--shards=2", "--feature_names=clip"]
+    assert main([table, f"--out={out}", *frames]) == 0
+    return out
+
+
+def test_videos_are_the_means_of_their_frames(made: pathlib.Path) -> None:
+    found = read(made / "video")
+    assert len(found) == 300
+    names = vocabulary.read(str(made / "vocabulary.csv")).names
+    for number in range(300):
+        split, record = found[f"clip {number:03}"]
+        assert split == split_of(f"clip {number:03}")
+        assert [names[index] for index in record.values("labels")] == sorted(labels_of(number), key=names.index)
+        assert set(record.context) == {"id", "labels", "clip"}
+        np.testing.assert_allclose(record.values("clip"), frames_of(number).mean(axis=0), rtol=1e-6, atol=1e-6)
+
+
+def test_frames_are_bytes_of_the_range_of_the_training_videos(made: pathlib.Path) -> None:
+    found = read(made / "frame")
+    data = manifest.read(str(made / "frame" / "train" / "manifest.json")).data
+    assert data is not None
+    ((name, size, bounds),) = data.features
+    assert (name, size, data.level, data.max_frames, data.num_classes) == ("clip", 16, "frame", 7, 3)
+    assert bounds is not None
+    training = [frames_of(number)[:7] for number in range(300) if split_of(f"clip {number:03}") == "train"]
+    assert bounds == (min(map(np.min, training)), max(map(np.max, training)))
+    for number in range(300):
+        _, record = found[f"clip {number:03}"]
+        frames = np.stack([frame.numbers() for frame in record.lists["clip"]])
+        expected = np.clip(frames_of(number)[:7], *bounds)
+        np.testing.assert_allclose(
+            data_format.dequantized(frames, bounds), expected, atol=(bounds[1] - bounds[0]) / 500
+        )
+
+
+def test_vocabulary_manifest_and_summary(made: pathlib.Path) -> None:
+    everywhere = Counter(name for number in range(300) for name in labels_of(number))
+    training = Counter(
+        name for number in range(300) for name in labels_of(number) if split_of(f"clip {number:03}") == "train"
+    )
+    read_back = vocabulary.read(str(made / "vocabulary.csv"))
+    assert read_back.names == tuple(sorted(NAMES, key=lambda name: (-everywhere[name], name)))
+    assert read_back.counts.tolist() == [training[name] for name in read_back.names]
+    for level in ("video", "frame"):
+        found = manifest.find([str(path) for path in made.glob(f"{level}/*/*.tfrecord")])
+        assert found.data is not None
+        assert sum(shard.records for shard in found.shards.values()) == 300
+        problems = [problem for path in found.shards for problem in verify(path, None, found).problems]
+        assert problems == []
+        summary = json.loads((made / level / "summary.json").read_text())
+        splits = Counter(split_of(f"clip {number:03}") for number in range(300))
+        assert {name: split["videos"] for name, split in summary["splits"].items()} == splits
+        assert [split["shards"] for split in summary["splits"].values()] == [2 if level == "frame" else 8] * 3
+    train = manifest.read(str(made / "video" / "train" / "manifest.json")).data
+    assert train is not None
+    assert train.positives == tuple(training[name] for name in read_back.names)
+    assert manifest.read(str(made / "video" / "test" / "manifest.json")).data == train._replace(positives=None)
+    assert summary["splits"]["train"]["frames"] == sum(
+        min(len(frames_of(number)), 7) for number in range(300) if split_of(f"clip {number:03}") == "train"
+    )
+    assert summary["videos cut to the limit of frames"] == sum(len(frames_of(number)) > 7 for number in range(300))
+    assert sorted(path.name for path in made.iterdir()) == ["frame", "video", "vocabulary.csv"]
+
+
+def test_shards_hold_stretches_of_the_table(made: pathlib.Path) -> None:
+    """So that a table sorted by class is read from several places at once."""
+    shards_of_split = sorted((made / "video" / "train").glob("*.tfrecord"))
+    last = b""
+    for path in shards_of_split:
+        ids = sorted(shards.parse(one).id() for one in shards.read_shard(str(path)))
+        assert last < ids[0]
+        last = ids[-1]
+    counts = [shard.records for shard in manifest.read(str(made / "video" / "train" / "manifest.json")).shards.values()]
+    assert max(counts) - min(counts) <= 1
+
+
+@pytest.fixture
+def run(clips: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., pathlib.Path]:
+    """`make` with some flags, into a new folder unless `out` is given; returns the folder of the level."""
+
+    def call(**given: Any) -> pathlib.Path:
+        config = RecordsConfig(**{"table": str(clips / "clips.csv"), "out": str(tmp_path / "out"), **given})
+        make(config)
+        return pathlib.Path(config.out) / config.level
+
+    return call
+
+
+@pytest.mark.parametrize("level", ["video", "frame"])
+def test_a_killed_start_goes_on(
+    run: Callable[..., pathlib.Path], level: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("yt8m.commands.make_records._MOST_ROWS", 20)
+    monkeypatch.setattr(output, "_SECONDS", -1.0)
+    whole = contents(run(level=level, bits=8, out=str(tmp_path / "whole")))
+    appended, calls = output.Output.append, 0
+
+    def failing(self: output.Output, shard: str, content: Any, records: int) -> None:
+        nonlocal calls
+        calls += 1
+        appended(self, shard, content, records)
+        if calls % 60 == 0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(output.Output, "append", failing)
+    starts = 0
+    while not (tmp_path / "out" / level).exists():
+        starts += 1
+        with contextlib.suppress(KeyboardInterrupt):
+            run(level=level, bits=8)
+    assert starts > 1
+    found = contents(tmp_path / "out" / level)
+    assert {name: data for name, data in found.items() if "progress" not in name} == {
+        name: data for name, data in whole.items() if "progress" not in name
+    }
+
+
+def test_made_once_is_not_made_again(
+    run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    folder = run()
+    stamp = (folder / "summary.json").stat().st_mtime_ns
+    assert (run() / "summary.json").stat().st_mtime_ns == stamp
+    with pytest.raises(UsageError, match=r"out/video is there already.*add --overwrite"):
+        run(shards=3)
+    before = contents(folder)
+    assert contents(run(shards=3, overwrite=True)) != before
+    assert len(list(folder.glob("train/*.tfrecord"))) == 3
+    (tmp_path / "out" / "frame").mkdir()
+    (tmp_path / "out" / "frame" / "mine.txt").write_text("kept")
+    with pytest.raises(UsageError, match="out/frame is there already"):
+        run(level="frame")
+    assert (tmp_path / "out" / "frame" / "mine.txt").exists()
+
+
+def test_videos_stay_in_their_splits_and_classes_keep_their_numbers(
+    run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    first = read(run(level="frame"))
+    run()
+    old = vocabulary.read(str(tmp_path / "out" / "vocabulary.csv")).names
+    rows = [(f"clip {number:03}", f"features/{number}.npy", ";".join(labels_of(number))) for number in range(300)]
+    more = [(f"new {number}", "features/0.npy", "zebra;ant" if number else "zebra") for number in range(40)]
+    table = write_table(clips / "more.csv", [*more, *rows])
+    second = read(run(table=table, overwrite=True))
+    assert {name: second[name][0] for name in first} == {name: split for name, (split, _) in first.items()}
+    assert vocabulary.read(str(tmp_path / "out" / "vocabulary.csv")).names == (*old, "zebra", "ant")
+    for level in ("video", "frame"):  # the other level shares the vocabulary
+        found = manifest.find([str(path) for path in (tmp_path / "out").glob(f"{level}/*/*.tfrecord")])
+        assert found.data is not None
+        assert found.data.num_classes == 5
+
+
+def test_splits(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    rows = [(f"v{n}", f"features/{n}.npy", "cat", f"film {n // 10}") for n in range(200)]
+    table = write_table(clips / "groups.csv", rows, "id,path,labels,film")
+    found = read(run(table=table, group_by="film", splits=("train:0.5", "mine:0.5"), out=str(tmp_path / "a")))
+    of_films = {(n // 10, found[f"v{n}"][0]) for n in range(200)}
+    assert len(of_films) == 20
+    assert {split for _, split in of_films} == {"train", "mine"}
+    named = [(*row[:3], ["test", "train", ""][n % 3]) for n, row in enumerate(rows)]
+    table = write_table(clips / "named.csv", named, "id,path,labels,split")
+    found = read(run(table=table, out=str(tmp_path / "b")))
+    for n in range(200):
+        assert found[f"v{n}"][0] == (["test", "train"][n % 3] if n % 3 < 2 else split_of(f"v{n}"))
+    with pytest.raises(UsageError, match="leave out the flag or the column split"):
+        run(table=table, group_by="path")
+
+
+def test_start_and_end_choose_frames(run: Callable[..., pathlib.Path], clips: pathlib.Path) -> None:
+    rows = [
+        ("a", "features/1.npy", "cat", "0.5", "1.5"),
+        ("b", "features/1.npy", "dog", "", "1"),
+        ("c", "features/2.npy", "cat", "1", ""),
+    ]
+    table = write_table(clips / "cut.csv", rows, "id,path,labels,start,end")
+    found = read(run(table=table, level="frame", frames_per_second=2.0))
+    for name, expected in {"a": frames_of(1)[1:3], "b": frames_of(1)[:2], "c": frames_of(2)[2:]}.items():
+        frames = [frame.values() for frame in found[name][1].lists["features"]]
+        np.testing.assert_array_equal(np.array(frames, np.float32), expected)
+
+
+@pytest.fixture(scope="module")
+def forms(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The same 50 videos in each form that the command takes."""
+    import pyarrow
+    import pyarrow.parquet
+
+    folder = tmp_path_factory.mktemp("forms")
+    (folder / "files").mkdir()
+    stream = np.random.default_rng(0)
+    clip, tone = (stream.normal(size=(50, size)).astype(np.float32) for size in (16, 4))
+    ids, labels = [f"v{n}" for n in range(50)], [f"{NAMES[n % 3]};all" for n in range(50)]
+    for n in range(50):
+        np.savez(folder / "files" / f"{n}.npz", clip=clip[n], tone=tone[n])
+    paths = [f"files/{n}.npz" for n in range(50)]
+    write_table(folder / "a.csv", list(zip(ids, paths, labels, strict=True)))
+    write_table(folder / "rows.csv", list(zip(ids, labels, strict=True)), "id,labels")
+    columns = {"id": ids, "path": paths, "labels": [text.split(";") for text in labels]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), folder / "paths.parquet", row_group_size=7)
+    lists = {"clip": pyarrow.array(clip.astype(np.float64).tolist()), "tone": list(tone)}
+    pyarrow.parquet.write_table(
+        pyarrow.table({"id": ids, "labels": labels, **lists}), folder / "lists.parquet", row_group_size=9
+    )
+    arrays = {"clip": clip, "tone": tone}
+    np.savez(folder / "alone.npz", id=np.array(ids), labels=np.array(labels), **arrays)
+    np.savez_compressed(folder / "beside.npz", **arrays)
+    np.save(folder / "clip.npy", clip)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"table": "paths.parquet"},
+        {"table": "lists.parquet"},
+        {"table": "alone.npz"},
+        {"table": "rows.csv", "array": "beside.npz"},
+    ],
+    ids=lambda given: "+".join(given.values()),
+)
+def test_every_form_gives_the_same_records(
+    forms: pathlib.Path, given: dict[str, str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("yt8m.commands.make_records._MOST_ROWS", 8)
+    for out, words in {"one": {"table": "a.csv"}, "other": given}.items():
+        files = {name: str(forms / value) for name, value in words.items()}
+        make(RecordsConfig(**files, out=str(tmp_path / out), feature_names=("tone", "clip")))
+    one, other = (contents(tmp_path / out) for out in ("one", "other"))
+    assert {name: data for name, data in one.items() if "progress" not in name} == {
+        name: data for name, data in other.items() if "progress" not in name
+    }
+    data = manifest.find([str(path) for path in (tmp_path / "one").rglob("*.tfrecord")]).data
+    assert data is not None
+    assert data.features == (FeatureFormat("tone", 4), FeatureFormat("clip", 16))
+    assert vocabulary.read(str(tmp_path / "one" / "vocabulary.csv")).names[0] == "all"
+
+
+def test_a_mapped_array_beside_a_table(forms: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    config = RecordsConfig(
+        table=str(forms / "rows.csv"),
+        array=str(forms / "clip.npy"),
+        out=str(tmp_path / "o"),
+        bits=8,
+        ranges=("-3:3",),
+        feature_names=("mine",),
+    )
+    make(config)
+    clip = np.load(forms / "clip.npy")
+    for name, (_, record) in read(tmp_path / "o" / "video").items():
+        read_back = data_format.dequantized(record.context["mine"].numbers(), (-3, 3))
+        np.testing.assert_allclose(read_back, np.clip(clip[int(name[1:])], -3, 3), atol=6 / 500)
+    write_table(tmp_path / "short.csv", [("a", "cat")], "id,labels")
+    with pytest.raises(RunError, match=r"clip.npy has 50 rows and .*short.csv 1; give each video one in both"):
+        make(RecordsConfig(**{**vars(config), "table": str(tmp_path / "short.csv"), "out": str(tmp_path / "p")}))
+
+
+def test_labels_by_number(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    table = write_table(clips / "numbers.csv", [(f"v{n}", "features/1.npy", n % 7) for n in range(70)])
+    found = read(run(table=table, out=str(tmp_path / "a")))
+    assert all(record.values("labels") == [int(name[1:]) % 7] for name, (_, record) in found.items())
+    assert not (tmp_path / "a" / "vocabulary.csv").exists()
+    data = manifest.read(str(tmp_path / "a" / "video" / "train" / "manifest.json")).data
+    assert data is not None
+    assert data.num_classes == 7
+    run(table=table, out=str(tmp_path / "b"), label_names=True)
+    assert sorted(vocabulary.read(str(tmp_path / "b" / "vocabulary.csv")).names) == list("0123456")
+    names = tmp_path / "seven.csv"
+    names.write_text("index,name\n" + "".join(f"{n},class of {n}\n" for n in range(8)))
+    run(table=table, out=str(tmp_path / "c"), vocabulary=str(names))
+    assert len(vocabulary.read(str(tmp_path / "c" / "vocabulary.csv"))) == 8
+
+
+GOOD = [("a", "good.npy", "cat"), ("b", "good.npy", "dog")]
+
+
+def bad_arrays(folder: pathlib.Path) -> None:
+    good = np.arange(4, dtype=np.float32)
+    np.save(folder / "good.npy", good)
+    np.save(folder / "nan.npy", np.where(good == 2, np.nan, good))
+    np.save(folder / "huge.npy", good.astype(np.float64) * 1e300)
+    np.save(folder / "short.npy", good[:3])
+    np.save(folder / "cube.npy", np.zeros((2, 2, 4), np.float32))
+    np.save(folder / "words.npy", np.array(["x"] * 4))
+    np.save(folder / "none.npy", np.zeros((0, 4), np.float32))
+    np.savez(folder / "two.npz", other=good)
+    (folder / "no.npy").write_bytes(b"no array")
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        (("", "good.npy", "cat"), "its id is empty"),
+        (("c\nd", "good.npy", "cat"), r"its id 'c\\nd' holds a line break"),
+        (("a", "good.npy", "cat"), "its id is that of row 1 too"),
+        (("c", "nan.npy", "cat"), "feature features has 1 values that are NaN"),
+        (("c", "huge.npy", "cat"), "feature features has 3 values that are NaN, infinite or beyond"),
+        (("c", "short.npy", "cat"), "feature features has 3 values, expected 4 as in the first video"),
+        (("c", "cube.npy", "cat"), r"array features is float32 \[2, 2, 4\]; expected numbers"),
+        (("c", "words.npy", "cat"), r"array features is <U1 \[4\]; expected numbers"),
+        (("c", "none.npy", "cat"), r"array features is float32 \[0, 4\]"),
+        (("c", "two.npz", "cat"), ".*two.npz holds other; expected features, as in the first video"),
+        (("c", "no.npy", "cat"), ".*no.npy is no .npy or .npz file of numbers"),
+        (("c", "gone.npy", "cat"), "cannot read .*gone.npy: there is no"),
+        (("c", "", "cat"), "its path is empty"),
+        (("c", "../good.npy", "cat"), r"its path '../good.npy' leads out of the table's folder"),
+        (("c", "/etc/passwd", "cat"), "its path .* leads out of the table's folder"),
+        (("c", "good.npy", "c\tt"), "its label .* holds a control character"),
+        (("c", "good.npy"), "it has 2 fields, but the header has 3"),
+    ],
+)
+def test_a_bad_row_is_refused_or_left_out(tmp_path: pathlib.Path, row: tuple[str, ...], what: str) -> None:
+    bad_arrays(tmp_path)
+    table = write_table(tmp_path / "t.csv", [*GOOD, row])
+    with pytest.raises(RunError, match=rf"t.csv, row 3: {what}"):
+        make(RecordsConfig(table=table, out=str(tmp_path / "out")))
+    assert not (tmp_path / "out" / "video").exists()
+    make(RecordsConfig(table=table, out=str(tmp_path / "out"), max_bad_rows=1))
+    assert sorted(read(tmp_path / "out" / "video")) == ["a", "b"]
+    left_out = json.loads((tmp_path / "out" / "video" / "summary.json").read_text())["rows left out"]
+    assert re.search(what, left_out["3"])
+
+
+def test_frames_need_frames(tmp_path: pathlib.Path) -> None:
+    bad_arrays(tmp_path)
+    table = write_table(tmp_path / "t.csv", GOOD)
+    with pytest.raises(
+        RunError, match=r"row 1: feature features is one vector of 4 values; --level=frame needs frames"
+    ):
+        make(RecordsConfig(table=table, out=str(tmp_path / "out"), level="frame"))
+
+
+def refusals() -> Iterator[tuple[dict[str, Any], str]]:
+    yield {"splits": ("train:0.5",)}, "--splits=train:0.5: expected names with shares that add up to 1"
+    yield {"splits": ("train:x",)}, "expected names with shares"
+    yield {"splits": ("../x:1",)}, "a name of a split is a folder"
+    yield {"bits": 16}, "--bits=16: expected 32 .floats. or 8"
+    yield {"ranges": ("-1:1",)}, "--ranges is for bytes: add --bits=8"
+    yield {"bits": 8, "ranges": ("1:-1",)}, "'1:-1' is no range; expected LOW:HIGH"
+    yield {"bits": 8, "ranges": ("0:1", "0:1")}, "has 2 ranges, and there are 1 features"
+    yield {"out": "gs://bucket/data"}, "name a folder of this machine"
+    yield {"label_separator": ""}, "--label_separator is empty"
+    yield {"table": ""}, "--table is missing"
+    yield {"group_by": "film"}, "has no column 'film'; it has: id, path, labels"
+    yield {"feature_names": ("a", "b")}, "holds one array; --feature_names names 2"
+    yield {"table": "t.txt"}, "expected a file that ends in .csv, .parquet, .npz"
+
+
+@pytest.mark.parametrize(("given", "what"), list(refusals()), ids=lambda value: str(value)[:40])
+def test_flags_that_are_refused(tmp_path: pathlib.Path, given: dict[str, Any], what: str) -> None:
+    bad_arrays(tmp_path)
+    table = write_table(tmp_path / "t.csv", GOOD)
+    with pytest.raises(UsageError, match=what):
+        make(RecordsConfig(**{"table": table, "out": str(tmp_path / "out"), **given}))
+    assert not (tmp_path / "out").exists()
+
+
+def test_labels_outside_of_the_vocabulary(tmp_path: pathlib.Path) -> None:
+    bad_arrays(tmp_path)
+    (tmp_path / "names.csv").write_text("index,name\n0,dog\n1,cat\n")
+    table = write_table(tmp_path / "t.csv", [*GOOD, ("c", "good.npy", "dogs")])
+    config = RecordsConfig(table=table, out=str(tmp_path / "out"), vocabulary=str(tmp_path / "names.csv"))
+    with pytest.raises(RunError, match=r"row 3: its label 'dogs' is not in the --vocabulary; did you mean dog\?"):
+        make(config)
+    storage.makedirs(config.out)
+    vocabulary.write(str(tmp_path / "out" / "vocabulary.csv"), vocabulary.of_names(["cat", "dog"]))
+    with pytest.raises(UsageError, match=r"class 0 is 'cat' in .*vocabulary.csv and 'dog' in .*names.csv"):
+        make(config)
+
+
+def test_another_process_at_work_is_named(tmp_path: pathlib.Path) -> None:
+    bad_arrays(tmp_path)
+    config = RecordsConfig(table=write_table(tmp_path / "t.csv", GOOD), out=str(tmp_path / "out"))
+    storage.makedirs(config.out)
+    with storage.lock(str(tmp_path / "out" / ".video.lock")), pytest.raises(storage.Locked, match="is held by process"):
+        make(config)

@@ -1,0 +1,41 @@
+"""Generated videos of three classes, with one array each, and tables of them."""
+
+from __future__ import annotations
+
+import csv
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+NAMES = ("cat", "dog", "bird")
+
+
+def write_table(path: pathlib.Path, rows: Sequence[Sequence[Any]], header: str = "id,path,labels") -> str:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header.split(","), *rows])
+    return str(path)
+
+
+def frames_of(number: int) -> np.ndarray:
+    """float32 [T, 16] of video `number`, T from 3 to 8; the class shows in one of the 16 values."""
+    stream = np.random.default_rng(number)
+    frames = stream.normal(size=(int(stream.integers(3, 9)), 16)).astype(np.float32)
+    frames[:, number % 3] += 3
+    return frames
+
+
+def labels_of(number: int) -> list[str]:
+    """Every tenth video is of two classes."""
+    own = NAMES[number % 3]
+    return [own] if number % 10 else sorted({own, "cat"})
+
+
+def write_clips(folder: pathlib.Path) -> str:
+    """clips.csv and features/*.npy of 300 videos; returns the path of the table."""
+    (folder / "features").mkdir()
+    for number in range(300):
+        np.save(folder / "features" / f"{number}.npy", frames_of(number))
+    rows = [(f"clip {number:03}", f"features/{number}.npy", ";".join(labels_of(number))) for number in range(300)]
+    return write_table(folder / "clips.csv", rows)

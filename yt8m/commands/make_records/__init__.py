@@ -1,0 +1,232 @@
+"""`yt8m make-records`: makes records of one's own videos, from arrays and a table of labels."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from yt8m import options, storage
+from yt8m.commands.make_records import encoding
+from yt8m.commands.make_records.classes import known_vocabulary, number_labels
+from yt8m.commands.make_records.features import FeatureReader, FrameRule, learn_ranges, parse_ranges
+from yt8m.commands.make_records.output import Output, inputs_hash
+from yt8m.commands.make_records.rows import BadRows, RowReader, Splits, Videos
+from yt8m.commands.make_records.tables import Table, open_table
+from yt8m.config import flags
+from yt8m.errors import UsageError
+from yt8m.options import option
+from yt8m.records.data_format import LEVELS, FeatureFormat
+
+_BATCH_BYTES, _MOST_ROWS = 1 << 25, 8192  # of the features that are held at once
+
+
+@dataclass(frozen=True)
+class RecordsConfig(options.Checked):
+    """The flags of `yt8m make-records`."""
+
+    required = ("table", "out")
+
+    table: str = option("", "CSV or Parquet table with the columns id, labels and path; or an NPZ file")
+    array: str = option("", ".npy or .npz file with the features of the table's rows, in their order")
+    out: str = option("", "folder of the data set; the shards are OUT/<level>/<split>/<split>NNNN.tfrecord")
+    level: str = option("video", "one vector a video (the mean of its frames), or all frames", choices=LEVELS)
+    feature_names: tuple[str, ...] = option(
+        (), "features to take, in this order [all]; the name of the array of a .npy file [features]"
+    )
+    bits: int = option(32, "32 stores floats; 8 stores bytes, a quarter of the size")
+    ranges: tuple[str, ...] = option(
+        (), "with --bits=8: the values that bytes cover, LOW:HIGH for each feature [those of the training videos]"
+    )
+    label_separator: str = option(";", "between the labels of a video")
+    label_names: bool = option(False, "labels are names of classes even if all of them are numbers")
+    vocabulary: str = option("", "CSV of all classes (index,name) [OUT/vocabulary.csv, which new names are added to]")
+    splits: tuple[str, ...] = option(
+        ("train:0.8", "validate:0.1", "test:0.1"), "name:share of each split, drawn by a hash of the id"
+    )
+    group_by: str = option("", "column whose equal values stay in one split")
+    max_frames: int = option(300, "frames of a video that are kept, with --level=frame", minimum=1)
+    frames_per_second: float = option(1.0, "of the arrays, for the columns start and end", minimum=1e-6)
+    shards: int = option(8, "files a split", minimum=1, maximum=10_000)
+    max_bad_rows: int = option(0, "rows that may be left out because something is wrong with them", minimum=0)
+    overwrite: bool = option(False, "replace records that were made of another table or with other flags")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bits not in (8, 32):
+            raise UsageError(f"--bits={self.bits}: expected 32 (floats) or 8 (bytes).")
+        if self.ranges and self.bits != 8:
+            raise UsageError("--ranges is for bytes: add --bits=8, or leave it out.")
+        if storage.is_remote(self.out):
+            raise UsageError(
+                f"--out={self.out}: name a folder of this machine, and copy the records when they are done."
+            )
+        if not self.label_separator:
+            raise UsageError("--label_separator is empty; give the text between two labels, such as ';'.")
+
+
+def main(argv: list[str]) -> int:
+    """Makes the records that the flags ask for; returns the exit status.
+
+    Raises:
+      UsageError: a file, a column or a feature is missing, or flags contradict one another; nothing was written.
+      RunError: a row is bad.
+    """
+    purpose = "Makes records of your own videos: from a table of ids and labels, and arrays of their features."
+    config = flags.read(RecordsConfig, "yt8m make-records", purpose, argv)
+    make(config)
+    return 0
+
+
+def make(config: RecordsConfig) -> dict[str, Any]:
+    """Makes the records; returns the summary that summary.json keeps.
+
+    Raises:
+      UsageError, RunError: see `main`.
+      Locked: another process makes records of this level there.
+    """
+    work = _Work(config)
+    storage.makedirs(config.out)
+    with storage.lock(storage.join(config.out, f".{config.level}.lock")):
+        summary = work.run()
+    _tell(summary, config)
+    return summary
+
+
+class _Work:
+    """One call of the command.
+
+    The constructor looks at the table, and refuses what is wrong there before anything is written.
+    """
+
+    def __init__(self, config: RecordsConfig) -> None:
+        self._config = config
+        self._splits = Splits(config.splits)
+        self._known = known_vocabulary(config.vocabulary, config.out)
+        more = [config.group_by] if config.group_by else []
+        self._table: Table = open_table(config.table, config.array, more)
+        self._bad = BadRows(config.table, config.max_bad_rows)
+        allowed = set(self._known.names) if config.vocabulary and self._known else set()
+        self._rows = RowReader(self._table, config.label_separator, self._splits, config.group_by, allowed, self._bad)
+        rule = FrameRule(config.level, config.max_frames, config.frames_per_second)
+        self._features = FeatureReader(self._table, config.feature_names, rule, self._bad)
+        self._scan = self._rows.scan()
+        self._classes = number_labels(self._scan.names, self._known, not config.vocabulary, config.label_names)
+        self._features.learn_formats(self._rows.videos(self._scan, 1, 0, self._features.in_table))
+        self._given = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
+
+    def run(self) -> dict[str, Any]:
+        """Writes the records, or what is missing of them."""
+        config = self._config
+        videos = dict(zip(self._splits.names, self._scan.videos, strict=True))
+        output = Output(config.out, config.level, videos, config.shards)
+        inputs = self._inputs()
+        state = output.resume(inputs, config.overwrite)
+        if state != "made":
+            if state == "begun":
+                print(f"going on after row {output.progress.rows} of {len(self._scan.splits)}", file=sys.stderr)
+            else:
+                output.begin(inputs, self._stored_formats())
+            self._features.formats = output.progress.formats()
+            for number, what in output.progress.bad.items():
+                self._bad.add(int(number), what)
+            self._write(output)
+            output.finish(self._classes, self._bad.found)
+        return output.summary(self._classes, self._bad.found)
+
+    def _inputs(self) -> str:
+        given = dataclasses.asdict(self._config)
+        for name in ("out", "vocabulary", "overwrite", "max_bad_rows"):
+            del given[name]
+        files = [path for path in (self._config.table, self._config.array) if path]
+        names = self._classes.vocabulary.names if self._classes.vocabulary else self._classes.size
+        return inputs_hash(given, storage.stamps(files), names, self._scan.videos)
+
+    def _stored_formats(self) -> list[FeatureFormat]:
+        formats = self._features.formats
+        if self._config.bits == 32:
+            return list(formats)
+        ranges = self._given or learn_ranges(self._training_values(), len(formats))
+        return [feature._replace(range=bounds) for feature, bounds in zip(formats, ranges, strict=True)]
+
+    def _training_values(self) -> Iterator[Sequence[Any]]:
+        train = self._splits.names.index("train") if "train" in self._splits.names else 0
+        for batch in self._batches(0):
+            yield from self._features.values(batch, batch.places[batch.splits[batch.places] == train])
+
+    def _batches(self, skip: int) -> Iterator[Videos]:
+        """The videos in batches whose features fit into memory."""
+        width = sum(feature.size for feature in self._features.formats)
+        frames = self._config.max_frames if self._config.level == "frame" else 1
+        size = max(1, min(_MOST_ROWS, _BATCH_BYTES // (4 * width * frames)))
+        return self._rows.videos(self._scan, size, skip, self._features.in_table)
+
+    def _write(self, output: Output) -> None:
+        write = self._write_videos if self._config.level == "video" else self._write_frames
+        classes_of = lru_cache(1 << 16)(self._classes_of)
+        for batch in self._batches(output.progress.rows):
+            labels = {int(place): classes_of(batch.labels[place]) for place in batch.places}
+            self._note_unknown(batch, labels)
+            good = np.array([place for place, found in labels.items() if found is not None], np.int64)
+            for split in np.unique(batch.splits[good]).tolist():
+                for shard, places in output.parts(split, good[batch.splits[good] == split]):
+                    write(output, shard, batch, places, labels)
+            output.progress.bad = {str(number): what for number, what in self._bad.found.items()}
+            output.done(batch.rows.first + batch.rows.size - 1)
+
+    def _classes_of(self, cell: Any) -> tuple[int, ...] | None:
+        """The classes of a video, ascending; None if one of its labels is unknown."""
+        number = self._classes.number
+        try:
+            return tuple(sorted([number[name] for name in self._rows.names_of(cell)]))
+        except KeyError:
+            return None
+
+    def _note_unknown(self, batch: Videos, labels: Mapping[int, tuple[int, ...] | None]) -> None:
+        for place in (place for place, found in labels.items() if found is None):
+            names = self._rows.names_of(batch.labels[place])
+            unknown = next(name for name in names if name not in self._classes.number)
+            what = f"its label {unknown[:60]!r} is none of the {self._classes.size} classes of the vocabulary"
+            self._bad.add(batch.rows.first + place, what)
+
+    def _write_videos(self, output: Output, shard: str, batch: Videos, places: Any, labels: Mapping[int, Any]) -> None:
+        good, values = self._features.matrices(batch, places)
+        if not len(good):
+            return
+        kept = [labels[place] for place in good.tolist()]
+        context = list(map(encoding.entries, (batch.ids[place] for place in good.tolist()), kept))
+        for records in encoding.video_records(context, self._features.stored(values)):
+            output.append(shard, records, len(records))
+        output.count(shard, kept, 0)
+
+    def _write_frames(self, output: Output, shard: str, batch: Videos, places: Any, labels: Mapping[int, Any]) -> None:
+        for place, values, was_cut in self._features.frames(batch, places):
+            context = encoding.entries(batch.ids[place], labels[place])
+            output.append(shard, encoding.frame_record(context, self._features.stored(values)), 1)
+            output.count(shard, [labels[place]], len(values[0]))
+            output.progress.longest = max(output.progress.longest, len(values[0]))
+            output.progress.cut += was_cut
+
+
+def _tell(summary: Mapping[str, Any], config: RecordsConfig) -> None:
+    folder = storage.join(config.out, config.level)
+    print(f"{folder}: {', '.join(summary['features'])}; {summary['classes']} classes")
+    for name, split in summary["splits"].items():
+        frames = f", {split['frames']} frames" if "frames" in split else ""
+        print(f"  {name}: {split['videos']} videos{frames}, {split['labels']} labels, {split['shards']} shards")
+        absent = split["classes without a video"]
+        if absent and name != "test":
+            more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
+            print(f"    without a video there: {', '.join(itertools.islice(absent, 10))}{more}")
+    if summary["rows left out"]:
+        print(f"  {len(summary['rows left out'])} bad rows were left out; summary.json lists them")
+    model = "MoeModel" if config.level == "video" else "NetVladModel"
+    first = next(iter(summary["splits"]))
+    pattern = storage.join(folder, first, "*.tfrecord")
+    print(f"Train on it by\n  yt8m train --train_data_pattern='{pattern}' --train_dir=runs/mine --model={model}")

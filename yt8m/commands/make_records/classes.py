@@ -1,0 +1,87 @@
+"""Labels as numbers of classes: by their names in a vocabulary, or as the numbers that the table gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from yt8m import storage
+from yt8m.commands.make_records.rows import NUMBER
+from yt8m.config.train_config import MOST_CLASSES
+from yt8m.errors import UsageError
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
+
+
+class Classes(NamedTuple):
+    """The numbers of the labels.
+
+    Attributes:
+      number: {label as the table writes it: class}.
+      vocabulary: the names of the classes; None if the labels are numbers without names.
+      size: number of classes; None if neither a label nor a vocabulary says it.
+    """
+
+    number: Mapping[str, int]
+    vocabulary: Vocabulary | None
+    size: int | None
+
+
+def known_vocabulary(given: str, out: str) -> Vocabulary | None:
+    """The vocabulary that the user names, or that the folder of the data has; None for neither.
+
+    Raises:
+      UsageError: both are there, and the one given does not begin with the classes of the folder.
+    """
+    path = storage.join(out, vocabulary.NAME)
+    old = vocabulary.read(path) if storage.exists(path) else None
+    if not given:
+        return old
+    new = vocabulary.read(given)
+    if old is not None and new.first_difference(old) != len(old):
+        remedy = "Add new classes at the end, or name another folder as --out."
+        vocabulary.refuse_difference(old, path, new, given, remedy)
+    return new
+
+
+def number_labels(names: Counter[str], known: Vocabulary | None, may_append: bool, numbers_are_names: bool) -> Classes:
+    """Gives each label its class.
+
+    Labels are classes by number if all of them are numbers and none is a name of the known vocabulary. Otherwise they
+    are names, and those that are not known are appended, the most frequent first, ties by name.
+
+    Args:
+      names: {label: number of videos}.
+      known: the vocabulary so far.
+      may_append: whether unknown names get a class; else they have none.
+      numbers_are_names: labels are names even if all are numbers.
+
+    Raises:
+      UsageError: the vocabulary has a label twice, or a number is too large.
+    """
+    old = known.names if known else ()
+    numbered = {name: index for index, name in reversed(list(enumerate(old)))}
+    for label in names if len(numbered) < len(old) else ():
+        if old.count(label) > 1:
+            raise UsageError(f"the vocabulary calls {old.count(label)} classes {label!r}; give labels by number.")
+    if not numbers_are_names and all(map(NUMBER.fullmatch, names)) and not names.keys() & numbered.keys():
+        return _by_number(names, known)
+    new = [name for name, _ in sorted(names.items(), key=lambda item: (-item[1], item[0])) if name not in numbered]
+    if not may_append:
+        return Classes(numbered, known, len(old))
+    numbered |= {name: index for index, name in enumerate(new, len(old))}
+    appended = vocabulary.of_names((*old, *new))
+    verticals = (*(known.verticals if known else ()), *("" for _ in new))
+    return Classes(numbered, Vocabulary(appended.names, appended.counts, verticals), len(numbered))
+
+
+def _by_number(names: Counter[str], known: Vocabulary | None) -> Classes:
+    largest = max(map(int, names), default=-1)
+    if largest >= MOST_CLASSES:
+        raise UsageError(
+            f"a label is {largest}; as the number of a class it must be below {MOST_CLASSES}. If the labels are names "
+            "that consist of digits, add --label_names."
+        )
+    count = len(known) if known else (largest + 1 or None)
+    return Classes({name: int(name) for name in names if count and int(name) < count}, known, count)

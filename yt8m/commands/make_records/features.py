@@ -1,0 +1,309 @@
+"""The features of the rows: from a file for each video or from the table; checked, averaged or cut, maybe as bytes."""
+
+from __future__ import annotations
+
+import math
+import os
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import storage
+from yt8m.commands.make_records.rows import BadRowError, BadRows, Videos
+from yt8m.commands.make_records.tables import NAMELESS, Rows, Table
+from yt8m.errors import RunError, UsageError
+from yt8m.records import data_format, shards
+from yt8m.records.data_format import FeatureFormat, Range
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class FrameRule:
+    """How the frames of a video become its record.
+
+    Attributes:
+      level: `video` for their mean, `frame` for the frames themselves.
+      max_frames: at frame level, the frames that are kept, from the first.
+      per_second: frames a second, by which start and end of a row become numbers of frames.
+    """
+
+    level: str
+    max_frames: int
+    per_second: float
+
+
+class FeatureReader:
+    """Gives the features of rows in the form in which they are stored.
+
+    Args:
+      table: the table.
+      names: features to read, in this order; by default all that the first video has.
+      rule: what becomes of the frames.
+      bad: where bad rows are noted.
+
+    Attributes:
+      formats: names and sizes, and for bytes the ranges.
+      in_table: the features to read from the table; none if each video has a file.
+    """
+
+    formats: tuple[FeatureFormat, ...] = ()
+
+    def __init__(self, table: Table, names: Sequence[str], rule: FrameRule, bad: BadRows) -> None:
+        self._table, self._rule, self._bad, self._names = table, rule, bad, tuple(names)
+        self._folder = os.path.dirname(table.path)
+        self._is_cut = not {"start", "end"}.isdisjoint(table.columns)
+        self.in_table = self._choose(table.features, table.path) if table.features else ()
+
+    def _choose(self, there: Iterable[str], where: str) -> tuple[str, ...]:
+        """The features to read of those that are there. An array without a name takes the one that is asked for."""
+        there = tuple(there)
+        if there == (NAMELESS,):
+            if len(self._names) > 1:
+                raise UsageError(f"{where} holds one array; --feature_names names {len(self._names)}.")
+            return there
+        missing = set(self._names) - set(there)
+        if missing:
+            raise UsageError(f"{where} has no feature {min(missing)!r}; it has: {', '.join(there) or 'none'}.")
+        return self._names or there
+
+    def learn_formats(self, batches: Iterable[Videos]) -> None:
+        """Finds the names and sizes of the features in the first video that can be read.
+
+        Raises:
+          UsageError: it does not have the features that were named.
+          RunError: no row can be read.
+        """
+        for batch in batches:
+            for place in batch.places:
+                arrays = self._noted(batch.rows, int(place), lambda found: found)
+                if arrays is not None:
+                    names = self._names or tuple(arrays)
+                    sizes = [values.shape[-1] for values in arrays.values()]
+                    self.formats = tuple(map(FeatureFormat, names, sizes))
+                    return
+        raise RunError(f"{self._table.path}: no video has features that can be read.")
+
+    def matrices(self, batch: Videos, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[NDArray[Any]]]:
+        """Video level: one vector a video.
+
+        Args:
+          batch: the rows.
+          places: the places in the batch of the rows that are wanted.
+
+        Returns:
+          The places of those that are good, and for each feature float32 [n, size] of them.
+        """
+        stored = [batch.rows.arrays[name] for name in self.in_table]
+        if stored and not self._is_cut and all(values.ndim == 2 for values in stored):
+            return self._of_table(batch.rows, places, stored)
+        means = {int(place): self._noted(batch.rows, int(place), self._mean) for place in places}
+        good = [place for place, found in means.items() if found is not None]
+        parts = zip(*(means[place] for place in good), strict=True)
+        return np.array(good, np.int64), [np.stack(part) for part in parts]
+
+    def _of_table(
+        self, rows: Rows, places: NDArray[np.int64], stored: Sequence[NDArray[Any]]
+    ) -> tuple[NDArray[np.int64], list[NDArray[Any]]]:
+        """`matrices` of rows that lie side by side, all at once."""
+        for values, feature in zip(stored, self.formats, strict=True):
+            if values.shape[1] != feature.size:  # rows of Parquet lists, most of which have another length
+                for place in places.tolist():
+                    self._bad.add(rows.first + place, _wrong_size(feature, values.shape[1]))
+                return places[:0], []
+        picked = [_floats(values if len(places) == len(values) else values[places]) for values in stored]
+        is_good = np.ones(len(places), np.bool_)
+        for values, feature in zip(picked, self.formats, strict=True):
+            for at in _unfit_rows(values):
+                self._bad.add(rows.first + int(places[at]), _unfit(feature, values[at]))
+                is_good[at] = False
+        return (places, picked) if is_good.all() else (places[is_good], [values[is_good] for values in picked])
+
+    def frames(self, batch: Videos, places: NDArray[np.int64]) -> Iterator[tuple[int, list[NDArray[Any]], bool]]:
+        """Frame level: the place of each good row, for each feature float32 [T, size], and whether frames were cut."""
+        for place in places.tolist():
+            found = self._noted(batch.rows, place, self._frames)
+            if found is not None:
+                longest = self._rule.max_frames
+                yield place, [values[:longest] for values in found], len(found[0]) > longest
+
+    def stored(self, values: Sequence[NDArray[Any]]) -> Arrays:
+        """{name: the values as the record keeps them}, uint8 if the feature has a range."""
+        return {
+            feature.name: data_format.quantized(part, feature.range) if feature.range else part
+            for feature, part in zip(self.formats, values, strict=True)
+        }
+
+    def values(self, batch: Videos, places: NDArray[np.int64]) -> Iterator[list[NDArray[Any]]]:
+        """The values of the rows before they are stored, for each feature [n, size], some rows at a time."""
+        if self._rule.level == "video":
+            yield self.matrices(batch, places)[1]
+        else:
+            yield from (found for _, found, _ in self.frames(batch, places))
+
+    def _noted(self, rows: Rows, place: int, use: Callable[[Arrays], Any]) -> Any:
+        """`use` of the arrays of a row; None if the row is bad, which is noted."""
+        try:
+            return use(self._arrays(rows, place))
+        except BadRowError as error:
+            self._bad.add(rows.first + place, str(error))
+            return None
+
+    def _mean(self, arrays: Arrays) -> list[NDArray[Any]]:
+        return [
+            values if values.ndim == 1 else values.mean(axis=0, dtype=np.float64).astype(np.float32)
+            for values in self._checked(arrays)
+        ]
+
+    def _frames(self, arrays: Arrays) -> list[NDArray[Any]]:
+        checked = self._checked(arrays)
+        for values, feature in zip(checked, self.formats, strict=True):
+            if values.ndim == 1:
+                raise BadRowError(
+                    f"feature {feature.name} is one vector of {len(values)} values; --level=frame needs frames, "
+                    "[T, size]. Use --level=video"
+                )
+            if len(values) != len(checked[0]):
+                first = self.formats[0].name
+                raise BadRowError(f"{len(checked[0])} frames of {first} and {len(values)} of {feature.name}")
+        return checked
+
+    def _checked(self, arrays: Arrays) -> list[NDArray[Any]]:
+        """float32 arrays of the right sizes, without values that no feature may have."""
+        found = [_floats(values) for values in arrays.values()]
+        for values, feature in zip(found, self.formats, strict=True):
+            if values.shape[-1] != feature.size:
+                raise BadRowError(_wrong_size(feature, values.shape[-1]))
+            if len(_unfit_rows(values.reshape(1, -1))):
+                raise BadRowError(_unfit(feature, values))
+        return found
+
+    def _arrays(self, rows: Rows, place: int) -> Arrays:
+        """{name: [size] or [T, size]} of a row, those frames alone that the row names."""
+        if self.in_table:
+            arrays = {name: rows.arrays[name][place] for name in self.in_table}
+        else:
+            arrays = self._of_file(str(rows.cells["path"][place]))
+        for name, values in arrays.items():
+            if values.ndim not in (1, 2) or 0 in values.shape or values.dtype.kind not in "fiu":
+                raise BadRowError(
+                    f"array {name} is {values.dtype} {list(values.shape)}; expected numbers, [size] or [T, size]"
+                )
+        return self._cut(arrays, rows, place) if self._is_cut else arrays
+
+    def _of_file(self, written: str) -> Arrays:
+        path = self._path(written)
+        try:
+            with storage.open_read(path) as file:
+                loaded = np.load(file, allow_pickle=False)
+                if isinstance(loaded, np.ndarray):
+                    there: Arrays = {NAMELESS: loaded}
+                else:
+                    there = {name: loaded[name] for name in loaded.files}
+        except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            raise BadRowError(f"{path} is no .npy or .npz file of numbers: {error}") from error
+        except RunError as error:
+            raise BadRowError(str(error)) from error
+        if not self.formats:  # the first video
+            return {name: there[name] for name in self._choose(there, path)}
+        names = [feature.name for feature in self.formats]
+        if there.keys() == {NAMELESS} and len(names) == 1:
+            return there
+        if set(names) - there.keys():
+            raise BadRowError(f"{path} holds {', '.join(there)}; expected {', '.join(names)}, as in the first video")
+        return {name: there[name] for name in names}
+
+    def _path(self, written: str) -> str:
+        if not written.strip():
+            raise BadRowError("its path is empty")
+        relative = (
+            os.path.relpath(written, self._folder or ".") if os.path.isabs(written) else os.path.normpath(written)
+        )
+        if relative.split(os.sep)[0] == os.pardir:
+            raise BadRowError(f"its path {written!r} leads out of the table's folder; move the file there")
+        return storage.join(self._folder, relative) if self._folder else relative
+
+    def _cut(self, arrays: Arrays, rows: Rows, place: int) -> Arrays:
+        start, end = (self._frame(rows, name, place) for name in ("start", "end"))
+        first = 0 if start is None else start
+        for name, values in arrays.items():
+            if values.ndim == 1:
+                raise BadRowError(f"it has a start or an end, but feature {name} has no frames")
+            if not first < (len(values) if end is None else min(end, len(values))):
+                raise BadRowError(f"it has no frame between its start and end: {name} has {len(values)} frames")
+        return {name: values[first:end] for name, values in arrays.items()}
+
+    def _frame(self, rows: Rows, column: str, place: int) -> int | None:
+        """The first frame at or after the second in a cell; None for an empty cell."""
+        cell = rows.cells[column][place] if column in rows.cells else ""
+        if cell == "":
+            return None
+        try:
+            second = float(cell)
+        except (TypeError, ValueError):
+            second = -1.0
+        if not 0 <= second < 1e9:
+            raise BadRowError(f"its {column} is {str(cell)[:40]!r}; expected seconds from 0")
+        return math.ceil(second * self._rule.per_second)
+
+
+def _floats(values: NDArray[Any]) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # it becomes infinite, and is refused as such
+        return np.asarray(values, np.float32)
+
+
+def _unfit_rows(values: NDArray[np.float32]) -> NDArray[np.intp]:
+    """The rows of [n, size] that hold a value that no feature may have."""
+    flat = values.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.dot(flat, flat) < shards.LARGEST**2 / 4:
+            return np.array([], np.intp)
+    return np.flatnonzero(~(np.abs(values) <= shards.LARGEST).all(axis=1))
+
+
+def _wrong_size(feature: FeatureFormat, found: int) -> str:
+    return f"feature {feature.name} has {found} values, expected {feature.size} as in the first video"
+
+
+def _unfit(feature: FeatureFormat, values: NDArray[np.float32]) -> str:
+    return f"feature {feature.name} has {shards.unfit_values(values)} values that are {shards.UNFIT}"
+
+
+def parse_ranges(written: Sequence[str], count: int) -> list[Range]:
+    """The ranges `low:high` that the user gives: one for each of `count` features, or one for all.
+
+    Raises:
+      UsageError: they are none.
+    """
+    given = "--ranges=" + ",".join(written)
+    if len(written) not in (1, count):
+        raise UsageError(f"{given} has {len(written)} ranges, and there are {count} features; give one each, or one.")
+    found = []
+    for text in written:
+        try:
+            low, high = map(float, text.split(":"))
+        except ValueError:
+            low = high = 0.0
+        if not -math.inf < low < high < math.inf:
+            raise UsageError(f"{given}: {text!r} is no range; expected LOW:HIGH, such as -2:2.")
+        found.append((low, high))
+    return found * (count // len(found))
+
+
+def learn_ranges(values: Iterable[Sequence[NDArray[Any]]], count: int) -> list[Range]:
+    """From the smallest to the largest value of each feature."""
+    lows, highs = [math.inf] * count, [-math.inf] * count
+    for parts in values:
+        for index, part in enumerate(parts):
+            if part.size:
+                lows[index] = min(lows[index], float(part.min()))
+                highs[index] = max(highs[index], float(part.max()))
+    # A feature that never varies gets a step around its value; one without any value, that of the published features.
+    return [
+        (low, high) if low < high else (low - 1, low + 1) if low == high else data_format.PUBLISHED
+        for low, high in zip(lows, highs, strict=True)
+    ]

@@ -1,0 +1,246 @@
+"""The folder of records: filled under a hidden name, continued after a kill, and renamed when it is complete.
+
+`OUT/.video.making/` becomes `OUT/video/` with a folder for each split, which has the shards and their manifest, and
+`summary.json`. Its `.progress.json` says which rows are done and how long each shard was then. A start after a kill
+cuts the shards to these lengths and goes on with the next row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import storage
+from yt8m.commands.make_records.classes import Classes
+from yt8m.errors import RunError, UsageError
+from yt8m.records import manifest, vocabulary
+from yt8m.records.data_format import DataFormat, FeatureFormat
+from yt8m.records.manifest import Shard
+from yt8m.storage import json_text
+
+PROGRESS, SUMMARY = ".progress.json", "summary.json"
+_SECONDS = 2.0  # between two notes of the progress
+
+
+@dataclass
+class Progress:
+    """How far the records are written.
+
+    Attributes:
+      inputs: hash of everything that decides what is written.
+      features: the features and, for bytes, their ranges.
+      rows: rows of the table that are done.
+      begun: for each split, the videos that were begun; some may have turned out bad.
+      shards: {path in the folder: its records, bytes and checksum}.
+      positives: {split: {class: number of videos}}.
+      labels: {split: number of labels}.
+      frames: {split: number of frames}.
+      longest: the most frames of a video.
+      cut: how many videos lost frames to the limit.
+      bad: {number of a row: what is wrong with it}, for rows that turned out bad while they were written.
+    """
+
+    inputs: str
+    features: list[Any]
+    rows: int = 0
+    begun: list[int] = field(default_factory=list)
+    shards: dict[str, list[int]] = field(default_factory=dict)
+    positives: dict[str, dict[str, int]] = field(default_factory=dict)
+    frames: dict[str, int] = field(default_factory=dict)
+    longest: int = 0
+    cut: int = 0
+    bad: dict[str, str] = field(default_factory=dict)
+    complete: bool = False
+
+    def formats(self) -> tuple[FeatureFormat, ...]:
+        """The features."""
+        return tuple(FeatureFormat(name, size, bounds and tuple(bounds)) for name, size, bounds in self.features)
+
+
+class Output:
+    """Writes the records of one level.
+
+    Args:
+      out: the folder of the data set.
+      level: `video` or `frame`.
+      videos: {split: number of videos}.
+      shards: the number of shards of a split.
+    """
+
+    def __init__(self, out: str, level: str, videos: Mapping[str, int], shards: int) -> None:
+        self._out, self._level, self._videos, self._shards = out, level, dict(videos), shards
+        self.final, self._making = storage.join(out, level), storage.join(out, f".{level}.making")
+        self._old = storage.join(out, f".{level}.old")
+        self.progress = Progress("", [])
+        self._noted = time.monotonic()
+
+    def resume(self, inputs: str, overwrite: bool) -> str:
+        """Takes up what an earlier start has left; returns a word on it: `made`, `begun` or nothing.
+
+        Raises:
+          UsageError: the folder holds other records.
+        """
+        there = _read_progress(self.final)
+        if there is not None and there.complete and there.inputs == inputs:
+            self.progress = there
+            return "made"
+        if storage.exists(self.final) and not overwrite:
+            raise UsageError(
+                f"{self.final} is there already, and was made from another table or with other flags; "
+                "add --overwrite to replace it, or name another folder as --out."
+            )
+        begun = _read_progress(self._making)
+        if begun is not None and begun.inputs == inputs:
+            self.progress = begun
+            return "begun"
+        if storage.exists(self._making):
+            storage.remove_tree(self._making)
+        return ""
+
+    def begin(self, inputs: str, features: Sequence[FeatureFormat]) -> None:
+        """Starts anew."""
+        self.progress = Progress(inputs, [list(feature) for feature in features], begun=[0] * len(self._videos))
+        self._note()
+
+    def parts(self, split: int, places: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+        """(shard, places) of the next videos of a split, which go to its shards in order, equally many to each."""
+        name = list(self._videos)[split]
+        videos, first = self._videos[name], self.progress.begun[split]
+        shards = min(self._shards, videos)
+        numbers = (np.arange(first, first + len(places)) * shards) // videos
+        self.progress.begun[split] += len(places)
+        for number in np.unique(numbers).tolist():
+            yield f"{name}/{name}{number:04d}.tfrecord", places[numbers == number]
+
+    def append(self, shard: str, content: bytes | NDArray[np.uint8], records: int) -> None:
+        """Adds framed records to a shard."""
+        count, size, crc = self.progress.shards.get(shard, [0, 0, 0])
+        storage.write_at(storage.join(self._making, shard), size, content)
+        length = len(content) if isinstance(content, bytes) else content.nbytes
+        self.progress.shards[shard] = [count + records, size + length, google_crc32c.extend(crc, content)]
+
+    def count(self, shard: str, labels: Sequence[tuple[int, ...]], frames: int) -> None:
+        """Counts videos of a shard by their classes, and their frames."""
+        split = shard.partition("/")[0]
+        positives = self.progress.positives.setdefault(split, {})
+        for index, count in Counter(itertools.chain.from_iterable(labels)).items():
+            positives[str(index)] = positives.get(str(index), 0) + count
+        self.progress.frames[split] = self.progress.frames.get(split, 0) + frames
+
+    def done(self, rows: int) -> None:
+        """Notes, every few seconds, that the rows up to this one are written."""
+        self.progress.rows = rows
+        if time.monotonic() > self._noted + _SECONDS:
+            self._note()
+
+    def _note(self) -> None:
+        with storage.write_atomic(storage.join(self._making, PROGRESS), "w") as file:
+            json.dump(dataclasses.asdict(self.progress), file)
+        self._noted = time.monotonic()
+
+    def finish(self, classes: Classes, bad: Mapping[int, str]) -> None:
+        """Writes manifests and summary, and lets vocabulary and records appear under their names.
+
+        Raises:
+          RunError: not a single video is left.
+        """
+        if not self.progress.shards:
+            raise RunError("no video is left: every row is bad.")
+        for split in self._videos:
+            self._write_manifest(split, classes.size)
+        with storage.write_atomic(storage.join(self._making, SUMMARY), "w") as file:
+            json.dump(self.summary(classes, bad), file, indent=1, ensure_ascii=False)
+        self.progress.complete = True
+        self._note()
+        if classes.vocabulary is not None:
+            counts = np.array(self._positives("train", len(classes.vocabulary)), np.int64)
+            path = storage.join(self._out, vocabulary.NAME)
+            vocabulary.write(path, dataclasses.replace(classes.vocabulary, counts=counts))
+        if storage.exists(self._old):
+            storage.remove_tree(self._old)
+        if storage.exists(self.final):
+            storage.rename(self.final, self._old)
+        storage.rename(self._making, self.final)
+        if storage.exists(self._old):
+            storage.remove_tree(self._old)
+        self._tell_other_level(classes.size)
+
+    def _write_manifest(self, split: str, count: int | None) -> None:
+        found = {
+            storage.join(self._making, name): Shard(records, size, f"{crc:08x}")
+            for name, (records, size, crc) in self.progress.shards.items()
+            if name.startswith(f"{split}/")
+        }
+        if found:
+            longest = self.progress.longest if self._level == "frame" else None
+            positives = tuple(self._positives(split, count or 0)) if split == "train" and count else None
+            data = DataFormat(self._level, self.progress.formats(), False, count, longest, positives)
+            manifest.write(storage.join(self._making, split, manifest.NAME), found, data)
+
+    def _positives(self, split: str, count: int) -> list[int]:
+        found = self.progress.positives.get(split, {})
+        return [found.get(str(index), 0) for index in range(count)]
+
+    def _tell_other_level(self, count: int | None) -> None:
+        """New classes were appended to the vocabulary that both levels share: the other level has them too."""
+        for path in storage.glob(storage.join(self._out, "*", "*", manifest.NAME)):
+            known = manifest.read(path)
+            if known.data is not None and count and (known.data.num_classes or 0) < count:
+                positives = known.data.positives
+                if positives is not None:
+                    positives = positives + (0,) * (count - len(positives))
+                data = known.data._replace(num_classes=count, positives=positives)
+                manifest.write(path, known.shards, data)
+
+    def summary(self, classes: Classes, bad: Mapping[int, str]) -> dict[str, Any]:
+        """What was written, as summary.json keeps it."""
+        splits = {}
+        for split in self._videos:
+            held = [values for name, values in self.progress.shards.items() if name.startswith(f"{split}/")]
+            positives = self._positives(split, classes.size or 0)
+            absent = [index for index, count in enumerate(positives) if not count]
+            splits[split] = {
+                "videos": sum(values[0] for values in held),
+                "labels": sum(positives),
+                "shards": len(held),
+                "bytes": sum(values[1] for values in held),
+                **({"frames": self.progress.frames.get(split, 0)} if self._level == "frame" else {}),
+                "classes without a video": [_class_name(classes, index) for index in absent],
+            }
+        return {
+            "level": self._level,
+            "features": [str(feature) for feature in self.progress.formats()],
+            "classes": classes.size or 0,
+            "splits": splits,
+            **({"longest video in frames": self.progress.longest} if self._level == "frame" else {}),
+            **({"videos cut to the limit of frames": self.progress.cut} if self._level == "frame" else {}),
+            "rows left out": {str(number): what for number, what in sorted(bad.items())},
+        }
+
+
+def _class_name(classes: Classes, index: int) -> str:
+    return classes.vocabulary.name(index) if classes.vocabulary else f"class {index}"
+
+
+def _read_progress(folder: str) -> Progress | None:
+    """None if there is no record of progress that can be read."""
+    try:
+        return Progress(**json_text.parse(storage.read_text(storage.join(folder, PROGRESS))))
+    except (RunError, ValueError, TypeError):
+        return None
+
+
+def inputs_hash(*parts: Any) -> str:
+    """A hash of everything that decides what is written."""
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()

@@ -1,0 +1,275 @@
+"""What the rows of a table say of videos: ids, labels, splits; and which rows are bad.
+
+The table is read twice. `RowReader.scan` reads the rows without the features: it finds bad rows and repeated ids,
+counts the videos of each split, and collects the names of the labels. Then `RowReader.videos` gives the videos again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.commands.make_records.tables import Rows, Table
+from yt8m.config.train_config import MOST_CLASSES
+from yt8m.errors import RunError, UsageError, suggestion
+
+_BATCH = 8192
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+_SPLIT_NAME = re.compile(r"[\w-]+")
+
+
+class BadRowError(Exception):
+    """A row from which no record can be made; the text says why."""
+
+
+class BadRows:
+    """Collects bad rows, and refuses one too many.
+
+    Args:
+      path: the table.
+      most: how many are tolerated.
+
+    Attributes:
+      found: {number of the row: what is wrong}.
+    """
+
+    def __init__(self, path: str, most: int) -> None:
+        self._path, self._most = path, most
+        self.found: dict[int, str] = {}
+
+    def add(self, number: int, what: str) -> None:
+        """Notes a bad row.
+
+        Raises:
+          RunError: there are more than are tolerated; names this one.
+        """
+        self.found.setdefault(number, what)
+        if len(self.found) > self._most:
+            before = f" ({len(self.found) - 1} rows before it are bad too)" if self._most else ""
+            raise RunError(
+                f"{self._path}, row {number}: {what}{before}. Mend the row, or leave out up to N such rows "
+                "by --max_bad_rows=N."
+            )
+
+
+class Splits:
+    """Which split a video belongs to: the one that its row names, else one drawn by a hash of its id or group.
+
+    The draw depends on nothing else, so a video stays in its split when others are added.
+
+    Args:
+      shares: `name:share` of each split; the shares add up to 1.
+
+    Raises:
+      UsageError: they do not.
+    """
+
+    def __init__(self, shares: Sequence[str]) -> None:
+        given = "--splits=" + ",".join(shares)
+        expected = "expected names with shares that add up to 1, as in --splits=train:0.8,validate:0.1,test:0.1"
+        pairs = [share.partition(":")[::2] for share in shares]
+        try:
+            parts = {name: float(part) for name, part in pairs}
+        except ValueError as error:
+            raise UsageError(f"{given}: {expected}.") from error
+        in_range = all(0 <= part <= 1 for part in parts.values())
+        if not in_range or abs(sum(parts.values()) - 1) > 1e-6 or len(parts) < len(pairs):
+            raise UsageError(f"{given}: {expected}.")
+        if not all(map(_SPLIT_NAME.fullmatch, parts)):
+            raise UsageError(f"{given}: a name of a split is a folder: expected letters, digits, - and _ only.")
+        self.names = tuple(parts)
+        self._ends = np.cumsum(list(parts.values()))
+        self._ends[np.flatnonzero(list(parts.values()))[-1] :] = np.inf  # whatever rounding left below 1
+
+    def drawn(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The number of the split for each hash, int64 of the same shape."""
+        return np.searchsorted(self._ends, hashes / 2.0**64, side="right")
+
+
+class Videos(NamedTuple):
+    """The good rows of a batch.
+
+    Attributes:
+      rows: the batch.
+      places: int64 [n], the places of the good rows in it.
+      ids: the id of each row of the batch, good or not.
+      labels: the cell of labels of each row of the batch, as text, a number, or a tuple of those.
+      splits: the split of each row of the batch, -1 for a bad one.
+    """
+
+    rows: Rows
+    places: NDArray[np.int64]
+    ids: Sequence[bytes]
+    labels: Sequence[Any]
+    splits: NDArray[np.int16]
+
+
+class Scan(NamedTuple):
+    """What a first look at the table found.
+
+    Attributes:
+      splits: the split of each row, -1 for a bad one.
+      videos: number of videos of each split.
+      names: {label: number of videos}, as the table writes it.
+    """
+
+    splits: NDArray[np.int16]
+    videos: tuple[int, ...]
+    names: Counter[str]
+
+
+class RowReader:
+    """Reads ids, labels and splits, and notes bad rows.
+
+    Args:
+      table: the table.
+      separator: between the labels in a cell.
+      splits: the splits.
+      group_by: column whose value decides the split; empty for the id.
+      known: the only labels that are allowed besides numbers; empty if all are.
+      bad: where bad rows are noted.
+
+    Attributes:
+      names_of: the labels in a cell, each once, in their order.
+
+    Raises:
+      UsageError: rows have a split of their own and a group.
+    """
+
+    def __init__(
+        self, table: Table, separator: str, splits: Splits, group_by: str, known: Collection[str], bad: BadRows
+    ) -> None:
+        self._table, self._separator, self._splits, self._group_by = table, separator, splits, group_by
+        self._known, self._bad = known, bad
+        self._checked: set[str] = set()
+        self.names_of = lru_cache(1 << 16)(self._names_of)
+        if group_by and "split" in table.columns:
+            raise UsageError(
+                f"--group_by={group_by} draws the split of each group, and {table.path} names the split of each row; "
+                "leave out the flag or the column split."
+            )
+
+    def scan(self) -> Scan:
+        """Reads all rows without their features. It holds 18 bytes for each.
+
+        Raises:
+          RunError: too many rows are bad, or the table has no row.
+        """
+        seen: list[NDArray[np.void]] = []
+        splits: list[NDArray[np.int16]] = []
+        names = Counter[str]()
+        for rows in self._table.batches(_BATCH):
+            for number, what in rows.bad.items():
+                self._bad.add(number, what)
+            seen.append(self._digests_of_ids(rows))
+            splits.append(self._checked_splits(rows, seen[-1]))
+            for cell, count in Counter(itertools.compress(_label_cells(rows), (splits[-1] >= 0).tolist())).items():
+                for name in self.names_of(cell):
+                    names[name] += count
+            if len(names) > MOST_CLASSES:
+                raise RunError(f"{self._table.path} has more than {MOST_CLASSES} labels; is --label_separator right?")
+        if not seen:
+            raise RunError(f"{self._table.path} has no row; expected one for each video.")
+        every = np.concatenate(splits)
+        for first, row in _repeated(np.concatenate(seen)):
+            self._bad.add(row + 1, f"its id is that of row {first + 1} too")
+            every[row] = -1
+        videos = np.bincount(every[every >= 0], minlength=len(self._splits.names))
+        return Scan(every, tuple(videos.tolist()), names)
+
+    def videos(self, scan: Scan, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Videos]:
+        """The videos of the rows after the first `skip`, at most `size` rows at a time, with these features."""
+        for rows in self._table.batches(size, skip, features):
+            splits = scan.splits[rows.first - 1 :][: rows.size]
+            yield Videos(rows, np.flatnonzero(splits >= 0), _ids(rows), _label_cells(rows), splits)
+
+    def _digests_of_ids(self, rows: Rows) -> NDArray[np.void]:
+        ids = _ids(rows)
+        if not (b"".join(ids).decode("utf-8", "replace").isprintable() and all(ids)):
+            for number, text in enumerate(ids, rows.first):
+                if not text:
+                    self._bad.add(number, "its id is empty")
+                elif _CONTROL.search(text.decode("utf-8", "replace")):
+                    told = repr(text.decode("utf-8", "replace")[:60])
+                    self._bad.add(number, f"its id {told} holds a line break or another control character")
+        return _digests(ids)
+
+    def _checked_splits(self, rows: Rows, digests: NDArray[np.void]) -> NDArray[np.int16]:
+        """The split of each row, -1 for those that are bad."""
+        self._check_labels(_label_cells(rows), rows)
+        splits = self._split_of(rows, digests).astype(np.int16)
+        for number in self._bad.found:
+            if rows.first <= number < rows.first + rows.size:
+                splits[number - rows.first] = -1
+        return splits
+
+    def _check_labels(self, cells: Sequence[Any], rows: Rows) -> None:
+        names = set(itertools.chain.from_iterable(map(self.names_of, cells))) - self._checked
+        problems = {name: what for name in names if (what := self._label_problem(name))}
+        self._checked |= names - problems.keys()
+        for number, cell in enumerate(cells, rows.first) if problems else ():
+            for name in problems.keys() & self.names_of(cell):
+                self._bad.add(number, problems[name])
+
+    def _label_problem(self, name: str) -> str:
+        if _CONTROL.search(name):
+            return f"its label {name[:60]!r} holds a control character"
+        if self._known and name not in self._known and not NUMBER.fullmatch(name):
+            return f"its label {name[:60]!r} is not in the --vocabulary{suggestion(name, self._known)}"
+        return ""
+
+    def _names_of(self, cell: Any) -> tuple[str, ...]:
+        parts = map(str, cell) if isinstance(cell, tuple) else str(cell).split(self._separator)
+        return tuple(dict.fromkeys(filter(None, map(str.strip, parts))))
+
+    def _split_of(self, rows: Rows, digests: NDArray[np.void]) -> NDArray[np.int64]:
+        if self._group_by:
+            groups = [str(cell) for cell in rows.cells[self._group_by]]
+            for number, group in enumerate(groups, rows.first) if not all(groups) else ():
+                if not group:
+                    self._bad.add(number, f"its {self._group_by} is empty, which decides its split")
+            digests = _digests([group.encode("utf-8", "surrogateescape") for group in groups])
+        drawn = self._splits.drawn(digests.view(">u8")[::2])
+        for place, cell in enumerate(rows.cells.get("split", ())):
+            name = str(cell).strip()
+            if name in self._splits.names:
+                drawn[place] = self._splits.names.index(name)
+            elif name:
+                known = ", ".join(self._splits.names)
+                self._bad.add(rows.first + place, f"its split is {name[:60]!r}, and --splits names {known}")
+        return drawn
+
+
+def _ids(rows: Rows) -> list[bytes]:
+    cells = rows.cells["id"]
+    return [(cell if isinstance(cell, str) else str(cell)).encode("utf-8", "surrogateescape") for cell in cells]
+
+
+def _label_cells(rows: Rows) -> Sequence[Any]:
+    cells = rows.cells["labels"]
+    return [tuple(cell) for cell in cells] if len(cells) and isinstance(cells[0], list) else cells
+
+
+def _digests(texts: Sequence[bytes]) -> NDArray[np.void]:
+    """16 bytes for each text, the same for equal texts alone."""
+    return np.frombuffer(b"".join(hashlib.blake2b(text, digest_size=16).digest() for text in texts), "V16")
+
+
+def _repeated(digests: NDArray[np.void]) -> Iterator[tuple[int, int]]:
+    """(first row, row) for each row whose digest stood in an earlier one, by row."""
+    texts = digests.view("S16")
+    order = np.argsort(texts, kind="stable")
+    is_new = np.concatenate([[True], texts[order][1:] != texts[order][:-1]])
+    firsts = order[np.flatnonzero(is_new)[np.cumsum(is_new) - 1]]
+    pairs = np.stack([order, firsts], axis=1)[~is_new]
+    for row, first in sorted(pairs.tolist()):
+        yield first, row

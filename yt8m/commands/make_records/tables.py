@@ -1,0 +1,330 @@
+"""Tables of videos, read in batches of rows: CSV and Parquet files, and NPZ files; and arrays beside a table.
+
+Rows are numbered from 1; the header of a CSV file does not count. No reader holds more than one batch of rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import itertools
+import os
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import storage
+from yt8m.errors import RunError, UsageError, missing_extra
+
+# The columns that say what a row is; the arrays of an NPZ file and the lists of a Parquet file that have none of
+# these names are features.
+COLUMNS = ("id", "path", "labels", "split", "start", "end")
+NAMELESS = "features"  # name of the array of a .npy file, if the user gives it none
+
+
+class Rows(NamedTuple):
+    """Successive rows of a table.
+
+    Attributes:
+      first: number of the first row, from 1.
+      cells: {column: one value a row}: text, numbers, or lists of them.
+      arrays: {feature: [n, ...]}, for features that lie in the table or beside it.
+      bad: {number of a row: what is wrong with it}; its cells are empty.
+    """
+
+    first: int
+    cells: Mapping[str, Sequence[Any]]
+    arrays: Mapping[str, NDArray[Any]]
+    bad: Mapping[int, str]
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.cells["id"])
+
+
+class Table(Protocol):
+    """A table with the columns `columns`, whose rows may have features in the table itself, named by `features`."""
+
+    path: str
+    columns: Sequence[str]
+    features: Sequence[str]
+
+    def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
+        """The rows after the first `skip`, at most `size` at a time, with these features."""
+
+
+def open_table(path: str, array: str, more: Sequence[str]) -> Table:
+    """The table in a file, whose ending says the format.
+
+    Args:
+      path: `.csv`, `.parquet` or `.npz`.
+      array: `.npy` or `.npz` file with a row for each row of the table; empty for none.
+      more: columns to read besides `COLUMNS`.
+
+    Raises:
+      UsageError: the ending is unknown, or a column is missing.
+      RunError: the file cannot be read.
+    """
+    kinds: dict[str, Any] = {".csv": CsvTable, ".parquet": ParquetTable, ".npz": NpzTable}
+    ending = os.path.splitext(path)[1].lower()
+    if ending not in kinds:
+        raise UsageError(f"--table={path}: expected a file that ends in {', '.join(kinds)}.")
+    table: Table = kinds[ending](path, more)
+    if array:
+        table = WithArray(table, array)
+    needed = ["id", "labels", *more, *([] if table.features else ["path"])]
+    missing = [name for name in needed if name not in table.columns]
+    if missing:
+        there = ", ".join(table.columns) or "none"
+        raise UsageError(f"{path} has no column {missing[0]!r}; it has: {there}. Expected {', '.join(needed)}.")
+    return table
+
+
+class CsvTable:
+    """A CSV file in UTF-8 with a header. Every cell is text."""
+
+    features = ()
+
+    def __init__(self, path: str, more: Sequence[str]) -> None:
+        self.path = path
+        with self._lines() as lines:
+            header = [name.strip() for name in next(lines, [])]
+        if len(set(header)) < len(header):
+            raise UsageError(f"{path} names a column twice: {','.join(header)[:200]}; give each its own name.")
+        self._header, self._kept = header, (*COLUMNS, *more)
+        self.columns = [name for name in header if name]
+
+    def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
+        """See `Table`."""
+        with self._lines() as lines:
+            next(lines, None)
+            rows = filter(None, lines)  # blank lines have no fields
+            next(itertools.islice(rows, skip, skip), None)
+            for first in itertools.count(skip + 1, size):
+                batch = list(itertools.islice(rows, size))
+                if not batch:
+                    return
+                yield self._rows(first, batch)
+
+    def _rows(self, first: int, batch: list[list[str]]) -> Rows:
+        width, bad = len(self._header), dict[int, str]()
+        for number, row in enumerate(batch, first) if set(map(len, batch)) != {width} else ():
+            if len(row) != width:
+                bad[number] = f"it has {len(row)} fields, but the header has {width}; put a text with a comma in quotes"
+                batch[number - first] = [""] * width
+        columns = zip(self._header, zip(*batch, strict=True), strict=True)
+        return Rows(first, {name: column for name, column in columns if name in self._kept}, {}, bad)
+
+    @contextlib.contextmanager
+    def _lines(self) -> Iterator[Iterator[list[str]]]:
+        """The lines of the file, split into fields."""
+        with storage.open_read(self.path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+            lines = csv.reader(text, strict=True)
+            try:
+                yield lines
+            except csv.Error as error:
+                raise RunError(f"{self.path}, line {lines.line_num}: this is no CSV ({error}).") from error
+            except UnicodeDecodeError as error:
+                raise RunError(
+                    f"{self.path}, after line {lines.line_num}: this is no UTF-8 text; save the file as UTF-8."
+                ) from error
+
+
+class ParquetTable:
+    """A Parquet file. Columns of lists of numbers, other than labels, are features."""
+
+    def __init__(self, path: str, more: Sequence[str]) -> None:
+        try:
+            import pyarrow
+            import pyarrow.compute
+            import pyarrow.parquet
+        except ImportError as error:
+            raise missing_extra(f"--table={path}", "pyarrow", "data", ", or write the table as CSV") from error
+        self.path, self._arrow = path, pyarrow
+        with self._opened() as file:
+            schema = file.schema_arrow
+        self.columns = schema.names
+        self._kept = [name for name in (*COLUMNS, *more) if name in self.columns]
+        self.features = [
+            field.name for field in schema if field.name not in self._kept and _is_list_of_numbers(pyarrow, field.type)
+        ]
+
+    def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
+        """See `Table`."""
+        first = 1
+        with self._opened() as file:
+            for batch in file.iter_batches(batch_size=size, columns=[*self._kept, *features]):
+                rows, first = batch.slice(max(skip + 1 - first, 0)), first + len(batch)
+                if len(rows):
+                    yield self._rows(first - len(rows), rows, features)
+
+    def _rows(self, first: int, batch: Any, features: Sequence[str]) -> Rows:
+        bad: dict[int, str] = {}
+        cells = {name: ["" if cell is None else cell for cell in batch[name].to_pylist()] for name in self._kept}
+        arrays = {name: self._matrix(batch[name], name, first, bad) for name in features}
+        return Rows(first, cells, arrays, bad)
+
+    def _matrix(self, column: Any, name: str, first: int, bad: dict[int, str]) -> NDArray[Any]:
+        """[n, D] of a column of lists; D is the commonest length, and rows of another length are bad."""
+        compute = self._arrow.compute
+        lengths = np.asarray(compute.fill_null(compute.list_value_length(column), 0))
+        size = int(np.bincount(lengths).argmax())
+        floats = column.flatten().cast(self._arrow.float32(), safe=False)
+        values = compute.fill_null(floats, float("nan")).to_numpy(zero_copy_only=False)
+        if (lengths == size).all():
+            return np.asarray(values.reshape(-1, size))
+        matrix: NDArray[Any] = np.zeros((len(lengths), size), values.dtype)
+        matrix[lengths == size] = values[np.repeat(lengths == size, lengths)].reshape(-1, size)
+        for place in np.flatnonzero(lengths != size).tolist():
+            bad[first + place] = f"feature {name} has {lengths[place]} values, expected {size}"
+        return matrix
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[Any]:
+        import pyarrow.parquet
+
+        with storage.open_read(self.path) as file:
+            try:
+                yield pyarrow.parquet.ParquetFile(file, pre_buffer=False)
+            except self._arrow.ArrowException as error:
+                raise RunError(f"{self.path} is no Parquet file that can be read: {error}") from error
+
+
+def _is_list_of_numbers(arrow: Any, kind: Any) -> bool:
+    types = arrow.types
+    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return bool(is_list and (types.is_floating(kind.value_type) or types.is_integer(kind.value_type)))
+
+
+class NpzTable:
+    """An NPZ file of arrays with one row a video: `id`, `labels` and so on, and the features."""
+
+    def __init__(self, path: str, more: Sequence[str]) -> None:
+        self.path = path
+        with _members(path) as members:
+            shapes = {name: member.shape for name, member in members.items()}
+        self._kept = [name for name in shapes if name in {*COLUMNS, *more}]
+        self.features = [name for name in shapes if name not in self._kept]
+        self.columns = list(shapes)
+        rows = {shape[:1] for shape in shapes.values()}
+        if len(rows) != 1 or () in rows:
+            told = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items()) or "nothing"
+            raise UsageError(f"{path} holds {told}; expected arrays with one row a video, as many in each.")
+        (self.length,) = rows.pop()
+
+    def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
+        """See `Table`."""
+        with _members(self.path) as members:
+            for name in (*self._kept, *features):
+                members[name].skip(skip)
+            for start in range(skip, self.length, size):
+                count = min(size, self.length - start)
+                cells = {name: members[name].rows(count).tolist() for name in self._kept}
+                yield Rows(start + 1, cells, {name: members[name].rows(count) for name in features}, {})
+
+
+@dataclass
+class _Member:
+    """One array of an NPZ file, read row by row."""
+
+    file: BinaryIO
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def rows(self, count: int) -> NDArray[Any]:
+        """The next rows [count, ...]."""
+        content = self.file.read(count * self._row_bytes)
+        if len(content) < count * self._row_bytes:
+            raise ValueError("an array is cut short")
+        return np.frombuffer(content, self.dtype).reshape(count, *self.shape[1:])
+
+    def skip(self, count: int) -> None:
+        """Goes on after `count` rows."""
+        self.file.seek(count * self._row_bytes, io.SEEK_CUR)
+
+    @property
+    def _row_bytes(self) -> int:
+        return int(np.prod(self.shape[1:], dtype=np.int64)) * self.dtype.itemsize
+
+
+@contextlib.contextmanager
+def _members(path: str) -> Iterator[dict[str, _Member]]:
+    """The arrays of an NPZ file by name, each at its first row."""
+    with storage.open_read(path) as file, contextlib.ExitStack() as stack:
+        try:
+            archive = stack.enter_context(zipfile.ZipFile(file))
+            names = [name for name in archive.namelist() if name.endswith(".npy")]
+            yield {
+                name.removesuffix(".npy"): _member(stack.enter_context(archive.open(name)), name)  # type: ignore[arg-type]
+                for name in names
+            }
+        except (zipfile.BadZipFile, ValueError, EOFError) as error:
+            raise RunError(f"{path} is no NPZ file that can be read: {error}.") from error
+
+
+def _member(file: BinaryIO, name: str) -> _Member:
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, is_fortran, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError(f"{name} holds Python objects; save texts as an array of dtype str")
+    if is_fortran and len(shape) > 1:
+        raise ValueError(f"{name} lies in Fortran order; save np.ascontiguousarray of it")
+    return _Member(file, shape, dtype)
+
+
+class WithArray:
+    """A table and a `.npy` file, mapped into memory, or an NPZ file with the features of its rows, in the same order.
+
+    Raises:
+      UsageError: the array has no rows of numbers, or is in a bucket.
+    """
+
+    def __init__(self, table: Table, array: str) -> None:
+        if storage.is_remote(array):
+            raise UsageError(f"--array={array} is read from many places at once; copy it to this machine.")
+        self.path, self.columns, self.array = table.path, table.columns, array
+        self._table = table
+        self._npz = NpzTable(array, ()) if array.lower().endswith(".npz") else None
+        self.features: Sequence[str] = self._npz.features if self._npz else (NAMELESS,)
+        self._mapped = None if self._npz else _mapped(array)
+        self.length = self._npz.length if self._npz else len(self._mapped)  # type: ignore[arg-type]
+
+    def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
+        """See `Table`.
+
+        Raises:
+          RunError: the table and the array differ in their numbers of rows.
+        """
+        beside = self._npz.batches(size, skip, features) if self._npz and features else None
+        last = skip
+        for rows in self._table.batches(size, skip):
+            last = rows.first + rows.size - 1
+            if last > self.length:
+                break
+            if beside is not None:
+                rows = rows._replace(arrays=next(beside).arrays)
+            elif features and self._mapped is not None:
+                rows = rows._replace(arrays={features[0]: self._mapped[rows.first - 1 : last]})
+            yield rows
+        if last != self.length:
+            more = "more" if last > self.length else str(last)
+            raise RunError(f"{self.array} has {self.length} rows and {self.path} {more}; give each video one in both.")
+
+
+def _mapped(path: str) -> NDArray[Any]:
+    if not storage.exists(path):
+        raise UsageError(f"--array={path}: there is no such file.")
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise UsageError(f"--array={path} is no .npy or .npz file of numbers: {error}.") from error
+    if array.ndim < 2:
+        raise UsageError(f"--array={path} has the shape {list(array.shape)}; expected a row for each video.")
+    return np.asarray(array)
