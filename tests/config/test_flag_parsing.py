@@ -16,6 +16,7 @@ KNOWN = [
     Flag("rate", float, 0.1, "the rate", "Data"),
     Flag("frame_features", bool, False, "frames", "Data"),
     Flag("nodes", str, "", "a name that begins with no", "Data"),
+    Flag("notify", bool, False, "a switch that begins with no", "Data"),
     Flag("names", tuple[str, ...], (), "names", "Data"),
     Flag("sizes", tuple[int, ...], (), "sizes", "Data"),
 ]
@@ -33,6 +34,9 @@ KNOWN = [
         (["--frame_features"], {"frame_features": True}),
         (["--noframe_features"], {"frame_features": False}),
         (["--frame_features=False"], {"frame_features": False}),
+        (["--notify"], {"notify": True}),
+        (["-notify"], {"notify": True}),
+        (["--nonotify"], {"notify": False}),
         (["--frame_features=true", "--nodes=a=b"], {"frame_features": True, "nodes": "a=b"}),
         (["--names= rgb, audio ", "--sizes=1024, 128"], {"names": ("rgb", "audio"), "sizes": (1024, 128)}),
     ],
@@ -54,6 +58,7 @@ def test_what_is_given_becomes_typed_values(words, expected):
         (["--names", "rgb,", "audio"], ["stray argument 'audio'"]),
         (["--batchsize=8"], ["unknown flag --batchsize", "did you mean --batch_size?"]),
         (["--nobatch_size"], ["unknown flag --nobatch_size"]),
+        (["--noframe_features=true"], ["unknown flag --noframe_features", "did you mean --frame_features?"]),
         (["--xyzzy"], ["unknown flag --xyzzy", "--help"]),
         (["--batch_size=many"], ["--batch_size=many", "a whole number", "examples per step"]),
         (["--batch_size=1.5"], ["--batch_size=1.5", "a whole number"]),
@@ -125,3 +130,15 @@ def test_words_that_are_no_flags_go_where_they_are_wanted():
     words = ["a", "--batch_size", "3", "b", "--nodes=M", "c"]
     assert parse(KNOWN, words, operands) == {"batch_size": 3, "nodes": "M"}
     assert operands == ["a", "b", "c"]
+
+
+def test_a_file_may_follow_a_switch_where_files_are_wanted_but_a_truth_may_not():
+    operands: list[str] = []
+    assert parse(KNOWN, ["--frame_features", "a.tfrecord", "--notify"], operands) == {
+        "frame_features": True,
+        "notify": True,
+    }
+    assert operands == ["a.tfrecord"]
+    for word in ("True", "no", "1"):
+        with pytest.raises(UsageError, match=f"--frame_features {word}: .* write --frame_features={word}, "):
+            parse(KNOWN, ["--frame_features", word], [])

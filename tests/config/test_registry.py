@@ -60,6 +60,8 @@ def test_a_decorator_registers_under_the_name_of_the_class_or_another() -> None:
     class Drill: ...
 
     assert (tools.names(), tools.get("Saw"), tools.get("drill")) == (["Saw", "drill"], Saw, Drill)
+    tools.register(Drill, "Awl")
+    assert (tools.names(), tools.all()) == (["Awl", "Saw", "drill"], [Saw, Drill, Drill])
 
 
 def test_names_of_code_are_found_however_deep() -> None:
