@@ -18,10 +18,11 @@ __all__ = ["bucket", "emulator_address"]
 hypothesis.settings.register_profile("tests", deadline=None)
 hypothesis.settings.load_profile("tests")
 
-# `make mutants` runs the tests many times: always with the same examples, and a failure is enough as it is found.
+# `make mutants` runs the tests many times: always with the same few examples, and a failure is enough as it is found.
 hypothesis.settings.register_profile(
     "mutants",
     hypothesis.settings.get_profile("tests"),
+    max_examples=30,
     derandomize=True,
     database=None,
     phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],

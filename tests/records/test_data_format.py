@@ -35,6 +35,7 @@ def test_the_json() -> None:
         ({"features": [{"name": "a", "size": 0}]}, "size is 0; expected at least 1"),
         ({"features": [{"name": "a", "size": 1, "range": [2, 2]}]}, "the range of feature a is [2, 2]"),
         ({"features": [{"name": "a", "size": 1, "range": [0, float("inf")]}]}, "the range of feature a is"),
+        ({"features": [{"name": "a", "size": 1, "range": [float("-inf"), 0]}]}, "the range of feature a is"),
         ({"num_classes": 0}, "num_classes is 0"),
         ({"max_frames": -1}, "max_frames is -1"),
     ],
