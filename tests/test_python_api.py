@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -303,6 +304,58 @@ def test_nothing_of_the_process_is_changed(world: pathlib.Path, capfd: pytest.Ca
     assert (run.status, run.step, run.message) == ("out_of_data", 3, "all data were read")
     assert run.figures["step"] == 3
     assert "training ended at step 3" in capfd.readouterr().err
+
+
+STOP = """
+import os, signal
+from yt8m.runner import Callback
+class Stop(Callback):
+    def after_run(self, run_context, run_values):
+        if self.context.step == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+def test_control_c_ends_a_training_in_order(
+    world: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_stop.py").write_text(STOP)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    run = fit(world, "stopped", callbacks=["my_stop:Stop"], num_epochs=1000)
+    assert run.status == "stopped"
+    assert run.step >= 2
+    with yt8m.load(run.folder) as model:
+        assert model.evaluate(f"{world}/video/*.tfrecord")["global_step"] == run.step
+    sys.modules.pop("my_stop")
+
+
+def test_every_public_name_is_there() -> None:
+    assert set(yt8m.__all__) == set(yt8m._PUBLIC)
+    for name in yt8m.__all__:
+        assert getattr(yt8m, name).__name__ == name
+        assert name in dir(yt8m)
+    with pytest.raises(AttributeError, match="has no attribute 'trian'"):
+        _ = yt8m.trian
+
+
+_TYPED = """
+import yt8m
+model = yt8m.load("runs/mine")
+found: str = next(model.predict("a")).classes[0].name
+count: int = len(next(iter(yt8m.read_records("a", seed=1))))
+folder: str = yt8m.fit(model="MoeModel").folder
+reveal_type(yt8m.load)
+"""
+
+
+@pytest.mark.long
+def test_users_of_mypy_see_the_types(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "use.py").write_text(_TYPED)
+    root = pathlib.Path(__file__).resolve().parents[1]
+    command = [sys.executable, "-m", "mypy", "--config-file", str(root / "pyproject.toml"), str(tmp_path / "use.py")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root)
+    assert "trust_code: bool =) -> yt8m.python_api.Model" in done.stdout.replace(" builtins.bool", " bool"), done.stdout
+    assert done.returncode == 0, done.stdout
 
 
 def graphs() -> int:
