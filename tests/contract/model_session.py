@@ -46,11 +46,12 @@ class Built:
       uncounted: predictions in evaluation without num_frames.
       variables: the trainable ones.
       train: one step of gradient descent, with the update ops.
+      computed_in: type of the products.
     """
 
     def __init__(self, name: str, session: Any, computed_in: str = "float32") -> None:
         self.name, self.session, self._model = name, session, tiny(name)
-        self._computed_in = computed_in
+        self.computed_in = computed_in
         shape = [None, None, D] if models.get(name).level == "frame" else [None, D]
         self._x = tf.placeholder(tf.float32, shape)
         self._num_frames = tf.placeholder(tf.int32, [None])
@@ -66,7 +67,7 @@ class Built:
         self._start()
 
     def _build(self, is_training: bool, counted: bool = True) -> ModelOutput:
-        with tf.variable_scope("tower", reuse=tf.AUTO_REUSE), precision.scope(self._computed_in):
+        with tf.variable_scope("tower", reuse=tf.AUTO_REUSE), precision.scope(self.computed_in):
             return ModelOutput.of(
                 self._model.create_model(
                     self._x,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import ml_dtypes
 import numpy as np
 import pytest
 from contract.model_cases import B, C, D
@@ -67,9 +68,11 @@ def test_predictions_and_gradients_are_near(pair: tuple[Built, Built]) -> None:
     apart, sizes = [g - w for g, w in zip(found[1:], expected[1:], strict=True)], expected[1:]
     whole = length(sizes)
     assert length(apart) < 0.2 * whole
-    # Where the parts of a small gradient nearly cancel, what is left is mostly rounding.
+    # If the terms of a small gradient nearly cancel, what is left is mostly rounding of the terms. How much depends on
+    # the processor: those without bfloat16 products round at other places.
+    rounding = 2 * float(ml_dtypes.finfo(rounded.computed_in).eps) * whole
     for difference, wanted in zip(apart, sizes, strict=True):
-        assert length([difference]) < 0.2 * length([wanted]) + 1e-2 + 2e-3 * whole
+        assert length([difference]) < 0.2 * length([wanted]) + 1e-2 + rounding
 
 
 def test_a_step_is_the_same_again_and_rows_and_padding_keep_to_themselves(pair: tuple[Built, Built]) -> None:
