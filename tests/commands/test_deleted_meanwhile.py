@@ -17,6 +17,7 @@ from yt8m.commands import average_checkpoints, ensemble, evaluation, export_mode
 from yt8m.config.programs import EvalConfig
 from yt8m.errors import RunError
 from yt8m.export import saved_model
+from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.storage import copies
 
@@ -48,6 +49,8 @@ def test_the_next_checkpoint_is_evaluated(
     assert "model.ckpt-6 was deleted while it was evaluated" in capfd.readouterr().err
     assert (folder / "best/model.ckpt-12.index").exists()
     assert (folder / "inference_model").is_dir()
+    (events,) = (folder / "eval").glob("events.*")
+    assert {event.step for event in tf.train.summary_iterator(str(events))} == {0, 6, 12}  # 0: the version
 
 
 @pytest.fixture(scope="module")

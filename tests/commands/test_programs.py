@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -152,6 +156,44 @@ def test_evaluating_twice_gives_the_same_report(trained: pathlib.Path) -> None:
         reports.append(json.loads((trained / "run/eval/report.json").read_text()))
     for name in ("gap", "hit_at_one", "perr", "map", "loss"):
         assert reports[0][name] == pytest.approx(reports[1][name], abs=1e-6)
+
+
+def test_results_go_where_the_user_says_and_the_run_stays_as_it_is(trained: pathlib.Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (trained / "run").rglob("*")}
+    data = golden("checkpoint_logistic/test.tfrecord")
+    words = [f"--train_dir={trained}/run", f"--eval_data_pattern={data}", "--run_once", "--keep_best", "--report"]
+    assert evaluation.main([*words, f"--eval_dir={trained}/results"]) == 0
+    assert {path: path.stat().st_mtime_ns for path in (trained / "run").rglob("*")} == before
+    written = {str(path.relative_to(trained / "results")) for path in (trained / "results").rglob("*")}
+    assert {"best/best.json", "inference_model/inference_model.meta", "eval/report.json", "eval/report.html"} < written
+    assert json.loads((trained / "results/eval/report.json").read_text())["num_examples"] == 21
+
+
+@contextlib.contextmanager
+def bound_by_permissions() -> Iterator[None]:
+    """Root, whom no permission binds, is another user inside the block."""
+    user = os.geteuid()
+    os.seteuid(user or 65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+@pytest.mark.parametrize("place", ["", "eval"])
+def test_a_run_that_cannot_be_written_is_refused_before_it_is_read(
+    place: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # other users cannot enter the folders of pytest
+        os.mkdir(f"{folder}/eval", 0o777)
+        os.chmod(folder, 0o777)
+        os.chmod(os.path.join(folder, place), 0o555)
+        with bound_by_permissions():
+            status = evaluation.main([f"--train_dir={folder}", "--run_once"])
+    assert status == 2
+    said = capfd.readouterr().err
+    assert f"error: {os.path.join(folder, place).rstrip('/')} cannot be written, and" in said
+    assert "name a folder for them by --eval_dir" in said
 
 
 def predictions_of(trained: pathlib.Path, *flags: str) -> dict[str, dict[int, float]]:

@@ -34,7 +34,7 @@ from yt8m.lazy import tf
 from yt8m.records import vocabulary
 from yt8m.runner import callbacks, checkpoints, metric_files
 from yt8m.runner.metric_files import EventFile
-from yt8m.storage import copies
+from yt8m.storage import copies, local, sending
 
 POLL_SECONDS = 5.0
 
@@ -55,6 +55,13 @@ class Evaluated(NamedTuple):
         return [(metric, self.figures[metric.figure_key()]) for metric in shown]
 
 
+class Results(NamedTuple):
+    """Where the results go: a folder laid out as that of a run, and the one event file of all checkpoints."""
+
+    folder: str
+    events: EventFile
+
+
 Evaluate = Callable[[EvalConfig, TrainConfig, str, str, workload.Workload], runner.Outcome]
 
 
@@ -70,17 +77,20 @@ def evaluate(config: EvalConfig, given: Iterator[str] | None = None, evaluate_on
       UsageError: no such run, no data.
       RunError: the folder holds no checkpoint, or one that cannot be evaluated.
     """
-    train_dir, run, parts = prepare(config)
+    train_dir, run, parts = prepare(config, writes=True)
+    folder = config.eval_dir or train_dir
     deleted: set[str] = set()
-    for checkpoint in given or _checkpoints(train_dir, config.run_once, deleted):
-        outcome = _evaluated(config, run, train_dir, checkpoint, parts, evaluate_one or run_one)
-        if outcome is None:
-            logging.warning("%s was deleted while it was evaluated: taking the next", checkpoint)
-            deleted.add(checkpoint)
-        elif outcome.exit_code:
-            return outcome.exit_code
-        elif outcome.signal:
-            return 128 + outcome.signal
+    with contextlib.closing(EventFile(storage.join(folder, eval_samples.FOLDER))) as events:
+        results = Results(folder, events)
+        for checkpoint in given or _checkpoints(train_dir, config.run_once, deleted):
+            outcome = _evaluated(config, run, train_dir, checkpoint, parts, evaluate_one or run_one, results)
+            if outcome is None:
+                logging.warning("%s was deleted while it was evaluated: taking the next", checkpoint)
+                deleted.add(checkpoint)
+            elif outcome.exit_code:
+                return outcome.exit_code
+            elif outcome.signal:
+                return 128 + outcome.signal
     return 0
 
 
@@ -91,6 +101,7 @@ def _evaluated(
     checkpoint: str,
     parts: workload.Workload,
     evaluate_one: Evaluate,
+    results: Results,
 ) -> runner.Outcome | None:
     """Evaluates one checkpoint and writes the results; None if training deleted it meanwhile."""
     outcome = None
@@ -98,9 +109,9 @@ def _evaluated(
         outcome = evaluate_one(config, run, train_dir, checkpoint, parts)
         if not outcome.exit_code:
             done = evaluated(checkpoint, outcome)
-            write_report(train_dir, done, run)
-            _write_page(train_dir, done, run)
-            _keep(config, run, train_dir, done, parts)
+            write_report(results, done, run)
+            _write_page(results.folder, done, run)
+            _keep(config, run, results.folder, done, parts)
     except (tf.errors.OpError, RunError, ValueError):
         if not checkpoints.is_gone(checkpoint):
             raise
@@ -109,10 +120,10 @@ def _evaluated(
     return None if is_lost else outcome
 
 
-def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
+def prepare(config: EvalConfig, writes: bool) -> tuple[str, TrainConfig, workload.Workload]:
     """The run's folder, the run's config, and the workload of the evaluation.
 
-    All flags are checked here, before the work begins.
+    All flags are checked here, before the work begins. So is, if this process `writes` the results, their folder.
 
     Raises:
       UsageError: see `evaluate`.
@@ -124,11 +135,21 @@ def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
         raise UsageError("--callbacks=-eval_metrics would leave an evaluation without figures; leave it out.")
     metric_classes = metrics.load(config.metrics, RESERVED_KEYS)
     train_dir = saved_run.find_run(config.train_dir)
+    if writes:
+        _refuse_read_only(config.eval_dir or train_dir)
     run = saved_run.load_run(train_dir, config.num_classes, config.hyper_parameters, trust_code=config.trust_code)
     data = _data(config, run)
     parts = workload.create(data, run.model, "eval", config.top_k)
     parts.modeler.keeps_videos, parts.modeler.metric_classes = config.report, metric_classes
     return train_dir, run, parts._replace(walked=check_input(parts.inputter, data))
+
+
+def _refuse_read_only(folder: str) -> None:
+    for place in (folder, storage.join(folder, eval_samples.FOLDER)):
+        if not storage.is_remote(place) and not local.is_writable(place):
+            raise UsageError(
+                f"{place} cannot be written, and the results would go there; name a folder for them by --eval_dir."
+            )
 
 
 def _data(config: EvalConfig, run: TrainConfig) -> DataConfig:
@@ -219,30 +240,29 @@ def evaluated(checkpoint: str, outcome: runner.Outcome) -> Evaluated:
     return Evaluated(checkpoint, outcome.global_step, figures, results["examples"], classes, evaluator.sample)
 
 
-def _write_page(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
+def _write_page(folder: str, done: Evaluated, run: TrainConfig) -> None:
     """Writes the file of sampled videos and the HTML report made from it; does nothing without a sample."""
     videos = done.sample.videos() if done.sample else None
     if done.sample is not None and videos is not None:
-        samples = eval_samples.EvalSamples(
-            report_json(done, run.model.model, run.data.num_classes), videos, run.data.num_classes, done.sample.seen
-        )
-        eval_samples.write(train_dir, samples)
-        report.write([train_dir])
+        told = report_json(done, run.model.model, run.data.num_classes)
+        samples = eval_samples.EvalSamples(told, videos, run.data.num_classes, done.sample.seen)
+        eval_samples.write(folder, samples)
+        report.write([folder])
 
 
-def _keep(config: EvalConfig, run: TrainConfig, train_dir: str, done: Evaluated, parts: workload.Workload) -> None:
+def _keep(config: EvalConfig, run: TrainConfig, folder: str, done: Evaluated, parts: workload.Workload) -> None:
     """Writes the inference model. With --keep_best also keeps the best checkpoint."""
     prefix = write_inference_model(
-        storage.join(train_dir, "inference_model"),
+        storage.join(folder, "inference_model"),
         done.checkpoint,
         parts.modeler,
         frame_features=run.data.frame_features,
         moving_average_decay=run.optimizer.moving_average_decay,
-        describe=model_card.describing(run, train_dir, done.step),
+        describe=model_card.describing(run, folder, done.step),
     )
     logging.info("the inference model of step %d is %s", done.step, prefix)
     if config.keep_best:
-        keep_best(train_dir, done.checkpoint, done.step, float(done.figures[Gap.figure_key()]))
+        keep_best(folder, done.checkpoint, done.step, float(done.figures[Gap.figure_key()]))
 
 
 # Keys that report.json and the evaluator's figures already use; no metric may take one of them.
@@ -253,22 +273,16 @@ RESERVED_KEYS = frozenset(
 _SHOWN = 5  # number of best classes, and of worst classes, in the table
 
 
-def write_report(train_dir: str, done: Evaluated, run: TrainConfig) -> None:
+def write_report(results: Results, done: Evaluated, run: TrainConfig) -> None:
     """Writes the figures of one checkpoint to the log, standard output, eval/report.json and TensorBoard."""
     logging.info("%s", summary_line(done))
     if not len(done.figures["aps"]):
         logging.warning("no example has a label (a test split?): these figures say nothing about the model")
     print_table(done, run.data.num_classes)
-    folder = storage.join(train_dir, eval_samples.FOLDER)
-    with storage.write_atomic(storage.join(folder, "report.json"), "w") as file:
-        json.dump(
-            report_json(done, run.model.model, run.data.num_classes),
-            file,
-            indent=2,
-            ensure_ascii=False,
-            allow_nan=False,
-        )
-    _write_summaries(folder, done)
+    told = report_json(done, run.model.model, run.data.num_classes)
+    with storage.write_atomic(storage.join(results.folder, eval_samples.FOLDER, "report.json"), "w") as file:
+        json.dump(told, file, indent=2, ensure_ascii=False, allow_nan=False)
+    _write_summaries(results.events, done)
 
 
 def summary_line(done: Evaluated) -> str:
@@ -316,9 +330,8 @@ def _classes(figures: dict[str, Any], num_classes: int) -> list[tuple[int, str, 
     return [(int(index), names.name(int(index)), float(ap), int(count)) for index, ap, count in found]
 
 
-def _write_summaries(folder: str, done: Evaluated) -> None:
+def _write_summaries(events: EventFile, done: Evaluated) -> None:
     """Writes the figures to TensorBoard under the published tags, and a precision-recall curve over all classes."""
-    events = EventFile(folder)
     events.add_scalars({f"Epoch/Eval_{metric.log_name()}": value for metric, value in done.values()}, done.step)
     events.add(metric_files.precision_recall("Epoch/Eval_PR", done.figures["threshold_counts"]), done.step)
-    events.close()
+    sending.send_growing()

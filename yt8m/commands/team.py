@@ -269,7 +269,7 @@ class _Leader:
 
 def _work_on_evaluation(config: EvalConfig, others: Team) -> int:
     """Evaluates a worker's share for each checkpoint that the chief names; returns the exit status of the last one."""
-    train_dir, run, parts = evaluation.prepare(config)
+    train_dir, run, parts = evaluation.prepare(config, writes=False)
     parts, status = _share(parts, others), 0
     while checkpoint := others.receive():
         outcome = evaluation.run_one(config, run, train_dir, checkpoint, parts)

@@ -63,6 +63,7 @@ class EvalConfig(PassConfig, OfRun):
     """One evaluation, or one after each new checkpoint. The model is the one that the run saved."""
 
     eval_data_pattern: str = _same_as(DataConfig, "data_pattern")
+    eval_dir: str = option("", "folder that the results go into; by default that of the run")
     segment_labels: bool = option(False, "evaluate on the rated segments of frame records")
     num_gpu: int = _same_as(DeviceConfig, "num_gpu")
     run_once: bool = option(False, "evaluate the newest checkpoint and end, rather than wait for the next")

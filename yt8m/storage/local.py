@@ -341,12 +341,23 @@ def free_bytes(folder: str) -> int:
       UsageError: `folder` is a file, or lies below one.
       RunError: the file system does not report its free space.
     """
+    place = _nearest(folder)
+    try:
+        return shutil.disk_usage(place).free
+    except OSError as error:
+        raise RunError(f"cannot look at the free space of {place}: {error.strerror}") from error
+
+
+def is_writable(folder: str) -> bool:
+    """Whether this process may make files in `folder`, which may not exist yet; raises `UsageError` if it is a file."""
+    return os.access(_nearest(folder), os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _nearest(folder: str) -> str:
+    """`folder`, or the nearest folder above it that exists."""
     place = os.path.abspath(folder)
     while not os.path.exists(place):
         place = os.path.dirname(place)
     if not os.path.isdir(place):
         raise UsageError(f"{folder} cannot be a folder: {place} is a file. Name another.")
-    try:
-        return shutil.disk_usage(place).free
-    except OSError as error:
-        raise RunError(f"cannot look at the free space of {place}: {error.strerror}") from error
+    return place
