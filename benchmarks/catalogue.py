@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import many, serving, starting
+from benchmarks import many, service, serving, starting
 from benchmarks.rows import ROWS as TRAINING
 from benchmarks.rows import Row
 
@@ -12,6 +12,9 @@ ROWS: dict[str, Row] = {
     "eval/rated segments": Row(serving.evaluate_segments, rate=20_000),
     "inference/LogisticModel to CSV": Row(serving.write_predictions, ratio=0.60),
     "metrics/1.1 million videos": Row(many.validation, peak_mb=2000),
+    "serve/1 client": Row(service.clients_1),
+    "serve/16 clients": Row(service.clients_16),
+    "serve/64 clients": Row(service.clients_64),
     "start/help": Row(starting.overview, within=0.2),
     "start/first step": Row(starting.first_step, within=2.3),
 }

@@ -7,7 +7,7 @@ import resource
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from benchmarks import machine
@@ -47,15 +47,21 @@ class Measured:
       samples: of the measured work.
       floors: of the minimal work that the row cannot avoid: one before the first sample and one after each,
         or one that was taken together with each sample, or none at all.
+      latencies: seconds of each request, if the work is requests.
+      bare_latencies: seconds of each call that the floor makes in place of a request.
     """
 
     count: int
     samples: list[Sample]
     floors: list[Sample]
+    latencies: list[float] = field(default_factory=list)
+    bare_latencies: list[float] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
         """Median, least and most of each: examples a second (`rate`), examples a second of CPU time, which
         other programs disturb less (`cpu_rate`), and with floors the ratio to them by either clock.
+
+        Of requests also the `latency`: `p50` and `p99` in seconds, and `bare`, the median of the floor's calls.
         """
         found = {
             "rate": _spread([self.count / sample.seconds for sample in self.samples]),
@@ -64,6 +70,9 @@ class Measured:
         if self.floors:
             found["ratio"] = _spread(self._ratios("seconds"))
             found["cpu_ratio"] = _spread(self._ratios("cpu"))
+        if self.latencies:
+            cuts = statistics.quantiles(self.latencies, n=100, method="inclusive")
+            found["latency"] = {"p50": cuts[49], "p99": cuts[98], "bare": statistics.median(self.bare_latencies)}
         return found
 
     def _ratios(self, field: str) -> list[float]:

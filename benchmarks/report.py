@@ -32,8 +32,16 @@ def line(name: str, row: Row, result: Mapping[str, Any]) -> str:
         f"{result['cpu_ratio']['median']:.0%}" if ratio else "",
         f"{result['peak_mb']:,.0f}",
         f"{result['others']:.1f}" + (" !" if result["others"] > QUIET else ""),
-        "; ".join(verdicts(row, result)),
+        "; ".join([*_latency(result), *verdicts(row, result)]),
     )
+
+
+def _latency(result: Mapping[str, Any]) -> list[str]:
+    """The latency of requests, also as multiples of the floor's median call."""
+    if "latency" not in result:
+        return []
+    p50, p99, bare = (result["latency"][name] for name in ("p50", "p99", "bare"))
+    return [f"p50 {1000 * p50:.1f} ms, p99 {1000 * p99:.1f} ms: {p50 / bare:.1f} and {p99 / bare:.1f} bare calls"]
 
 
 def verdicts(row: Row, result: Mapping[str, Any]) -> list[str]:

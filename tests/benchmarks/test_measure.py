@@ -30,6 +30,14 @@ def test_a_row_without_a_floor_has_no_ratio():
     assert list(Measured(1, [Sample(1.0, 1.0)], []).summary()) == ["rate", "cpu_rate"]
 
 
+def test_latencies_of_requests_are_told_in_calls_of_the_floor():
+    latencies = [0.001 * number for number in range(1, 102)]
+    found = Measured(101, [Sample(1.0, 1.0)], [Sample(0.5, 0.5)], latencies, [0.002, 0.004, 0.3]).summary()
+    assert found["latency"] == pytest.approx({"p50": 0.051, "p99": 0.1, "bare": 0.004})
+    line = report.line("serve", Row(lambda _: Measured(1, [], [])), {**found, "peak_mb": 1.0, "others": 0.0})
+    assert line.endswith("p50 51.0 ms, p99 100.0 ms: 12.8 and 25.0 bare calls")
+
+
 def test_repeat_does_not_count_the_first_time():
     calls = []
     measured = measure.repeat(lambda: calls.append(0), 7, repeats=3)

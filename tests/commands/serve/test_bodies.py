@@ -8,12 +8,14 @@ import json
 import fault_shards
 import numpy as np
 import pytest
+from commands.serve.tiny_service import empty_fields
 from hypothesis import given
 from hypothesis import strategies as st
 from reader_records import frame_record, video_record
 
 from yt8m.commands.serve.bodies import Limits, RefusedError, features_in, records_in
-from yt8m.records.shards import framed
+from yt8m.records import shards
+from yt8m.records.shards import field, framed, int64_feature
 
 VIDEO = video_record(id=[b"x"], labels=[1], mean_rgb=np.ones(3))
 
@@ -35,7 +37,8 @@ def frames(count: int, value: float) -> bytes:
         (framed(VIDEO)[:-1], 400, "record 0: it is cut short."),
         (framed(VIDEO) + b"more of it, and more", 400, "record 1: its length is damaged or cut short."),
         (framed(VIDEO)[:-6] + b"\0" * 6, 400, "record 0: its checksum is wrong."),
-        (framed(VIDEO) * 4, 413, "4 videos; a request may have 3 (--max_videos)."),
+        (framed(VIDEO) * 4, 413, "more than 3 videos; a request may have 3 (--max_videos)."),
+        (framed(b"") * 100_000, 413, "more than 3 videos"),
         (frames(5, 1.0), 413, "record 0: 5 frames; a video may have 4 (--max_frames)."),
         (frames(2, float("nan")), 400, "record 0: feature 'RGB/feature/floats', frame 0: NaN, infinite"),
         (video_record(mean_rgb=[1.0, float("inf")]), 400, "feature 'mean_rgb', frame 0: NaN, infinite"),
@@ -50,6 +53,7 @@ def frames(count: int, value: float) -> bytes:
         "more",
         "checksum",
         "videos",
+        "empty records",
         "frames",
         "NaN",
         "infinite",
@@ -62,6 +66,36 @@ def test_bad_records_are_refused(body: bytes, status: int, text: str) -> None:
         records_in(body, Limits(3, 4))
     assert refused.value.status == status
     assert text in str(refused.value)
+
+
+FIELDS = Limits(3, 4).max_fields
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(empty_fields(2 * FIELDS + 2, depth) for depth in range(6)),
+        b"\x78\x00" * (FIELDS + 1),  # numbers that no message has
+        field(1, field(1, field(2, int64_feature([1] * (FIELDS + 1))))),
+        framed(field(1, field(1, field(2, int64_feature([1] * (FIELDS // 2)))))) * 3,
+    ],
+    ids=[*map(str, range(6)), "numbers", "labels", "together"],
+)
+@pytest.mark.promise("X6")
+def test_work_is_bounded_before_it_begins(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bodies of a few bytes a field would take minutes: they are refused before a parser sees all of them."""
+    parsed, parse = [], shards.parse
+    monkeypatch.setattr(shards, "parse", lambda record: parsed.append(len(record)) or parse(record))
+    with pytest.raises(RefusedError, match=f"too many protocol buffer fields; a request may have {FIELDS}") as refused:
+        records_in(body, Limits(3, 4))
+    assert refused.value.status == 413
+    assert sum(parsed) < len(body) * 0.9
+
+
+def test_the_largest_video_of_many_features_is_parsed() -> None:
+    lists = {f"feature{number}": [[0.0]] * 300 for number in range(5)}
+    record = frame_record({"id": [b"x"], "labels": list(range(30))}, lists)
+    assert records_in(framed(record) * 2, Limits(2, 300)) == [record] * 2
 
 
 @given(st.binary(min_size=1, max_size=200))
@@ -91,6 +125,7 @@ def test_features_come_as_rows_of_float32() -> None:
         ([], 400, "videos: List should have at least 1 item"),
         ([[[1, 2]]] * 4, 413, "4 videos; a request may have 3"),
         ([[[1, 2]] * 5], 413, "videos[0].rgb_and_audio: 5 frames; a video may have 4"),
+        ([[["x"] * 9_000]], 413, "too many strings for a request of 3 videos"),
     ],
 )
 def test_bad_features_are_refused(videos: list, status: int, text: str) -> None:

@@ -27,6 +27,7 @@ from yt8m.export.saved_model import Predictions, SavedModel
 from yt8m.lazy import tf
 from yt8m.records.shards import framed
 
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 CLIENTS = 4
 WORDS = ["--port=0", "--max_frames=8", "--max_videos=12", "--max_megabytes=0.5", f"--max_requests={CLIENTS}"]
 RECORDS = small_exports.frame_records(12)
@@ -106,11 +107,64 @@ def concurrent_requests_get_what_single_ones_get(server: Server) -> None:
         one_of_many(server, number)
     with ThreadPoolExecutor(CLIENTS) as clients:
         list(clients.map(lambda number: one_of_many(server, number), range(24)))
-    described = requests.get(f"{server.url}/openapi.json").json()["paths"]["/predict"]["post"]["requestBody"]
-    assert set(described["content"]) == {"application/json", *RECORD_TYPES}
-    assert "rgb_and_audio" in json.dumps(described["content"]["application/json"])
     best = server.post(RECORDS[3], path="/predict?top_k=1").json()["videos"][0]["classes"]
     assert [one["index"] for one in best] == [server.expected.classes[3, 0]]
+
+
+def described(server: Server) -> None:
+    """The description has what is answered, and nothing else."""
+    text = requests.get(f"{server.url}/openapi.json").text
+    assert "422" not in text
+    paths = json.loads(text)["paths"]
+    assert set(paths) == {"/predict", "/health", "/ready", "/metrics"}
+    predict, schemas = paths["/predict"]["post"], json.loads(text)["components"]["schemas"]
+    content = predict["requestBody"]["content"]
+    assert set(content) == {"application/json", *RECORD_TYPES}
+    video = content["application/json"]["schema"]["properties"]["videos"]["items"]
+    frames = video["properties"]["rgb_and_audio"]
+    assert (frames["maxItems"], frames["items"]["minItems"], frames["items"]["maxItems"]) == (8, 8, 8)
+    assert [one["name"] for one in predict["parameters"]] == ["top_k"]
+    names = {
+        status: answer["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        for status, answer in predict["responses"].items()
+    }
+    refusals = dict.fromkeys(("400", "408", "413", "415", "500", "503"), "Refusal")
+    assert names == {"200": "Prediction", **refusals}
+    assert schemas["Refusal"]["properties"].keys() == {"error"}
+    classes = schemas["ScoredClass"]["properties"]
+    assert {name: kind["type"] for name, kind in classes.items()} == {
+        "index": "integer",
+        "name": "string",
+        "score": "number",
+    }
+
+
+def operators_see_what_it_does(server: Server) -> None:
+    assert requests.get(f"{server.url}/ready").json() == {"status": "ready"}
+    answer = requests.get(f"{server.url}/metrics")
+    assert answer.headers["Content-Type"].startswith("text/plain; version=")
+    figures = dict(line.rsplit(" ", 1) for line in answer.text.splitlines() if not line.startswith("#"))
+    count = float(figures['yt8m_requests_total{method="POST",path="/predict",status="200"}'])
+    assert count == requests.get(f"{server.url}/health").json()["answered"] > 20
+    assert float(figures['yt8m_request_seconds_count{path="/predict"}']) >= count
+    assert 0 < float(figures["yt8m_step_seconds_sum"]) < float(figures['yt8m_request_seconds_sum{path="/predict"}'])
+    assert float(figures["yt8m_step_videos_sum"]) >= count
+    assert figures["yt8m_parsers_replaced"] == figures["yt8m_at_work"] == figures["yt8m_videos_waiting"] == "0.0"
+    assert requests.get(f"{server.url}/{count}").status_code == 404
+    assert str(count) not in requests.get(f"{server.url}/metrics").text.replace(f" {count}", "")
+
+
+def the_client_of_the_docs_works(server: Server, folder: pathlib.Path) -> None:
+    (folder / "records").write_bytes(b"".join(map(framed, RECORDS[:2])))
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/users/serving.md").read_text(), re.DOTALL)
+    code = code.replace("data/video/test/test0000.tfrecord", str(folder / "records"))
+    printed = subprocess.run(
+        [sys.executable, "-c", code.replace("http://127.0.0.1:8000", server.url)], capture_output=True, text=True
+    )
+    best = server.expected.classes[:2, :3].tolist()
+    assert [re.findall(r"class (\d+)", line) for line in printed.stdout.splitlines()] == [
+        [str(index) for index in row] for row in best
+    ], printed.stderr
 
 
 REFUSED = [
@@ -162,6 +216,9 @@ def drive(pid: int, output: IO[str], exported: tuple[str, Predictions]) -> None:
     server = Server(pid, found[1], exported[1])
     try:
         concurrent_requests_get_what_single_ones_get(server)
+        described(server)
+        operators_see_what_it_does(server)
+        the_client_of_the_docs_works(server, pathlib.Path(exported[0]).parent)
         bad_requests_are_refused_in_one_sentence(server)
         a_full_server_says_so_and_one_that_is_stopped_answers_what_it_has(server)
     except BaseException:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from reader_records import video_record
 
 from yt8m.commands.serve import ServeConfig, app
@@ -33,7 +34,9 @@ class Waiting:
         return Predictions(np.array([b"x"]), np.array([[1]]), np.array([[0.5]], np.float32))
 
 
-async def asked(application: Any, receive: Receive) -> tuple[int, dict[str, Any]]:
+async def asked(
+    application: Any, receive: Receive, method: str = "POST", path: str = "/predict"
+) -> tuple[int, dict[str, Any]]:
     """What the application answers, called as a server calls it."""
     sent: list[dict[str, Any]] = []
 
@@ -41,7 +44,7 @@ async def asked(application: Any, receive: Receive) -> tuple[int, dict[str, Any]
         sent.append(message)
 
     headers = [(b"content-type", b"application/octet-stream")]
-    scope = {"type": "http", "method": "POST", "path": "/predict", "query_string": b"", "headers": headers}
+    scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers}
     await application(scope, receive, send)
     return sent[0]["status"], json.loads(sent[1]["body"])
 
@@ -59,21 +62,31 @@ async def gone() -> dict[str, Any]:
     return {"type": "http.disconnect"}
 
 
-def test_what_takes_too_long_is_given_up_and_its_place_is_free_again() -> None:
+@pytest.mark.promise("X6")
+def test_what_takes_too_long_is_given_up_and_stays_at_work_until_it_has_ended() -> None:
     model = Waiting()
-    with contextlib.closing(Service(model, ServeConfig(model="m", timeout=0.2, max_requests=1))) as service:
+    with contextlib.closing(Service(model, ServeConfig(model="m", timeout=2, max_requests=1))) as service:
         application = app.create(service)
 
         async def run() -> list[tuple[int, dict[str, Any]]]:
-            found = [await asked(application, receive) for receive in (never, gone, whole)]
+            found = [await asked(application, receive) for receive in (never, gone, whole, whole)]
+            assert service.at_work == 1
+            found.append(await asked(application, whole, "GET", "/ready"))
             model.go.set()
-            while (last := await asked(application, whole))[0] == 503:
-                assert "no answer" in last[1]["error"]
-            return [*found, last]
+            while service.at_work:
+                await asyncio.sleep(0.01)
+            return [*found, await asked(application, whole), await asked(application, whole, "GET", "/ready")]
 
-        late, cut, slow, answered = asyncio.run(run())
-    assert late == (408, {"error": "the body did not arrive within 0.2 seconds (--timeout)."})
+        late, cut, slow, full, not_ready, answered, ready = asyncio.run(run())
+        figures = service.monitor.text().decode()
+    assert late == (408, {"error": "the body did not arrive within 2 seconds (--timeout)."})
     assert cut == (400, {"error": "the connection ended within the body."})
-    assert slow == (503, {"error": "no answer within 0.2 seconds (--timeout)."})
+    assert slow == (503, {"error": "no answer within 2 seconds (--timeout)."})
+    assert full == (503, {"error": "1 requests are at work (--max_requests); try again."})
+    assert not_ready == (503, {"error": "1 requests are at work (--max_requests)."})
     assert answered[0] == 200
     assert answered[1]["videos"][0]["classes"][0]["index"] == 1
+    assert ready == (200, {"status": "ready"})
+    assert 'yt8m_requests_total{method="POST",path="/predict",status="503"} 2.0' in figures
+    assert "yt8m_step_videos_count 2.0" in figures
+    assert "yt8m_at_work 0.0" in figures

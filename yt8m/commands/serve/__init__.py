@@ -1,6 +1,8 @@
 """`yt8m serve --model=DIR`: serves a model over HTTP. Requests send records or features and get classes with names.
 
-`app` is the HTTP application and server, `bodies` parses request bodies, `service` runs the model.
+`app` is the HTTP application, `connections` the server below it, `parsing` has child processes parse bodies as `bodies`
+says, `service` runs the model, `monitoring` counts. The child processes import this package, too: what they do not need
+is imported by `main`.
 """
 
 from __future__ import annotations
@@ -10,9 +12,7 @@ import importlib.util
 from dataclasses import dataclass
 
 from yt8m import options, program
-from yt8m.config import flags
 from yt8m.errors import missing_extra
-from yt8m.export import saved_model
 from yt8m.options import option
 
 
@@ -23,24 +23,34 @@ def main(argv: list[str]) -> int:
       UsageError: there is no model, or the packages for HTTP are not installed.
       RunError: the model cannot be loaded, or the server cannot listen on the address.
     """
-    purpose = "Answers HTTP requests by an exported model: POST /predict, GET /health."
+    from yt8m.config import flags
+
+    purpose = "Answers HTTP requests by an exported model: POST /predict, GET /health, /ready, /metrics."
     config = flags.read(ServeConfig, "yt8m serve", purpose, argv)
     program.set_up_log()
-    if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
-        raise missing_extra("yt8m serve", "FastAPI with uvicorn", "serve")
-    from yt8m.commands.serve import app
+    if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn", "prometheus_client")):
+        raise missing_extra("yt8m serve", "FastAPI with uvicorn and prometheus-client", "serve")
+    answered = _serve(config)
+    print(f"stopped after {answered} answers", flush=True)
+    return 0
+
+
+def _serve(config: ServeConfig) -> int:
+    """Serves until it is told to end; returns the number of answers."""
+    from yt8m.commands.serve import app, connections
     from yt8m.commands.serve.service import Service
+    from yt8m.export import saved_model
 
     saved_model.find(config.model)
     with (
-        app.listening(config.host, config.port) as (socket, address),
+        connections.LastResort(config.timeout) as last,
+        connections.listening(config.host, config.port) as (socket, address),
         saved_model.opened(config.model) as model,
         contextlib.closing(Service(model, config)) as service,
     ):
-        print(f"serving {model.folder} at {address}", flush=True)
-        app.run(app.create(service), socket, config.timeout, 8 * config.max_requests)
-    print(f"stopped after {service.answered} answers", flush=True)
-    return 0
+        rules = connections.Rules(config.timeout, 8 * config.max_requests, service.monitor.refused)
+        connections.run(app.create(service), socket, rules, last, f"serving {model.folder} at {address}")
+        return service.answered
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,7 @@ class ServeConfig(options.Checked):
     max_videos: int = option(64, "most videos of a request, and of a step of the model", minimum=1)
     max_megabytes: float = option(32.0, "largest body of a request", minimum=0.001, maximum=1024)
     max_requests: int = option(64, "requests at work at once; further ones are answered 503", minimum=1)
+    access_log: bool = option(False, "write a line to the log for each answer")
     timeout: float = option(
         30.0, "seconds for a request to arrive, and as many for its answer", minimum=0.1, maximum=3600
     )

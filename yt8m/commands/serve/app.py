@@ -1,173 +1,235 @@
-"""The HTTP application and server: routes, limits, error answers, and the listening socket."""
+"""The HTTP application: routes, limits, error answers, and their description at /openapi.json."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
-import signal
-import socket
-from collections.abc import Iterator
 from typing import Any
 
-import uvicorn
 from absl import logging
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from yt8m import __version__
 from yt8m.commands.serve import ServeConfig
-from yt8m.commands.serve.bodies import JSON, RECORDS, FeaturesBody, RefusedError
+from yt8m.commands.serve.bodies import JSON, RECORDS, Limits, RefusedError, features_body
+from yt8m.commands.serve.monitoring import Observed
 from yt8m.commands.serve.service import Service
-from yt8m.errors import RunError
+
+_THERE_ARE = "there are POST /predict and GET /health, /ready, /metrics, /openapi.json."
+_DROP_SECONDS = 2.0  # at most to receive the body of a request that is refused because there are too many
 
 
-def create(service: Service) -> FastAPI:
-    """The HTTP application; every answer is JSON, and that of a refused request is `{"error": one sentence}`."""
+class ScoredClass(BaseModel):
+    """A class of a video."""
+
+    index: int
+    name: str
+    score: float
+
+
+class VideoClasses(BaseModel):
+    """The best classes of a video, best first."""
+
+    id: str
+    classes: list[ScoredClass]
+
+
+class Prediction(BaseModel):
+    """The answer of /predict: the videos of the request in their order."""
+
+    videos: list[VideoClasses]
+
+
+class Refusal(BaseModel):
+    """The answer to a request that is refused: one sentence."""
+
+    error: str
+
+
+class Health(BaseModel):
+    """The answer of /health."""
+
+    status: str
+    model: str
+    at_work: int
+    answered: int
+
+
+class Readiness(BaseModel):
+    """The answer of /ready."""
+
+    status: str
+
+
+_REASONS = {
+    400: "The body or `top_k` is not valid.",
+    408: "The body did not arrive in time.",
+    413: "The body is above a limit.",
+    415: "Another content type, or features for a model that takes only records.",
+    500: "The service failed; its log says why.",
+    503: "Too many requests are at work (with Retry-After), or the model did not answer in time.",
+}
+
+
+def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {status: {"model": Refusal, "description": _REASONS[status]} for status in statuses}
+
+
+def create(service: Service) -> Observed:
+    """The HTTP application; every answer is JSON but for /metrics, and a refusal is `{"error": one sentence}`."""
     app = FastAPI(title="yt8m", version=__version__, docs_url=None, redoc_url=None)
+    _add_refusals(app)
+    _add_checks(app, service)
 
-    @app.get("/health")
-    async def health() -> dict[str, Any]:
+    @app.post("/predict", response_model=Prediction, responses=_refusals(*_REASONS), openapi_extra=_described(service))
+    async def predict(request: Request) -> JSONResponse:
+        """The best classes of each video in the body: records, or features as JSON."""
+        return await _answered(service, request)
+
+    return Observed(app, service.monitor, service.config.access_log)
+
+
+def _add_checks(app: FastAPI, service: Service) -> None:
+    @app.get("/health", response_model=Health)
+    async def health() -> JSONResponse:
         """That the service runs, and which model it serves."""
         counts = {"at_work": service.at_work, "answered": service.answered}
-        return {"status": "ok", "model": service.model.folder, **counts}
+        return JSONResponse({"status": "ok", "model": service.model.folder, **counts})
 
-    @app.post("/predict", openapi_extra={"requestBody": _described()})
-    async def predict(request: Request, top_k: str = "") -> JSONResponse:
-        """The best classes of each video in the body: records, or features as JSON."""
-        return await _answered(service, request, top_k)
+    @app.get("/ready", response_model=Readiness, responses={503: {"model": Refusal, "description": "It is not."}})
+    async def ready() -> JSONResponse:
+        """Whether a request would be answered now."""
+        why_not = service.why_not_ready()
+        return _refusal(503, why_not) if why_not else JSONResponse({"status": "ready"})
 
+    @app.get("/metrics", response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """Figures in the text format of Prometheus."""
+        return Response(service.monitor.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+def _add_refusals(app: FastAPI) -> None:
     @app.exception_handler(RefusedError)
     async def refuse(_: Request, error: RefusedError) -> JSONResponse:
         return _refusal(error.status, str(error))
 
     @app.exception_handler(HTTPException)
     async def no_such(request: Request, error: HTTPException) -> JSONResponse:
-        what = f"{request.method} {request.url.path}: {error.detail}"
-        return _refusal(error.status_code, f"{what}; there are POST /predict and GET /health.")
+        answer = _refusal(error.status_code, f"{request.method} {request.url.path}: {error.detail}; {_THERE_ARE}")
+        answer.headers.update(error.headers or {})
+        return answer
 
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> JSONResponse:
         logging.error("%s %s failed: %r", request.method, request.url.path, error)
         return _refusal(500, "the service failed on this request; its log says why.")
 
-    return app
 
-
-def _described() -> dict[str, Any]:
-    """The schema of /predict's bodies for /openapi.json. FastAPI cannot derive it, because it does not parse them."""
-    features = FeaturesBody.model_json_schema(ref_template="#/components/schemas/{model}")
-    video = features.pop("$defs")["VideoFeatures"]
-    features["properties"]["videos"]["items"] = video
+def _described(service: Service) -> dict[str, Any]:
+    """/predict's bodies and parameter for /openapi.json. FastAPI cannot derive them, because it does not parse them."""
     records = {"schema": {"type": "string", "format": "binary"}}
-    return {"required": True, "content": {JSON: {"schema": features}, **dict.fromkeys(RECORDS, records)}}
+    content: dict[str, Any] = dict.fromkeys(RECORDS, records)
+    config, size = service.config, service.model.feature_size
+    if size is not None:
+        features = features_body(size, Limits(config.max_videos, config.max_frames)).model_json_schema()
+        video = features.pop("$defs")["Video"]
+        features["properties"]["videos"]["items"] = video
+        content[JSON] = {"schema": features}
+    top_k = {
+        "name": "top_k",
+        "in": "query",
+        "required": False,
+        "description": "number of classes of each video",
+        "schema": {"type": "integer", "minimum": 1, "default": config.top_k},
+    }
+    return {"requestBody": {"required": True, "content": content}, "parameters": [top_k]}
 
 
 def _refusal(status: int, text: str) -> JSONResponse:
     return JSONResponse({"error": text}, status, {"Retry-After": "1"} if status == 503 else None)
 
 
-async def _answered(service: Service, request: Request, top_k: str) -> JSONResponse:
+async def _answered(service: Service, request: Request) -> JSONResponse:
     """Answers one request, as one of at most `max_requests` at the same time.
+
+    One that takes too long is answered, but stays at work until nothing works on it any more.
 
     Raises:
       RefusedError: there are too many requests, this one is not valid, or it takes too long.
     """
     config = service.config
     if service.at_work >= config.max_requests:
-        await _arrived(request, 0, config)
+        with contextlib.suppress(RefusedError):
+            await _arrived(request, 0, config, _DROP_SECONDS)
         raise RefusedError(503, f"{config.max_requests} requests are at work (--max_requests); try again.")
     service.at_work += 1
+    work: asyncio.Task[dict[str, Any]] | None = None
     try:
-        body, length = await _arrived(request, config.body_size, config)
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind not in (JSON, *RECORDS):
-            raise RefusedError(415, f"Content-Type {kind or 'none'}: expected one of {', '.join((JSON, *RECORDS))}.")
-        if length > len(body):
-            raise RefusedError(413, f"the body has more than {config.max_megabytes:g} MB (--max_megabytes).")
-        if not body:
-            raise RefusedError(400, "the body is empty: expected records, or features as JSON.")
-        if top_k and not (top_k.isascii() and top_k.isdigit() and int(top_k[:9]) > 0):
-            raise RefusedError(400, f"top_k={top_k}: expected a whole number of at least 1.")
-        answer = service.predict(kind, body, int(top_k[:9] or config.top_k))
-        return JSONResponse(await asyncio.wait_for(answer, config.timeout))
-    except TimeoutError:
-        raise RefusedError(503, f"no answer within {config.timeout:g} seconds (--timeout).") from None
+        kind, body, top_k = await _checked(request, config)
+        work = asyncio.create_task(service.predict(kind, body, top_k))
+        await asyncio.wait({work}, timeout=config.timeout)
+        if not work.done():
+            raise RefusedError(503, f"no answer within {config.timeout:g} seconds (--timeout).")
+        return JSONResponse(work.result())
     finally:
-        service.at_work -= 1
+        if work is None or work.done():
+            service.at_work -= 1
+        else:
+            work.add_done_callback(lambda ended: _leave(service, ended))
+            if not work.cancelling():  # a second time would interrupt its clearing up
+                work.cancel()
 
 
-async def _arrived(request: Request, most: int, config: ServeConfig) -> tuple[bytes, int]:
+def _leave(service: Service, ended: asyncio.Task[dict[str, Any]]) -> None:
+    service.at_work -= 1
+    if not ended.cancelled():
+        ended.exception()  # nobody else looks at it
+
+
+async def _checked(request: Request, config: ServeConfig) -> tuple[str, bytearray, int]:
+    """The content type, the body and `top_k` of a request.
+
+    Raises:
+      RefusedError: one of them is not valid, or the body does not arrive.
+    """
+    body, length = await _arrived(request, config.body_size, config, config.timeout)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    top_k = request.query_params.get("top_k", str(config.top_k))
+    if kind not in (JSON, *RECORDS):
+        raise RefusedError(415, f"Content-Type {kind or 'none'}: expected one of {', '.join((JSON, *RECORDS))}.")
+    if length > len(body):
+        raise RefusedError(413, f"the body has more than {config.max_megabytes:g} MB (--max_megabytes).")
+    if not body:
+        raise RefusedError(400, "the body is empty: expected records, or features as JSON.")
+    if not (top_k.isascii() and top_k.isdigit() and int(top_k[:9]) > 0):
+        raise RefusedError(400, f"top_k={top_k}: expected a whole number of at least 1.")
+    return kind, body, int(top_k[:9])
+
+
+async def _arrived(request: Request, most: int, config: ServeConfig, seconds: float) -> tuple[bytearray, int]:
     """The first `most` bytes of the body, and the number of bytes received.
 
     The rest of a body that is too large is read and dropped, because a client sees no answer while it is still sending.
     Reading stops after four times the allowed size.
 
     Raises:
-      RefusedError: the body did not arrive in time, or the connection ended.
+      RefusedError: the body did not arrive in `seconds`, or the connection ended.
     """
     kept, length = bytearray(), 0
     try:
-        async with asyncio.timeout(config.timeout):
+        async with asyncio.timeout(seconds):
             async for piece in request.stream():
                 kept += piece[: max(most - length, 0)]
                 length += len(piece)
                 if length > 4 * config.body_size:
                     break
     except TimeoutError:
-        text = f"the body did not arrive within {config.timeout:g} seconds (--timeout)."
-        raise RefusedError(408, text) from None
+        raise RefusedError(408, f"the body did not arrive within {seconds:g} seconds (--timeout).") from None
     except ClientDisconnect:
         raise RefusedError(400, "the connection ended within the body.") from None
-    return bytes(kept), length
-
-
-_BACKLOG = 128  # connections that the system queues before they are accepted
-
-
-@contextlib.contextmanager
-def listening(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
-    """Opens a listening socket; yields it and its address as a URL. Call it before the slow loading of the model.
-
-    Raises:
-      RunError: the address does not belong to this machine, or the port is in use.
-    """
-    try:
-        family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        opened = socket.create_server(place[:2], family=family, backlog=_BACKLOG)
-    except OSError as error:
-        raise RunError(
-            f"cannot listen on {host}, port {port}: {error.strerror or error}; choose another by --host and --port."
-        ) from error
-    with opened:
-        name = f"[{host}]" if ":" in host else host
-        yield opened, f"http://{name}:{opened.getsockname()[1]}"
-
-
-def run(app: FastAPI, opened: socket.socket, timeout: float, max_connections: int) -> None:
-    """Serves until SIGTERM or SIGINT, then finishes the requests in progress and returns.
-
-    Args:
-      app: the HTTP application.
-      opened: the listening socket.
-      timeout: seconds that the requests in progress have to finish.
-      max_connections: limit of connections; uvicorn itself answers 503 on further ones.
-    """
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        lifespan="off",
-        server_header=False,
-        limit_concurrency=max_connections,
-        timeout_graceful_shutdown=math.ceil(timeout),
-    )
-    # uvicorn shuts down and then raises the signal again, which would change the exit status of the process.
-    former = signal.signal(signal.SIGTERM, lambda *_: None)
-    try:
-        uvicorn.Server(config).run(sockets=[opened])
-    finally:
-        signal.signal(signal.SIGTERM, former)
+    return kept, length

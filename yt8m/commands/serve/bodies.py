@@ -1,19 +1,30 @@
-"""Parses request bodies, which are untrusted bytes. Uses neither the model nor the event loop."""
+"""Parses request bodies, which are untrusted bytes. Uses neither the model nor the event loop.
+
+The work on a body is bounded before it begins: by the number of its bytes, of its records, and of their fields. The
+checks of JSON stop at the first fault.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import io
-from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError, create_model
 
 from yt8m.records import shards
 
 JSON = "application/json"
 RECORDS = ("application/octet-stream", "application/x-protobuf", "application/x-tfrecord")
+
+_FRAME_FIELDS = 16  # most protocol buffer fields for each frame that a body may have; a feature list needs three
+_BESIDE_FRAMES = 128  # a video may have as many fields beside its frames as this many frames
+_QUOTES = 64  # most quotation marks in JSON for each video; the names of its two fields and its id need six
 
 
 class Limits(NamedTuple):
@@ -22,15 +33,23 @@ class Limits(NamedTuple):
     max_videos: int
     max_frames: int
 
-    def check_videos(self, count: int) -> None:
-        """Raises `RefusedError` if `count` is above `max_videos`."""
-        if count > self.max_videos:
-            raise RefusedError(413, f"{count} videos; a request may have {self.max_videos} (--max_videos).")
+    @property
+    def max_fields(self) -> int:
+        """Protocol buffer fields of a body; each packed whole number counts as one."""
+        return _FRAME_FIELDS * self.max_videos * (self.max_frames + _BESIDE_FRAMES)
 
-    def check_frames(self, count: int, where: str) -> None:
-        """Raises `RefusedError` if `count` is above `max_frames`."""
-        if count > self.max_frames:
-            raise RefusedError(413, f"{where}: {count} frames; a video may have {self.max_frames} (--max_frames).")
+    def refuse_videos(self, count: str) -> RefusedError:
+        """The refusal of a body with too many videos."""
+        return RefusedError(413, f"{count} videos; a request may have {self.max_videos} (--max_videos).")
+
+    def refuse_frames(self, count: str, where: str) -> RefusedError:
+        """The refusal of a video with too many frames."""
+        return RefusedError(413, f"{where}: {count} frames; a video may have {self.max_frames} (--max_frames).")
+
+    def refuse_fields(self, where: str) -> RefusedError:
+        """The refusal of a body with too many fields."""
+        most = f"a request may have {self.max_fields} (--max_videos, --max_frames)"
+        return RefusedError(413, f"{where}: too many protocol buffer fields; {most}.")
 
 
 class RefusedError(Exception):
@@ -45,50 +64,64 @@ def records_in(body: bytes, limits: Limits) -> list[bytes]:
     """The records of a body: one serialized record, or a whole TFRecord file.
 
     Raises:
-      RefusedError: there is no record, there are too many, or one is damaged or has values that are not finite.
+      RefusedError: there is no record, there are too many, or one is damaged, has too many fields, or has values that
+        are not finite.
     """
     records = [body]
     if len(body) >= 12 and body[8:12] == shards.masked_crc(body[:8]):
         try:
-            records = list(shards.read_records(io.BytesIO(body), "the body"))
+            found = shards.read_records(io.BytesIO(body), "the body")
+            records = list(itertools.islice(found, limits.max_videos + 1))
         except shards.DamagedError as error:
             raise RefusedError(400, f"record {error.record}: {error.what}.") from error
-    limits.check_videos(len(records))
+    if len(records) > limits.max_videos:
+        raise limits.refuse_videos(f"more than {limits.max_videos}")
+    fields = 0
     for number, record in enumerate(records):
-        _check_record(record, f"record {number}", limits)
+        with _refused(f"record {number}"):
+            for size in shards.field_sizes(record):
+                fields += size
+                if fields > limits.max_fields:
+                    raise limits.refuse_fields(f"record {number}")
+            _check_record(record, f"record {number}", limits)
     return records
 
 
-def _check_record(payload: bytes, where: str, limits: Limits) -> None:
+@contextlib.contextmanager
+def _refused(where: str) -> Iterator[None]:
+    """Turns an error of the parser into a refusal."""
     try:
-        record = shards.parse(payload)
-        limits.check_frames(max(map(len, record.lists.values()), default=0), where)
-        lists: dict[str, Sequence[shards.Feature]] = {name: [one] for name, one in record.context.items()}
-        for name, features in (*lists.items(), *record.lists.items()):
-            for place, feature in enumerate(features):
-                if feature.kind == "float" and shards.unfit_values(np.array(feature.values(), np.float32)):
-                    raise RefusedError(400, f"{where}: feature {name!r}, frame {place}: {shards.UNFIT}.")
-        if not record.context and not record.lists:
-            raise ValueError("it holds no feature")
+        yield
     except ValueError as error:
         raise RefusedError(400, f"{where}: no tf.train.Example or SequenceExample: {error}.") from error
+
+
+def _check_record(payload: bytes, where: str, limits: Limits) -> None:
+    record = shards.parse(payload)
+    longest = max(map(len, record.lists.values()), default=0)
+    if longest > limits.max_frames:
+        raise limits.refuse_frames(str(longest), where)
+    lists: dict[str, Sequence[shards.Feature]] = {name: [one] for name, one in record.context.items()}
+    for name, features in (*lists.items(), *record.lists.items()):
+        for place, feature in enumerate(features):
+            if feature.kind == "float" and shards.unfit_values(np.array(feature.value, np.float32)):
+                raise RefusedError(400, f"{where}: feature {name!r}, frame {place}: {shards.UNFIT}.")
+    if not record.context and not record.lists:
+        raise ValueError("it holds no feature")
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class VideoFeatures(_Strict):
-    """One video of a JSON body."""
-
-    id: str = ""
-    rgb_and_audio: Annotated[list[list[float]], Field(min_length=1)]
-
-
-class FeaturesBody(_Strict):
-    """A JSON body."""
-
-    videos: Annotated[list[VideoFeatures], Field(min_length=1)]
+@functools.cache
+def features_body(size: int, limits: Limits) -> type[BaseModel]:
+    """The model of a JSON body with frames of `size` numbers; no list may be longer than the limits allow."""
+    frame = Annotated[list[float], Field(min_length=size, max_length=size), FailFast()]
+    frames = Annotated[list[frame], Field(min_length=1, max_length=limits.max_frames), FailFast()]
+    video = create_model("Video", __base__=_Strict, id=(str, ""), rgb_and_audio=(frames, ...))
+    videos = Annotated[list[video], Field(min_length=1, max_length=limits.max_videos), FailFast()]  # type: ignore[valid-type]
+    return create_model("Features", __base__=_Strict, videos=(videos, ...))
 
 
 def features_in(body: bytes, size: int, limits: Limits) -> tuple[list[str], list[NDArray[np.float32]]]:
@@ -97,23 +130,34 @@ def features_in(body: bytes, size: int, limits: Limits) -> tuple[list[str], list
     Raises:
       RefusedError: the body is not valid JSON of this form, is above a limit, or has values that are not finite.
     """
+    if body.count(b'"') > _QUOTES * (limits.max_videos + 1):
+        raise RefusedError(413, f"too many strings for a request of {limits.max_videos} videos (--max_videos).")
     try:
-        videos = FeaturesBody.model_validate_json(body).videos
+        videos: Any = features_body(size, limits).model_validate_json(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-        raise RefusedError(400, f"{path.lstrip('.') or 'the body'}: {first['msg']}.") from error
-    limits.check_videos(len(videos))
-    found = []
-    for number, video in enumerate(videos):
-        where = f"videos[{number}].rgb_and_audio"
-        limits.check_frames(len(video.rgb_and_audio), where)
-        for place, frame in enumerate(video.rgb_and_audio):
-            if len(frame) != size:
-                raise RefusedError(400, f"{where}[{place}]: {len(frame)} numbers; the model takes {size}.")
+        raise _refusal(error.errors(include_url=False, include_input=False)[0], limits) from error
+    ids, found = [], []
+    for number, video in enumerate(videos.videos):
         with np.errstate(over="ignore"):
             features = np.array(video.rgb_and_audio, np.float32)
         if shards.unfit_values(features):
-            raise RefusedError(400, f"{where}: a number is {shards.UNFIT}.")
+            raise RefusedError(400, f"videos[{number}].rgb_and_audio: a number is {shards.UNFIT}.")
+        ids.append(video.id)
         found.append(features)
-    return [video.id for video in videos], found
+    return ids, found
+
+
+def _refusal(fault: Any, limits: Limits) -> RefusedError:
+    """The refusal for the first fault that pydantic found."""
+    place = fault["loc"]
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".") or "the body"
+    ctx = fault.get("ctx", {})
+    count = "too many" if ctx.get("actual_length") is None else str(ctx["actual_length"])
+    if fault["type"] == "too_long" and len(place) == 1:
+        return limits.refuse_videos(count)
+    if fault["type"] == "too_long" and len(place) == 3:
+        return limits.refuse_frames(count, path)
+    if fault["type"] in ("too_long", "too_short") and len(place) == 4:
+        size = ctx.get("max_length", ctx.get("min_length"))
+        return RefusedError(400, f"{path}: {count} numbers; the model takes {size}.")
+    return RefusedError(400, f"{path}: {fault['msg']}.")

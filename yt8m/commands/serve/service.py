@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m.commands.serve import ServeConfig
-from yt8m.commands.serve.bodies import RECORDS, Limits, RefusedError, features_in, records_in
+from yt8m.commands.serve.bodies import RECORDS, RefusedError
+from yt8m.commands.serve.monitoring import Monitor
+from yt8m.commands.serve.parsing import Parsers, Settings
 from yt8m.errors import RunError
 from yt8m.export.saved_model import SavedModel
 from yt8m.records import shards, vocabulary
@@ -32,7 +34,8 @@ class Service:
     Attributes:
       config: the flags, including the limits.
       model: the loaded model.
-      at_work: number of requests in progress.
+      monitor: counts what the service does.
+      at_work: number of requests in progress, including those that were given up but whose work has not ended.
       answered: number of requests answered so far, excluding refused ones.
     """
 
@@ -40,26 +43,44 @@ class Service:
         self.config, self.model = config, model
         self.at_work = self.answered = 0
         self._names = vocabulary.of(model.num_classes)
+        self._parsers = Parsers(Settings(config.max_videos, config.max_frames, model.feature_size, config.body_size))
         self._thread = ThreadPoolExecutor(1, "model")  # one thread, because a step uses all cores
         self._records = Batcher(self._of_records, config.max_videos, self._thread)
         self._features = Batcher(self._of_features, config.max_videos, self._thread)
+        self.monitor = Monitor(
+            at_work=lambda: self.at_work,
+            videos_waiting=lambda: self._records.waiting + self._features.waiting,
+            parsers_replaced=lambda: self._parsers.replaced,
+        )
 
     def close(self) -> None:
-        """Waits for the current step to end, then stops the model's thread."""
+        """Ends the parsers, waits for the current step to end, then stops the model's thread."""
+        self._parsers.close()
         self._thread.shutdown(cancel_futures=True)
 
-    async def predict(self, kind: str, body: bytes, top_k: int) -> dict[str, Any]:
-        """The best classes of each video in a body of this content type; raises `RefusedError`."""
-        limits = Limits(self.config.max_videos, self.config.max_frames)
+    def why_not_ready(self) -> str:
+        """Why a request that came now would wait long or be refused; empty if it would not."""
+        if self.at_work >= self.config.max_requests:
+            return f"{self.at_work} requests are at work (--max_requests)."
+        if not self._parsers.are_alive():
+            return "a process that parses bodies has ended."
+        if self.monitor.step_seconds() > self.config.timeout:
+            return f"a step of the model has taken {self.monitor.step_seconds():.0f} seconds (--timeout)."
+        return ""
+
+    async def predict(self, kind: str, body: bytes | bytearray, top_k: int) -> dict[str, Any]:
+        """The best classes of each video in a body of this content type; raises `RefusedError`.
+
+        If the caller is cancelled, this ends when nothing works on the body any more.
+        """
+        if kind not in RECORDS and self.model.feature_size is None:
+            raise RefusedError(415, "this model only takes records; export it anew for features.")
+        parsed = await self._parsers.parse(kind, body)
         if kind in RECORDS:
-            answers = await self._records.ask(await asyncio.to_thread(records_in, body, limits))
+            answers = await self._records.ask(parsed.records)
         else:
-            size = self.model.feature_size
-            if size is None:
-                raise RefusedError(415, "this model only takes records; export it anew for features.")
-            ids, features = await asyncio.to_thread(features_in, body, size, limits)
-            found = await self._features.ask(features)
-            answers = [(video_id, *answer[1:]) for video_id, answer in zip(ids, found, strict=True)]
+            found = await self._features.ask(parsed.features)
+            answers = [(video_id, *answer[1:]) for video_id, answer in zip(parsed.ids, found, strict=True)]
         self.answered += 1
         return {"videos": [self._as_json(answer, top_k) for answer in answers]}
 
@@ -71,7 +92,8 @@ class Service:
 
     def _of_records(self, records: list[bytes]) -> list[Answer]:
         try:
-            found = self.model.predict(records)
+            with self.monitor.step(len(records)):
+                found = self.model.predict(records)
         except RunError as error:
             raise RefusedError(400, str(error)) from error
         if len(found.video_ids) != len(records):
@@ -86,7 +108,8 @@ class Service:
         frames = np.zeros((len(videos), counts.max(), videos[0].shape[1]), np.float32)
         for row, video in enumerate(videos):
             frames[row, : len(video)] = video
-        scores = _finite(self.model.score(frames, counts))
+        with self.monitor.step(len(videos)):
+            scores = _finite(self.model.score(frames, counts))
         classes = np.argsort(-scores, axis=1, kind="stable").astype(np.int32)
         return [("", order, row[order]) for order, row in zip(classes, scores, strict=True)]
 
@@ -116,13 +139,29 @@ class Batcher(Generic[T, A]):
         self._waiting: deque[_Asked[T, A]] = deque()
         self._worker: asyncio.Task[None] | None = None
 
+    @property
+    def waiting(self) -> int:
+        """How many items wait for a call."""
+        return sum(len(asked.items) for asked in self._waiting)
+
     async def ask(self, items: Sequence[T]) -> list[A]:
-        """The answers for `items`. Raises an error of `compute` only if these items cause it."""
+        """The answers for `items`. Raises an error of `compute` only if these items cause it.
+
+        If the caller is cancelled, items that wait are dropped; if they are in a call, this ends with the call.
+        """
         asked = _Asked(items, asyncio.get_running_loop().create_future())
         self._waiting.append(asked)
         if self._worker is None:
             self._worker = asyncio.create_task(self._work())
-        return await asked.answer
+        try:
+            await asyncio.wait({asked.answer})
+        except asyncio.CancelledError:
+            if any(one is asked for one in self._waiting):
+                asked.answer.cancel()
+            await asyncio.wait({asked.answer})
+            asked.answer.cancelled() or asked.answer.exception()  # nobody else looks at it
+            raise
+        return asked.answer.result()
 
     async def _work(self) -> None:
         try:

@@ -1,0 +1,245 @@
+"""The HTTP server: a listening socket, connections with deadlines, and an end in time.
+
+uvicorn waits for the headers of a request without a limit, and its own limit of connections counts idle ones, so that a
+few hundred clients that send half a header would lock out all others. `Connection` gives every connection a deadline,
+and if there are too many, the one that has been idle longest is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import http
+import json
+import math
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, NamedTuple
+
+import h11
+import uvicorn
+from absl import logging
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from yt8m.errors import RunError
+
+_BACKLOG = 128  # connections that the system queues before they are accepted
+_HEAD_SECONDS = 10.0  # at most for the headers of a request
+_FILES = 128  # open files that are not connections
+_LAST_SECONDS = 4.0  # after the time for requests in progress, until the process ends itself
+
+
+@contextlib.contextmanager
+def listening(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
+    """Opens a listening socket; yields it and its address as a URL. Call it before the slow loading of the model.
+
+    Raises:
+      RunError: the address does not belong to this machine, or the port is in use.
+    """
+    try:
+        family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        opened = socket.create_server(place[:2], family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise RunError(
+            f"cannot listen on {host}, port {port}: {error.strerror or error}; choose another by --host and --port."
+        ) from error
+    with opened:
+        name = f"[{host}]" if ":" in host else host
+        yield opened, f"http://{name}:{opened.getsockname()[1]}"
+
+
+class Rules(NamedTuple):
+    """What holds for all connections of a server.
+
+    Attributes:
+      timeout: seconds for a request to arrive, as many for its answer, and as many for the client to take it.
+      most: number of connections above which the one that has been idle longest is closed.
+      note: called with the status of an answer that does not come from the application.
+    """
+
+    timeout: float
+    most: int
+    note: Callable[[int], None]
+
+
+class Connection(H11Protocol):
+    """uvicorn's HTTP/1.1 connection with deadlines, and with refusals as JSON.
+
+    Args:
+      rules: of the server.
+      idle: the connections of the server without a request in progress, longest idle first.
+      given: from uvicorn.
+    """
+
+    def __init__(self, rules: Rules, idle: dict[Connection, None], **given: Any) -> None:
+        super().__init__(**given)
+        self._rules, self._idle = rules, idle
+        self._deadline: asyncio.TimerHandle | None = None
+        self._asked: object = None  # the request in progress
+        self._has_begun = False  # whether a part of the next request has arrived
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Makes room if there are too many connections, then waits for the headers."""
+        super().connection_made(transport)
+        self._wait_for_head()
+        if len(self.connections) > self._rules.most:
+            oldest = next(iter(self._idle))
+            oldest._has_begun |= oldest is self  # every other connection has a request in progress: say why
+            oldest._close(503, "there are too many connections; try again.")
+
+    def data_received(self, data: bytes) -> None:
+        """Takes bytes. The deadline of the headers runs from the first byte of a request that comes later."""
+        self._has_begun = True
+        super().data_received(data)
+        self._look()
+        if self._asked is None and self._deadline is None:
+            self._wait_for_head()
+
+    def on_response_complete(self) -> None:
+        """After an answer the connection is idle, unless its next request has arrived already."""
+        self._has_begun = False
+        super().on_response_complete()
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forgets the connection."""
+        self._stop()
+        self._idle.pop(self, None)
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses what is not HTTP; uvicorn would answer in plain text."""
+        self._close(400, "this is no HTTP/1.1 request, or its headers are longer than 16 kB.")
+
+    def _look(self) -> None:
+        """Notices that a request has begun or ended."""
+        asked = None if self.cycle is None or self.cycle.response_complete else self.cycle
+        if asked is self._asked:
+            return
+        self._stop()
+        self._asked = asked
+        if asked is None:
+            self._idle[self] = None
+        else:
+            self._idle.pop(self, None)
+            self._deadline = self.loop.call_later(3 * self._rules.timeout + 1, self.transport.abort)
+
+    def _wait_for_head(self) -> None:
+        self._idle[self] = None
+        seconds = min(_HEAD_SECONDS, self._rules.timeout)
+        text = f"the headers did not arrive within {seconds:g} seconds."
+        self._deadline = self.loop.call_later(seconds, self._close, 408, text)
+
+    def _stop(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _close(self, status: int, text: str) -> None:
+        """Ends the connection; says why if a request has begun."""
+        self._stop()
+        self._idle.pop(self, None)
+        if self._has_begun and not self.transport.is_closing() and self.conn.our_state is h11.IDLE:
+            body = json.dumps({"error": text}).encode()
+            headers = [
+                ("content-type", "application/json"),
+                ("content-length", str(len(body))),
+                ("connection", "close"),
+            ]
+            headers += [("retry-after", "1")] if status == 503 else []
+            events = (
+                h11.Response(status_code=status, headers=headers, reason=http.HTTPStatus(status).phrase.encode()),
+                h11.Data(data=body),
+                h11.EndOfMessage(),
+            )
+            self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
+            self._rules.note(status)
+        self.transport.close()
+
+
+class LastResort:
+    """Ends this process some seconds after `begin`, whatever it is doing, unless the block has ended before.
+
+    A step of the model cannot be interrupted, and Python waits for threads before it exits.
+
+    Args:
+      timeout: seconds that the requests in progress have to finish; it ends a few seconds later.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        self._timer = threading.Timer(timeout + _LAST_SECONDS, self._end)
+        self._timer.daemon = True
+
+    def __enter__(self) -> LastResort:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self._timer.cancel()
+
+    def begin(self) -> None:
+        """Starts the clock; further calls do nothing."""
+        if self._timer.ident is None:
+            self._timer.start()
+
+    @staticmethod
+    def _end() -> None:
+        logging.error("a step of the model did not end in time: ending without it")
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(1)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which also starts the clock of the last resort when it is told to end."""
+
+    def __init__(self, config: uvicorn.Config, last: LastResort) -> None:
+        super().__init__(config)
+        self._last = last
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._last.begin()
+
+
+def run(app: Any, opened: socket.socket, rules: Rules, last: LastResort, greeting: str) -> None:
+    """Serves until SIGTERM or SIGINT, then finishes the requests in progress and returns.
+
+    `rules.timeout` seconds after the signal the requests that are left are given up.
+
+    Args:
+      app: the ASGI application.
+      opened: the listening socket.
+      rules: of its connections; fewer are allowed if this process may open fewer files.
+      last: its clock starts at the signal.
+      greeting: printed as soon as a signal ends the server in order.
+    """
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if files != resource.RLIM_INFINITY:
+        rules = rules._replace(most=max(1, min(rules.most, files - _FILES)))
+    protocol: Any = functools.partial(Connection, rules, {})
+    config = uvicorn.Config(
+        app,
+        http=protocol,
+        ws="none",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=math.ceil(rules.timeout),
+    )
+    server = _Server(config, last)
+    # uvicorn shuts down and then raises the signal again, which would change the exit status of the process.
+    former = signal.signal(signal.SIGTERM, server.handle_exit)
+    try:
+        print(greeting, flush=True)
+        server.run(sockets=[opened])
+    finally:
+        signal.signal(signal.SIGTERM, former)

@@ -1,0 +1,130 @@
+"""What operators see of the service: figures for Prometheus at /metrics, and a line for each answer."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from typing import Any
+
+from absl import logging
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+
+Message = MutableMapping[str, Any]
+Asgi = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
+
+# Others are counted as `other`: clients could otherwise make any number of time series.
+_PATHS = ("/predict", "/health", "/ready", "/metrics", "/openapi.json")
+_METHODS = ("GET", "POST")
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_VIDEOS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_NO_ANSWER = 499  # status in the figures and in the log if a client left before its answer
+
+
+class Monitor:
+    """The figures of one service.
+
+    Args:
+      gauges: for each name of `_GAUGES`, what gives its present value.
+    """
+
+    def __init__(self, **gauges: Callable[[], float]) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which nobody reads
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        of: Any = {"namespace": "yt8m", "registry": self._registry}
+        self._requests = Counter("requests", "Answers by status.", ["method", "path", "status"], **of)
+        self._latency = Histogram(
+            "request_seconds", "From the headers of a request to its answer.", ["path"], buckets=_SECONDS, **of
+        )
+        self._videos = Histogram("step_videos", "Videos in a step of the model.", buckets=_VIDEOS, **of)
+        self._steps = Histogram("step_seconds", "Duration of a step of the model.", buckets=_SECONDS, **of)
+        for name, value in gauges.items():
+            Gauge(name, _GAUGES[name], **of).set_function(value)
+        self._step_began: float | None = None
+
+    def answered(self, method: str, path: str, status: int, seconds: float) -> None:
+        """Counts an answer."""
+        path = path if path in _PATHS else "other"
+        self._requests.labels(method if method in _METHODS else "other", path, str(status)).inc()
+        self._latency.labels(path).observe(seconds)
+
+    def refused(self, status: int) -> None:
+        """Counts a refusal of what did not become a request."""
+        self._requests.labels("other", "other", str(status)).inc()
+
+    @contextlib.contextmanager
+    def step(self, videos: int) -> Iterator[None]:
+        """Counts a step of the model, which runs inside the block."""
+        self._videos.observe(videos)
+        self._step_began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._steps.observe(self.step_seconds())
+            self._step_began = None
+
+    def step_seconds(self) -> float:
+        """Since when the current step of the model runs; 0 if there is none."""
+        began = self._step_began
+        return 0.0 if began is None else time.monotonic() - began
+
+    def text(self) -> bytes:
+        """All figures in the text format of Prometheus."""
+        return generate_latest(self._registry)
+
+
+_GAUGES = {
+    "at_work": "Requests at work, including those given up whose work has not ended.",
+    "videos_waiting": "Parsed videos that wait for a step of the model.",
+    "parsers_replaced": "Processes that parsed a body, were ended or ended over it, and were replaced.",
+}
+
+
+class Observed:
+    """An ASGI application whose answers are counted and, if asked for, logged.
+
+    Args:
+      app: the application.
+      monitor: counts the answers.
+      logs: whether each answer gets a line.
+    """
+
+    def __init__(self, app: Asgi, monitor: Monitor, logs: bool) -> None:
+        self._app, self._monitor, self._logs = app, monitor, logs
+
+    async def __call__(
+        self, scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
+    ) -> None:
+        """Answers one request."""
+        began, status = time.monotonic(), _NO_ANSWER
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            seconds = time.monotonic() - began
+            self._monitor.answered(scope["method"], scope["path"], status, seconds)
+            if self._logs:
+                _log(scope, status, seconds)
+
+
+def _log(scope: Message, status: int, seconds: float) -> None:
+    """A line for one answer; the path as it was sent, which holds no control characters."""
+    asked = scope.get("raw_path", b"").decode("latin-1")
+    query = scope["query_string"].decode("latin-1")
+    client = (scope.get("client") or ("unknown",))[0]
+    what = f"{asked}?{query}" if query else asked
+    logging.info("%s %s %s -> %d in %.1f ms", client, scope["method"], what, status, 1000 * seconds)
