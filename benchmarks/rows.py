@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks import input as reading
-from benchmarks import metrics, products, runs, segments
+from benchmarks import metrics, products, records, runs, segments
 from benchmarks.floors import Floor
 from benchmarks.measure import Measured
 from yt8m.readers import BatchQueue
@@ -137,6 +137,7 @@ ROWS: dict[str, Row] = {
     "segments/inference": Row(segments.inference, rate=30_000),
     "segments/ranking": Row(segments.ranking),
     "segments/judging": Row(segments.judging, rate=1000 * 100_000 / 60, peak_mb=3000),
+    "make-records/100,000 videos": Row(records.make_records, ratio=1 / 3),
     "input/video, for training": Row(reading.video_shuffled),
     "input/video, cached": Row(reading.video_cached),
     "input/video, in order": Row(reading.video_in_order),

@@ -147,16 +147,16 @@ def test_a_killed_start_goes_on(
     monkeypatch.setattr("yt8m.commands.make_records._MOST_ROWS", 20)
     monkeypatch.setattr(output, "_SECONDS", -1.0)
     whole = contents(run(level=level, bits=8, out=str(tmp_path / "whole")))
-    appended, calls = output.Output.append, 0
+    appended, calls = output.Output._append, 0
 
-    def failing(self: output.Output, shard: str, content: Any, records: int) -> None:
+    def failing(self: output.Output, shard: str, contents: Any) -> None:
         nonlocal calls
         calls += 1
-        appended(self, shard, content, records)
-        if calls % 60 == 0:
+        appended(self, shard, contents)
+        if calls % 25 == 0:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(output.Output, "append", failing)
+    monkeypatch.setattr(output.Output, "_append", failing)
     starts = 0
     while not (tmp_path / "out" / level).exists():
         starts += 1

@@ -7,10 +7,10 @@ import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from yt8m import options, storage
 from yt8m.commands.make_records import encoding
@@ -24,7 +24,7 @@ from yt8m.errors import UsageError
 from yt8m.options import option
 from yt8m.records.data_format import LEVELS, FeatureFormat
 
-_BATCH_BYTES, _MOST_ROWS = 1 << 25, 8192  # of the features that are held at once
+_BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192  # of the features that are held at once; they fit into a cache
 
 
 @dataclass(frozen=True)
@@ -128,16 +128,19 @@ class _Work:
         output = Output(config.out, config.level, videos, config.shards)
         inputs = self._inputs()
         state = output.resume(inputs, config.overwrite)
+        for number, what in output.progress.bad.items():
+            self._bad.add(int(number), what)
         if state != "made":
             if state == "begun":
                 print(f"going on after row {output.progress.rows} of {len(self._scan.splits)}", file=sys.stderr)
             else:
                 output.begin(inputs, self._stored_formats())
             self._features.formats = output.progress.formats()
-            for number, what in output.progress.bad.items():
-                self._bad.add(int(number), what)
-            self._write(output)
-            output.finish(self._classes, self._bad.found)
+            try:
+                self._write(output)
+                output.finish(self._classes, self._bad.found)
+            finally:
+                output.close()
         return output.summary(self._classes, self._bad.found)
 
     def _inputs(self) -> str:
@@ -169,11 +172,9 @@ class _Work:
 
     def _write(self, output: Output) -> None:
         write = self._write_videos if self._config.level == "video" else self._write_frames
-        classes_of = lru_cache(1 << 16)(self._classes_of)
         for batch in self._batches(output.progress.rows):
-            labels = {int(place): classes_of(batch.labels[place]) for place in batch.places}
-            self._note_unknown(batch, labels)
-            good = np.array([place for place, found in labels.items() if found is not None], np.int64)
+            labels = [self._classes_of(cell) for cell in batch.labels]
+            good = batch.places if None not in labels else self._with_known_labels(batch, labels)
             for split in np.unique(batch.splits[good]).tolist():
                 for shard, places in output.parts(split, good[batch.splits[good] == split]):
                     write(output, shard, batch, places, labels)
@@ -188,27 +189,29 @@ class _Work:
         except KeyError:
             return None
 
-    def _note_unknown(self, batch: Videos, labels: Mapping[int, tuple[int, ...] | None]) -> None:
-        for place in (place for place, found in labels.items() if found is None):
+    def _with_known_labels(self, batch: Videos, labels: Sequence[tuple[int, ...] | None]) -> NDArray[np.int64]:
+        """The places of the rows whose labels all have a class; the others are noted as bad."""
+        is_known = np.array([found is not None for found in labels])[batch.places]
+        for place in batch.places[~is_known].tolist():
             names = self._rows.names_of(batch.labels[place])
             unknown = next(name for name in names if name not in self._classes.number)
             what = f"its label {unknown[:60]!r} is none of the {self._classes.size} classes of the vocabulary"
             self._bad.add(batch.rows.first + place, what)
+        return np.asarray(batch.places[is_known])
 
-    def _write_videos(self, output: Output, shard: str, batch: Videos, places: Any, labels: Mapping[int, Any]) -> None:
+    def _write_videos(self, output: Output, shard: str, batch: Videos, places: Any, labels: Sequence[Any]) -> None:
         good, values = self._features.matrices(batch, places)
         if not len(good):
             return
         kept = [labels[place] for place in good.tolist()]
         context = list(map(encoding.entries, (batch.ids[place] for place in good.tolist()), kept))
-        for records in encoding.video_records(context, self._features.stored(values)):
-            output.append(shard, records, len(records))
+        output.append(shard, encoding.video_records(context, self._features.stored(values)))
         output.count(shard, kept, 0)
 
-    def _write_frames(self, output: Output, shard: str, batch: Videos, places: Any, labels: Mapping[int, Any]) -> None:
+    def _write_frames(self, output: Output, shard: str, batch: Videos, places: Any, labels: Sequence[Any]) -> None:
         for place, values, was_cut in self._features.frames(batch, places):
             context = encoding.entries(batch.ids[place], labels[place])
-            output.append(shard, encoding.frame_record(context, self._features.stored(values)), 1)
+            output.append(shard, encoding.frame_records(context, self._features.stored(values)))
             output.count(shard, [labels[place]], len(values[0]))
             output.progress.longest = max(output.progress.longest, len(values[0]))
             output.progress.cut += was_cut

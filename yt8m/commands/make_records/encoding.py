@@ -96,15 +96,15 @@ def _framed(parts: Sequence[NDArray[np.uint8]], count: int) -> NDArray[np.uint8]
     return records
 
 
-def frame_record(context: bytes, features: Mapping[str, NDArray[Any]]) -> bytes:
-    """A framed SequenceExample.
+def frame_records(context: bytes, features: Mapping[str, NDArray[Any]]) -> Iterator[NDArray[np.uint8]]:
+    """The framed SequenceExample of one video, as `video_records` gives them.
 
     Args:
       context: the `entries` of the video.
       features: {name: uint8 or float32 [T, size]}.
     """
     lists = b"".join(_entry(name, _frame_list(frames)) for name, frames in features.items())
-    return shards.framed(shards.field(1, context) + shards.field(2, lists))
+    yield _framed([np.frombuffer(shards.field(1, context) + shards.field(2, lists), np.uint8)], 1)
 
 
 def _frame_list(frames: NDArray[Any]) -> bytes:

@@ -12,8 +12,9 @@ import hashlib
 import itertools
 import json
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,7 @@ from yt8m.storage import json_text
 
 PROGRESS, SUMMARY = ".progress.json", "summary.json"
 _SECONDS = 2.0  # between two notes of the progress
+_AHEAD = 1  # parts that wait for the writer
 
 
 @dataclass
@@ -84,6 +86,7 @@ class Output:
         self._old = storage.join(out, f".{level}.old")
         self.progress = Progress("", [])
         self._noted = time.monotonic()
+        self._writer, self._pending = ThreadPoolExecutor(1), deque[Future[None]]()
 
     def resume(self, inputs: str, overwrite: bool) -> str:
         """Takes up what an earlier start has left; returns a word on it: `made`, `begun` or nothing.
@@ -123,12 +126,26 @@ class Output:
         for number in np.unique(numbers).tolist():
             yield f"{name}/{name}{number:04d}.tfrecord", places[numbers == number]
 
-    def append(self, shard: str, content: bytes | NDArray[np.uint8], records: int) -> None:
-        """Adds framed records to a shard."""
-        count, size, crc = self.progress.shards.get(shard, [0, 0, 0])
-        storage.write_at(storage.join(self._making, shard), size, content)
-        length = len(content) if isinstance(content, bytes) else content.nbytes
-        self.progress.shards[shard] = [count + records, size + length, google_crc32c.extend(crc, content)]
+    def append(self, shard: str, contents: Iterable[NDArray[np.uint8]]) -> None:
+        """Adds framed records to a shard: arrays with a record a row, made and written while the caller goes on."""
+        self._wait(most=_AHEAD)
+        self._pending.append(self._writer.submit(self._append, shard, contents))
+
+    def _append(self, shard: str, contents: Iterable[NDArray[np.uint8]]) -> None:
+        for records in contents:
+            count, size, crc = self.progress.shards.get(shard, [0, 0, 0])
+            storage.write_at(storage.join(self._making, shard), size, records)
+            crc = google_crc32c.extend(crc, records)
+            self.progress.shards[shard] = [count + len(records), size + records.nbytes, crc]
+
+    def _wait(self, most: int = 0) -> None:
+        """Waits until at most so many parts are yet to be written."""
+        while len(self._pending) > most:
+            self._pending.popleft().result()
+
+    def close(self) -> None:
+        """Ends the writing; what is not written yet is left out, and a later start makes up for it."""
+        self._writer.shutdown(cancel_futures=True)
 
     def count(self, shard: str, labels: Sequence[tuple[int, ...]], frames: int) -> None:
         """Counts videos of a shard by their classes, and their frames."""
@@ -145,6 +162,7 @@ class Output:
             self._note()
 
     def _note(self) -> None:
+        self._wait()
         with storage.write_atomic(storage.join(self._making, PROGRESS), "w") as file:
             json.dump(dataclasses.asdict(self.progress), file)
         self._noted = time.monotonic()
@@ -155,6 +173,7 @@ class Output:
         Raises:
           RunError: not a single video is left.
         """
+        self._wait()
         if not self.progress.shards:
             raise RunError("no video is left: every row is bad.")
         for split in self._videos:

@@ -11,7 +11,6 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,9 +137,6 @@ class RowReader:
       known: the only labels that are allowed besides numbers; empty if all are.
       bad: where bad rows are noted.
 
-    Attributes:
-      names_of: the labels in a cell, each once, in their order.
-
     Raises:
       UsageError: rows have a split of their own and a group.
     """
@@ -151,7 +147,6 @@ class RowReader:
         self._table, self._separator, self._splits, self._group_by = table, separator, splits, group_by
         self._known, self._bad = known, bad
         self._checked: set[str] = set()
-        self.names_of = lru_cache(1 << 16)(self._names_of)
         if group_by and "split" in table.columns:
             raise UsageError(
                 f"--group_by={group_by} draws the split of each group, and {table.path} names the split of each row; "
@@ -171,10 +166,11 @@ class RowReader:
             for number, what in rows.bad.items():
                 self._bad.add(number, what)
             seen.append(self._digests_of_ids(rows))
+            labels = list(map(self.names_of, _label_cells(rows)))
+            self._check_labels(labels, rows)
             splits.append(self._checked_splits(rows, seen[-1]))
-            for cell, count in Counter(itertools.compress(_label_cells(rows), (splits[-1] >= 0).tolist())).items():
-                for name in self.names_of(cell):
-                    names[name] += count
+            good = itertools.compress(labels, (splits[-1] >= 0).tolist())
+            names.update(itertools.chain.from_iterable(good))
             if len(names) > MOST_CLASSES:
                 raise RunError(f"{self._table.path} has more than {MOST_CLASSES} labels; is --label_separator right?")
         if not seen:
@@ -205,19 +201,18 @@ class RowReader:
 
     def _checked_splits(self, rows: Rows, digests: NDArray[np.void]) -> NDArray[np.int16]:
         """The split of each row, -1 for those that are bad."""
-        self._check_labels(_label_cells(rows), rows)
         splits = self._split_of(rows, digests).astype(np.int16)
         for number in self._bad.found:
             if rows.first <= number < rows.first + rows.size:
                 splits[number - rows.first] = -1
         return splits
 
-    def _check_labels(self, cells: Sequence[Any], rows: Rows) -> None:
-        names = set(itertools.chain.from_iterable(map(self.names_of, cells))) - self._checked
+    def _check_labels(self, labels: Sequence[tuple[str, ...]], rows: Rows) -> None:
+        names = set(itertools.chain.from_iterable(labels)) - self._checked
         problems = {name: what for name in names if (what := self._label_problem(name))}
         self._checked |= names - problems.keys()
-        for number, cell in enumerate(cells, rows.first) if problems else ():
-            for name in problems.keys() & self.names_of(cell):
+        for number, of_row in enumerate(labels, rows.first) if problems else ():
+            for name in problems.keys() & set(of_row):
                 self._bad.add(number, problems[name])
 
     def _label_problem(self, name: str) -> str:
@@ -227,7 +222,8 @@ class RowReader:
             return f"its label {name[:60]!r} is not in the --vocabulary{suggestion(name, self._known)}"
         return ""
 
-    def _names_of(self, cell: Any) -> tuple[str, ...]:
+    def names_of(self, cell: Any) -> tuple[str, ...]:
+        """The labels in a cell, each once, in their order."""
         parts = map(str, cell) if isinstance(cell, tuple) else str(cell).split(self._separator)
         return tuple(dict.fromkeys(filter(None, map(str.strip, parts))))
 

@@ -1,0 +1,66 @@
+"""Records made of 100,000 videos with 1,152 values each, beside copying the same bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import shutil
+import tempfile
+
+import numpy as np
+
+from benchmarks.measure import Clock, Measured, Sample
+from yt8m.commands.make_records import RecordsConfig, make
+
+VIDEOS, SIZE, CLASSES = 100_000, 1152, 1000
+_BLOCK = 10_000  # videos that are generated at once
+_PIECE = 1 << 20  # bytes that are copied at once
+
+
+def make_records(repeats: int) -> Measured:
+    """Times `yt8m make-records` on a table of ids and labels and a mapped array; the floor copies that array."""
+    with tempfile.TemporaryDirectory(dir=_folder()) as text:
+        folder = pathlib.Path(text)
+        _write(folder)
+        floors, samples = [_copy(folder)], []
+        for _ in range(repeats):
+            samples.append(_make(folder))
+            floors.append(_copy(folder))
+    return Measured(VIDEOS, samples, floors)
+
+
+def _folder() -> pathlib.Path:
+    folder = pathlib.Path("build", "benchmarks")
+    os.makedirs(folder, exist_ok=True)
+    return folder
+
+
+def _write(folder: pathlib.Path) -> None:
+    draw = np.random.default_rng(0)
+    array = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (VIDEOS, SIZE))
+    for start in range(0, VIDEOS, _BLOCK):
+        array[start : start + _BLOCK] = draw.standard_normal((_BLOCK, SIZE), np.float32)
+    labels = draw.integers(CLASSES, size=(VIDEOS, 2)).tolist()
+    lines = (f"video{number:06d},{first};{second}\n" for number, (first, second) in enumerate(labels))
+    (folder / "videos.csv").write_text("id,labels\n" + "".join(lines))
+
+
+def _make(folder: pathlib.Path) -> Sample:
+    config = RecordsConfig(table=str(folder / "videos.csv"), array=str(folder / "x.npy"), out=str(folder / "out"))
+    clock = Clock()
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        make(config)
+    sample = clock.sample()
+    shutil.rmtree(folder / "out")
+    return sample
+
+
+def _copy(folder: pathlib.Path) -> Sample:
+    clock = Clock()
+    with open(folder / "x.npy", "rb") as source, open(folder / "copy", "wb") as target:
+        while piece := source.read(_PIECE):
+            target.write(piece)
+    sample = clock.sample()
+    (folder / "copy").unlink()
+    return sample
