@@ -17,9 +17,11 @@ from urllib.parse import urlsplit
 from benchmarks import data, runs
 from benchmarks.measure import Clock, Measured, Sample
 from yt8m import storage
-from yt8m.commands import export_model
-from yt8m.export.saved_model import SavedModel
+from yt8m.commands import workload
+from yt8m.config.train_config import ModelConfig
+from yt8m.export.saved_model import SavedModel, export_saved_model
 from yt8m.records import shards
+from yt8m.runner import checkpoints
 
 REQUESTS = 640  # of one sample
 
@@ -44,9 +46,8 @@ def _measured(clients: int, repeats: int) -> Measured:
     records = list(itertools.islice(shards.read_shard(path), REQUESTS))
     measured = Measured(len(records), [], [])
     with tempfile.TemporaryDirectory() as folder:
-        runs.one_step(runs.video_data(), "LogisticModel", f"{folder}/run")
-        export_model.main([f"--run={folder}/run", f"--out={folder}/model"])
-        with SavedModel(f"{folder}/model/saved_model") as model, _served(f"{folder}/model") as (url, pid):
+        _export(folder)
+        with SavedModel(f"{folder}/saved_model") as model, _served(folder) as (url, pid):
             _call(model, records[:50])
             asyncio.run(_ask(url, records[:50], clients))
             measured.floors.append(_call(model, records, measured.bare_latencies))
@@ -56,6 +57,14 @@ def _measured(clients: int, repeats: int) -> Measured:
                 measured.samples.append(Sample(time.perf_counter() - began, _cpu_seconds(pid) - cpu))
                 measured.floors.append(_call(model, records, measured.bare_latencies))
     return measured
+
+
+def _export(folder: str) -> None:
+    """Writes `folder`/saved_model after one step of training."""
+    config = runs.video_data()
+    runs.one_step(config, "LogisticModel", folder)
+    parts = workload.create(config, ModelConfig("LogisticModel"), "infer")
+    export_saved_model(f"{folder}/saved_model", checkpoints.path_of(folder, 1), parts.reader, parts.modeler)
 
 
 def _call(model: SavedModel, records: Sequence[bytes], latencies: list[float] | None = None) -> Sample:
