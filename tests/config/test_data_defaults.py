@@ -61,10 +61,12 @@ def test_without_a_flag_that_describes_them_the_records_describe_themselves(
     assert data_of(seen, "--num_classes=3") == expected(seen, **values, num_classes=3)
     line = f"taken from the data: video level, a_sound of 4, clip of 16 (the first record of {tmp_path}/a.tfrecord)"
     assert caplog.messages == [line]
+    assert data_of(seen) == expected(seen, **values)
+    assert caplog.messages[-1] == f"{line}; they do not say how many classes: 3862"
     said = shard(CLIPS, DataFormat("video", (CLIP, SOUND), num_classes=3))
     ordered = {"feature_names": ("clip", "a_sound"), "feature_sizes": (16, 4), "num_classes": 3}
     assert data_of(said) == expected(said, **ordered)
-    assert caplog.messages[1:] == [
+    assert caplog.messages[2:] == [
         f"taken from the data: video level, clip of 16, a_sound of 4, 3 classes ({tmp_path}/manifest.json)"
     ]
     (tmp_path / "other.json").write_text((tmp_path / "manifest.json").read_text())
@@ -82,6 +84,8 @@ def test_frames_segments_limits_and_the_ranges_of_bytes(shard: Make) -> None:
     said = shard(FRAMES, own)
     values |= {"segment_labels": True, "num_classes": 3, "max_frames": 600, "feature_ranges": ((), (-1.5, 3.0))}
     assert data_of(said, model) == expected(said, **values)
+    assert data_of(shard(FRAMES, own._replace(max_frames=3)), model).max_frames == 300
+    said = shard(FRAMES, own)
     given = {"segment_labels": False, "max_frames": 50}
     words = ("--nosegment_labels", "--max_frames=50")
     assert data_of(said, model, *words) == expected(said, **{**values, **given})

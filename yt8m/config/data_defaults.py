@@ -51,7 +51,7 @@ def complete(given: Mapping[str, Any], files: Sequence[str]) -> tuple[dict[str, 
     if found.is_declared or not given.get("max_bad_records"):  # else the first record may be one of the bad ones
         refuse_contradiction(given, found, values, is_own)
     if is_taken:
-        logging.info("taken from the data: %s (%s)", found.format, found)
+        _log_taken(values, found)
     else:
         _log_unused(values, found)
     values["feature_ranges"] = _ranges(values["feature_names"], found.format)
@@ -113,7 +113,8 @@ def _taken(format: DataFormat) -> dict[str, Any]:
         "frame_features": format.level == "frame",
         "segment_labels": format.segment_labels,
     }
-    return values | ({} if format.max_frames is None else {"max_frames": format.max_frames})
+    # Not fewer than usual: videos that come later may be longer than those of the training.
+    return values | {"max_frames": max(DataConfig.max_frames, format.max_frames or 0)}
 
 
 def _published_names(given: Mapping[str, Any]) -> tuple[str, ...]:
@@ -179,6 +180,11 @@ def _contradictions(
         yield "segment_labels", False
     if "num_classes" in given and given["num_classes"] != (format.num_classes or given["num_classes"]):
         yield "num_classes", format.num_classes
+
+
+def _log_taken(values: Mapping[str, Any], found: Found) -> None:
+    unknown = "" if "num_classes" in values else f"; they do not say how many classes: {DataConfig.num_classes}"
+    logging.info("taken from the data: %s (%s)%s", found.format, found, unknown)
 
 
 def _log_unused(values: Mapping[str, Any], found: Found) -> None:

@@ -179,7 +179,7 @@ def read_records(
       batch_size: videos of a batch; the last batch of an epoch may be smaller.
       feature_names: which features, and in which order; by default all of them, in the order of the manifest, else of
         the alphabet.
-      num_classes: C; by default as many as the manifest or the vocabulary of the data says, else 3862.
+      num_classes: C; by default as many as the vocabulary or the manifest of the data says, else 3862.
       max_frames: frames of a video that are read, from its start.
       dequantize: give frames that are stored as bytes as float32.
       seed: shuffles the files and the records, each epoch in another order; None keeps their order.
@@ -196,7 +196,7 @@ def read_records(
     files = files_of(pattern)
     data = _format_of(files)
     features = data.features if feature_names is None else tuple(_feature(data, name) for name in feature_names)
-    classes = num_classes or data.num_classes or _classes_of(files)
+    classes = num_classes or _classes_of(files, data)
     data = data._replace(features=features, num_classes=classes)
     return Records(files, data, batch_size, max_frames, dequantize, seed, shuffle_buffer, worker)
 
@@ -208,10 +208,10 @@ def _feature(data: DataFormat, name: str) -> FeatureFormat:
     return known[name]
 
 
-def _classes_of(files: Sequence[str]) -> int:
-    """The class count of the vocabulary beside the files, else YouTube-8M's."""
+def _classes_of(files: Sequence[str], data: DataFormat) -> int:
+    """The class count of the vocabulary by the files, else of the manifest, else YouTube-8M's."""
     path = vocabulary.find(files)
-    return len(vocabulary.read(path) if path else vocabulary.load())
+    return len(vocabulary.read(path)) if path else data.num_classes or len(vocabulary.load())
 
 
 def _format_of(files: Sequence[str]) -> DataFormat:
