@@ -7,6 +7,7 @@ import hashlib
 import json
 import pathlib
 import re
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -309,6 +310,43 @@ def test_a_mapped_array_beside_a_table(forms: pathlib.Path, tmp_path: pathlib.Pa
         make(RecordsConfig(**{**vars(config), "table": str(tmp_path / "short.csv"), "out": str(tmp_path / "p")}))
 
 
+@pytest.mark.parametrize("name", ["wide.npz", "wide.parquet"])
+def test_memory_does_not_grow_with_the_table(
+    name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    values = np.random.default_rng(0).random((4000, 1024), np.float32)  # 16 MB
+    columns = {"id": [f"v{n}" for n in range(len(values))], "labels": ["cat"] * len(values)}
+    if name == "wide.npz":
+        np.savez_compressed(tmp_path / name, wide=values, **{key: np.array(column) for key, column in columns.items()})
+    else:
+        table = pyarrow.table({**columns, "wide": pyarrow.FixedSizeListArray.from_arrays(values.ravel(), 1024)})
+        pyarrow.parquet.write_table(table, tmp_path / name, row_group_size=200)
+        del table
+    del values
+    monkeypatch.setattr("yt8m.commands.make_records._BATCH_BYTES", 1 << 19)
+    arrow = pyarrow.total_allocated_bytes()
+    peaks = []
+    appended = output.Output.append
+
+    def watched(self: output.Output, shard: str, contents: Any) -> None:
+        peaks.append(pyarrow.total_allocated_bytes() - arrow)
+        appended(self, shard, contents)
+
+    monkeypatch.setattr(output.Output, "append", watched)
+    tracemalloc.start()
+    try:
+        make(RecordsConfig(table=str(tmp_path / name), out=str(tmp_path / "out")))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 6 << 20
+    assert max(peaks) < 6 << 20
+    assert len(read(tmp_path / "out" / "video")) == 4000
+
+
 def test_labels_by_number(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
     table = write_table(clips / "numbers.csv", [(f"v{n}", "features/1.npy", n % 7) for n in range(70)])
     found = read(run(table=table, out=str(tmp_path / "a")))
@@ -397,6 +435,9 @@ def refusals() -> Iterator[tuple[dict[str, Any], str]]:
     yield {"table": ""}, "--table is missing"
     yield {"group_by": "film"}, "has no column 'film'; it has: id, path, labels"
     yield {"feature_names": ("a", "b")}, "holds one array; --feature_names names 2"
+    yield {"table": "gone.csv"}, "--table=gone.csv: there is no such file"
+    yield {"vocabulary": "gone.csv"}, "--vocabulary=gone.csv: there is no such file"
+    yield {"array": "gone.npy"}, "--array=gone.npy: there is no such file"
     yield {"table": "t.txt"}, "expected a file that ends in .csv, .parquet, .npz"
 
 

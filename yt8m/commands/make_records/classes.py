@@ -32,12 +32,14 @@ def known_vocabulary(given: str, out: str) -> Vocabulary | None:
     """The vocabulary that the user names, or that the folder of the data has; None for neither.
 
     Raises:
-      UsageError: both are there, and the one given does not begin with the classes of the folder.
+      UsageError: the file is missing, or it does not begin with the classes of the folder.
     """
     path = storage.join(out, vocabulary.NAME)
     old = vocabulary.read(path) if storage.exists(path) else None
     if not given:
         return old
+    if not storage.exists(given):
+        raise UsageError(f"--vocabulary={given}: there is no such file.")
     new = vocabulary.read(given)
     if old is not None and new.first_difference(old) != len(old):
         remedy = "Add new classes at the end, or name another folder as --out."

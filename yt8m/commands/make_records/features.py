@@ -205,7 +205,7 @@ class FeatureReader:
                 else:
                     there = {name: loaded[name] for name in loaded.files}
         except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-            raise BadRowError(f"{path} is no .npy or .npz file of numbers: {error}") from error
+            raise BadRowError(f"{path} is no .npy or .npz file of numbers, or is damaged") from error
         except RunError as error:
             raise BadRowError(str(error)) from error
         if not self.formats:  # the first video

@@ -68,13 +68,15 @@ def open_table(path: str, array: str, more: Sequence[str]) -> Table:
       more: columns to read besides `COLUMNS`.
 
     Raises:
-      UsageError: the ending is unknown, or a column is missing.
+      UsageError: the ending is unknown, the file or a column is missing.
       RunError: the file cannot be read.
     """
     kinds: dict[str, Any] = {".csv": CsvTable, ".parquet": ParquetTable, ".npz": NpzTable}
     ending = os.path.splitext(path)[1].lower()
     if ending not in kinds:
         raise UsageError(f"--table={path}: expected a file that ends in {', '.join(kinds)}.")
+    if not storage.exists(path):
+        raise UsageError(f"--table={path}: there is no such file.")
     table: Table = kinds[ending](path, more)
     if array:
         table = WithArray(table, array)
@@ -324,7 +326,7 @@ def _mapped(path: str) -> NDArray[Any]:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
-        raise UsageError(f"--array={path} is no .npy or .npz file of numbers: {error}.") from error
+        raise UsageError(f"--array={path} is no .npy or .npz file of numbers, or is damaged.") from error
     if array.ndim < 2:
         raise UsageError(f"--array={path} has the shape {list(array.shape)}; expected a row for each video.")
     return np.asarray(array)
