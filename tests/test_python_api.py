@@ -244,8 +244,15 @@ def test_nothing_is_left_of_a_closed_model(world: pathlib.Path, data: yt8m.Recor
     model.close()
     model.close()
     assert set(os.listdir(os.environ["TMPDIR"])) == before
-    with pytest.raises(yt8m.UsageError, match="this model is closed; load it again"):
-        next(model.predict(data))
+    for name in ("model.tgz", "run", "run/export/3"):
+        with yt8m.load(world / name) as model:
+            begun = model.predict(list(data) * 2)
+            next(begun)
+        for use in (model.predict, model.evaluate):
+            with pytest.raises(yt8m.UsageError, match=f"{name}: this model is closed; load it again"):
+                use(data)
+        with pytest.raises((yt8m.UsageError, RuntimeError), match="closed"):
+            list(begun)
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ class Model:
           UsageError: the data do not fit the model, or no file matches.
           RunError: a record is damaged (the message names file and record), or a score is NaN.
         """
+        self._refuse_closed()
         if top_k < 1:
             raise UsageError(f"top_k is {top_k}; it must be at least 1.")
         return self._predicted(self._backend.inputs(data), top_k)
@@ -109,6 +110,7 @@ class Model:
         Raises:
           UsageError, RunError: as `predict`; or the data hold no example.
         """
+        self._refuse_closed()
         config = EvalConfig(top_k=top_k, segment_labels=segment_labels, metrics=tuple(metrics))
         registry.given_on_command_line(metrics)
         chosen = metrics_of.load(config.metrics, evaluation.RESERVED_KEYS)
@@ -127,6 +129,10 @@ class Model:
         outcome = runner.Outcome(runner.Status.OUT_OF_DATA, self._backend.step, "evaluated", results=results)
         done = evaluation.evaluated(self._backend.checkpoint, outcome)
         return evaluation.report_json(done, self._backend.model, self.num_classes)
+
+    def _refuse_closed(self) -> None:
+        if not self._close.alive:
+            raise UsageError(f"{self.path}: this model is closed; load it again.")
 
     def close(self) -> None:
         """Closes the sessions, and removes what was unpacked from an archive; a second call does nothing."""
@@ -152,7 +158,7 @@ def load(path: str | os.PathLike[str], *, checkpoint: str = "last", trust_code: 
       UsageError: there is no such model, or it names code that is not trusted.
       RunError: it cannot be read.
     """
-    whole = os.fspath(path).rstrip("/")
+    whole = os.path.expanduser(os.fspath(path)).rstrip("/")
     try:
         return Model(whole, loaded_model.load(whole, checkpoint, trust_code=trust_code))
     except UsageError as error:

@@ -190,7 +190,7 @@ def _of_archive(path: str, trust_code: bool) -> LoadedRun:
         inner = os.path.join(folder.enter_context(copies.private_folder("yt8m-model-")), "model")
         source = inference.from_archive(path, inner, trust_code=trust_code)
         loaded = LoadedRun(source)
-        loaded.unpacked = folder.pop_all()
+        loaded.unpacked, loaded.checkpoint = folder.pop_all(), path
         return loaded
 
 
