@@ -308,7 +308,7 @@ def report(tallies: Sequence[Tally], least: float) -> int:
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", help="parts of the paths of the modules to mutate; none means all")
-    parser.add_argument("--most", type=int, default=150, help="mutants drawn of each module; 0 means all")
+    parser.add_argument("--most", type=int, default=40, help="mutants drawn of each module; 0 means all")
     parser.add_argument("--seed", type=int, default=0, help="of the draw")
     parser.add_argument("--processes", type=int, default=2, help="modules that are tried at once")
     parser.add_argument("--least", type=float, default=85, help="percent of the mutants that the tests must notice")

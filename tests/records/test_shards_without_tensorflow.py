@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pathlib
 import re
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -206,3 +207,37 @@ def test_any_id_comes_back(video_id: bytes) -> None:
     text = shards.id_text(video_id)
     assert shards.id_bytes(text.encode()) == video_id
     assert len(text.splitlines()) <= 1
+
+
+def read_until_damage(records: Iterable[bytes]) -> tuple[list[bytes], str]:
+    """The records, and what the error after them says."""
+    found: list[bytes] = []
+    try:
+        found.extend(records)
+    except DamagedError as error:
+        return found, str(error)
+    return found, ""
+
+
+@pytest.mark.parametrize("block", [13, 40])
+def test_blocks_hold_what_reading_record_by_record_gives_whatever_is_damaged(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(shards, "_BLOCK", block)
+    whole = b"".join(shards.framed(bytes([number]) * size) for number, size in enumerate((0, 3, 30, 0, 1, 7)))
+    flipped = (whole[:at] + bytes([whole[at] ^ 64]) + whole[at + 1 :] for at in range(len(whole)))
+    path = tmp_path / "x.tfrecord"
+    for content in (whole, *flipped, *(whole[:length] for length in range(len(whole)))):
+        path.write_bytes(content)
+        blocks = read_until_damage(record for found in shards.read_blocks(str(path)) for record in found)
+        assert blocks == read_until_damage(shards.read_shard(str(path)))
+    path.write_bytes(whole)
+    assert all(shards.read_blocks(str(path)))
+
+
+def test_a_number_of_a_field_may_take_several_bytes() -> None:
+    content = shards.field(300, b"a" * 1000) + shards.field(2, b"b" * 200_000)
+    assert list(shards._fields(content)) == [(300, b"a" * 1000), (2, b"b" * 200_000)]
+    assert shards._varint(b"\xff\x80\x01", 0) == (127 + (1 << 14), 3)
+    with pytest.raises(ValueError, match="a number at byte 10 does not end"):
+        shards._varint(b"\x80" * 11, 0)
