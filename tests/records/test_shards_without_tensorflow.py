@@ -238,6 +238,11 @@ def test_blocks_hold_what_reading_record_by_record_gives_whatever_is_damaged(
 def test_a_number_of_a_field_may_take_several_bytes() -> None:
     content = shards.field(300, b"a" * 1000) + shards.field(2, b"b" * 200_000)
     assert list(shards._fields(content)) == [(300, b"a" * 1000), (2, b"b" * 200_000)]
+    for skipped in (b"\x09" + bytes(8), b"\x0d" + bytes(4), b"\x08\xff\x01"):  # of 8 bytes, of 4 bytes, a number
+        assert list(shards._fields(skipped + shards.field(2, b"x"))) == [(0, b""), (2, b"x")]
+    assert shards.bytes_feature(b"a", b"bc") == b"\x0a\x07\x0a\x01a\x0a\x02bc"
+    several = shards.example({"id": shards.bytes_feature(b"a", b"", b"bc")})
+    assert shards.parse(several).context["id"].values() == [b"a", b"", b"bc"]
     assert shards._varint(b"\xff\x80\x01", 0) == (127 + (1 << 14), 3)
     with pytest.raises(ValueError, match="a number at byte 10 does not end"):
         shards._varint(b"\x80" * 11, 0)
