@@ -347,6 +347,24 @@ def test_memory_does_not_grow_with_the_table(
     assert len(read(tmp_path / "out" / "video")) == 4000
 
 
+def test_frames_of_one_array_and_labels_that_are_missing(tmp_path: pathlib.Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    values = np.random.default_rng(0).normal(size=(4, 5, 3)).astype(np.float32)
+    np.save(tmp_path / "x.npy", values)
+    labels = [None, ["cat", None], [], ["dog", "cat"]]
+    table = {"id": list("abcd"), "labels": pyarrow.array(labels, pyarrow.list_(pyarrow.string()))}
+    pyarrow.parquet.write_table(pyarrow.table(table), tmp_path / "t.parquet")
+    files = {name: str(tmp_path / file) for name, file in {"table": "t.parquet", "array": "x.npy", "out": "o"}.items()}
+    make(RecordsConfig(**files, level="frame", max_frames=4, splits=("train:1",)))
+    found = read(tmp_path / "o" / "frame")
+    assert [found[name][1].values("labels") for name in "abcd"] == [[], [0], [], [0, 1]]
+    for number, name in enumerate("abcd"):
+        frames = [frame.values() for frame in found[name][1].lists["features"]]
+        np.testing.assert_array_equal(np.array(frames, np.float32), values[number, :4])
+
+
 def test_labels_by_number(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
     table = write_table(clips / "numbers.csv", [(f"v{n}", "features/1.npy", n % 7) for n in range(70)])
     found = read(run(table=table, out=str(tmp_path / "a")))

@@ -252,7 +252,9 @@ def _ids(rows: Rows) -> list[bytes]:
 
 def _label_cells(rows: Rows) -> Sequence[Any]:
     cells = rows.cells["labels"]
-    return [tuple(cell) for cell in cells] if len(cells) and isinstance(cells[0], list) else cells
+    if not any(isinstance(cell, list) for cell in cells):
+        return cells
+    return [tuple(part for part in cell if part is not None) if isinstance(cell, list) else cell for cell in cells]
 
 
 def _digests(texts: Sequence[bytes]) -> NDArray[np.void]:
