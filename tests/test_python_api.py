@@ -129,6 +129,9 @@ def test_segments_and_frames(world: pathlib.Path) -> None:
         for more in ({}, {"segment_labels": True}):
             assert evaluation.main([*words, *(f"--{name}" for name in more)]) == 0
             assert model.evaluate(pattern, **more) == json.loads((world / "frames/eval/report.json").read_text())
+        assert evaluation.main([*words, "--batch_size=20"]) == 0
+        of_several_steps = model.evaluate(yt8m.read_records(pattern, batch_size=20))
+        assert of_several_steps == json.loads((world / "frames/eval/report.json").read_text())
         frames = yt8m.read_records(pattern, num_classes=CLASSES)
         from_files, of_bytes = told(model, pattern), told(model, frames)
         of_arrays = told(model, list(frames))
