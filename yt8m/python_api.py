@@ -127,8 +127,8 @@ class Model:
                 examples += step.examples
         results = {"figures": evaluator.get(), "examples": examples, "evaluator": evaluator}
         outcome = runner.Outcome(runner.Status.OUT_OF_DATA, self._backend.step, "evaluated", results=results)
-        done = evaluation.evaluated(self._backend.checkpoint, outcome)
-        return evaluation.report_json(done, self._backend.model, self.num_classes)
+        done = evaluation.evaluated(self._backend.checkpoint, outcome, self.vocabulary)
+        return evaluation.report_json(done, self._backend.model)
 
     def _refuse_closed(self) -> None:
         if not self._close.alive:

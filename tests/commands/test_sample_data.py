@@ -197,7 +197,7 @@ def test_shards_of_another_run_are_not_mixed_in(tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match=r"train0002.tfrecord is there already"):
         generate(SampleConfig(str(tmp_path), train=4, validate=0, test=0, shards=2))
     generate(SampleConfig(str(tmp_path), train=4, validate=0, test=0, shards=4, seed=3))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["video"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["video", "vocabulary.csv"]
 
 
 def test_command_without_tensorflow(tmp_path: pathlib.Path) -> None:

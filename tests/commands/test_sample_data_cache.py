@@ -39,7 +39,7 @@ def test_several_processes_make_it_once(tmp_path: pathlib.Path) -> None:
     assert [answer.get() for _ in makers] == [folder] * 3
     for maker in makers:
         maker.join()
-    assert sorted(os.listdir(folder)) == ["complete.json", "video"]
+    assert sorted(os.listdir(folder)) == ["complete.json", "video", "vocabulary.csv"]
     assert os.listdir(tmp_path / "cache") == ["data"]
     before = {path: path.stat().st_mtime_ns for path in pathlib.Path(folder).rglob("*")}
     generate_once(SampleConfig(folder, **SMALL))

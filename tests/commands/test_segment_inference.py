@@ -94,6 +94,12 @@ def test_the_published_classes_that_the_model_has(run: pathlib.Path) -> None:
     assert list(lists_of(infer(run))) == published[published < 20].tolist()
 
 
+def test_all_classes_of_a_vocabulary_of_ones_own(run: pathlib.Path) -> None:
+    vocabulary.write(f"{run}/own.csv", vocabulary.of_names([f"gesture {number}" for number in range(20)]))
+    assert list(lists_of(infer(run, f"--vocabulary={run}/own.csv"))) == list(range(20))
+    (run / "own.csv").unlink()
+
+
 def test_a_packed_model_ranks_alike(run: pathlib.Path) -> None:
     files = [f"--segment_label_ids_file={run}/classes.csv"]
     first = infer(run, *files, f"--output_model_tgz={run}/m.tgz")

@@ -112,7 +112,8 @@ def test_the_flags_of_each_program_stand_in_their_groups() -> None:
     for name, end in (("feature_names", "--frame_features]"), ("feature_sizes", "; 1024 for rgb, 128 for audio]")):
         assert training[name].default is None
         assert training[name].help.endswith(end)
-    assert training["num_classes"].default == 3862
+    assert training["num_classes"].default is None
+    assert training["num_classes"].help.endswith("[as many as the vocabulary has, else 3862]")
     assert groups(flag_parsing.program_flags(EvalConfig, "Evaluation")) == ["Evaluation", "Buckets"]
     assert groups(flag_parsing.program_flags(InferenceConfig, "Inference")) == ["Inference", "Buckets"]
 

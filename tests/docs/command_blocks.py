@@ -170,7 +170,7 @@ def _parse(words: list[str], main: Callable[[list[str]], int] = cli.main) -> Non
         for name in ("read", "train_config", "eval_config", "inference_config"):
             patch.setattr(flags, name, _then_stop(getattr(flags, name)))
         patch.setattr(cloud_job, "_show", _then_stop(lambda *_: 0))
-        patch.setattr(flags, "check_files", lambda *_: None)
+        patch.setattr(flags, "check_files", lambda *_: [])
         patch.setattr(flags, "check_level", lambda *_: None)  # the records, which are not there, give the level
         patch.setenv("YT8M_DEBUG", "1")
         patch.chdir(ROOT)

@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
     program.set_up_log()
     train_dir = saved_run.find_run(config.train_dir)
     saved_run.refuse_used(config.out)
-    run = saved_run.load_run(train_dir, None, {}, trust_code=config.trust_code)
+    run = saved_run.load_run(train_dir, trust_code=config.trust_code)
     names = _names(run)
 
     def find() -> list[str]:
@@ -90,7 +90,8 @@ def _average(
         storage.makedirs(part)
         _write(checkpoints.path_of(part, step), step, paths, names)
         checkpoints.write_state(part, step, keep=1)
-        run_dir.write(part, dataclasses.replace(run, train_dir=config.out), is_own=run_dir.is_own(train_dir))
+        own = run_dir.own_names(train_dir, run.data.num_classes)
+        run_dir.write(part, dataclasses.replace(run, train_dir=config.out), own, is_own=run_dir.is_own(train_dir))
     steps = ", ".join(str(checkpoints.step_of(path)) for path in paths)
     logging.info("the mean of steps %s is in %s", steps, config.out)
 

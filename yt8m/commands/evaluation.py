@@ -15,6 +15,7 @@ import numpy as np
 from absl import logging
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from yt8m import program, runner, storage
 from yt8m.commands import input_check, report, saved_run, workload
@@ -32,6 +33,7 @@ from yt8m.export import model_card
 from yt8m.export.inference_model import write_inference_model
 from yt8m.lazy import tf
 from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import callbacks, checkpoints, metric_files
 from yt8m.runner.metric_files import EventFile
 from yt8m.storage import copies, local, sending
@@ -40,13 +42,17 @@ POLL_SECONDS = 5.0
 
 
 class Evaluated(NamedTuple):
-    """The figures of one checkpoint, under the names of `EvaluationMetrics.get`, with its metrics and video sample."""
+    """The figures of one checkpoint, under the names of `EvaluationMetrics.get`.
+
+    They come with their metrics, the names of the classes, and a sample of the videos.
+    """
 
     checkpoint: str
     step: int
     figures: dict[str, Any]
     num_examples: int
     metric_classes: Sequence[type[Metric]]
+    names: Vocabulary
     sample: VideoSample | None = None
 
     def values(self) -> list[tuple[type[Metric], float]]:
@@ -108,8 +114,10 @@ def _evaluated(
     try:
         outcome = evaluate_one(config, run, train_dir, checkpoint, parts)
         if not outcome.exit_code:
-            done = evaluated(checkpoint, outcome)
+            done = evaluated(checkpoint, outcome, vocabulary.of(run.data.num_classes, parts.names))
             write_report(results, done, run)
+            if parts.names and config.eval_dir:
+                vocabulary.write(storage.join(results.folder, vocabulary.NAME), parts.names)
             _write_page(results.folder, done, run)
             _keep(config, run, results.folder, done, parts)
     except (tf.errors.OpError, RunError, ValueError):
@@ -137,11 +145,11 @@ def prepare(config: EvalConfig, writes: bool) -> tuple[str, TrainConfig, workloa
     train_dir = saved_run.find_run(config.train_dir)
     if writes:
         _refuse_read_only(config.eval_dir or train_dir)
-    run = saved_run.load_run(train_dir, config.num_classes, config.hyper_parameters, trust_code=config.trust_code)
-    data = _data(config, run)
+    run = saved_run.load_run(train_dir, config, trust_code=config.trust_code)
+    data, names = _data(config, run, train_dir)
     parts = workload.create(data, run.model, "eval", config.top_k)
     parts.modeler.keeps_videos, parts.modeler.metric_classes = config.report, metric_classes
-    return train_dir, run, parts._replace(walked=check_input(parts.inputter, data))
+    return train_dir, run, parts._replace(walked=check_input(parts.inputter, data), names=names)
 
 
 def _refuse_read_only(folder: str) -> None:
@@ -152,13 +160,14 @@ def _refuse_read_only(folder: str) -> None:
             )
 
 
-def _data(config: EvalConfig, run: TrainConfig) -> DataConfig:
+def _data(config: EvalConfig, run: TrainConfig, train_dir: str) -> tuple[DataConfig, Vocabulary]:
     segments = config.segment_labels or run.data.segment_labels
     data = saved_run.data_for(config, run.data, config.eval_data_pattern, segments)
     data = data if config.eval_data_pattern else input_check.default_to_sample_data(data, "validate")
+    names = saved_run.names_for(run_dir.own_names(train_dir, data.num_classes), train_dir, data)
     given = {"num_classes": config.num_classes, "segment_labels": config.segment_labels}
     files = storage.glob(data.data_pattern)
-    return data_defaults.fitted(data, files, "eval_data_pattern", given, is_rated=segments)
+    return data_defaults.fitted(data, files, "eval_data_pattern", given, is_rated=segments), names
 
 
 def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> Iterator[str]:
@@ -230,21 +239,21 @@ def run_one(
     return outcome
 
 
-def evaluated(checkpoint: str, outcome: runner.Outcome) -> Evaluated:
+def evaluated(checkpoint: str, outcome: runner.Outcome, names: Vocabulary) -> Evaluated:
     """The figures that an evaluation of this checkpoint left; raises `RunError` if there was no example."""
     results = outcome.results
     if not results.get("examples"):
         raise RunError("the evaluation data hold no example: nothing was evaluated.")
     evaluator = results["evaluator"]
     figures, classes = results["figures"], evaluator.metrics.metric_classes
-    return Evaluated(checkpoint, outcome.global_step, figures, results["examples"], classes, evaluator.sample)
+    return Evaluated(checkpoint, outcome.global_step, figures, results["examples"], classes, names, evaluator.sample)
 
 
 def _write_page(folder: str, done: Evaluated, run: TrainConfig) -> None:
     """Writes the file of sampled videos and the HTML report made from it; does nothing without a sample."""
     videos = done.sample.videos() if done.sample else None
     if done.sample is not None and videos is not None:
-        told = report_json(done, run.model.model, run.data.num_classes)
+        told = report_json(done, run.model.model)
         samples = eval_samples.EvalSamples(told, videos, run.data.num_classes, done.sample.seen)
         eval_samples.write(folder, samples)
         report.write([folder])
@@ -258,7 +267,8 @@ def _keep(config: EvalConfig, run: TrainConfig, folder: str, done: Evaluated, pa
         parts.modeler,
         frame_features=run.data.frame_features,
         moving_average_decay=run.optimizer.moving_average_decay,
-        describe=model_card.describing(run, folder, done.step),
+        names=parts.names,
+        describe=model_card.describing(run, parts.names, folder, done.step),
     )
     logging.info("the inference model of step %d is %s", done.step, prefix)
     if config.keep_best:
@@ -278,8 +288,8 @@ def write_report(results: Results, done: Evaluated, run: TrainConfig) -> None:
     logging.info("%s", summary_line(done))
     if not len(done.figures["aps"]):
         logging.warning("no example has a label (a test split?): these figures say nothing about the model")
-    print_table(done, run.data.num_classes)
-    told = report_json(done, run.model.model, run.data.num_classes)
+    print_table(done)
+    told = report_json(done, run.model.model)
     with storage.write_atomic(storage.join(results.folder, eval_samples.FOLDER, "report.json"), "w") as file:
         json.dump(told, file, indent=2, ensure_ascii=False, allow_nan=False)
     _write_summaries(results.events, done)
@@ -291,7 +301,7 @@ def summary_line(done: Evaluated) -> str:
     return " | ".join([f"epoch/eval number {done.step}", *figures, f"num_classes: {len(done.figures['aps'])}"])
 
 
-def report_json(done: Evaluated, model: str, num_classes: int) -> dict[str, Any]:
+def report_json(done: Evaluated, model: str) -> dict[str, Any]:
     """The content of report.json; a figure that is not defined on these data is None."""
     return {
         "checkpoint": done.checkpoint,
@@ -303,31 +313,30 @@ def report_json(done: Evaluated, model: str, num_classes: int) -> dict[str, Any]
         "metrics": [metric.described()._asdict() for metric, _ in done.values()],
         "classes": [
             {"class": index, "name": name, "average_precision": ap, "positives": positives}
-            for index, name, ap, positives in _classes(done.figures, num_classes)
+            for index, name, ap, positives in _classes(done)
         ],
         "versions": run_dir.versions(),
     }
 
 
-def print_table(done: Evaluated, num_classes: int) -> None:
+def print_table(done: Evaluated) -> None:
     """Prints the figures and the classes with the best and the worst AP to standard output."""
     table = Table(title=f"step {done.step}, {done.num_examples} examples")
     table.add_column("figure")
     table.add_column("value", justify="right")
     for metric, value in done.values():
         table.add_row(metric.name, metric.described().text(value, 4))
-    ranked = sorted(_classes(done.figures, num_classes), key=lambda row: (-row[2], row[0]))
+    ranked = sorted(_classes(done), key=lambda row: (-row[2], row[0]))
     for title, rows in (("best", ranked[:_SHOWN]), ("worst", ranked[_SHOWN:][-_SHOWN:])):
         table.add_section()
         for index, name, ap, _ in rows:
-            table.add_row(f"{title}: {name} ({index})", f"{ap:.4f}")
+            table.add_row(Text(f"{title}: {name} ({index})"), f"{ap:.4f}")  # Text: a name may hold brackets
     Console(soft_wrap=True).print(table)
 
 
-def _classes(figures: dict[str, Any], num_classes: int) -> list[tuple[int, str, float, int]]:
-    names = vocabulary.of(num_classes)
-    found = zip(figures["aps_class"], figures["aps"], figures["aps_positives"], strict=True)
-    return [(int(index), names.name(int(index)), float(ap), int(count)) for index, ap, count in found]
+def _classes(done: Evaluated) -> list[tuple[int, str, float, int]]:
+    found = zip(*(done.figures[name] for name in ("aps_class", "aps", "aps_positives")), strict=True)
+    return [(int(index), done.names.name(int(index)), float(ap), int(count)) for index, ap, count in found]
 
 
 def _write_summaries(events: EventFile, done: Evaluated) -> None:

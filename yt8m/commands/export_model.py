@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
     program.set_up_log()
     train_dir = saved_run.find_run(config.train_dir or config.run)
     saved_run.refuse_used(config.out)
-    run = saved_run.load_run(train_dir, None, {}, trust_code=config.trust_code)
+    run = saved_run.load_run(train_dir, trust_code=config.trust_code)
 
     def find() -> str:
         return saved_run.find_checkpoint(train_dir, config.checkpoint)
@@ -50,7 +50,8 @@ def main(argv: list[str]) -> int:
 
 def _export(config: ExportConfig, train_dir: str, run: TrainConfig, checkpoint: str) -> None:
     data = saved_run.data_for(config, run.data, config.eval_data_pattern, run.data.segment_labels)
-    parts = workload.create(data, run.model, "eval", config.top_k)
+    names = saved_run.names_for(run_dir.own_names(train_dir, run.data.num_classes), train_dir, data)
+    parts = workload.create(data, run.model, "eval", config.top_k)._replace(names=names)
     figures: dict[str, float] = {}
     with replaced_folder(config.out.rstrip("/")) as part:
         storage.makedirs(part)
@@ -62,10 +63,10 @@ def _export(config: ExportConfig, train_dir: str, run: TrainConfig, checkpoint: 
             exported = MetaGraphModeler(prefix, config.top_k, workload.create_loss(run.model), is_own=True)
             after = _gap(config, OptimizerConfig(), prefix, exported, data)
             figures = {"gap_of_the_checkpoint": before, "gap_as_exported": after, "loss_in_gap": before - after}
-        run_dir.write(part, dataclasses.replace(run, train_dir=config.out), is_own=run_dir.is_own(train_dir))
+        run_dir.write(part, dataclasses.replace(run, train_dir=config.out), names, is_own=run_dir.is_own(train_dir))
         step = checkpoints.step_of(checkpoint)
         card_figures = model_card.report_of(train_dir, step) | figures
-        model_card.write(part, run, step, parameters, figures=card_figures, weights=config.weights)
+        model_card.write(part, run, step, parameters, figures=card_figures, weights=config.weights, names=names)
         sizes = model_card.sizes_in(part)
     _report(config, sizes, figures)
 
@@ -73,7 +74,11 @@ def _export(config: ExportConfig, train_dir: str, run: TrainConfig, checkpoint: 
 def _write(folder: str, config: ExportConfig, run: TrainConfig, checkpoint: str, parts: workload.Workload) -> int:
     """Writes the inference model and the SavedModel; returns the number of parameters."""
     counts: list[int] = []
-    shared: dict[str, Any] = {"moving_average_decay": run.optimizer.moving_average_decay, "weights": config.weights}
+    shared: dict[str, Any] = {
+        "moving_average_decay": run.optimizer.moving_average_decay,
+        "weights": config.weights,
+        "names": parts.names,
+    }
     inference_model, saved_model = (os.path.join(folder, name) for name in (NAME, SAVED_MODEL))
     write_inference_model(
         inference_model,

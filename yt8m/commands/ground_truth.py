@@ -13,7 +13,7 @@ import numpy as np
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Floats64, Ints64
-from yt8m.records import prediction_files, shards
+from yt8m.records import prediction_files, shards, vocabulary
 from yt8m.records.prediction_files import video_name
 from yt8m.records.shards import Record, id_bytes, id_text
 
@@ -76,6 +76,16 @@ def contexts(pattern: str, flag: str = "eval_data_pattern") -> Iterator[tuple[st
             if not record.id():
                 raise RunError(f"{where} has no id: neither 'id' nor 'video_id' is there.")
             yield where, record
+
+
+def class_count(given: int | None, pattern: str) -> int:
+    """The number of classes: `given` by --num_classes, or that of the records' vocabulary, or YouTube-8M's.
+
+    Raises:
+      UsageError: the flag and the vocabulary contradict each other.
+    """
+    found = vocabulary.of_data("", storage.glob(pattern) if pattern else ())
+    return vocabulary.class_count(given, found) or len(vocabulary.load())
 
 
 def video_labels(pattern: str, num_classes: int, flag: str = "eval_data_pattern") -> VideoLabels:

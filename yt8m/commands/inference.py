@@ -14,14 +14,16 @@ from yt8m import program, readers, runner, storage
 from yt8m.commands import input_check, saved_run, segment_inference, workload
 from yt8m.commands.segment_inference import SegmentRanking
 from yt8m.config import data_defaults, run_dir
-from yt8m.config.programs import InferenceConfig
+from yt8m.config.programs import InferenceConfig, PassConfig
 from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export import archive, model_card
 from yt8m.export.inference_model import NAME, write_inference_model
 from yt8m.graph.restore import read_meta_graph
 from yt8m.program import terminable
+from yt8m.records import vocabulary
 from yt8m.records.prediction_files import PredictionWriter
+from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.storage import copies
 from yt8m.video.meta_modeler import MetaGraphModeler, class_count
@@ -42,6 +44,7 @@ class Source(NamedTuple):
       meta_prefix: path prefix of an inference model, whose graph is loaded from its meta-graph; empty if the model's
         code builds the graph.
       is_own: whether this user is known to have trained the run on this machine.
+      names: the model's own vocabulary; empty if it has none.
     """
 
     run: TrainConfig
@@ -49,6 +52,7 @@ class Source(NamedTuple):
     checkpoint: str
     meta_prefix: str = ""
     is_own: bool = False
+    names: Vocabulary = vocabulary.of_names(())
 
 
 def infer(
@@ -85,15 +89,15 @@ def infer(
 def from_run(config: InferenceConfig, checkpoint: str = "") -> Source:
     """The run's model at `checkpoint`, by default the newest; if there is no checkpoint, its inference model."""
     folder = saved_run.find_run(config.train_dir)
-    run = saved_run.load_run(folder, config.num_classes, config.hyper_parameters, trust_code=config.trust_code)
-    is_own = run_dir.is_own(folder)
+    run = saved_run.load_run(folder, config, trust_code=config.trust_code)
+    is_own, names = run_dir.is_own(folder), run_dir.own_names(folder, run.data.num_classes)
     newest = checkpoint or checkpoints.newest_readable(folder)
     if newest is not None:
-        return Source(run, folder, newest, is_own=is_own)
+        return Source(run, folder, newest, is_own=is_own, names=names)
     prefix = storage.join(folder, INFERENCE_MODEL, NAME)
     if not storage.exists(f"{prefix}.meta"):
         raise RunError(f"no checkpoint in {folder}: train first, or name another --train_dir.")
-    return Source(run, folder, prefix, prefix, is_own)
+    return Source(run, folder, prefix, prefix, is_own, names)
 
 
 @contextlib.contextmanager
@@ -115,8 +119,10 @@ def from_archive(tgz: str, folder: str, *, trust_code: bool = False) -> Source:
         if os.path.exists(f"{prefix}.meta"):
             classes = class_count(read_meta_graph(f"{prefix}.meta"))
             # The run's config is in the folder of the model or, in published archives, in the parent folder.
-            run = saved_run.load_run(inner if run_dir.read(inner) else folder, classes, {}, trust_code=trust_code)
-            return Source(run, folder, prefix, prefix)
+            described = inner if run_dir.read(inner) else folder
+            run = saved_run.load_run(described, PassConfig(num_classes=classes), trust_code=trust_code)
+            names = run_dir.own_names(inner, classes)
+            return Source(run, folder, prefix, prefix, names=names)
     raise RunError(f"{folder} holds no {NAME}.meta: the archive was not made by --output_model_tgz.")
 
 
@@ -128,12 +134,13 @@ def _infer(config: InferenceConfig, source: Source, write_segments: WriteSegment
     for path in filter(None, (config.output_file, config.output_model_tgz)):
         storage.discard_orphans(path)
         announce_replacement(path)
-    data = _data(config, source.run)
+    data, names = _data(config, source)
+    source = source._replace(names=names)
     if source.meta_prefix:
         modeler: VideoModeler = MetaGraphModeler(source.meta_prefix, config.top_k)
     else:
         modeler = workload.create(data, source.run.model, "infer", config.top_k).modeler
-    ranking = segment_inference.ranking_for(config, modeler) if config.segment_labels else None
+    ranking = segment_inference.ranking_for(config, modeler, source.names) if config.segment_labels else None
     if config.output_model_tgz:
         _pack(config.output_model_tgz, source, modeler)
     task = _Task(config, source, data, modeler)
@@ -150,12 +157,13 @@ def announce_replacement(path: str) -> None:
         logging.info("%s exists already: it will be replaced", path)
 
 
-def _data(config: InferenceConfig, run: TrainConfig) -> DataConfig:
-    data = saved_run.data_for(config, run.data, config.input_data_pattern, config.segment_labels)
+def _data(config: InferenceConfig, source: Source) -> tuple[DataConfig, Vocabulary]:
+    data = saved_run.data_for(config, source.run.data, config.input_data_pattern, config.segment_labels)
     is_read = config.output_file and not config.input_data_pattern
     data = input_check.default_to_sample_data(data, "test") if is_read else data
+    names = saved_run.names_for(source.names, config.input_model_tgz or source.folder, data)
     given = {"num_classes": config.num_classes}
-    return data_defaults.fitted(data, storage.glob(data.data_pattern), "input_data_pattern", given)
+    return data_defaults.fitted(data, storage.glob(data.data_pattern), "input_data_pattern", given), names
 
 
 def _pack(path: str, source: Source, modeler: VideoModeler) -> None:
@@ -168,9 +176,12 @@ def _pack(path: str, source: Source, modeler: VideoModeler) -> None:
             modeler,
             frame_features=source.run.data.frame_features,
             moving_average_decay=source.run.optimizer.moving_average_decay,
-            describe=model_card.describing(source.run, source.folder, checkpoints.step_of(source.checkpoint)),
+            names=source.names,
+            describe=model_card.describing(
+                source.run, source.names, source.folder, checkpoints.step_of(source.checkpoint)
+            ),
         )
-        run_dir.write(folder, source.run, is_own=source.is_own)
+        run_dir.write(folder, source.run, source.names, is_own=source.is_own)
     archive.make_tgz(copies.folder_copy(folder), path)
     logging.info("the model is packed in %s", path)
 

@@ -165,10 +165,14 @@ class InspectConfig:
     """The flags of `yt8m inspect`."""
 
     json: bool = option(False, "print one JSON list rather than tables")
-    num_classes: int = option(
-        3862,
-        "number of classes of the data; unless it is YouTube-8M's 3862, classes are shown without names",
+    num_classes: int | None = option(
+        None,
+        "number of classes of data without a vocabulary; unless it is YouTube-8M's 3862, classes are shown without "
+        "names [3862]",
         minimum=1,
+    )
+    vocabulary: str = option(
+        "", "CSV of the classes' names, with the columns index,name; vocabulary.csv by the records"
     )
 
     def __post_init__(self) -> None:
@@ -184,8 +188,10 @@ def main(argv: list[str]) -> int:
     patterns: list[str] = []
     purpose = "Shows what TFRecord shards hold: name them, as files or patterns, beside the flags."
     config = flags.read(InspectConfig, "yt8m inspect", purpose, argv, patterns)
-    names = vocabulary.of(config.num_classes)
-    found = [ShardSummary(path).read().as_json(names) for path in named_files(patterns, "inspect")]
+    paths = named_files(patterns, "inspect")
+    # One vocabulary a folder: data sets that are shown together may differ.
+    names = {folder: _names(config, path) for folder, path in {os.path.dirname(path): path for path in paths}.items()}
+    found = [ShardSummary(path).read().as_json(names[os.path.dirname(path)]) for path in paths]
     if config.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
     else:
@@ -193,6 +199,13 @@ def main(argv: list[str]) -> int:
         for one in found:
             console.print(table(one))
     return 1 if any(one["damages"] for one in found) else 0
+
+
+def _names(config: InspectConfig, path: str) -> Vocabulary:
+    """The vocabulary of one shard, or YouTube-8M's if there is neither one nor --num_classes."""
+    found = vocabulary.of_data(config.vocabulary, [path])
+    count = vocabulary.class_count(config.num_classes, found)
+    return vocabulary.of(count or len(vocabulary.load()), found.names if found else None)
 
 
 def named_files(patterns: list[str], command: str, ignored: str = "") -> list[str]:

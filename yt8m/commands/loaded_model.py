@@ -49,7 +49,7 @@ class LoadedRun:
         self._is_closed = False
         self._data = saved_run.data_for(InferenceConfig(), source.run.data, "", False)
         self.num_classes, self.model = self._data.num_classes, source.run.model.model
-        self.names = vocabulary.of(self.num_classes)
+        self.names = vocabulary.of(self.num_classes, source.names)
         self.checkpoint = source.checkpoint
         self.step = 0 if source.meta_prefix else checkpoints.step_of(source.checkpoint)
         self._fed: dict[Any, FedModel] = {}
@@ -80,7 +80,7 @@ class LoadedRun:
         """The data in batches, records as they are.
 
         Raises:
-          UsageError: they are no data, no file matches, or their features are not the model's.
+          UsageError: they are no data, no file matches, or their features or their vocabulary are not the model's.
         """
         if isinstance(data, str | os.PathLike):
             data = Records(files_of(data), _format_of(self._data)) if self._data.reader else read_records(data)
@@ -90,6 +90,8 @@ class LoadedRun:
         return data.serialized() if self._has_ranges_of(data) else map(self._arranged, data)
 
     def _check(self, data: Records) -> None:
+        source = self._source
+        vocabulary.for_model(source.names, self.num_classes, source.folder, vocabulary.of_data("", data.files))
         if self._data.reader:
             return
         wanted, found = _format_of(self._data), {one.name: one.size for one in data.format.features}
@@ -142,7 +144,8 @@ class LoadedExport:
             model.close()
             raise
         self.num_classes, self.model = int(model.num_classes or 0), ""
-        self.names, self.checkpoint, self.step = vocabulary.of(self.num_classes), model.folder, 0
+        self.names = vocabulary.of(self.num_classes, model.names)
+        self.checkpoint, self.step = model.folder, 0
 
     def fed(self, given: Input) -> FedExport:
         """The model."""
@@ -159,6 +162,9 @@ class LoadedExport:
         """The data in batches of arrays; raises like `LoadedRun.inputs`."""
         if isinstance(data, str | os.PathLike):
             data = read_records(data, num_classes=self.num_classes)
+        if isinstance(data, Records):
+            found = vocabulary.of_data("", data.files)
+            vocabulary.for_model(self._model.names, self._model.num_classes, self._model.folder, found)
         return iter(_batches(data))
 
     def close(self) -> None:

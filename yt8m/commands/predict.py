@@ -33,12 +33,14 @@ def main(argv: list[str]) -> int:
         raise UsageError(f"no file matches {', '.join(patterns)}. Check the path, and quote the pattern.")
     program.set_up_log()
     saved_model.find(config.model)
+    found = vocabulary.of_data(config.vocabulary, files)
     records = list(itertools.islice(_records(files, config.video_id), config.count))
     if not records:
         what = f"no video {config.video_id!r}" if config.video_id else "no record"
         raise RunError(f"{', '.join(patterns)}: there is {what}.")
     with saved_model.opened(config.model) as model:
-        _show(model.predict(records), records, config.top_k, vocabulary.of(model.num_classes))
+        own = vocabulary.for_model(model.names, model.num_classes, model.folder, found)
+        _show(model.predict(records), records, config.top_k, vocabulary.of(model.num_classes, own))
     return 0
 
 
@@ -49,6 +51,9 @@ class PredictConfig(options.Checked):
     required = ("model",)
 
     model: str = option("", "folder of a run or of an exported model")
+    vocabulary: str = option(
+        "", "CSV of the classes' names, with the columns index,name; the model's own, or vocabulary.csv by the records"
+    )
     count: int = option(5, "number of records shown, the first ones", minimum=1, maximum=1000)
     top_k: int = option(5, "classes of each record, best first", minimum=1)
     video_id: str = option("", "show this video only, wherever it is in the files")

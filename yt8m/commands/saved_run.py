@@ -8,17 +8,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
-from typing import Any
 
 from absl import logging
 
 from yt8m import storage
 from yt8m.config import run_dir
 from yt8m.config.flags import with_hyper_parameters
-from yt8m.config.programs import EvalConfig, ExportConfig, InferenceConfig
+from yt8m.config.programs import EvalConfig, ExportConfig, InferenceConfig, PassConfig
 from yt8m.config.train_config import DamagePolicy, DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.storage import copies, json_text
 
@@ -140,14 +140,12 @@ def find_run(train_dir: str, flag: str = "train_dir") -> str:
     return newest
 
 
-def load_run(
-    train_dir: str, num_classes: int | None, hyper_parameters: Mapping[str, Any], *, trust_code: bool = False
-) -> TrainConfig:
+def load_run(train_dir: str, given: PassConfig | None = None, *, trust_code: bool = False) -> TrainConfig:
     """The config that the run in `train_dir` was trained with.
 
-    A run of the published code has only model_flags.json. Its hyper-parameters come from flags, and its number of
-    classes from `num_classes` or else from a meta-graph in the folder. See `run_dir.read` for the import of code that
-    the run names.
+    A run of the published code has only model_flags.json. Its hyper-parameters come from the flags `given`, and its
+    number of classes from them, from a meta-graph in the folder, or from the vocabulary that they name. See
+    `run_dir.read` for the import of code that the run names.
 
     Raises:
       RunError: the folder holds no run, or its files cannot be read.
@@ -158,11 +156,13 @@ def load_run(
         raise RunError(
             f"{train_dir} holds neither {run_dir.CONFIG} nor {run_dir.MODEL_FLAGS}: it is not the folder of a run."
         )
-    config = saved.config
-    if hyper_parameters:  # if there are none, do not load the model's code: a meta-graph may replace it
-        config = dataclasses.replace(config, model=with_hyper_parameters(config.model, hyper_parameters))
-    if saved.published and num_classes is None:
-        num_classes = _classes_in_meta_graph(train_dir)
+    config, given = saved.config, given or PassConfig()
+    if given.hyper_parameters:  # if there are none, do not load the model's code: a meta-graph may replace it
+        config = dataclasses.replace(config, model=with_hyper_parameters(config.model, given.hyper_parameters))
+    named = vocabulary.of_data(given.vocabulary, ())
+    num_classes = vocabulary.class_count(given.num_classes, named) if saved.published else given.num_classes
+    if saved.published and given.num_classes is None:
+        num_classes = _classes_in_meta_graph(train_dir) or num_classes
     if num_classes is not None:
         config = dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=num_classes))
     return config
@@ -192,9 +192,29 @@ def data_for(
         data,
         data_pattern=pattern,
         segment_labels=segment_labels,
+        vocabulary=getattr(config, "vocabulary", ""),
         max_frames=getattr(config, "max_frames", None) or data.max_frames,
         **{name: getattr(config, name) for name in taken},
     )
+
+
+def names_for(own: Vocabulary, where: str, data: DataConfig) -> Vocabulary:
+    """The vocabulary of a model: its `own`, or else that of the data; empty if there is neither.
+
+    Args:
+      own: empty if the model has none.
+      where: the folder or the archive of the model.
+      data: of an evaluation or inference, as `data_for` gives it.
+
+    Raises:
+      UsageError: the data number the classes differently than the model; the message names the first difference.
+      RunError: the data's file is no vocabulary.
+    """
+    found = vocabulary.of_data(data.vocabulary, storage.glob(data.data_pattern) if data.data_pattern else ())
+    names = vocabulary.for_model(own, data.num_classes, where, found)
+    if found and not own:
+        vocabulary.log(found)
+    return names
 
 
 def _classes_in_meta_graph(train_dir: str) -> int | None:

@@ -30,7 +30,9 @@ class ScoreConfig(options.Checked):
 
     predictions: str = option("", "the predictions: CSV of `VideoId,LabelConfidencePairs`")
     eval_data_pattern: str = option("", "video- or frame-level records with labels")
-    num_classes: int = option(3862, "number of classes", minimum=1)
+    num_classes: int | None = option(
+        None, "number of classes [as many as the vocabulary by the records has, else 3862]", minimum=1
+    )
     top_k: int = option(20, "best predictions of each video that count", minimum=1)
 
 
@@ -42,9 +44,10 @@ def main(argv: list[str]) -> int:
       RunError: the predictions or the records are damaged; the message names the line or record.
     """
     config = flags.read(ScoreConfig, "yt8m score", "Scores a prediction file by the records' labels.", argv)
-    truth = ground_truth.video_labels(config.eval_data_pattern, config.num_classes)
-    rows = prediction_files.read_predictions(config.predictions, config.num_classes)
-    figures = score(rows, truth, config.num_classes, config.top_k)
+    num_classes = ground_truth.class_count(config.num_classes, config.eval_data_pattern)
+    truth = ground_truth.video_labels(config.eval_data_pattern, num_classes)
+    rows = prediction_files.read_predictions(config.predictions, num_classes)
+    figures = score(rows, truth, num_classes, config.top_k)
     for metric in gap_first(metrics.all()):
         if metric is not Loss and metric.figure_key() in figures:
             print(f"{metric.name}: {metric.described().text(figures[metric.figure_key()], 6)}")

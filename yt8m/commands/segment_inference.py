@@ -26,24 +26,25 @@ from yt8m.eval_util.arrays import Floats32, Keys, numbered, scores_of_ranks
 from yt8m.records import prediction_files
 from yt8m.records.prediction_files import SEGMENTS_HEADER, video_name
 from yt8m.records.shards import id_text
-from yt8m.records.vocabulary import read_segment_classes
+from yt8m.records.vocabulary import Vocabulary, read_segment_classes
 from yt8m.video.modeler import VideoModeler
 
 NO_SEGMENT = "the data hold no frame: there is no segment to rank."
 
 
-def ranking_for(config: InferenceConfig, modeler: VideoModeler) -> SegmentRanking:
+def ranking_for(config: InferenceConfig, modeler: VideoModeler, names: Vocabulary | None = None) -> SegmentRanking:
     """An empty ranking of the classes to list. Sets the modeler to report the scores of these classes.
 
     The classes are those of `--segment_label_ids_file`, by default the published ones. If the model has none of the
-    published classes, all of its classes are listed.
+    published classes, or a vocabulary of other classes than YouTube-8M's, all of its classes are listed.
 
     Raises:
       UsageError: a class of --segment_label_ids_file is not a class of the model.
     """
     path, most = config.segment_label_ids_file, modeler.num_classes
     classes = sorted(read_segment_classes(path))
-    known = [number for number in classes if number < most]
+    is_own = names and not names.is_youtube8m and not path
+    known = [] if is_own else [number for number in classes if number < most]
     if path and len(known) < len(classes):
         raise UsageError(
             f"--segment_label_ids_file={path}: class {classes[-1]} is none of the model's, which are 0 to {most - 1}."

@@ -20,6 +20,8 @@ from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export import model_card
 from yt8m.export.saved_model import export_saved_model
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.runner.callbacks import check as check_callbacks
 from yt8m.runner.callbacks import names_for
@@ -57,7 +59,8 @@ class Exporter:
             self._parts.reader,
             self._parts.modeler,
             moving_average_decay=self._config.optimizer.moving_average_decay,
-            describe=model_card.describing(self._config, self._config.train_dir, step),
+            names=self._parts.names,
+            describe=model_card.describing(self._config, self._parts.names, self._config.train_dir, step),
         )
         logging.info("exported step %d to %s", step, folder)
 
@@ -108,8 +111,7 @@ def run(config: TrainConfig, cluster: ClusterConfig | None = None) -> tuple[Trai
     start = _start(config)
     storage.makedirs(config.train_dir)
     with run_dir.lock(config.train_dir):
-        _prepare_folder(config)
-        exporter = Exporter(config, parts)
+        exporter = Exporter(config, parts._replace(names=_prepare_folder(config)))
         callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter))
         outcome = runner.build(
             dataclasses.replace(runner_config(config, cluster), init_checkpoint=start),
@@ -187,27 +189,48 @@ def _start(config: TrainConfig) -> str:
 
 
 def complete(config: TrainConfig) -> TrainConfig:
-    """The config with sample data and a new folder under runs/ filled in if the user named none."""
+    """The config with what the user did not name: the data's vocabulary, sample data, a new folder under runs/.
+
+    Raises:
+      UsageError: the vocabulary has another number of classes than the config.
+    """
     data = dataclasses.replace(config.data, seed=config.seed)
     if not data.data_pattern:
         data = input_check.default_to_sample_data(data, "train")
+    found = vocabulary.of_data(data.vocabulary, storage.glob(data.data_pattern))
+    vocabulary.class_count(data.num_classes, found)
+    if found is not None:
+        vocabulary.log(found)
+        data = dataclasses.replace(data, vocabulary=found.path)
     folder = config.train_dir or f"runs/{config.model.model}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
     return dataclasses.replace(config, data=data, train_dir=folder)
 
 
-def _prepare_folder(config: TrainConfig) -> None:
-    """Moves an old run aside if asked to, refuses another model's, and writes this start's config."""
+def _prepare_folder(config: TrainConfig) -> Vocabulary:
+    """Moves an old run aside if asked to, refuses another model's, and writes this start's config.
+
+    Returns:
+      The run's own vocabulary, which is written too; empty if it has none.
+    """
+    # Read before anything is moved: it may be the old run's.
+    found = vocabulary.of_data(config.data.vocabulary, ())
+    names = found.names if found else vocabulary.of_names(())
     if config.checkpoints.start_new_model:
         moved = run_dir.start_new_model(config.train_dir)
         if moved:
             logging.info("--start_new_model: the former run is in %s", moved)
     saved = run_dir.read(config.train_dir)
     if saved is not None:
+        count = config.data.num_classes if saved.published else saved.config.data.num_classes
+        own = run_dir.own_names(config.train_dir, count)
+        if own or not found or count == len(found.names):  # another class count is refused below, with all changes
+            names = vocabulary.for_model(own, count, config.train_dir, found)
         changes = resume.changes(saved, config)
         resume.refuse_other_model(config.train_dir, changes)
         if changes:
             logging.info("this start differs from the last one of the run: %s", "; ".join(map(str, changes)))
-    run_dir.write(config.train_dir, config, is_own=True)
+    run_dir.write(config.train_dir, config, names, is_own=True)
+    return names
 
 
 def _with_local_teacher(config: TrainConfig) -> TrainConfig:

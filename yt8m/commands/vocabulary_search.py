@@ -1,4 +1,4 @@
-"""`yt8m vocabulary search TEXT`: finds classes of YouTube-8M by name, vertical or number."""
+"""`yt8m vocabulary search TEXT`: finds classes of YouTube-8M, or of a run, by name, vertical or number."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from yt8m import options
-from yt8m.config import flags
+from yt8m import options, storage
+from yt8m.config import flags, run_dir
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
 from yt8m.program import run_main
@@ -43,7 +43,7 @@ def show(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[
         print(line.rstrip())
 
 
-_HEADERS = ("class", "name", "training videos", "vertical", "segments")
+_NAMED_IN = ("", "assets", "saved_model/assets")  # the vocabulary in a run's folder, an export's, one of `yt8m export`
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class SearchConfig:
     """The flags of `yt8m vocabulary search`."""
 
     limit: int = option(20, "the most classes to show, the best matches first", minimum=1)
+    run: str = option("", "folder of a run or of an exported model, whose classes are searched [YouTube-8M's]")
 
     def __post_init__(self) -> None:
         options.check(self)
@@ -60,15 +61,16 @@ def main(argv: list[str]) -> int:
     """Prints the classes found; returns the exit status.
 
     Raises:
-      UsageError: no text is given.
+      UsageError: no text is given; or there is no such run, or its classes have no names.
       RunError: no class matches; the message has the closest names.
     """
     words: list[str] = []
     purpose = "yt8m vocabulary search TEXT: shows classes by name or vertical, or the class of a number."
     config = flags.read(SearchConfig, "yt8m vocabulary", purpose, argv, words)
-    text, known = " ".join(words[1:]).strip(), vocabulary.load()
+    text = " ".join(words[1:]).strip()
     if words[:1] != ["search"] or not text:
         raise UsageError(f"vocabulary {' '.join(words)}: expected `yt8m vocabulary search TEXT`.")
+    known = _of_run(config.run) if config.run else vocabulary.load()
     found = search(text, known)
     if not found:
         raise RunError(f"no class has {text!r} in its name{_closest(text, known)}.")
@@ -76,6 +78,20 @@ def main(argv: list[str]) -> int:
     if len(found) > config.limit:
         print(f"and {len(found) - config.limit} more; --limit={len(found)} shows all")
     return 0
+
+
+def _of_run(folder: str) -> Vocabulary:
+    if not storage.is_dir(folder):
+        raise UsageError(f"--run={folder}: there is no such folder.")
+    for place in _NAMED_IN:
+        names = run_dir.own_names(storage.join(folder, place), None)
+        if names:
+            return names
+    saved = run_dir.read(folder)
+    names = vocabulary.of(saved.config.data.num_classes if saved else None)
+    if not names:
+        raise UsageError(f"--run={folder}: there is no {vocabulary.NAME}, so its classes have numbers only.")
+    return names
 
 
 def search(text: str, known: Vocabulary) -> list[int]:
@@ -110,18 +126,17 @@ def _closest(text: str, known: Vocabulary) -> str:
 
 
 def _show(found: list[int], known: Vocabulary) -> None:
-    rated = set(vocabulary.segment_classes().tolist())
-    rows = [
-        (
-            str(index),
-            known.names[index],
-            f"{known.counts[index]:,}",
-            known.verticals[index],
-            "rated" if index in rated else "",
-        )
-        for index in found
-    ]
-    show(_HEADERS, rows, right=("class", "training videos"))
+    """Prints the classes, without the columns of which the vocabulary knows nothing."""
+    rated = set(vocabulary.segment_classes().tolist() if known.is_youtube8m else ())
+    columns: dict[str, list[str]] = {
+        "class": [str(index) for index in found],
+        "name": [known.names[index] for index in found],
+        "training videos": [f"{known.counts[index]:,}" for index in found] if known.counts.any() else [],
+        "vertical": [known.verticals[index] for index in found],
+        "segments": ["rated" if index in rated else "" for index in found] if rated else [],
+    }
+    told = {name: column for name, column in columns.items() if any(column) or (column and known.is_youtube8m)}
+    show(list(told), zip(*told.values(), strict=True), right=("class", "training videos"))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@ from absl import logging
 
 from yt8m import losses, models, readers, storage
 from yt8m.commands.input_check import Walked
+from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.export.inference_model import NAME
-from yt8m.records import prediction_files
+from yt8m.records import prediction_files, vocabulary
 from yt8m.records.shards import id_bytes
+from yt8m.records.vocabulary import Vocabulary
 from yt8m.storage import copies
 from yt8m.video.modeler import VideoModeler
 from yt8m.video.teachers import ModelTeacher, PredictionTeacher, Teacher, TrainingModeler
@@ -28,7 +30,14 @@ def teacher_for(config: TrainConfig) -> Teacher | None:
     asked = config.distillation
     if asked.distill_from:
         return _predictions(asked.distill_from, config.data.num_classes)
-    return _model(asked.teacher, config.data) if asked.teacher else None
+    if not asked.teacher:
+        return None
+    found = vocabulary.of_data(config.data.vocabulary, ())
+    own = run_dir.own_names(asked.teacher, None)
+    if found and own:
+        remedy = "A teacher has the classes of the run: name another teacher."
+        vocabulary.refuse_difference(own, asked.teacher, found.names, found.path, remedy)
+    return _model(asked.teacher, config.data)
 
 
 def _predictions(path: str, num_classes: int) -> PredictionTeacher:
@@ -69,12 +78,20 @@ def _model(folder: str, data: DataConfig) -> ModelTeacher:
 
 
 class Workload(NamedTuple):
-    """Inputter and modeler for the runner, the reader for exports, and the record counts of the shards at the start."""
+    """What a program works with.
+
+    Attributes:
+      reader: for exports.
+      inputter, modeler: for the runner.
+      walked: the record counts of the shards at the start.
+      names: the run's own vocabulary; empty if it has none.
+    """
 
     reader: readers.Reader
     inputter: readers.BatchQueue
     modeler: VideoModeler
     walked: Walked | None = None
+    names: Vocabulary = vocabulary.of_names(())
 
 
 def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> Workload:

@@ -19,17 +19,21 @@ from yt8m.errors import UsageError
 from yt8m.records import discovery
 from yt8m.records.data_format import PUBLISHED, DataFormat
 from yt8m.records.discovery import Found
+from yt8m.records.vocabulary import OfData
 
 _DESCRIBING = ("feature_names", "feature_sizes", "frame_features")
 _ALL = "--feature_names, --feature_sizes and --frame_features"
 
 
-def complete(given: Mapping[str, Any], files: Sequence[str]) -> tuple[dict[str, Any], bool]:
+def complete(
+    given: Mapping[str, Any], files: Sequence[str], named: OfData | None = None
+) -> tuple[dict[str, Any], bool]:
     """The given flags of a training, with those that describe its records filled in; logs in one line what was found.
 
     Args:
       given: {flag: value}.
       files: the shards; none if they cannot be seen from here, or if they are the sample data.
+      named: their vocabulary, which gives the class count; None if there is none.
 
     Returns:
       {option: value} with `given`, and whether the level and the features are those of the data.
@@ -40,12 +44,14 @@ def complete(given: Mapping[str, Any], files: Sequence[str]) -> tuple[dict[str, 
     """
     # A reader of the user's own reads records of another layout.
     found = discovery.find(files, given.get("manifest", "")) if files and "reader" not in given else None
+    of_names = {} if named is None else {"vocabulary": named.path, "num_classes": len(named.names)}
     if found is None:
-        return _with_sizes({"feature_names": _published_names(given), **given}, {}, ""), False
+        return _with_sizes({"feature_names": _published_names(given), **given, **of_names}, {}, ""), False
+    _refuse_more_classes(named, found)
     is_own = not any(feature.name in KNOWN_SIZES for feature in found.format.features)
     is_taken = is_own and not any(name in given for name in _DESCRIBING)
     taken: dict[str, Any] = _taken(found.format) if is_taken else {"feature_names": _published_names(given)}
-    values = {"frame_features": False, **taken, **given}
+    values = {"frame_features": False, **taken, **given, **of_names}
     if is_own and found.format.num_classes is not None:
         values.setdefault("num_classes", found.format.num_classes)
     if found.is_declared or not given.get("max_bad_records"):  # else the first record may be one of the bad ones
@@ -86,6 +92,15 @@ def fitted(
         )
     ranges = _ranges(data.feature_names, found.format) if found.is_declared else data.feature_ranges
     return dataclasses.replace(data, feature_ranges=ranges)
+
+
+def _refuse_more_classes(named: OfData | None, found: Found) -> None:
+    """Refuses records with more classes than their vocabulary names. Fewer are fine: classes may have been appended."""
+    if named is not None and (found.format.num_classes or 0) > len(named.names):
+        raise UsageError(
+            f"{named.path} names {len(named.names)} classes, but according to {found} the data have "
+            f"{found.format.num_classes}; name their own vocabulary by --vocabulary."
+        )
 
 
 def _misfits(data: DataConfig, found: Found, is_rated: bool) -> Iterator[str]:

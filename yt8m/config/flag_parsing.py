@@ -82,6 +82,7 @@ def _data_flag(flag: Flag) -> Flag:
             "help": f"{flag.help} [the data's; of YouTube-8M's mean_rgb, or rgb with --frame_features]",
         },
         "feature_sizes": {"default": None, "help": f"{flag.help} [the data's; 1024 for rgb, 128 for audio]"},
+        "num_classes": {"default": None, "help": f"{flag.help} [as many as the vocabulary has, else {flag.default}]"},
     }
     return flag._replace(**changed.get(flag.name, {}))
 

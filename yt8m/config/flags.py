@@ -30,6 +30,8 @@ from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, StorageConfig, TrainConfig
 from yt8m.errors import UsageError, suggestion
 from yt8m.program import called
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import OfData
 
 C = TypeVar("C")
 
@@ -77,7 +79,8 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
     pattern = given.get("train_data_pattern", "")
     _section(StorageConfig, given).use()
     files = check_files("train_data_pattern", pattern) if files_are_here else []
-    values, are_taken = data_defaults.complete(given, files)
+    named = _vocabulary(given, files) if files_are_here else None
+    values, are_taken = data_defaults.complete(given, files, named)
     config = _config(TrainConfig, {**values, "data_pattern": pattern})
     check_names(config.model, config.optimizer.optimizer)
     if config.data.reader:
@@ -195,6 +198,20 @@ def _section(cls: type[C], given: dict[str, Any], base: C | None = None) -> C:
         return dataclasses.replace(base, **values) if base else cls(**values)  # type: ignore[type-var]
     except UsageError as error:
         raise UsageError(as_flag(error)) from error
+
+
+def _vocabulary(given: Mapping[str, Any], files: Sequence[str]) -> OfData | None:
+    """The vocabulary of a training's data, or else that of the run which is resumed.
+
+    Raises:
+      UsageError: it has another number of classes than --num_classes.
+    """
+    found = vocabulary.of_data(given.get("vocabulary", ""), files)
+    if found is None and files and "train_dir" in given and not given.get("start_new_model"):
+        of_run = storage.join(given["train_dir"], vocabulary.NAME)
+        found = vocabulary.OfData(of_run, vocabulary.read(of_run)) if storage.exists(of_run) else None
+    vocabulary.class_count(given.get("num_classes"), found)
+    return found
 
 
 def as_flag(error: UsageError) -> str:

@@ -47,6 +47,7 @@ class PassConfig(DamagePolicy):
     num_classes: int | None = option(
         None, "number of classes, if the run does not say it", minimum=1, maximum=MOST_CLASSES
     )
+    vocabulary: str = _same_as(DataConfig, "vocabulary")
     max_frames: int | None = option(None, "frames of a video that are read; as in training", minimum=1)
     batch_size: int = _same_as(DataConfig, "batch_size")
     num_readers: int = _same_as(DataConfig, "num_readers")

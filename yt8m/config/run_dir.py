@@ -1,7 +1,7 @@
 """The folder of a run: reading, writing, locking and clearing it.
 
-config.json holds the whole config and versions; model_flags.json is the published format. The folder also holds
-model.ckpt-N.*, event files, metrics.jsonl, export/, eval/ and inference_model/.
+config.json holds the whole config and versions; model_flags.json is the published format; vocabulary.csv has the names
+of the classes. The folder also holds model.ckpt-N.*, event files, metrics.jsonl, export/, eval/ and inference_model/.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from yt8m import storage
 from yt8m.config import registry
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import RunError, UsageError, suggestion
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
 from yt8m.storage import json_text, own_runs
 
 
@@ -152,6 +154,7 @@ CONFIG, MODEL_FLAGS, LOCK = "config.json", "model_flags.json", "train.lock"
 WRITTEN = (
     CONFIG,
     MODEL_FLAGS,
+    vocabulary.NAME,
     "checkpoint",
     "cluster.json",
     "input_checkpoint",
@@ -217,18 +220,42 @@ def is_own(train_dir: str) -> bool:
         return False
 
 
-def write(train_dir: str, config: TrainConfig, *, is_own: bool = False) -> None:
-    """Writes config.json and model_flags.json, each whole or not at all.
+def own_names(folder: str, num_classes: int | None) -> Vocabulary:
+    """The vocabulary in the folder of a run or of a model; empty if there is none.
+
+    Args:
+      folder: local or gs://.
+      num_classes: of the model; None if it is not known.
+
+    Raises:
+      RunError: the file is no vocabulary.
+      UsageError: it has another number of classes.
+    """
+    path = storage.join(folder, vocabulary.NAME)
+    names = vocabulary.read(path) if storage.exists(path) else vocabulary.of_names(())
+    if names and num_classes not in (None, len(names)):
+        raise UsageError(
+            f"{path} names {len(names)} classes, but the model has {num_classes}: leave out --num_classes, "
+            "or restore the file from a copy."
+        )
+    return names
+
+
+def write(train_dir: str, config: TrainConfig, names: Vocabulary | None = None, *, is_own: bool = False) -> None:
+    """Writes config.json, model_flags.json and, if there is one, the vocabulary, each whole or not at all.
 
     Args:
       train_dir: the folder.
       config: the run's.
+      names: the run's own vocabulary, if it has one.
       is_own: True if this user trains the run, or if it is a copy of a run that `is_own`. The run is then noted, so
         that later commands import the code that the config names without --trust_code.
     """
     if is_own:
         registry.trust(registry.names_of_code(dataclasses.asdict(config)))
         _note(train_dir, to_json(config))
+    if names:
+        vocabulary.write(storage.join(train_dir, vocabulary.NAME), names)
     for name, text in ((MODEL_FLAGS, model_flags_to_json(config)), (CONFIG, to_json(config))):
         with storage.write_atomic(storage.join(train_dir, name), "w") as file:
             file.write(text)

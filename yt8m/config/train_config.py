@@ -68,6 +68,12 @@ class DataConfig(DamagePolicy):
     segment_labels: bool = option(False, "learn from the rated 5-second segments of frame records", shapes="input")
     segment_size: int = option(5, "frames of a segment", shapes="input", minimum=1)
     num_classes: int = option(3862, "number of classes", shapes="variables", minimum=1, maximum=MOST_CLASSES)
+    vocabulary: str = option(
+        "",
+        "CSV of the classes' names, with the columns index,name; vocabulary.csv beside the shards, or one or two "
+        "folders above them",
+        shapes="nothing",
+    )
     max_frames: int = option(300, "frames of a video that are read, from its start", shapes="graph", minimum=1)
     batch_size: int = option(1024, "examples per tower and step", shapes="input", minimum=1)
     num_readers: int = option(8, "files that are read in parallel", shapes="input", minimum=1)

@@ -10,6 +10,8 @@ from yt8m.export.saved_model import replaced_folder
 from yt8m.export.small_weights import restored
 from yt8m.graph import collections
 from yt8m.lazy import tf
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
 from yt8m.video.modeler import VideoModeler
 
 NAME = "inference_model"  # the file prefix, as published
@@ -23,6 +25,7 @@ def write_inference_model(
     frame_features: bool,
     moving_average_decay: float = 0.0,
     weights: str = "float32",
+    names: Vocabulary | None = None,
     describe: Callable[[str, int], None] | None = None,
 ) -> str:
     """Writes `folder`/inference_model.{meta,index,data-*}, whole or not at all.
@@ -38,6 +41,7 @@ def write_inference_model(
       frame_features: whether it takes frames.
       moving_average_decay: above 0 if the run kept averages.
       weights: how they are stored: float32, float16 or int8.
+      names: the model's own vocabulary, which is written beside it.
       describe: called with the folder as it is written and the number of parameters, to put a
         description beside the model.
 
@@ -53,6 +57,8 @@ def write_inference_model(
         os.makedirs(part)
         tf.train.Saver().save(model.session, os.path.join(part, NAME))
         _relative_state(part)
+        if names:
+            vocabulary.write(os.path.join(part, vocabulary.NAME), names)
         if describe is not None:
             describe(part, model.parameters)
     return storage.join(folder, NAME)

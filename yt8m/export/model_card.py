@@ -12,27 +12,37 @@ from yt8m.config import run_dir
 from yt8m.config.flag_parsing import shown
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
 from yt8m.storage import json_text
 
 NAME = "README.md"
 LIMIT_BYTES = 10**9  # size limit of a model in the 2018 challenge
 
 
-def describing(run: TrainConfig, train_dir: str, step: int, weights: str = "float32") -> Callable[[str, int], None]:
+def describing(run: TrainConfig, names: Vocabulary, train_dir: str, step: int) -> Callable[[str, int], None]:
     """A function that writes the card; an export calls it with its folder and the number of parameters."""
 
     def describe(folder: str, parameters: int) -> None:
-        write(folder, run, step, parameters, figures=report_of(train_dir, step), weights=weights)
+        write(folder, run, step, parameters, figures=report_of(train_dir, step), names=names)
 
     return describe
 
 
 def write(
-    folder: str, run: TrainConfig, step: int, parameters: int, *, figures: Mapping[str, Any], weights: str = "float32"
+    folder: str,
+    run: TrainConfig,
+    step: int,
+    parameters: int,
+    *,
+    figures: Mapping[str, Any],
+    weights: str = "float32",
+    names: Vocabulary | None = None,
 ) -> None:
     """Writes `folder`/README.md; the same input gives the same bytes."""
     with open(os.path.join(folder, NAME), "w", encoding="utf-8") as file:
-        file.write(text(run, step, parameters, sizes_in(folder), figures=figures, weights=weights))
+        sizes = sizes_in(folder)
+        file.write(text(run, step, parameters, sizes, figures=figures, weights=weights, names=names))
 
 
 def text(
@@ -43,6 +53,7 @@ def text(
     *,
     figures: Mapping[str, Any],
     weights: str = "float32",
+    names: Vocabulary | None = None,
 ) -> str:
     """The card, Markdown.
 
@@ -53,6 +64,7 @@ def text(
       sizes: bytes of each part of the export, by name.
       figures: by name, as they are printed; empty if the checkpoint was not evaluated.
       weights: how they are stored.
+      names: the model's own vocabulary.
     """
     data = run.data
     level = "frame" if data.frame_features else "video"
@@ -62,6 +74,7 @@ def text(
         "",
         f"Scores {data.num_classes} classes from {level}-level features: {features}.",
         "",
+        *(_classes(names) if names else []),
         "## Data",
         "",
         f"- trained on: `{data.data_pattern or 'sample data'}`",
@@ -124,6 +137,17 @@ def size(count: int) -> str:
     """`count` bytes as text, with their share of the 2018 size limit."""
     over = "over the" if count > LIMIT_BYTES else f"{100 * count / LIMIT_BYTES:.2f} % of the"
     return f"{count:,} bytes ({over} 1 GB allowed in the 2018 challenge)"
+
+
+_SHOWN = 20
+
+
+def _classes(names: Vocabulary) -> list[str]:
+    """The section with the first names, as code, so that nothing in a name is markup."""
+    first = [f"{index}: {name}" for index, name in enumerate(names.names[:_SHOWN])]
+    more = f"and {len(names) - _SHOWN:,} more in {vocabulary.NAME}"
+    listed = [*first, more] if len(names) > _SHOWN else first
+    return ["## Classes", "", "```", *listed, "```", ""]
 
 
 def _figures(figures: Mapping[str, Any]) -> list[str]:

@@ -15,6 +15,7 @@ import numpy as np
 from absl import logging
 
 from yt8m import storage
+from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export.small_weights import cpu_session, restored
 from yt8m.graph.restore import warn_of_program
@@ -22,11 +23,14 @@ from yt8m.lazy import tf
 from yt8m.readers import Reader, join_features
 from yt8m.readers.base import zero_padding
 from yt8m.readers.damage import plain_reason
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
 from yt8m.storage import copies, sending
 from yt8m.video.modeler import VideoModeler
 
 RECORDS, MEDIAPIPE = "records", "mediapipe"
 SIGNATURES = (RECORDS, MEDIAPIPE)
+ASSETS = "assets"  # the folder of a SavedModel's assets, TensorFlow's name
 
 
 def export_saved_model(
@@ -38,6 +42,7 @@ def export_saved_model(
     moving_average_decay: float = 0.0,
     weights: str = "float32",
     default: str = RECORDS,
+    names: Vocabulary | None = None,
     describe: Callable[[str, int], None] | None = None,
 ) -> str:
     """Writes `folder`, a SavedModel of the weights in `checkpoint`; whole or not at all.
@@ -57,6 +62,7 @@ def export_saved_model(
       moving_average_decay: above 0 if the run kept averages, which are then exported.
       weights: how they are stored: float32, float16 or int8.
       default: which of the two is also `serving_default`, which most programs ask for.
+      names: the model's own vocabulary, which becomes the asset `vocabulary.csv`.
       describe: called with the folder as it is written and the number of parameters, to put a
         description beside the model.
 
@@ -69,7 +75,7 @@ def export_saved_model(
         return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: signatures[default], **signatures}
 
     with restored(build, checkpoint, moving_average_decay, weights) as model, replaced_folder(folder) as part:
-        _save(model.session, part, model.built)
+        _save(model.session, part, model.built, names)
         if describe is not None:
             describe(part, model.parameters)
     return folder
@@ -118,11 +124,17 @@ def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]
     return signature
 
 
-def _save(session: tf.Session, folder: str, signatures: Mapping[str, Any]) -> None:
+def _save(session: tf.Session, folder: str, signatures: Mapping[str, Any], names: Vocabulary | None) -> None:
     builder = tf.saved_model.Builder(folder)
+    with session.graph.as_default():
+        # The builder copies the file that an asset's tensor names, if it exists. The graph keeps that name; it is the
+        # bare one, so that no path of this machine goes along, and the file is written below.
+        assets = [tf.constant(vocabulary.NAME, name="vocabulary")] if names else None
     builder.add_meta_graph_and_variables(
-        session, [tf.saved_model.tag_constants.SERVING], dict(signatures), strip_default_attrs=True
+        session, [tf.saved_model.tag_constants.SERVING], dict(signatures), assets, strip_default_attrs=True
     )
+    if names:
+        vocabulary.write(os.path.join(folder, ASSETS, vocabulary.NAME), names)
     builder.save()
 
 
@@ -227,6 +239,7 @@ class SavedModel:
       folder: the same.
       feature_size: D, of the features of a frame; None if the model takes only records.
       num_classes: C; None if unknown, because the model takes only records.
+      names: the model's own vocabulary; empty if it has none.
 
     Raises:
       UsageError: it has no signature that takes records.
@@ -258,6 +271,7 @@ class SavedModel:
         self._features = features = _taking("rgb_and_audio", loaded)
         self.feature_size = features and int(features.inputs["rgb_and_audio"].tensor_shape.dim[-1].size)
         self.num_classes = features and int(features.outputs["predictions"].tensor_shape.dim[-1].size)
+        self.names = run_dir.own_names(storage.join(folder, ASSETS), self.num_classes)
 
     def predict(self, records: Sequence[bytes]) -> Predictions:
         """The classes of serialized records, of the kind the model was trained on.

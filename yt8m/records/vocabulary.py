@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 import numpy as np
+from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
@@ -55,6 +56,11 @@ class Vocabulary:
     def vertical(self, index: int) -> str:
         """The first vertical of a class; empty for one that the vocabulary does not have."""
         return self.verticals[index] if 0 <= index < len(self.verticals) else ""
+
+    @property
+    def is_youtube8m(self) -> bool:
+        """Whether these are classes of YouTube-8M: all of them, or the first ones."""
+        return len(self) > 0 and self.first_difference(load()) in (None, len(self))
 
     def first_difference(self, other: Vocabulary) -> int | None:
         """The first class that has another name in `other`, or that only one of them has; None if all are the same."""
@@ -115,14 +121,80 @@ def find(files: Sequence[str]) -> str:
     return first
 
 
-def refuse_difference(expected: Vocabulary, where: str, found: Vocabulary, there: str, remedy: str) -> None:
+class OfData(NamedTuple):
+    """The vocabulary of data, and the path of its file."""
+
+    path: str
+    names: Vocabulary
+
+
+def of_data(named: str, files: Sequence[str]) -> OfData | None:
+    """The vocabulary in the file `named` by --vocabulary; if that is empty, the one that belongs to the shards `files`.
+
+    Raises:
+      UsageError: the named file does not exist; or as `find`.
+      RunError: the file is no vocabulary.
+    """
+    if named and not storage.exists(named):
+        raise UsageError(
+            f"--vocabulary={named}: there is no such file; expected a CSV file with the columns index,name."
+        )
+    path = named or find(files)
+    return OfData(path, read(path)) if path else None
+
+
+def class_count(given: int | None, found: OfData | None) -> int | None:
+    """The number of classes that --num_classes gives, or else the data's vocabulary; None if there is neither.
+
+    Raises:
+      UsageError: the two contradict each other.
+    """
+    if given is not None and found is not None and given != len(found.names):
+        raise UsageError(
+            f"--num_classes={given}, but {found.path} names {len(found.names)} classes; leave the flag out, "
+            "or name another file by --vocabulary."
+        )
+    return given if found is None else len(found.names)
+
+
+def log(found: OfData) -> None:
+    """Says in the log where the names come from."""
+    logging.info("the names of the %d classes are those of %s", len(found.names), found.path)
+
+
+_REMEDY = "A model keeps the classes that it was trained with: use data with its vocabulary, or train a new model."
+
+
+def for_model(own: Vocabulary, num_classes: int | None, where: str, found: OfData | None) -> Vocabulary:
+    """The vocabulary of a model: its own, or else that of the data; empty if there is neither.
+
+    Args:
+      own: the model's; empty if it has none.
+      num_classes: of the model; None if it is not known.
+      where: the folder of the model.
+      found: the data's.
+
+    Raises:
+      UsageError: the two number their classes differently; the message names the first class that differs.
+    """
+    if found is None:
+        return own
+    known = of(num_classes, own)
+    if known:
+        refuse_difference(known, where, found.names, found.path)
+    elif num_classes not in (None, len(found.names)):
+        raise UsageError(f"{found.path} names {len(found.names)} classes, but {where} has {num_classes}. {_REMEDY}")
+    return own or found.names
+
+
+def refuse_difference(expected: Vocabulary, where: str, found: Vocabulary, there: str, remedy: str = _REMEDY) -> None:
     """Refuses a vocabulary that differs from the one expected.
 
     Args:
       expected: the right one.
-      where: the file or the run that has it.
+      where: the file or the folder that has it.
       found: the other one.
-      there: the file or the run that has that one.
+      there: the file or the folder that has that one.
       remedy: what the user can do, as a sentence.
 
     Raises:
@@ -131,13 +203,14 @@ def refuse_difference(expected: Vocabulary, where: str, found: Vocabulary, there
     index = expected.first_difference(found)
     if index is not None:
         raise UsageError(
-            f"class {index} is {_told(expected, index)} in {where} and {_told(found, index)} in {there}: "
-            f"the two number their classes differently. {remedy}"
+            f"class {index} is {_told(expected, index)} in {where}, and {_told(found, index)} in {there}. {remedy}"
         )
 
 
 def _told(vocabulary: Vocabulary, index: int) -> str:
-    return repr(vocabulary.names[index]) if index < len(vocabulary) else f"missing (it ends at {len(vocabulary) - 1})"
+    return (
+        repr(vocabulary.names[index]) if index < len(vocabulary) else f"missing (the last one is {len(vocabulary) - 1})"
+    )
 
 
 def _nearest(folder: str) -> str:
@@ -251,13 +324,14 @@ def load() -> Vocabulary:
     return _parse(_packaged(NAME), NAME)
 
 
-def of(num_classes: int | None) -> Vocabulary:
-    """The vocabulary of data or of a model with this many classes.
+def of(num_classes: int | None, own: Vocabulary | None = None) -> Vocabulary:
+    """The names to show for data or a model with this many classes: its `own` vocabulary, if it has one.
 
-    If the number differs from YouTube-8M's, the classes are the user's own, and YouTube-8M's names would be wrong. The
-    vocabulary is then empty, and class 7 is called `class 7`. None stands for an unknown number, with the same result.
+    Without one, 3862 classes are YouTube-8M's. If the number is another, the classes are the user's own, and
+    YouTube-8M's names would be wrong. The vocabulary is then empty, and class 7 is called `class 7`. None stands for
+    an unknown number, with the same result.
     """
-    return load() if num_classes == len(load()) else Vocabulary((), np.zeros(0, np.int64), ())
+    return own or (load() if num_classes == len(load()) else of_names(()))
 
 
 @functools.cache

@@ -64,7 +64,9 @@ class EnsembleConfig:
     output_file: str = option("", "file for the joined predictions (CSV)")
     export_dir: str = option("", "folder for the exported model of several runs")
     output_model_tgz: str = option("", "pack the model of several runs into this .tgz, for inference")
-    num_classes: int = option(3862, "number of classes", minimum=1)
+    num_classes: int | None = option(
+        None, "number of classes [as many as the vocabulary by the records to --fit_on has, else 3862]", minimum=1
+    )
     top_k: int = option(20, "predictions listed per video", minimum=1)
     trust_code: bool = option(False, TRUST_HELP)
 
@@ -109,16 +111,17 @@ class EnsembleConfig:
 
 
 def _join_files(config: EnsembleConfig) -> None:
-    weights = _fit(config) if config.fit_on else np.array(config.normalised_weights())
+    num_classes = ground_truth.class_count(config.num_classes, config.fit_on)
+    weights = _fit(config, num_classes) if config.fit_on else np.array(config.normalised_weights())
     if config.output_file:
-        count = _write(config, weights)
+        count = _write(config, weights, num_classes)
         print(f"{count} predictions are in {config.output_file}", file=sys.stderr)
 
 
-def _fit(config: EnsembleConfig) -> Floats64:
+def _fit(config: EnsembleConfig, num_classes: int) -> Floats64:
     """Fits weights on one half of the videos and prints the GAP of the printed weights on the other half."""
-    truth = ground_truth.video_labels(config.fit_on, config.num_classes, "fit_on")
-    videos = joined_files.side_by_side(config.predictions, config.num_classes)
+    truth = ground_truth.video_labels(config.fit_on, num_classes, "fit_on")
+    videos = joined_files.side_by_side(config.predictions, num_classes)
     fit_half, held_out = joined_files.halves(videos, truth, config.mean == "rank", config.top_k)
     # Use the weights as printed, rounded: --weights with these numbers then gives the same file and the same GAP.
     words = [f"{max(weight, 0.0001):.4f}" for weight in joined_files.fit(fit_half, config.top_k)]
@@ -136,12 +139,12 @@ def _fit(config: EnsembleConfig) -> Floats64:
     return weights
 
 
-def _write(config: EnsembleConfig, weights: Floats64) -> int:
+def _write(config: EnsembleConfig, weights: Floats64, num_classes: int) -> int:
     """Writes the joined file; returns the number of its videos."""
     count = 0
     with storage.write_atomic(config.output_file, "w") as file:
         file.write(prediction_files.HEADER_LINE)
-        for rows in joined_files.side_by_side(config.predictions, config.num_classes):
+        for rows in joined_files.side_by_side(config.predictions, num_classes):
             classes, scores = joined_files.aligned(rows, config.mean == "rank", config.top_k)
             mean = scores @ weights
             count += 1

@@ -24,6 +24,8 @@ from yt8m.graph.protocols import PredictOps
 from yt8m.graph.restore import AVERAGE, assign
 from yt8m.lazy import tf
 from yt8m.readers import join_features
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.storage import copies
 from yt8m.types import Batch, ModelOutput
@@ -57,15 +59,17 @@ def export(config: EnsembleConfig) -> None:
 
 def _member(folder: str, config: EnsembleConfig) -> _Member:
     train_dir = saved_run.find_run(folder, "runs")
-    run = saved_run.load_run(train_dir, None, {}, trust_code=config.trust_code)
+    run = saved_run.load_run(train_dir, trust_code=config.trust_code)
     newest = checkpoints.newest_readable(train_dir)
     if newest is None:
         raise RunError(f"no checkpoint in {train_dir}: train it first, or leave it out of --runs.")
-    return _Member(run, newest, workload.create(run.data, run.model, "infer", config.top_k))
+    parts = workload.create(run.data, run.model, "infer", config.top_k)
+    return _Member(run, newest, parts._replace(names=run_dir.own_names(train_dir, run.data.num_classes)))
 
 
 def _export(config: EnsembleConfig, members: Sequence[_Member]) -> None:
     _check_alike(config.runs, members)
+    names = _joint_names(config.runs, members)
     modeler = EnsembleModeler([member.parts.modeler for member in members], config.normalised_weights())
     first = members[0]
     has_frames = first.run.data.frame_features
@@ -73,12 +77,12 @@ def _export(config: EnsembleConfig, members: Sequence[_Member]) -> None:
         chosen = [member.checkpoint for member in members]
         path = gather_checkpoint(os.path.join(folder, "members"), modeler, chosen, has_frames)
         if config.export_dir:
-            export_saved_model(config.export_dir, path, first.parts.reader, modeler)
+            export_saved_model(config.export_dir, path, first.parts.reader, modeler, names=names)
             logging.info("the ensemble of %d runs is in %s", len(members), config.export_dir)
         if config.output_model_tgz:
             inner = os.path.join(folder, "inference_model")  # what inference --input_model_tgz takes
             write_inference_model(inner, path, modeler, frame_features=has_frames)
-            run_dir.write(inner, dataclasses.replace(first.run, train_dir=""))
+            run_dir.write(inner, dataclasses.replace(first.run, train_dir=""), names)
             archive.make_tgz(inner, config.output_model_tgz)
             logging.info("the ensemble is packed in %s", config.output_model_tgz)
 
@@ -93,6 +97,16 @@ def _check_alike(folders: Sequence[str], members: Sequence[_Member]) -> None:
                     f"{folder} has {name} {theirs} and {folders[0]} {mine}; one reader feeds all. "
                     "Join the prediction files of such runs instead (--predictions)."
                 )
+
+
+def _joint_names(folders: Sequence[str], members: Sequence[_Member]) -> Vocabulary:
+    """The vocabulary of all runs; empty if none has one of its own. Refuses runs whose vocabularies differ."""
+    named = [(folder, one.parts.names) for folder, one in zip(folders, members, strict=True) if one.parts.names]
+    for folder, member in zip(folders, members, strict=True) if named else ():
+        names = vocabulary.of(member.run.data.num_classes, member.parts.names)
+        if names:
+            vocabulary.refuse_difference(named[0][1], named[0][0], names, folder, "Join runs of the same classes.")
+    return named[0][1] if named else vocabulary.of_names(())
 
 
 class EnsembleModeler(VideoModeler):

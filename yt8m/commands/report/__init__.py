@@ -11,13 +11,14 @@ from absl import logging
 
 from yt8m import options, program, storage
 from yt8m.commands.report import eval_samples
-from yt8m.commands.report.loading import load
+from yt8m.commands.report.loading import Run, load
 from yt8m.commands.report.page import page
-from yt8m.config import flags
+from yt8m.config import flags, run_dir
 from yt8m.errors import UsageError, missing_extra
 from yt8m.options import option
 from yt8m.program import run_main
 from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
 
 __all__ = ["ReportConfig", "main", "require_libraries", "write"]
 
@@ -72,11 +73,16 @@ def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
     require_libraries()
     output = config.output or (storage.join(runs[0], eval_samples.FOLDER, PAGE) if len(runs) == 1 else COMPARISON)
     loaded = load(runs, config.resamples, config.seed)
-    text = page(loaded, [vocabulary.of(run.samples.num_classes) for run in loaded])
+    text = page(loaded, [_names(run) for run in loaded])
     with storage.write_atomic(output, "w") as file:
         file.write(text)
     logging.info("the report is %s", output)
     return output
+
+
+def _names(run: Run) -> Vocabulary:
+    count = run.samples.num_classes
+    return vocabulary.of(count, run_dir.own_names(run.folder, count))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from yt8m.commands.sample_data.synthetic_videos import RGB, SEGMENT, Video
 from yt8m.config import flags
 from yt8m.errors import UsageError
 from yt8m.options import option
-from yt8m.records import shards
+from yt8m.records import shards, vocabulary
+from yt8m.records.vocabulary import Vocabulary
 
 LEVELS = ("video", "frame", "segment")
 SPLITS = ("train", "validate", "test")
@@ -52,8 +53,7 @@ def main(argv: list[str]) -> int:
         example = f"{of_frames} --model=FrameLevelLogisticModel --batch_size=32"
     print(
         f"Wrote generated sample data (no YouTube-8M videos) into {config.out_dir}. Train on it by\n"
-        f"  yt8m train --train_data_pattern='{pattern}' --train_dir=runs/sample {example} "
-        f"--num_classes={config.num_classes}"
+        f"  yt8m train --train_data_pattern='{pattern}' --train_dir=runs/sample {example}"
     )
     return 0
 
@@ -100,10 +100,10 @@ class SampleConfig(options.Checked):
 
 
 def generate(config: SampleConfig) -> None:
-    """Writes the shards that `config` describes. Each shard appears under its name only when it is complete.
+    """Writes the vocabulary and the shards that `config` describes. Each file appears only when it is complete.
 
     Raises:
-      UsageError: the folder has other shards, which would be mixed in; nothing was written.
+      UsageError: the folder has other shards, which would be mixed in, or other data's vocabulary; nothing was written.
       RunError: the folder cannot be written.
     """
     jobs = []
@@ -116,6 +116,7 @@ def generate(config: SampleConfig) -> None:
             if other:
                 raise UsageError(f"{other[0]} is there already and would be mixed in; name another --out_dir")
             jobs.append((level, split, count, paths))
+    _write_vocabulary(storage.join(config.out_dir, vocabulary.NAME), config.num_classes)
     for level, split, count, paths in jobs:
         records = _records(config, level, split, count)
         with _progress(f"{level} {split}: {count} sample videos", count) as advance:
@@ -125,6 +126,14 @@ def generate(config: SampleConfig) -> None:
                     for _ in range(here):
                         file.write(shards.framed(next(records)))
                         advance()
+
+
+def _write_vocabulary(path: str, num_classes: int) -> None:
+    if storage.exists(path) and not vocabulary.read(path).is_youtube8m:
+        raise UsageError(f"{path} is there already and has other classes than YouTube-8M's; name another --out_dir")
+    known = vocabulary.load()
+    parts = (known.names[:num_classes], known.counts[:num_classes], known.verticals[:num_classes])
+    vocabulary.write(path, Vocabulary(*parts))
 
 
 @contextlib.contextmanager

@@ -60,6 +60,7 @@ class ServeConfig(options.Checked):
     required = ("model",)
 
     model: str = option("", "folder of a run or of an exported model")
+    vocabulary: str = option("", "CSV of the classes' names, with the columns index,name; the model's own")
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 for all addresses of this machine")
     port: int = option(8000, "port to listen on; 0 for a free one", minimum=0, maximum=65535)
     top_k: int = option(5, "classes of a video, best first, unless the request says", minimum=1)

@@ -42,7 +42,9 @@ class Service:
     def __init__(self, model: SavedModel, config: ServeConfig) -> None:
         self.config, self.model = config, model
         self.at_work = self.answered = 0
-        self._names = vocabulary.of(model.num_classes)
+        found = vocabulary.of_data(config.vocabulary, ())
+        own = vocabulary.for_model(model.names, model.num_classes, model.folder, found)
+        self._names = vocabulary.of(model.num_classes, own)
         self._parsers = Parsers(Settings(config.max_videos, config.max_frames, model.feature_size, config.body_size))
         self._thread = ThreadPoolExecutor(1, "model")  # one thread, because a step uses all cores
         self._records = Batcher(self._of_records, config.max_videos, self._thread)
