@@ -11,7 +11,7 @@ from reader_records import frame_record, video_record, write_shard
 
 from yt8m import eval as evaluation
 from yt8m import inference, train
-from yt8m.commands import verify
+from yt8m.commands import inspect_shards, verify
 from yt8m.records import manifest
 from yt8m.records.data_format import DataFormat, FeatureFormat
 
@@ -137,3 +137,11 @@ def test_verify_compares_the_records_with_the_manifest(
         with pytest.raises(verify.UsageError, match=f"contradicts the data: according to .* it is {actual}. Give"):
             verify.main([pattern, "--deep", *flags])
     assert verify.main([pattern, "--deep", "--feature_names=a_sound", "--feature_sizes=4"]) == 1
+
+
+def test_inspect_shows_no_class_of_youtube8m(data: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("train", "frames"):  # with a manifest, and without
+        assert inspect_shards.main([f"{data}/{name}/*.tfrecord"]) == 0
+        assert "class 1 (1): " in capfd.readouterr().out
+    with pytest.raises(verify.UsageError, match=r"--num_classes=5 contradicts the data: according to .* it is 3"):
+        inspect_shards.main([f"{data}/train/*.tfrecord", "--num_classes=5"])

@@ -16,11 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from yt8m import options, storage
-from yt8m.config import flags
+from yt8m.config import data_defaults, flags
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
 from yt8m.program import run_main
-from yt8m.records import shards, vocabulary
+from yt8m.records import discovery, shards, vocabulary
 from yt8m.records.shards import Feature, Record, id_text
 from yt8m.records.vocabulary import Vocabulary
 
@@ -168,7 +168,7 @@ class InspectConfig:
     num_classes: int | None = option(
         None,
         "number of classes of data without a vocabulary; unless it is YouTube-8M's 3862, classes are shown without "
-        "names [3862]",
+        "names [the manifest's, or 3862 for YouTube-8M's features]",
         minimum=1,
     )
     vocabulary: str = option(
@@ -202,10 +202,12 @@ def main(argv: list[str]) -> int:
 
 
 def _names(config: InspectConfig, path: str) -> Vocabulary:
-    """The vocabulary of one shard, or YouTube-8M's if there is neither one nor --num_classes."""
+    """The vocabulary of one shard; YouTube-8M's if there is none, unless --num_classes or the data tell otherwise."""
     found = vocabulary.of_data(config.vocabulary, [path])
     count = vocabulary.class_count(config.num_classes, found)
-    return vocabulary.of(count or len(vocabulary.load()), found.names if found else None)
+    if found is None:
+        count = data_defaults.class_count(count, discovery.find([path]))
+    return vocabulary.of(count, found.names if found else None)
 
 
 def named_files(patterns: list[str], command: str, ignored: str = "") -> list[str]:

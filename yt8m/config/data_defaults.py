@@ -218,3 +218,21 @@ def _ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[float, ...]
     if not usual.keys() <= found.keys() or all(found[name] == usual[name] for name in names):
         return ()
     return tuple(found[name] or () for name in names)
+
+
+def class_count(given: int | None, found: Found | None) -> int | None:
+    """The number of classes of records without a vocabulary; None if nobody says it.
+
+    Args:
+      given: by --num_classes.
+      found: what the records hold. Those of YouTube-8M have its 3862 classes, if no manifest says otherwise.
+
+    Raises:
+      UsageError: the two contradict each other.
+    """
+    if given is not None and found is not None:
+        refuse_contradiction({"num_classes": given}, found)
+    if given is not None or found is None:
+        return given or DataConfig.num_classes
+    is_own = not any(feature.name in KNOWN_SIZES for feature in found.format.features)
+    return found.format.num_classes or (None if is_own else DataConfig.num_classes)
