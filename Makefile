@@ -59,7 +59,7 @@ $(RUNNABLE): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(INSTALLED): $(RUNNABLE)
-	$(PIP_INSTALL) -e '.[test,reports,serve,data]'
+	$(PIP_INSTALL) -e '.[test,reports,serve,data,examples]'
 	@touch $@
 
 $(DOCUMENTED): $(INSTALLED)
