@@ -477,7 +477,7 @@ def test_labels_outside_of_the_vocabulary(tmp_path: pathlib.Path) -> None:
         make(config)
     storage.makedirs(config.out)
     vocabulary.write(str(tmp_path / "out" / "vocabulary.csv"), vocabulary.of_names(["cat", "dog"]))
-    with pytest.raises(UsageError, match=r"class 0 is 'cat' in .*vocabulary.csv and 'dog' in .*names.csv"):
+    with pytest.raises(UsageError, match=r"class 0 is 'cat' in .*vocabulary.csv, and 'dog' in .*names.csv"):
         make(config)
 
 
