@@ -47,12 +47,12 @@ REBUILT = (
 )
 # The data take the seed of the run.
 NOTHING = (
-    "train_dir data.data_pattern data.seed data.exact_resume data.manifest devices.xla devices.log_device_placement "
-    "devices.profile checkpoints.save_checkpoint_steps checkpoints.save_checkpoint_minutes "
-    "checkpoints.keep_checkpoints checkpoints.export_model_steps checkpoints.start_new_model callbacks max_steps "
-    "log_every_n_steps save_summary_steps init_from export_dir log_dir distributed.sync_replicas "
-    "distributed.stall_timeout distributed.eval_data_pattern storage.cache_dir storage.stage_cache_bytes "
-    "storage.gs_reading storage.gs_retry_seconds"
+    "train_dir data.data_pattern data.vocabulary data.seed data.exact_resume data.manifest devices.xla "
+    "devices.log_device_placement devices.profile checkpoints.save_checkpoint_steps "
+    "checkpoints.save_checkpoint_minutes checkpoints.keep_checkpoints checkpoints.export_model_steps "
+    "checkpoints.start_new_model callbacks max_steps log_every_n_steps save_summary_steps init_from export_dir log_dir "
+    "distributed.sync_replicas distributed.stall_timeout distributed.eval_data_pattern storage.cache_dir "
+    "storage.stage_cache_bytes storage.gs_reading storage.gs_retry_seconds"
 )
 EXPECTED = {
     name: effect
