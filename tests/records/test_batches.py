@@ -236,6 +236,7 @@ def test_a_shard_that_lost_its_last_records_is_noticed(tmp_path: pathlib.Path) -
     [
         ({"batch_size": 0}, "batch_size is 0; it must be at least 1"),
         ({"shuffle_buffer": 0}, "shuffle_buffer is 0"),
+        ({"worker": 3}, r"worker is 3; expected \(i, n\)"),
         ({"worker": (2, 2)}, r"worker is \(2, 2\); expected \(i, n\) with i from 0 to n - 1"),
     ],
 )
@@ -254,6 +255,8 @@ def test_features_are_chosen_by_name(five: pathlib.Path) -> None:
 def test_missing_files_are_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(UsageError, match=r"nothing-\*: no file matches"):
         read_records(f"{tmp_path}/nothing-*")
+    with pytest.raises(UsageError, match=r"is a folder; name the files in it: '.*/\*.tfrecord'"):
+        read_records(tmp_path)
 
 
 _READ = """

@@ -58,7 +58,7 @@ class Records:
         for name in ("batch_size", "max_frames", "shuffle_buffer"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise UsageError(f"{name} is {value}; it must be at least 1.")
-        if not 0 <= self.worker[0] < self.worker[1]:
+        if not (isinstance(self.worker, tuple) and len(self.worker) == 2 and 0 <= self.worker[0] < self.worker[1]):
             raise UsageError(f"worker is {self.worker}; expected (i, n) with i from 0 to n - 1.")
         self._epoch, self._parser = 0, RecordParser(self.format, self.max_frames)
 
@@ -148,13 +148,15 @@ def files_of(pattern: str | os.PathLike[str] | Sequence[str]) -> list[str]:
     """The files that match a pattern, or several of them (in a list, or with commas between), sorted.
 
     Raises:
-      UsageError: no file matches one of them.
+      UsageError: no file matches one of them, or a folder does.
     """
     patterns = [os.fspath(pattern)] if isinstance(pattern, str | os.PathLike) else list(pattern)
     found = {one: storage.glob(one) for one in patterns}
     for one, files in found.items():
         if not files:
             raise UsageError(f"{one}: no file matches. Check the path.")
+        if folder := next((path for path in files if not storage.is_remote(path) and storage.is_dir(path)), ""):
+            raise UsageError(f"{one}: {folder} is a folder; name the files in it: '{folder}/*.tfrecord'.")
     if not found:
         raise UsageError("no file is named.")
     return sorted({path for files in found.values() for path in files})
