@@ -103,7 +103,7 @@ def test_slips_end_a_program_before_anything_is_written(script, words, part, tmp
 
 @pytest.mark.parametrize("script", ["train.py", "eval.py", "inference.py"])
 def test_the_scripts_show_their_flags(script, tmp_path):
-    shown = python(ROOT / script, "--help", cwd=tmp_path)
+    shown = python(ROOT / script, "--help=all", cwd=tmp_path)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert shown.stdout.startswith(f"usage: {script} ")
     for name in ("train_dir", "batch_size", "moe_num_mixtures", "num_classes"):

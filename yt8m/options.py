@@ -12,6 +12,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
+from yt8m import storage
 from yt8m.config.registry import Registry
 from yt8m.errors import UsageError, suggestion
 
@@ -62,6 +63,7 @@ def option(
     minimum: float | None = None,
     maximum: float | None = None,
     choices: tuple[str, ...] = (),
+    alias: str = "",
 ) -> Any:
     """Declares a dataclass field with its help and its bounds (inclusive), which `check` enforces.
 
@@ -78,6 +80,7 @@ def option(
       shaped_by: maps the value to the part that matters, such as `bool` if only on or off matters; None for all.
       minimum, maximum: bounds.
       choices: the only allowed values, if not empty.
+      alias: another name of its flag.
     """
     metadata = {
         "help": help,
@@ -86,6 +89,7 @@ def option(
         "minimum": minimum,
         "maximum": maximum,
         "choices": choices,
+        "alias": alias,
     }
     if isinstance(default, dict):
         return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
@@ -137,12 +141,23 @@ def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return values
 
 
+def expand_home(instance: Any) -> None:
+    """Replaces `~` by the user's home folder in all texts of a dataclass that begin with it: they are paths."""
+    for field in dataclasses.fields(instance):
+        value = getattr(instance, field.name)
+        texts = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(text, str) and "~" in text for text in texts):
+            found = tuple(storage.expanded(text) if isinstance(text, str) else text for text in texts)
+            object.__setattr__(instance, field.name, found if isinstance(value, tuple) else found[0])
+
+
 def check(instance: Any) -> None:
-    """Refuses values of a wrong type or out of bounds.
+    """Expands `~` in paths, and refuses values of a wrong type or out of bounds.
 
     Raises:
       UsageError: names the class, the field, what was found and what is allowed.
     """
+    expand_home(instance)
     hints = typing.get_type_hints(type(instance))
     for field in dataclasses.fields(instance):
         value = getattr(instance, field.name)

@@ -48,8 +48,9 @@ class TrainConfig(TowersConfig):
     moving_average_decay: float = option(
         0.9999, "decay of the weights' moving averages, which eval uses; 0: none", minimum=0, maximum=0.999999
     )
-    save_checkpoint_minutes: float = option(10.0, "minutes between checkpoints", minimum=0.001)
+    save_checkpoint_steps: int = option(1000, "steps between checkpoints", minimum=1)
     save_summary_steps: int = option(100, "steps between summaries for TensorBoard", minimum=1)
+    log_device_placement: bool = option(False, "log which device each op runs on")
     exact_resume: bool = option(False, "save the position in the data too, for a resume without repeats")
     seed: int = option(0, "seed of weights, order and distortions", minimum=0, maximum=2**31 - 1)
 

@@ -91,10 +91,10 @@ def train(config: DeployConfig, data: DataSet) -> int:
                 master=server.target if server else "",
                 is_chief=deployment.replica_id == 0,
                 checkpoint_dir=config.train_dir,
-                save_checkpoint_secs=config.save_checkpoint_minutes * 60,
+                save_checkpoint_steps=config.save_checkpoint_steps,
                 save_summaries_steps=config.save_summary_steps,
                 log_step_count_steps=config.log_every_n_steps,
-                config=deployment.session_config(),
+                config=_session_config(config, deployment),
                 hooks=_hooks(config, data, model),
             ) as session,
         ):
@@ -129,6 +129,12 @@ def _hooks(config: DeployConfig, data: DataSet, model: DeployedModel) -> list[tf
     )
     finite = tf.train.NanTensorHook(model.total_loss)
     return [finite, tf.train.StopAtStepHook(last_step=last_step(config, data)), losses]
+
+
+def _session_config(config: DeployConfig, deployment: DeploymentConfig) -> Any:
+    settings = deployment.session_config()
+    settings.log_device_placement = config.log_device_placement
+    return settings
 
 
 def _deployment(config: DeployConfig) -> DeploymentConfig:

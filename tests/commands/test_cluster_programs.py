@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 from collections.abc import Callable, Iterator
@@ -177,6 +178,21 @@ def test_a_worker_whose_chief_is_killed_ends(
     assert worker.end() == 1
     assert re.search(r"chief \(.*\) (is gone|does not answer)", worker.log())
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_the_runtime_keeps_quiet_about_processes_that_are_gone(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The watchdog's one line says it; a level that the user has set stays."""
+    cluster = {"chief": ["localhost:1"], "ps": ["localhost:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "chief", "index": 0}}))
+    for given, level in ((None, "3"), ("1", "1")):
+        monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", given or "")
+        if given is None:
+            monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
+        assert train.main([]) == 2  # there is no --train_dir
+        assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == level
+    assert "--train_dir is missing" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

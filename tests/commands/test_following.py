@@ -31,6 +31,8 @@ def test_each_new_checkpoint_is_evaluated_once(tmp_path: pathlib.Path) -> None:
     try:
         evaluated = (line.split()[5] for line in process.stderr if "epoch/eval number" in line)
         assert next(evaluated) == "3"
+        waiting = next(line for line in process.stderr if "waiting" in line)
+        assert f"a checkpoint newer than {tmp_path}/run/model.ckpt-3 (--run_once evaluates once" in waiting
         train_to(tmp_path / "run", 6)
         assert next(evaluated) == "6"
         process.send_signal(signal.SIGINT)

@@ -7,6 +7,8 @@ import json
 import os
 import pathlib
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,8 +19,8 @@ import pytest
 from golden_data import golden
 from sklearn.metrics import average_precision_score
 
+from yt8m import cli, inference, train
 from yt8m import eval as evaluation
-from yt8m import inference, train
 from yt8m.commands.report import eval_samples
 from yt8m.lazy import tf
 
@@ -49,6 +51,9 @@ def test_a_run_leaves_what_it_should(trained: pathlib.Path) -> None:
     lines = [json.loads(line) for line in (trained / "run/metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [10, 20]
     assert lines[1]["loss"] < lines[0]["loss"]
+    (events,) = (trained / "run").glob("events.*")
+    first = {one.tag for each in tf.train.summary_iterator(str(events)) if each.step == 1 for one in each.summary.value}
+    assert {"learning_rate", "model/input_raw", "tower/fully_connected/weights"} <= first
 
 
 def test_eval_writes_its_report_and_an_inference_model(
@@ -263,6 +268,40 @@ def test_resume_takes_changed_flags_and_refuses_another_model(
     assert "model: LogisticModel -> MoeModel" in capfd.readouterr().err
     assert train.main(train_flags(tmp_path, "--model=MoeModel", "--start_new_model", "--max_steps=2")) == 0
     assert [path.name for path in tmp_path.glob("run.old-*/model.ckpt-8.index")] == ["model.ckpt-8.index"]
+
+
+def test_a_run_that_never_took_a_step_gives_way_to_the_corrected_command(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The first command has a wrong size; the corrected one is another model, and yet it is not refused."""
+    assert train.main(train_flags(tmp_path, "--feature_sizes=16,9", "--max_steps=2")) == 1
+    assert (tmp_path / "run/model.ckpt-0.index").exists()
+    capfd.readouterr()
+    assert train.main(train_flags(tmp_path, "--max_steps=2")) == 0
+    out, said = capfd.readouterr()
+    (aside,) = tmp_path.glob("run.old-*")
+    assert f"{tmp_path}/run holds a run that never took a step: it is moved to {aside}" in said
+    assert {"config.json", "model_flags.json", "model.ckpt-0.index"} <= {path.name for path in aside.iterdir()}
+    assert (tmp_path / "run/model.ckpt-2.index").exists()
+    for told in (f"TensorBoard: {tmp_path}/run\n", f"model: {tmp_path}/run/export/2\n"):
+        assert told in out
+    assert f"  yt8m eval --train_dir={tmp_path}/run --eval_data_pattern='FILES' --run_once\n" in out
+    assert train.main(train_flags(tmp_path, "--max_steps=3", "--model=MoeModel")) == 2  # this run has taken steps
+
+
+def test_the_end_of_a_run_names_commands_that_work(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for split, source in (("train", "train"), ("validate", "test")):
+        folder = tmp_path / f"my data/{split}"
+        folder.mkdir(parents=True)
+        shutil.copy(golden(f"checkpoint_logistic/{source}.tfrecord"), folder / f"{split}0.tfrecord")
+    words = [word for word in train_flags(tmp_path, "--max_steps=2") if "data_pattern" not in word]
+    assert train.main([*words, f"--train_data_pattern={tmp_path}/my data/train/train*.tfrecord"]) == 0
+    told = [shlex.split(line) for line in capfd.readouterr().out.splitlines() if line.startswith("  yt8m")]
+    assert [words[1] for words in told] == ["eval", "predict"]
+    assert f"--eval_data_pattern={tmp_path}/my data/validate/validate*.tfrecord" in told[0]
+    for words in told:
+        assert cli.main(words[1:]) == 0
+    assert "labels: " in capfd.readouterr().out
 
 
 def test_resume_with_the_same_flags_goes_on_in_the_saved_graph(

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from commands.sample_shards import dequantized, read_frames, read_split
 
+from yt8m.commands import verify
 from yt8m.commands.sample_data import SampleConfig, generate, main, synthetic_videos
 from yt8m.errors import UsageError
-from yt8m.records import vocabulary
+from yt8m.records import manifest, vocabulary
 
 SMALL = {"train": 20, "validate": 7, "test": 5, "shards": 3}
 
@@ -29,11 +30,30 @@ def test_names_of_shards(written: pathlib.Path) -> None:
     names = sorted(str(path.relative_to(written)) for path in written.rglob("*") if path.is_file())
     splits = ("test", "train", "validate")
     assert names == [
-        f"{level}/{split}/{split}{shard:04d}.tfrecord"
+        f"{level}/{split}/{name}"
         for level in ("frame", "segment", "video")
         for split in splits
-        for shard in range(3)
+        for name in sorted(["manifest.json", *(f"{split}{shard:04d}.tfrecord" for shard in range(3))])
     ]
+
+
+def test_the_manifests_say_what_the_shards_hold(written: pathlib.Path) -> None:
+    """Records and bytes as `yt8m verify` counts them, and the format of the records."""
+    for folder in (path.parent for path in written.rglob("manifest.json")):
+        shards = sorted(map(str, folder.glob("*.tfrecord")))
+        assert verify.main([*shards, f"--manifest={folder}/manifest.json"]) == 0
+        found = manifest.read(f"{folder}/manifest.json")
+        assert len(found.shards) == 3
+        assert found.data is not None
+        level, split = folder.parts[-2:]
+        is_video = level == "video"
+        sizes = {one.name: (one.size, one.range) for one in found.data.features}
+        bounds = None if is_video else (-2.0, 2.0)
+        names = ("mean_rgb", "mean_audio") if is_video else ("rgb", "audio")
+        assert sizes == {names[0]: (1024, bounds), names[1]: (128, bounds)}
+        assert found.data.level == ("video" if is_video else "frame")
+        assert found.data.segment_labels == (level == "segment" and split != "test")
+        assert (found.data.num_classes, found.data.max_frames) == (3862, None if is_video else 300)
 
 
 def test_video_level_format(written: pathlib.Path) -> None:

@@ -81,10 +81,13 @@ def test_slips_are_refused_with_the_flag_and_the_way_out(words, parts):
         assert part in str(refusal.value)
 
 
-@pytest.mark.parametrize("word", ["--help", "-h", "--helpfull", "-?"])
-def test_help_is_told_from_a_mistake(word):
-    with pytest.raises(HelpAsked):
+@pytest.mark.parametrize(
+    ("word", "of_all"), [("--help", False), ("-h", False), ("-?", False), ("--help=all", True), ("--helpfull", True)]
+)
+def test_help_is_told_from_a_mistake(word, of_all):
+    with pytest.raises(HelpAsked) as asked:
         parse(KNOWN, [word])
+    assert asked.value.show_all is of_all
 
 
 def test_the_command_line_wins_over_a_flagfile_wherever_it_stands(tmp_path):
@@ -123,6 +126,13 @@ def test_any_value_survives_being_written_down(number, rate, switch):
 def test_arbitrary_words_are_read_or_refused(words):
     with contextlib.suppress(UsageError, HelpAsked):
         assert isinstance(parse(KNOWN, words), dict)
+
+
+def test_an_alias_is_the_same_flag():
+    known = [Flag("train_dir", str, "", "the run", "Flags", alias="run")]
+    assert parse(known, ["--run=a"]) == parse(known, ["--train_dir", "a"]) == {"train_dir": "a"}
+    with pytest.raises(UsageError, match="--train_dir is given twice: --run=a and --train_dir=b"):
+        parse(known, ["--run=a", "--train_dir=b"])
 
 
 def test_words_that_are_no_flags_go_where_they_are_wanted():

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import pytest
 
+from yt8m import eval as evaluation
+from yt8m import inference, train
 from yt8m.config import flag_parsing
 from yt8m.config.flag_parsing import Flag, shown, usage
 from yt8m.config.programs import EvalConfig, InferenceConfig
+from yt8m.config.train_config import TrainConfig
 from yt8m.options import option
 
 KNOWN = [
     Flag("batch_size", int, 1024, "examples per step", "Data"),
     Flag("rate", float, 0.1, "the rate", "Data"),
     Flag("frame_features", bool, False, "frames", "Data"),
+    Flag("a_switch_with_a_long_name", bool, True, "words before", "Data"),
     Flag("names", tuple[str, ...], ("rgb", "audio"), "names", "Data"),
     Flag("sizes", tuple[int, ...], (), "sizes", "Data"),
     Flag("model", str, "", "the model " + "word " * 20 + "end", "Model"),
@@ -28,34 +33,28 @@ usage: train.py [--flag=value ...]
 Trains.
 
 Data:
-  --batch_size=N
-      examples per step [1024]
-  --rate=X
-      the rate [0.1]
-  --[no]frame_features
-      frames [false]
-  --names=A,B,...
-      names [rgb,audio]
-  --sizes=A,B,...
-      sizes
+  --batch_size=N              examples per step [1024]
+  --rate=X                    the rate [0.1]
+  --[no]frame_features        frames
+  --[no]a_switch_with_a_long_name
+                              words before [true]
+  --names=A,B,...             names [rgb,audio]
+  --sizes=A,B,...             sizes
 
 Model:
-  --model=TEXT
-      the model word word word word word word word word word word word word word word word word
-      word word word word end
-  --seed=N
-      where the order starts
+  --model=TEXT                the model word word word word word word word word word word word word
+                              word word word word word word word word end
+  --seed=N                    where the order starts
 
 Names:
   models: A, B
-  losses: C
 
 --flagfile=FILE reads flags from a file, one a line.
 """
 
 
 def test_the_text_lists_flags_by_group_with_their_defaults_and_the_names() -> None:
-    assert usage("train.py", "Trains.", KNOWN, {"models": ["A", "B"], "losses": ["C"]}) == TEXT
+    assert usage("train.py", "Trains.", KNOWN, {"models": ["A", "B"]}) == TEXT
 
 
 def test_without_names_there_is_no_heading_for_them() -> None:
@@ -64,14 +63,51 @@ def test_without_names_there_is_no_heading_for_them() -> None:
 
 
 def test_long_lists_are_wrapped_under_their_beginning() -> None:
-    text = usage("x", "Does. " * 30, [], {"models": [f"Model{number}" for number in range(30)]})
+    text = usage("x", "Does. " * 30, [], {"models": [f"Model{number}" for number in range(30)]}, show_all=True)
     lines = text.splitlines()
-    assert max(map(len, lines)) <= 96
+    assert max(map(len, lines)) <= 100
     assert max(map(len, lines)) > 85
     start = next(number for number, line in enumerate(lines) if line.startswith("  models: Model0, "))
     assert lines[start + 1].startswith("  Model")
     assert lines[2].startswith("Does. ")
     assert lines[3].startswith("Does. ")
+
+
+def listed(text: str) -> list[str]:
+    return re.findall(r"^  --(?:\[no\])?(\w+)", text, re.MULTILINE)
+
+
+def help_of(main: Any, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit):
+        main([*words])
+    return capsys.readouterr().out
+
+
+def test_help_lists_what_most_runs_need_on_two_screens_and_all_if_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    short, whole = (help_of(train.main, capsys, word) for word in ("--help", "--help=all"))
+    assert len(listed(short)) == 20
+    assert len(short.splitlines()) <= 2 * 24
+    assert {"train_dir", "train_data_pattern", "model", "batch_size", "num_gpu"} <= set(listed(short))
+    known = flag_parsing.training_flags()
+    assert listed(whole) == [flag.name for flag in (*known, *flag_parsing.hyper_parameters(known))]
+    assert f"--help=all lists {len(listed(whole)) - 20} more flags." in short
+    assert "more flags" not in whole
+    assert ("optimizers:" in short, "optimizers:" in whole) == (False, True)
+    for main in (evaluation.main, inference.main):
+        assert set(listed(help_of(main, capsys, "--help"))) < set(listed(help_of(main, capsys, "--helpfull")))
+
+
+def test_the_flags_that_come_first_exist() -> None:
+    programs = {TrainConfig: "Run", EvalConfig: "Evaluation", InferenceConfig: "Inference"}
+    known = {(f.group, f.name) for cls, name in programs.items() for f in flag_parsing.program_flags(cls, name)}
+    wanted = {(group, name) for group, names in flag_parsing._MOST_USED.items() for name in names}
+    assert wanted - known == set()
+
+
+def test_the_hyper_parameters_of_the_chosen_model_and_loss_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    text = help_of(train.main, capsys, "--model=MoeModel", "--label_loss=FocalLoss", "--help")
+    assert {"moe_num_mixtures", "l2_penalty", "focal_gamma"} == set(listed(text)[20:])
+    assert "(MoeModel: 2)" in text
 
 
 @pytest.mark.parametrize(
@@ -88,12 +124,14 @@ def test_flags_are_made_of_the_declared_fields() -> None:
         kind: str = option("saw", "which one", choices=("saw", "drill"))
         limit: int | None = option(None, "how much")
         seed: int = option(0, "where it starts")
+        of: str = option("", "whose", alias="from")
         inner: int = 3
 
-    Config.__annotations__ = {"kind": str, "limit": int | None, "seed": int, "inner": int}
+    Config.__annotations__ = {"kind": str, "limit": int | None, "seed": int, "of": str, "inner": int}
     assert flag_parsing.flags_of(Config, "Group", leave_out=("seed",)) == [
         Flag("kind", str, "saw", "which one (saw or drill)", "Group"),
         Flag("limit", int, None, "how much", "Group"),
+        Flag("of", str, "", "whose; or --from", "Group", "from"),
     ]
 
 
@@ -154,7 +192,7 @@ def test_a_hyper_parameter_of_several_is_one_flag_and_the_chosen_one_leads(monke
     rate = Flag("rate", float, None, "how fast (First: None)", heading)
     size = Flag("size", int, None, "how large (First: 1, Second: 2)", heading)
     assert flag_parsing.hyper_parameters([]) == [size, rate]
-    turned = size._replace(help="how large it is (Second: 2, First: 1)")
+    turned = size._replace(help="how large it is (Second: 2)")
     assert flag_parsing.hyper_parameters([], "Second") == [turned, rate]
     loss = Flag("size", int, None, "how large it is (Loss: 2)", "Hyper-parameters of the losses")
     monkeypatch.setattr(flag_parsing, "models", _Catalogue())

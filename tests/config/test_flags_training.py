@@ -6,8 +6,36 @@ import json
 
 import pytest
 
+from yt8m import storage
+from yt8m.commands.ensemble import EnsembleConfig
+from yt8m.commands.verify import VerifyConfig
 from yt8m.config import flags, run_dir
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
+from yt8m.runner import RunnerConfig
+
+
+def test_the_home_folder_is_found_in_every_path(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "a.tfrecord").touch()
+    shards = f"--train_data_pattern={tmp_path}/a.tfrecord,~/*.tfrecord"
+    config = flags.train_config([shards, "--train_dir=~/runs/t", "--init_from=~", "--cache_dir=~/c"])
+    assert config.data.data_pattern == f"{tmp_path}/a.tfrecord,{tmp_path}/*.tfrecord"
+    assert (config.train_dir, config.init_from, config.storage.cache_dir) == (
+        f"{tmp_path}/runs/t",
+        str(tmp_path),
+        f"{tmp_path}/c",
+    )
+    operands: list[str] = []
+    flags.read(VerifyConfig, "verify", "Verifies.", ["~/*.tfrecord", "x~y"], operands)
+    assert operands == [f"{tmp_path}/*.tfrecord", "x~y"]
+    assert RunnerConfig(model_dir="~/m", checkpoint="~/m/model.ckpt-1").checkpoint == f"{tmp_path}/m/model.ckpt-1"
+    assert DataConfig(data_pattern="~/*").data_pattern == f"{tmp_path}/*"
+    assert storage.glob("~/*.tfrecord") == [f"{tmp_path}/a.tfrecord"]
+    assert EnsembleConfig(predictions=("~/a", "~/b"), output_file="~/c").predictions == (
+        f"{tmp_path}/a",
+        f"{tmp_path}/b",
+    )
 
 
 def test_each_flag_reaches_its_field_and_is_saved_with_the_run():

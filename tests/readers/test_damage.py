@@ -12,6 +12,8 @@ from reader_records import Parsed, feature, frame_record, video_record
 
 from yt8m.lazy import tf
 from yt8m.readers import Reader, YT8MAggregatedFeatureReader, YT8MFrameFeatureReader
+from yt8m.readers.damage import RecordCheck
+from yt8m.records.shards import DamagedError
 
 
 def video() -> tuple[Reader, bytes]:
@@ -112,3 +114,27 @@ def test_no_record_at_all_is_an_empty_batch(make: object) -> None:
     reader, _ = make()  # type: ignore[operator]
     with Parsed(reader) as parsed:
         assert parsed([])["video_ids"].shape == (0,)
+
+
+def test_a_record_of_the_other_level_is_named_with_the_flags_to_add() -> None:
+    (video_reader, of_video), (frame_reader, of_frames) = video(), frames()
+    for reader, record, told in (
+        (
+            video_reader,
+            of_frames,
+            "it is a frame-level record (rgb,audio), and video-level ones are read; name video-level shards, or "
+            "train with --frame_features and with --feature_names=rgb,audio",
+        ),
+        (
+            frame_reader,
+            of_video,
+            "it is a video-level record (mean_rgb,mean_audio), and frame-level ones are read; name frame-level shards, "
+            "or train without --frame_features and with --feature_names=mean_rgb,mean_audio",
+        ),
+    ):
+        check = RecordCheck(reader)
+        assert check.first_bad([record]) == (0, told)
+        check.close()
+    error = DamagedError("a", 3, told)
+    assert str(error) == f"a: record 3: {told}."
+    assert str(DamagedError("a", 3, "it is cut")) == "a: record 3: it is cut; fetch the file again, or leave it out."

@@ -9,7 +9,9 @@ import struct
 
 import pytest
 
+from yt8m import storage
 from yt8m.errors import RunError, UsageError
+from yt8m.readers.batch_queue import matching
 from yt8m.records import manifest, shards
 from yt8m.records.manifest import DataFormat, FeatureFormat, Manifest, Shard
 
@@ -148,3 +150,11 @@ def test_a_file_that_is_sound_by_now_says_so(tmp_path: pathlib.Path) -> None:
     path = shard(tmp_path / "a", [5, 6])
     told = manifest._damage(path)
     assert (told.path, told.record, told.what) == (path, 2, "the file changed while it was read")
+
+
+def test_a_pattern_for_everything_in_a_folder_leaves_its_manifest_out(tmp_path: pathlib.Path) -> None:
+    paths = [str(tmp_path / name) for name in ("a.tfrecord", "b.tfrecord")]
+    held = {path: manifest.write_shard(path, [b"one", b"two"]) for path in paths}
+    manifest.write(str(tmp_path / manifest.NAME), held)
+    assert manifest.shards_at(f"{tmp_path}/*") == matching(f"{tmp_path}/*", storage.glob) == paths
+    assert [shard.records for shard in held.values()] == list(map(manifest.count_records, paths)) == [2, 2]

@@ -15,7 +15,7 @@ from tiny_workload import TinyInputter
 
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
-from yt8m.runner import CallbackConfig, callbacks
+from yt8m.runner import CallbackConfig, RunnerConfig, callbacks
 
 NUMBER = r"\d+\.\d\d"
 
@@ -25,10 +25,10 @@ def test_the_training_line_is_there_once(
 ) -> None:
     train(max_steps=25)
     said = [line for line in lines() if line.startswith("training step")]
-    assert [line.split(" | ")[0] for line in said] == ["training step 10", "training step 20"]
+    assert [line.split(" | ")[0] for line in said] == ["training step 10 of 25", "training step 20 of 25"]
     pattern = (
-        rf"training step 20 \| Loss: {NUMBER} Examples/sec: {NUMBER} "
-        rf"\| Hit@1: {NUMBER} PERR: {NUMBER} GAP: {NUMBER}"
+        rf"training step 20 of 25 \| Loss: {NUMBER} Examples/sec: {NUMBER} "
+        rf"\| Hit@1: {NUMBER} PERR: {NUMBER} GAP: {NUMBER} \| 0:00:\d\d left"
     )
     assert re.fullmatch(pattern, said[1])
     train(max_steps=32)
@@ -43,9 +43,9 @@ def test_the_training_line_is_there_once(
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        (["-train_speed", "-train_accuracy"], rf"training step 2 \| Loss: {NUMBER}"),
-        (["-train_loss", "-train_accuracy"], rf"training step 2 \| Examples/sec: {NUMBER}"),
-        (["-train_speed", "-train_loss"], rf"training step 2 \| Hit@1: {NUMBER} PERR: {NUMBER} GAP: {NUMBER}"),
+        (["-train_speed", "-train_accuracy"], rf"training step 2 of 2 \| Loss: {NUMBER} \| 0:00:00 left"),
+        (["-train_loss", "-train_accuracy"], rf"training step 2 of 2 \| Examples/sec: {NUMBER} \| 0:00:00 left"),
+        (["-train_speed", "-train_loss"], rf"training step 2 of 2 \| Hit@1: {NUMBER} PERR: {NUMBER} GAP: {NUMBER} .*"),
     ],
 )
 def test_parts_of_the_line(train: Callable, lines: Callable[[], list[str]], names: list[str], expected: str) -> None:
@@ -78,10 +78,15 @@ def test_event_files_hold_the_published_tags(train: Callable, data: str, tmp_pat
     assert events[0].file_version == "brain.Event:2"
     assert tf.GraphDef.FromString(events[1].graph_def).node
     tags = tags_by_step(events)
-    assert {2, 4, 5} == set(tags)
+    assert {1, 2, 4, 5} == set(tags)  # the summaries of the first step too
     assert {"model/Training_Hit@1", "model/Training_Perr", "model/Training_GAP"} <= tags[5]
     assert "global_step/Examples/Second" in tags[5]
-    assert {"learning_rate", "label_loss", "reg_loss", "weights", "weights/gradient"} <= tags[2]
+    assert {"learning_rate", "label_loss", "reg_loss", "weights", "weights/gradient"} <= tags[2] & tags[1]
+
+
+def test_names_of_summaries_may_stand_in_one_text() -> None:
+    for given in (["loss,accuracy"], "loss, accuracy", ("loss", "accuracy")):
+        assert RunnerConfig(model_dir="run", summary_names=given).summary_names == ("loss", "accuracy")  # type: ignore[arg-type]
 
 
 def test_summaries_by_name(train: Callable, tmp_path: pathlib.Path) -> None:
@@ -143,7 +148,7 @@ def test_naming_a_callback_loses_no_other(
 ) -> None:
     """The log still has its lines, and the guard still stops a run whose gradients are NaN."""
     train(["train_summary"], max_steps=2, log_every_n_iter=2)
-    pattern = rf"training step 2 \| Loss: {NUMBER} Examples/sec: {NUMBER} \| Hit@1: .*"
+    pattern = rf"training step 2 of 2 \| Loss: {NUMBER} Examples/sec: {NUMBER} \| Hit@1: .*"
     assert any(re.fullmatch(pattern, line) for line in lines())
 
 

@@ -150,6 +150,19 @@ def test_predictions_can_be_fed_without_any_input() -> None:
     assert all(name.startswith("tower/") for name in names)
 
 
+@pytest.mark.parametrize(("rows", "frames", "all_of"), [(3, 4, 3), (20, 4, 16), (20, 2000, 16)])
+def test_the_histogram_of_the_input_has_values_of_the_first_videos(rows: int, frames: int, all_of: int) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        batch, _ = frame_batch(rows, frames)
+        ops = VideoModeler(models.create("FrameLevelLogisticModel"), None, CLASSES).predict(batch)
+        session.run(tf.global_variables_initializer())
+        shown, raw = session.run([ops.histograms["model/input_raw"], ops.input_batch_raw])
+    values = raw[:all_of].reshape(-1)
+    every = values.size // (1 << 15) * 2 + 1
+    np.testing.assert_array_equal(shown, values[::every])
+    assert shown.size <= 1 << 15
+
+
 @pytest.mark.parametrize("is_training", [True, False])
 def test_a_loss_of_segments_sees_what_their_videos_are_labelled_with(is_training: bool) -> None:
     """Rated: class 0, rightly. Of the video: 0 and 1. Class 1 may be in the segment; 2 and 3 are not."""

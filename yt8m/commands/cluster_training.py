@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from collections.abc import Iterator
 
@@ -33,6 +34,8 @@ def train(config: TrainConfig) -> int:
     cluster = clusters.from_environment()
     if cluster is None:
         return training.train(config)
+    # The runtime's ten lines on a process that is gone say less than the watchdog's one line.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if not config.train_dir:
         raise UsageError("--train_dir is missing: the processes of a cluster need one folder that all can see.")
     logging.info("this is %s of %d replicas and %d ps", cluster.name, len(cluster.replicas), len(cluster.servers))

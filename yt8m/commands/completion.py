@@ -1,6 +1,6 @@
 """`yt8m completion bash|zsh|fish`: prints a script that makes the shell complete commands, flags and named values.
 
-The flags and values are parsed from the `--help` of each command, so they are never out of date.
+The flags and values are parsed from the `--help=all` of each command, so they are never out of date.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SCRIPTS = {
 _FLAG = re.compile(r"^  --(\[no\])?(\w+)=?", re.MULTILINE)
 _NAMES = re.compile(r"^  (model|loss|optimizer)(?:s|es): (.*?)(?=^  \w+: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _NAMED_FLAGS = {"model": ("model",), "loss": ("label_loss",), "optimizer": ("optimizer",)}
-_CHOICES = re.compile(r"\((\w+(?: or \w+)+)\)")
+_CHOICES = re.compile(r"\((\w+(?:\s+or\s+\w+)+)\)")
 
 _HELP = """\
 usage: yt8m completion bash|zsh|fish
@@ -91,7 +91,7 @@ def _flags(command: str) -> dict[str, list[str] | None]:
     _, *parts = _FLAG.split(text)  # three parts per flag: "[no]" if boolean, name, description
     for switch, flag, description in zip(parts[0::3], parts[1::3], parts[2::3], strict=True):
         choices = _CHOICES.search(description)
-        found[flag] = None if switch else choices.group(1).split(" or ") if choices else []
+        found[flag] = None if switch else choices.group(1).split()[::2] if choices else []
     for kind, names in _NAMES.findall(text):
         for flag in _NAMED_FLAGS[kind]:
             if flag in found:
@@ -100,9 +100,9 @@ def _flags(command: str) -> dict[str, list[str] | None]:
 
 
 def _help(command: str) -> str:
-    """The `--help` text of the command; empty if it prints none."""
+    """The `--help=all` text of the command; empty if it prints none."""
     module = importlib.import_module("yt8m.cli").COMMANDS[command].module
-    words = ["train", "--help"] if command == "cloud-job" else ["--help"]
+    words = ["train", "--help=all"] if command == "cloud-job" else ["--help=all"]
     printed = io.StringIO()
     quiet = contextlib.redirect_stderr(io.StringIO())
     with contextlib.redirect_stdout(printed), quiet, contextlib.suppress(SystemExit, UsageError):

@@ -21,6 +21,7 @@ from yt8m import program, runner, storage
 from yt8m.commands import input_check, report, saved_run, workload
 from yt8m.commands.input_check import check_input
 from yt8m.commands.report import eval_samples
+from yt8m.commands.report.measures import is_below_one
 from yt8m.commands.saved_run import keep_best
 from yt8m.config import data_defaults, run_dir
 from yt8m.config.programs import EvalConfig
@@ -189,7 +190,11 @@ def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> It
         if last in deleted:
             yield from _in_place_of(last, train_dir)
         return
+    said = ""
     while True:
+        if last != said:
+            logging.info("waiting for a checkpoint newer than %s (--run_once evaluates once, and ends)", last)
+            said = last
         time.sleep(POLL_SECONDS)
         # Compare the names first: to check that a checkpoint is readable, all of it must be read.
         if max(checkpoints.steps_in(train_dir), default=-1) > checkpoints.step_of(last):
@@ -327,7 +332,8 @@ def print_table(done: Evaluated) -> None:
     for metric, value in done.values():
         table.add_row(metric.name, metric.described().text(value, 4))
     ranked = sorted(_classes(done), key=lambda row: (-row[2], row[0]))
-    for title, rows in (("best", ranked[:_SHOWN]), ("worst", ranked[_SHOWN:][-_SHOWN:])):
+    worst = [row for row in ranked[_SHOWN:] if is_below_one(row[2])][-_SHOWN:]
+    for title, rows in (("best", ranked[:_SHOWN]), ("worst", worst)):
         table.add_section()
         for index, name, ap, _ in rows:
             table.add_row(Text(f"{title}: {name} ({index})"), f"{ap:.4f}")  # Text: a name may hold brackets

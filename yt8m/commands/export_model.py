@@ -37,7 +37,7 @@ def main(argv: list[str]) -> int:
     purpose = "Exports a model, its weights in as many bits as asked."
     config = flags.read(ExportConfig, "yt8m export", purpose, argv)
     program.set_up_log()
-    train_dir = saved_run.find_run(config.train_dir or config.run)
+    train_dir = saved_run.find_run(config.train_dir)
     saved_run.refuse_used(config.out)
     run = saved_run.load_run(train_dir, trust_code=config.trust_code)
 

@@ -13,7 +13,7 @@ import numpy as np
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Floats64, Ints64
-from yt8m.records import prediction_files, shards, vocabulary
+from yt8m.records import manifest, prediction_files, shards, vocabulary
 from yt8m.records.prediction_files import video_name
 from yt8m.records.shards import Record, id_bytes, id_text
 
@@ -54,7 +54,7 @@ def files(pattern: str, flag: str = "eval_data_pattern") -> list[str]:
     Raises:
       UsageError: no file matches.
     """
-    found = storage.glob(pattern)
+    found = manifest.shards_at(pattern)
     if not found:
         raise UsageError(f"--{flag}={pattern}: no file matches. Check the path, and quote the pattern.")
     return found

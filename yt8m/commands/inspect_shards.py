@@ -20,7 +20,7 @@ from yt8m.config import data_defaults, flags
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
 from yt8m.program import run_main
-from yt8m.records import discovery, shards, vocabulary
+from yt8m.records import discovery, manifest, shards, vocabulary
 from yt8m.records.shards import Feature, Record, id_text
 from yt8m.records.vocabulary import Vocabulary
 
@@ -225,7 +225,7 @@ def named_files(patterns: list[str], command: str, ignored: str = "") -> list[st
         raise UsageError(f"no file is named: yt8m {command} FILE ... (patterns may be quoted).")
     paths: dict[str, None] = {}
     for pattern in patterns:
-        matching = [path for path in storage.glob(pattern) if os.path.basename(path) != ignored]
+        matching = [path for path in manifest.shards_at(pattern) if os.path.basename(path) != ignored]
         if not matching:
             raise UsageError(f"no file matches {pattern!r}.")
         paths.update(dict.fromkeys(matching))

@@ -1,4 +1,4 @@
-"""`yt8m predict --model=DIR FILE`: prints the best classes of a few records, with the names of the classes."""
+"""`yt8m predict --train_dir=DIR FILE`: prints the best classes of a few records, with the names of the classes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from yt8m import options, program, storage
+from yt8m import options, program
 from yt8m.commands import vocabulary_search
 from yt8m.config import flags
 from yt8m.errors import RunError, UsageError
 from yt8m.export import saved_model
 from yt8m.options import option
-from yt8m.records import shards, vocabulary
+from yt8m.records import manifest, shards, vocabulary
 
 
 def main(argv: list[str]) -> int:
@@ -27,18 +27,18 @@ def main(argv: list[str]) -> int:
     purpose = "Shows the best classes of records: name TFRecord files beside the flags."
     config = flags.read(PredictConfig, "yt8m predict", purpose, argv, patterns)
     if not patterns:
-        raise UsageError("no file is named: yt8m predict --model=DIR FILE.")
-    files = storage.glob(",".join(patterns))
+        raise UsageError("no file is named: yt8m predict --train_dir=DIR FILE.")
+    files = manifest.shards_at(",".join(patterns))
     if not files:
         raise UsageError(f"no file matches {', '.join(patterns)}. Check the path, and quote the pattern.")
     program.set_up_log()
-    saved_model.find(config.model)
+    saved_model.find(config.train_dir)
     found = vocabulary.of_data(config.vocabulary, files)
     records = list(itertools.islice(_records(files, config.video_id), config.count))
     if not records:
         what = f"no video {config.video_id!r}" if config.video_id else "no record"
         raise RunError(f"{', '.join(patterns)}: there is {what}.")
-    with saved_model.opened(config.model) as model:
+    with saved_model.opened(config.train_dir) as model:
         own = vocabulary.for_model(model.names, model.num_classes, model.folder, found)
         _show(model.predict(records), records, config.top_k, vocabulary.of(model.num_classes, own))
     return 0
@@ -48,9 +48,9 @@ def main(argv: list[str]) -> int:
 class PredictConfig(options.Checked):
     """The flags of `yt8m predict`."""
 
-    required = ("model",)
+    required = ("train_dir",)
 
-    model: str = option("", "folder of a run or of an exported model")
+    train_dir: str = option("", "folder of a run, or of an exported model", alias="model")
     vocabulary: str = option(
         "", "CSV of the classes' names, with the columns index,name; the model's own, or vocabulary.csv by the records"
     )

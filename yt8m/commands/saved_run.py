@@ -118,15 +118,15 @@ def refuse_used(out: str) -> None:
 RUNS = "runs"
 
 
-def find_run(train_dir: str, flag: str = "train_dir") -> str:
-    """`train_dir`, which the user named by `flag`, or the newest run under runs/ if none is named.
+def find_run(train_dir: str) -> str:
+    """`train_dir`, or the newest run under runs/ if none is named.
 
     Raises:
       UsageError: there is no such run.
     """
     if train_dir:
         if not storage.is_dir(train_dir):
-            raise UsageError(f"--{flag}={train_dir}: there is no such folder.")
+            raise UsageError(f"--train_dir={train_dir}: there is no such folder.")
         return train_dir
     found = [os.path.join(RUNS, name) for name in (os.listdir(RUNS) if os.path.isdir(RUNS) else [])]
     found = [path for path in found if os.path.exists(os.path.join(path, run_dir.CONFIG))]

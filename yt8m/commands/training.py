@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import re
+import shlex
 import shutil
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +22,7 @@ from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export import model_card
 from yt8m.export.saved_model import export_saved_model
-from yt8m.records import vocabulary
+from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.runner.callbacks import check as check_callbacks
@@ -86,8 +88,11 @@ def _copy(source: str, target: str) -> None:
 
 
 def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> int:
-    """Trains as `run` does; returns the exit status."""
-    return run(config, cluster)[1].exit_code
+    """Trains as `run` does, and prints what to do next; returns the exit status."""
+    config, outcome = run(config, cluster)
+    if not outcome.exit_code:
+        print(_what_next(config, outcome.global_step), flush=True)
+    return outcome.exit_code
 
 
 def run(config: TrainConfig, cluster: ClusterConfig | None = None) -> tuple[TrainConfig, runner.Outcome]:
@@ -125,6 +130,21 @@ def run(config: TrainConfig, cluster: ClusterConfig | None = None) -> tuple[Trai
     if outcome.status is runner.Status.OUT_OF_DATA and outcome.global_step == 0:
         raise RunError(f"{config.data.data_pattern} holds no example: nothing was trained.")
     return config, outcome
+
+
+def _what_next(config: TrainConfig, step: int) -> str:
+    """Where a run's results are, and the two commands that mostly follow: a text of several lines."""
+    pattern = re.sub(r"\btrain", "validate", config.data.data_pattern)
+    found = [] if storage.is_remote(pattern) else manifest.shards_at(pattern)
+    run = shlex.quote(config.train_dir)
+    files, first = (shlex.quote(pattern), shlex.quote(found[0])) if found else ("'FILES'", "FILE")
+    return (
+        f"checkpoints, metrics.jsonl and event files for TensorBoard: {config.train_dir}\n"
+        f"the exported model: {storage.join(config.train_dir, 'export', str(step))}\n"
+        "next:\n"
+        f"  yt8m eval --train_dir={run} --eval_data_pattern={files} --run_once\n"
+        f"  yt8m predict --train_dir={run} {first}"
+    )
 
 
 def _options(config: TrainConfig, exporter: Exporter) -> Mapping[str, Mapping[str, Any]]:
@@ -209,6 +229,8 @@ def complete(config: TrainConfig) -> TrainConfig:
 def _prepare_folder(config: TrainConfig) -> Vocabulary:
     """Moves an old run aside if asked to, refuses another model's, and writes this start's config.
 
+    A run that never took a step, since its first start failed, is moved aside too if this start differs from it.
+
     Returns:
       The run's own vocabulary, which is written too; empty if it has none.
     """
@@ -220,15 +242,18 @@ def _prepare_folder(config: TrainConfig) -> Vocabulary:
         if moved:
             logging.info("--start_new_model: the former run is in %s", moved)
     saved = run_dir.read(config.train_dir)
+    changes = [] if saved is None else resume.changes(saved, config)
+    if any(one.matters_at_the_start for one in changes) and not any(checkpoints.steps_in(config.train_dir)):
+        moved, saved = run_dir.start_new_model(config.train_dir), None
+        logging.info("%s holds a run that never took a step: it is moved to %s", config.train_dir, moved)
     if saved is not None:
         count = config.data.num_classes if saved.published else saved.config.data.num_classes
         own = run_dir.own_names(config.train_dir, count)
         if own or not found or count == len(found.names):  # another class count is refused below, with all changes
             names = vocabulary.for_model(own, count, config.train_dir, found)
-        changes = resume.changes(saved, config)
         resume.refuse_other_model(config.train_dir, changes)
-        if changes:
-            logging.info("this start differs from the last one of the run: %s", "; ".join(map(str, changes)))
+    if changes:
+        logging.info("this start differs from the last one of the run: %s", "; ".join(map(str, changes)))
     run_dir.write(config.train_dir, config, names, is_own=True)
     return names
 

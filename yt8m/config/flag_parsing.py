@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import textwrap
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from absl import flags
@@ -30,6 +30,7 @@ class Flag(NamedTuple):
       default: the value if it is not given; None if that depends on other flags.
       help: one line.
       group: the heading under which it is listed in `--help`.
+      alias: another name for it.
     """
 
     name: str
@@ -37,7 +38,24 @@ class Flag(NamedTuple):
     default: Any
     help: str
     group: str
+    alias: str = ""
 
+
+# The flags that most runs need, by heading: `--help` lists these of a program with many flags, `--help=all` all.
+_MOST_USED = {
+    "Run": ("train_dir", "max_steps", "log_every_n_steps"),
+    "Data": ("train_data_pattern", "feature_names", "feature_sizes", "frame_features", "segment_labels")
+    + ("num_classes", "batch_size", "num_epochs"),
+    "Model": ("model", "label_loss"),
+    "Optimizer": ("base_learning_rate", "learning_rate_decay", "learning_rate_decay_examples"),
+    "Devices": ("num_gpu", "precision"),
+    "Checkpoints": ("save_checkpoint_steps", "start_new_model"),
+    "Evaluation": ("train_dir", "eval_data_pattern", "run_once", "segment_labels", "batch_size", "top_k", "num_gpu")
+    + ("keep_best", "report", "trust_code"),
+    "Inference": ("train_dir", "input_data_pattern", "output_file", "output_model_tgz", "input_model_tgz", "top_k")
+    + ("batch_size", "segment_labels", "segment_max_pred", "segment_label_ids_file", "trust_code"),
+}
+_FEW = 30  # a program with at most so many flags lists them all
 
 # The headings of a config's sections in `--help`, by field.
 _HEADINGS = {
@@ -92,8 +110,8 @@ def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, 
 
     Args:
       taken: other flags; their names are not used again.
-      model, loss: the chosen model and loss. Their types take precedence, and a user's `package.module:Class` adds
-        its flags.
+      model, loss: the chosen model and loss. Their types and defaults are told alone, and a user's
+        `package.module:Class` adds its flags.
       of_losses: False for a program that has no loss.
     """
     names, made = {flag.name for flag in taken}, []
@@ -103,7 +121,8 @@ def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, 
             if name not in names:
                 names.add(name)
                 group = f"Hyper-parameters of the {kind}"
-                made.append(Flag(name, _plain(found[0][1].type), None, _shared_help(found), group))
+                told = found[:1] if found[0][0] == chosen else found
+                made.append(Flag(name, _plain(found[0][1].type), None, _shared_help(told), group))
     return made
 
 
@@ -116,6 +135,11 @@ def owners(catalogue: Any, chosen: str = "") -> dict[str, list[tuple[str, option
     return found
 
 
+def own_hyper_parameters(catalogue: Any, chosen: str) -> set[str]:
+    """The hyper-parameters of the class called `chosen`; none if there is no such class."""
+    return {name for name, found in owners(catalogue, chosen).items() if found[0][0] == chosen}
+
+
 def _loadable(catalogue: Any, chosen: str) -> Sequence[str]:
     """[chosen] if it can be loaded, else []; a wrong name is refused later, after all flags are read."""
     try:
@@ -126,9 +150,9 @@ def _loadable(catalogue: Any, chosen: str) -> Sequence[str]:
 
 def flags_of(cls: type, group: str, leave_out: Sequence[str] = ()) -> list[Flag]:
     """Flags of the declared fields of one config class."""
-    declared = {field.name for field in dataclasses.fields(cls) if "help" in field.metadata}
+    declared = {field.name: field.metadata for field in dataclasses.fields(cls) if "help" in field.metadata}
     return [
-        Flag(name, _plain(option.type), option.default, option.help + _choices(cls, name), group)
+        Flag(name, _plain(option.type), option.default, _help(option, declared[name]), group, declared[name]["alias"])
         for name, option in options.declared(cls).items()
         if name in declared and name not in leave_out
     ]
@@ -140,9 +164,9 @@ def _plain(kind: Any) -> Any:
     return members[0] if type(None) in typing.get_args(kind) else kind
 
 
-def _choices(cls: type, name: str) -> str:
-    choices = cls.__dataclass_fields__[name].metadata["choices"]  # type: ignore[attr-defined]
-    return f" ({' or '.join(choices)})" if choices else ""
+def _help(option: options.Option, metadata: Mapping[str, Any]) -> str:
+    choices, alias = metadata["choices"], metadata["alias"]
+    return option.help + (f" ({' or '.join(choices)})" if choices else "") + (f"; or --{alias}" if alias else "")
 
 
 def _shared_help(found: Sequence[tuple[str, options.Option]]) -> str:
@@ -157,23 +181,51 @@ def shown(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
-def usage(program: str, purpose: str, known: Sequence[Flag], names: Mapping[str, Sequence[str]]) -> str:
-    """All flags under their headings, with defaults; `names` lists the names to choose from, by kind."""
+def usage(
+    program: str,
+    purpose: str,
+    known: Sequence[Flag],
+    names: Mapping[str, Sequence[str]],
+    also: Collection[str] = (),
+    show_all: bool = False,
+) -> str:
+    """The text of `--help`: flags under their headings, with defaults.
+
+    Args:
+      program: its name.
+      purpose: one sentence.
+      known: all flags of the program. If there are many, those that most runs need are listed.
+      names: the names to choose from, by kind.
+      also: hyper-parameters that are listed too.
+      show_all: list all flags.
+    """
+    show_all = show_all or len(known) <= _FEW
+    told = [flag for flag in known if show_all or flag.name in _MOST_USED.get(flag.group, also)]
+    names = {kind: names[kind] for kind in names if show_all or _CHOOSE[kind] in [flag.name for flag in told]}
     lines = [f"usage: {program} [--flag=value ...]", "", *_wrapped(purpose, 0)]
-    for group, of_group in itertools.groupby(known, key=lambda flag: flag.group):
+    for group, of_group in itertools.groupby(told, key=lambda flag: flag.group):
         lines += ["", f"{group}:"]
         for flag in of_group:
             lines += _entry(flag)
     lines += ["", "Names:"] if names else []
     for kind, members in names.items():
         lines += _wrapped(f"{kind}: {', '.join(members)}", 2)
-    return "\n".join([*lines, "", *_wrapped("--flagfile=FILE reads flags from a file, one a line.", 0), ""])
+    rest = len(known) - len(told)
+    more = f"--help=all lists {rest} more flags. " if rest else ""
+    return "\n".join([*lines, "", *_wrapped(f"{more}--flagfile=FILE reads flags from a file, one a line.", 0), ""])
+
+
+_CHOOSE = {"models": "model", "losses": "label_loss", "optimizers": "optimizer"}  # {kind of name: flag that takes one}
+_COLUMN, _WIDTH = 30, 100  # where the help of a flag begins, and where it ends
 
 
 def _entry(flag: Flag) -> list[str]:
     head = f"  --[no]{flag.name}" if flag.kind is bool else f"  --{flag.name}={_placeholder(flag)}"
-    default = "" if flag.default in (None, "", ()) else f" [{shown(flag.default)}]"
-    return [head, *_wrapped(flag.help + default, 6)]
+    default = "" if flag.default in (None, "", ()) or flag.default is False else f" [{shown(flag.default)}]"
+    first, *more = _wrapped(flag.help + default, _COLUMN)
+    if len(head) > _COLUMN - 2:
+        return [head, first, *more]
+    return [head.ljust(_COLUMN) + first.lstrip(), *more]
 
 
 def _placeholder(flag: Flag) -> str:
@@ -181,7 +233,7 @@ def _placeholder(flag: Flag) -> str:
 
 
 def _wrapped(text: str, indent: int) -> list[str]:
-    return textwrap.wrap(text, 96, initial_indent=" " * indent, subsequent_indent=" " * indent)
+    return textwrap.wrap(text, _WIDTH, initial_indent=" " * indent, subsequent_indent=" " * indent)
 
 
 HELP = frozenset({"help", "h", "?", "helpfull", "helpshort"})
@@ -189,7 +241,11 @@ _EXPECTED = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 class HelpAsked(Exception):  # noqa: N818 - the user asked for it, it is no error
-    """`--help` is among the words."""
+    """`--help` is among the words; `show_all` is true for `--help=all`."""
+
+    def __init__(self, show_all: bool) -> None:
+        super().__init__()
+        self.show_all = show_all
 
 
 class _Given(NamedTuple):
@@ -214,7 +270,7 @@ def parse(known: Sequence[Flag], words: Sequence[str], operands: list[str] | Non
       HelpAsked: `--help` was given.
       UsageError: anything that is not exactly one well-formed value for one known flag.
     """
-    by_name = {flag.name: flag for flag in known}
+    by_name = {name: flag for flag in known for name in (flag.name, flag.alias) if name}
     typed, files = _split_flagfiles(words)
     given = {**_once(files, by_name, " in the flagfiles"), **_once(typed, by_name, "", operands)}
     values = _define(known)
@@ -283,7 +339,7 @@ def _read(words: Sequence[str], known: Mapping[str, Flag], operands: list[str] |
         if not word.startswith("-") or not name:
             raise UsageError(f"stray argument {word!r}; every value is given as --name=value.")
         if name in HELP:
-            raise HelpAsked
+            raise HelpAsked(name == "helpfull" or text == "all")
         flag = known.get(name) or _negated(name, equals, known)
         if flag is None:
             raise UsageError(_unknown(name, known))
@@ -305,7 +361,7 @@ def _negated(name: str, equals: str, known: Mapping[str, Flag]) -> Flag | None:
 
 def _unknown(name: str, known: Mapping[str, Flag]) -> str:
     close = suggestion(name, known).replace("mean ", "mean --")
-    return f"unknown flag --{name}{close or '; --help lists all flags'}"
+    return f"unknown flag --{name}{close or '; --help=all lists all flags'}"
 
 
 def _refuse_word_after_switch(name: str, rest: Sequence[str], takes_files: bool) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from yt8m import losses, models, readers, storage
@@ -19,6 +19,7 @@ from yt8m.config.flag_parsing import (
     find_word,
     flags_of,
     hyper_parameters,
+    own_hyper_parameters,
     owners,
     parse,
     program_flags,
@@ -131,7 +132,10 @@ def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operand
       SystemExit: with status 0, after `--help` was printed.
     """
     registry.given_on_command_line(())
-    return _section(cls, _parsed(program, purpose, flags_of(cls, "Flags"), words, {}, operands))
+    given = _parsed(program, purpose, flags_of(cls, "Flags"), words, {}, operands)
+    if operands:
+        operands[:] = map(storage.expanded, operands)
+    return _section(cls, given)
 
 
 def environment_defaults(variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -153,7 +157,8 @@ def _given(
     registry.given_on_command_line((model, loss))  # a class of the user's own is loaded for its flags
     added = hyper_parameters(known, model, loss, of_losses=of_losses)
     names = {"models": models.names(), "losses": losses.names(), "optimizers": OPTIMIZERS}
-    given = _parsed(program, purpose, [*known, *added], words, names)
+    chosen = own_hyper_parameters(models, model) | own_hyper_parameters(losses, loss)
+    given = _parsed(program, purpose, [*known, *added], words, names, also=chosen)
     # Only flags that name code count: a folder called `module:Name` must not make the code of that name trusted.
     hyper = {flag.name for flag in added}
     code = [
@@ -173,12 +178,13 @@ def _parsed(
     words: Sequence[str],
     names: Mapping[str, Sequence[str]],
     operands: list[str] | None = None,
+    also: Collection[str] = (),
 ) -> dict[str, Any]:
     """The flags that were given; prints the help and exits if the user asks for it."""
     try:
         return parse(known, words, operands)
-    except HelpAsked:
-        print(usage(called(program), purpose, known, names), end="")
+    except HelpAsked as asked:
+        print(usage(called(program), purpose, known, names, also, asked.show_all), end="")
         raise SystemExit(0) from None
 
 

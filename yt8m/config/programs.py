@@ -25,10 +25,11 @@ from yt8m.errors import UsageError
 from yt8m.options import Checked, option
 
 
-def _same_as(cls: Any, name: str, **changed: Any) -> Any:
-    """The option `name` of another config, perhaps with another default."""
+def _same_as(cls: Any, name: str, *, alias: str = "", **changed: Any) -> Any:
+    """The option `name` of another config, perhaps with another default or name."""
     declared = cls.__dataclass_fields__[name]
-    return dataclasses.field(**{"default": declared.default, "metadata": declared.metadata, **changed})
+    metadata = {**declared.metadata, "alias": alias}
+    return dataclasses.field(**{"default": declared.default, "metadata": metadata, **changed})
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class ExportConfig(OfRun):
 
     required = ("out",)
 
-    run: str = option("", "the same as --train_dir")
+    train_dir: str = _same_as(OfRun, "train_dir", alias="run")
     checkpoint: str = option("last", "which one: last, best (kept by eval.py --keep_best), or its step")
     weights: str = option("float32", "how weights are stored", choices=("float32", "float16", "int8"))
     signature: str = option(
@@ -134,8 +135,6 @@ class ExportConfig(OfRun):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.train_dir and self.run:
-            raise UsageError("--train_dir and --run both name the run; give one of them.")
         if self.checkpoint not in ("last", "best") and not self.checkpoint.isdigit():
             raise UsageError(f"--checkpoint={self.checkpoint}: expected last, best, or a step such as 1000.")
 

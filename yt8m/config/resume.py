@@ -29,6 +29,11 @@ class Change(NamedTuple):
     old: Any
     new: Any
 
+    @property
+    def matters_at_the_start(self) -> bool:
+        """Whether a run that begins anew with the new value is another one."""
+        return self.shapes != "nothing" or self.name == "init_from"
+
     def __str__(self) -> str:
         return f"{self.name.rpartition('.')[2]}: {_shown(self.old)} -> {_shown(self.new)}"
 

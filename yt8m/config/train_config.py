@@ -53,15 +53,11 @@ class DamagePolicy(Checked):
 class DataConfig(DamagePolicy):
     """Which data are read, and how. `feature_sizes` has one size per feature name, in the same order."""
 
-    data_pattern: str = option(
-        "", "TFRecord files: a glob, or several with commas between, local or gs://", shapes="nothing"
-    )
+    data_pattern: str = option("", "TFRecord files: globs, commas between, local or gs://", shapes="nothing")
     feature_names: tuple[str, ...] = option(
         ("mean_rgb", "mean_audio"), "features to read, commas between", shapes="variables"
     )
-    feature_sizes: tuple[int, ...] = option(
-        (1024, 128), "length of each feature, in the same order", shapes="variables"
-    )
+    feature_sizes: tuple[int, ...] = option((1024, 128), "length of each feature, in order", shapes="variables")
     frame_features: bool = option(
         False, "the records hold one feature vector a frame, not one a video", shapes="variables"
     )
@@ -183,13 +179,9 @@ def known_sizes(names: tuple[str, ...]) -> tuple[int, ...]:
 class ModelConfig(Checked):
     """Which model and label loss, and the hyper-parameters of both by name."""
 
-    model: str = option(
-        "LogisticModel", "the model: one of those listed below, or package.module:Class", shapes="variables"
-    )
+    model: str = option("LogisticModel", "the model: one listed below, or package.module:Class", shapes="variables")
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
-    label_loss: str = option(
-        "CrossEntropyLoss", "the loss on the labels, by name or as package.module:Class", shapes="graph"
-    )
+    label_loss: str = option("CrossEntropyLoss", "loss on the labels, by name or package.module:Class", shapes="graph")
     loss_hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -210,14 +202,10 @@ class OptimizerConfig(Checked):
         choices=("exponential", "cosine", "constant"),
     )
     learning_rate_decay: float = option(
-        0.95,
-        "factor of the learning rate, once every learning_rate_decay_examples",
-        shapes="graph",
-        minimum=1e-6,
-        maximum=1,
+        0.95, "factor of the rate, once every learning_rate_decay_examples", shapes="graph", minimum=1e-6, maximum=1
     )
     learning_rate_decay_examples: float = option(
-        4_000_000, "examples between two decays; with cosine, those at which the rate is 0", shapes="graph", minimum=1
+        4_000_000, "examples between decays; with cosine, until the rate is 0", shapes="graph", minimum=1
     )
     learning_rate_warmup_examples: float = option(
         0, "examples over which the learning rate rises to its value in a straight line", shapes="graph", minimum=0
@@ -250,7 +238,7 @@ class OptimizerConfig(Checked):
     )
     moving_average_decay: float = option(
         0.0,
-        "decay of the weights' moving averages, which eval and export use; 0: none",
+        "decay of the weights' moving averages, which eval and export use, in step n at most (1 + n)/(10 + n); 0: none",
         shapes="graph",
         minimum=0,
         maximum=0.999999,
@@ -433,7 +421,9 @@ class TrainConfig(Checked):
         None, "last step of the run, steps of earlier starts included", shapes="nothing", minimum=1
     )
     log_every_n_steps: int = option(10, "steps between two lines in the log", shapes="nothing", minimum=1)
-    save_summary_steps: int = option(100, "steps between summaries for TensorBoard", shapes="nothing", minimum=1)
+    save_summary_steps: int = option(
+        100, "steps between summaries for TensorBoard, which the first step has too", shapes="nothing", minimum=1
+    )
     seed: int = option(
         0, "seed of weights, sampling and the order of examples", shapes="input", minimum=0, maximum=2**31 - 1
     )

@@ -200,6 +200,7 @@ def find(folder: str) -> str:
     Raises:
       UsageError: there is none.
     """
+    folder = storage.expanded(folder)
     numbered = [name for name in storage.names_in(storage.join(folder, "export")) if name.isdigit()]
     newest = [storage.join(folder, "export", max(numbered, key=int))] if numbered else []
     for place in (folder, storage.join(folder, "saved_model"), *newest):

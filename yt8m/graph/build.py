@@ -72,6 +72,7 @@ def build(
     train_op, step = _whole_step(applied.train_op, read.put_next, global_step)
     losses = _losses(towers, optimizer.regularization_penalty)
     values = {**towers.single_losses(), "learning_rate": rate, **losses}
+    predict = predict_path(modeler, deployment, read.batch)
     ops = TrainOps(
         train_op=train_op,
         global_step=global_step,
@@ -85,8 +86,8 @@ def build(
         gradient_variables=tuple(variable.op.name for _, variable in applied.gradients),
         predictions=towers.rows("predictions"),
         reports=towers.reports(),
-        summary_op=train_summaries(applied.gradients, values),
-        predict=predict_path(modeler, deployment, read.batch),
+        summary_op=train_summaries(applied.gradients, values, predict.histograms),
+        predict=predict,
         input=read.ops,
         averages=applied.averages,
         bad_tower=applied.bad_tower,
@@ -189,8 +190,12 @@ _SHOWN = 1 << 15  # values in a histogram; the relative error of a bin with 1 % 
 _RUN = 16  # consecutive values in a run: 16 float32 are one cache line
 
 
-def train_summaries(gradients: Sequence[tuple[Any, Any]], scalars: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """One merged summary: scalars, and histograms of each gradient and its weights (`_thinned`).
+def train_summaries(
+    gradients: Sequence[tuple[Any, Any]],
+    scalars: Mapping[str, tf.Tensor],
+    histograms: Mapping[str, tf.Tensor] | None = None,
+) -> tf.Tensor:
+    """One merged summary: scalars, and histograms of each gradient and its weights (`_thinned`), and further ones.
 
     Nothing goes into the SUMMARIES collection: its summaries could run outside of a step. The tags
     are exactly the names given; `tf.summary` would add a number to a name that an op already has.
@@ -200,6 +205,7 @@ def train_summaries(gradients: Sequence[tuple[Any, Any]], scalars: Mapping[str, 
         values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
         for tag, shown in ((f"{variable.op.name}/gradient", values), (variable.op.name, variable.read_value())):
             merged.append(tf.raw_ops.HistogramSummary(tag=tag, values=_thinned(shown)))
+    merged += [tf.raw_ops.HistogramSummary(tag=tag, values=shown) for tag, shown in (histograms or {}).items()]
     return tf.summary.merge(merged, collections=[])
 
 

@@ -256,6 +256,7 @@ class PredictOps:
       input_batch: the same after the transform that the model declares.
       num_frames: int32 [B].
       labels, video_ids, label_weights: as in the batch, if the workload has them.
+      histograms: {tag: values} whose histograms a training writes with its summaries.
     """
 
     predictions: tf.Tensor
@@ -265,6 +266,7 @@ class PredictOps:
     labels: tf.Tensor | None = None
     video_ids: tf.Tensor | None = None
     label_weights: tf.Tensor | None = None
+    histograms: Mapping[str, tf.Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from yt8m.readers.pipeline import (
     without_autograph,
 )
 from yt8m.readers.youtube8m import reader_for
+from yt8m.records import manifest
 from yt8m.records.shards import DamagedError
 
 # Records held for shuffling, serialised. A video record has 5 KB, a frame record 250 to 350 KB.
@@ -336,7 +337,7 @@ def matching(pattern: str, list_files: Callable[[str], list[str]]) -> list[str]:
         return [pattern]
     found = []
     for piece in (part.strip() for part in pattern.split(",")):
-        paths = list_files(piece) if piece else []
+        paths = manifest.shards_at(piece, list_files) if piece else []
         if not paths:
             raise UsageError(
                 f"no file matches {piece!r}; give the shards to read, such as '/data/train*.tfrecord' "

@@ -53,7 +53,7 @@ class RecordCheck:
             for index, record in enumerate(records):
                 problem = self._problem([record])
                 if problem:
-                    return index, problem
+                    return index, _other_level(self._reader, record) or problem
         raise RuntimeError("records that can be parsed one by one cannot be parsed together")
 
     def close(self) -> None:
@@ -81,6 +81,24 @@ class RecordCheck:
         # The parsed values are not used: the graph optimizer would remove them together with the checks.
         self._session = cpu_session(graph, is_optimized=False)
         return self._session
+
+
+def _other_level(reader: Any, payload: bytes) -> str:
+    """Says so if the record is not of the level that YouTube-8M's `reader` reads; else empty."""
+    try:
+        record = shards.parse(payload)
+    except ValueError:
+        return ""
+    reads_frames = hasattr(reader, "max_frames")
+    if not hasattr(reader, "feature_names") or bool(record.lists) == reads_frames:
+        return ""
+    found, read = ("video", "frame") if reads_frames else ("frame", "video")
+    names = ",".join(sorted(record.features(), reverse=True))  # rgb before audio, as in the published commands
+    with_flag = "without" if reads_frames else "with"
+    return (
+        f"it is a {found}-level record ({names}), and {read}-level ones are read; name {read}-level shards, or "
+        f"train {with_flag} --frame_features and with --feature_names={names}"
+    )
 
 
 def read_block(path: str, offset: int, number: int) -> tuple[list[bytes], int, DamagedError | None]:

@@ -16,9 +16,11 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO, NamedTuple
+
+import google_crc32c
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError
@@ -127,6 +129,26 @@ def write(path: str, shards: Mapping[str, Shard], data: DataFormat | None = None
     text = json.dumps(content, indent=1, ensure_ascii=False)
     with storage.write_atomic(path, "w") as file:
         file.write(text + "\n")
+
+
+def shards_at(pattern: str, list_files: Callable[[str], list[str]] = storage.glob) -> list[str]:
+    """The files that match the pattern, sorted, without manifests, which lie beside the shards."""
+    return [path for path in list_files(pattern) if os.path.basename(path) != NAME]
+
+
+def write_shard(path: str, payloads: Iterable[bytes]) -> Shard:
+    """Writes serialized records into a shard, which appears under its name when it is complete.
+
+    Raises:
+      RunError: it cannot be written.
+    """
+    records = size = crc = 0
+    with storage.write_atomic(path) as file:
+        for payload in payloads:
+            framed = shards.framed(payload)
+            file.write(framed)
+            records, size, crc = records + 1, size + len(framed), google_crc32c.extend(crc, framed)
+    return Shard(records, size, f"{crc:08x}")
 
 
 def _shard(values: Mapping[str, Any]) -> Shard:

@@ -62,7 +62,8 @@ class DamagedError(RunError):
     """
 
     def __init__(self, path: str, record: int, what: str) -> None:
-        super().__init__(f"{path}: record {record}: {what}; fetch the file again, or leave it out.")
+        remedy = "" if "--" in what else "; fetch the file again, or leave it out"  # a named flag is the remedy
+        super().__init__(f"{path}: record {record}: {what}{remedy}.")
         self.path, self.record, self.what = path, record, what
 
 

@@ -9,6 +9,8 @@ They subclass a class of TensorFlow, so this module must be imported only when a
 from __future__ import annotations
 
 import json
+import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,10 +77,11 @@ class InputHook(Callback):
 
 
 class StepHook(Callback):
-    """Keeps the step in the context up to date."""
+    """Keeps the step in the context up to date, and finds out which step will be the last."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, inputter: Inputter, position: Position | ShardPosition | None) -> None:
         super().__init__(context)
+        self._inputter, self._position = inputter, position
         self._is_training = context.config.mode == "train"
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
@@ -86,7 +89,8 @@ class StepHook(Callback):
         context = self.context
         context.global_step = int(session.run(context.ops.global_step))
         context.step = context.global_step if self._is_training else 0
-        context.line.start(context.step)
+        context.last_step = self._last_step()
+        context.line.start(context.step, context.last_step)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
         """Asks for the step read after train_op: the variable itself could be read before or after it."""
@@ -98,6 +102,19 @@ class StepHook(Callback):
             self.context.step = self.context.global_step = int(run_values.results)
         else:
             self.context.step += 1
+
+    def _last_step(self) -> int | None:
+        """The limit, or the end of the data if that comes first; None if neither is known."""
+        config, inputter, before = self.context.config, self._inputter, self.context.step
+        limit = config.max_steps if self._is_training else None
+        if not inputter.records or not inputter.num_epochs:
+            return limit
+        in_all = inputter.records * inputter.num_epochs / (inputter.batch_size * config.towers)
+        if config.exact_resume:
+            before = 0
+        elif isinstance(self._position, ShardPosition):
+            in_all *= 1 - self._position.share_begun
+        return min(before + math.ceil(in_all), limit or sys.maxsize)
 
 
 class LineHook(Callback):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -43,6 +44,8 @@ class StepValues:
       figures: the metrics of the step, by the names under which they are printed.
       examples: examples so far, in evaluation and inference.
       elapsed_seconds: since the first step.
+      last_step: the step, counted as `step`, at which the run will end; None if that is not known.
+      seconds_left: until then, at the speed so far.
     """
 
     step: int = 0
@@ -52,6 +55,8 @@ class StepValues:
     figures: dict[str, float] = field(default_factory=dict)
     examples: int | None = None
     elapsed_seconds: float | None = None
+    last_step: int | None = None
+    seconds_left: float | None = None
 
     def is_empty(self) -> bool:
         """Whether no callback has put in a value."""
@@ -65,14 +70,16 @@ class StepLine:
     after it. The engine's own last hook calls `emit`.
     """
 
-    def __init__(self, steps: int) -> None:
-        self._every = Every(steps=steps)
+    def __init__(self, steps: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._every, self._clock = Every(steps=steps), clock
         self._sinks: list[Callable[[StepValues], None]] = []
         self.values = StepValues()
+        self.start(0)
 
-    def start(self, step: int) -> None:
-        """Counts from `step`."""
+    def start(self, step: int, last: int | None = None) -> None:
+        """Counts from `step`; the run ends at step `last`, if that is known."""
         self._every.fired(step)
+        self._last, self._since, self._is_first = last, (step, self._clock()), True
 
     def listen(self, sink: Callable[[StepValues], None]) -> None:
         """Registers `sink`, which is called with the values of each line."""
@@ -88,36 +95,68 @@ class StepLine:
             return
         values, self.values = self.values, StepValues()
         values.step, values.global_step = step, global_step
+        values.last_step, values.seconds_left = self._last, self._left(step)
         self._every.fired(step)
         for sink in self._sinks:
             sink(values)
 
+    def _left(self, step: int) -> float | None:
+        """The seconds until the last step, at the speed since the first line: the first steps take longer."""
+        first, since = self._since
+        if self._last is None or step <= first:
+            return None
+        now = self._clock()
+        if self._is_first:
+            self._since, self._is_first = (step, now), False
+        return (now - since) / (step - first) * max(self._last - step, 0)
+
 
 def training_line(values: StepValues) -> str:
-    """`training step N | Loss: L Examples/sec: X | Hit@1: ... PERR: ... GAP: ...`, of the parts given."""
+    """`training step N of M | Loss: L Examples/sec: X | Hit@1: ... PERR: ... GAP: ... | 0:01:15 left`.
+
+    A part is left out if its values are not given.
+    """
     middle = []
     if values.loss is not None:
         middle.append(f"Loss: {values.loss:.2f}")
     if values.examples_per_second is not None:
         middle.append(f"Examples/sec: {values.examples_per_second:.2f}")
     figures = " ".join(f"{name}: {value:.2f}" for name, value in values.figures.items())
-    return " | ".join(filter(None, [f"training step {values.step}", " ".join(middle), figures]))
+    return " | ".join(filter(None, [f"training {_step(values)}", " ".join(middle), figures, _left(values)]))
+
+
+def _step(values: StepValues) -> str:
+    return f"step {values.step}" + (f" of {values.last_step}" if values.last_step is not None else "")
+
+
+def _left(values: StepValues) -> str:
+    seconds = values.seconds_left
+    return "" if seconds is None else f"{datetime.timedelta(seconds=round(seconds))} left"
+
+
+def _progress(values: StepValues) -> list[str]:
+    """The step and the time left of a pass over data, which the published lines lack; empty if not known."""
+    return [] if values.last_step is None else list(filter(None, [_step(values), _left(values)]))
 
 
 def evaluation_line(values: StepValues) -> str:
-    """`examples_processed: N | global_step S | Batch Hit@1: ... | Batch Loss: ... | Examples_per_sec: X`."""
+    """`examples_processed: N | global_step S | Batch Hit@1: ... | Batch Loss: ... | Examples_per_sec: X`.
+
+    If the number of steps is known, ` | step N of M | 0:01:15 left` follows.
+    """
     parts = [f"examples_processed: {values.examples or 0}", f"global_step {values.global_step}"]
     parts += [f"Batch {name}: {value:.3f}" for name, value in values.figures.items()]
     if values.loss is not None:
         parts.append(f"Batch Loss: {values.loss:.3f}")
     if values.examples_per_second is not None:
         parts.append(f"Examples_per_sec: {values.examples_per_second:.3f}")
-    return " | ".join(parts)
+    return " | ".join([*parts, *_progress(values)])
 
 
 def inference_line(values: StepValues) -> str:
-    """`num examples processed: N elapsed seconds: S`."""
-    return f"num examples processed: {values.examples or 0} elapsed seconds: {values.elapsed_seconds or 0:.2f}"
+    """`num examples processed: N elapsed seconds: S`, and ` | step N of M | 0:01:15 left` if that is known."""
+    done = f"num examples processed: {values.examples or 0} elapsed seconds: {values.elapsed_seconds or 0:.2f}"
+    return " | ".join([done, *_progress(values)])
 
 
 FORMATS: Mapping[str, Callable[[StepValues], str]] = {

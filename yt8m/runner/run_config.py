@@ -12,6 +12,7 @@ from yt8m.config.train_config import NO_POSITION, CheckpointConfig, OptimizerCon
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import UsageError
 from yt8m.graph import Modeler
+from yt8m.options import expand_home
 from yt8m.runner.lines import StepLine, StepValues
 
 MODES = ("train", "eval", "infer")
@@ -28,9 +29,10 @@ class RunnerConfig:
         the variables on the CPU); empty: by the number of towers.
       batch_size_per_gpu: examples per tower and step, equal to the inputter's; None: taken from the inputter.
       gpu_count: towers. Inference always takes one.
-      summary_names: patterns (`*` as in a shell) of the summaries that are written; empty for all.
+      summary_names: patterns (`*` as in a shell) of the summaries that are written, each in an entry of its own or
+        several with commas between; empty for all.
       log_every_n_iter: steps between lines in the log and in metrics.jsonl.
-      save_summary_steps: steps between the graph's summaries; 0 for never.
+      save_summary_steps: steps between the graph's summaries, which the first step has too; 0 for never.
       max_steps: training stops at this global step; None for no limit.
       seed: of everything random in the graph.
       optimizer, checkpoints: training only, except for `optimizer.moving_average_decay`: evaluation reads
@@ -93,6 +95,10 @@ class RunnerConfig:
     progress: bool = False
 
     def __post_init__(self) -> None:
+        expand_home(self)
+        names = (self.summary_names,) if isinstance(self.summary_names, str) else self.summary_names
+        split = tuple(part.strip() for name in names for part in name.split(",") if part.strip())
+        object.__setattr__(self, "summary_names", split)
         if self.mode not in MODES:
             raise UsageError(f"mode must be one of {', '.join(MODES)}; it is {self.mode!r}")
         for name in ("gpu_count", "log_every_n_iter"):
@@ -207,6 +213,7 @@ class Context:
       is_resumed: whether the variables came from a checkpoint.
       step: last completed step: the global step in training, else the number of batches.
       global_step: of the training, or of the checkpoint.
+      last_step: the step, counted as `step`, at which the run will end; None if that is not known.
       has_read_all: whether all data were read; set before the callbacks' `end` is called.
       results: values that callbacks leave for the Outcome.
     """
@@ -219,6 +226,7 @@ class Context:
     is_resumed: bool = False
     step: int = 0
     global_step: int = 0
+    last_step: int | None = None
     has_read_all: bool = False
     results: dict[str, Any] = field(default_factory=dict)
 

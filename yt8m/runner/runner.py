@@ -143,11 +143,11 @@ class Runner:
         is_counted = self.config.mode == "train" and context.ops.input.shards is not None and self.inputter.records
         return [
             hooks.InputHook(context, files, position),
-            hooks.StepHook(context),
+            hooks.StepHook(context, self.inputter, position),
             hooks.SkippedHook(context, self.inputter),
             *([hooks.EpochHook(context, self.inputter, files)] if is_counted else []),
             *callbacks.build(self.callbacks, context),
-            *([callbacks.progress_bar(context, self.inputter)] if self.config.progress else []),
+            *([callbacks.progress_bar(context)] if self.config.progress else []),
             hooks.LineHook(context),
         ]
 

@@ -238,6 +238,11 @@ class ShardPosition:
         """Counts a completed step; `last_shard` is the largest shard number among its examples."""
         self._begun = max(self._begun, last_shard + 1)
 
+    @property
+    def share_begun(self) -> float:
+        """The part of all shards of all epochs that was begun, from 0 to 1; 0 if the epochs have no end."""
+        return min(self._begun / (self._shards * self._num_epochs), 1.0) if self._num_epochs else 0.0
+
     def save(self, session: tf.Session, model_dir: str, step: int) -> None:
         """Writes `input-N.json`."""
         self._file.write(_path(model_dir, step), begun=self._begun, shards=self._shards)

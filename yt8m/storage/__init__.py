@@ -8,6 +8,7 @@ and `gcs.GcsStore` do the work; both have a method for each function here.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
@@ -43,17 +44,28 @@ def _store(path: Path) -> LocalStore | GcsStore:
     return LocalStore()
 
 
+def expanded(path: str) -> str:
+    """A path or pattern (several with commas between) as a person gives it, with the home folder in place of `~`.
+
+    The shell replaces only a `~` that begins a word, so `--train_dir=~/runs/a` arrives with it.
+    """
+    return _HOME.sub(lambda found: found[1] + os.path.expanduser(found[2]), path)
+
+
+_HOME = re.compile(r"(^|,)\s*(~[^/,]*)")
+
+
 def glob(pattern: str) -> list[str]:
     """The files and folders that match, sorted, each once.
 
     Args:
-      pattern: patterns separated by commas, with `*`, `?` and `[...]` inside one path component. A name that
-        begins with a dot matches only a pattern that begins with a dot. An existing path matches itself, even
-        if it contains such characters.
+      pattern: patterns separated by commas, with `*`, `?` and `[...]` inside one path component, and `~` (see
+        `expanded`). A name that begins with a dot matches only a pattern that begins with a dot. An existing path
+        matches itself, even if it contains such characters.
     """
     if not is_remote(pattern) and os.path.lexists(pattern):
         return [pattern]
-    parts = filter(None, (piece.strip() for piece in pattern.split(",")))
+    parts = filter(None, (piece.strip() for piece in expanded(pattern).split(",")))
     return sorted({path for part in parts for path in _store(part).glob(part)})
 
 

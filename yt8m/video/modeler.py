@@ -79,9 +79,16 @@ class VideoModeler(Modeler):
         return tf.where_v2((numbers < batch.num_frames[:, tf.newaxis])[:, :, tf.newaxis], made, 0.0)
 
     def predict(self, batch: Batch) -> PredictOps:
-        """Predictions with the float feed points that the published graphs have."""
+        """Predictions with the float feed points that the published graphs have, and their histogram."""
         ops = self.predict_raw(join_features(batch), batch.num_frames)
-        return replace(ops, labels=batch.labels, video_ids=batch.video_ids, label_weights=batch.label_weights)
+        histograms = {"model/input_raw": _some_values(batch)}
+        return replace(
+            ops,
+            labels=batch.labels,
+            video_ids=batch.video_ids,
+            label_weights=batch.label_weights,
+            histograms=histograms,
+        )
 
     def predict_placeholders(self, has_frames: bool) -> PredictOps:
         """`predict_raw` on new placeholders: float32 [B, T, D] if `has_frames`, else [B, D]; int32 [B] frame counts."""
@@ -222,6 +229,18 @@ def _head_loss(
     if not hasattr(label_loss, "gradient_from_logits"):
         return loss, ()
     return loss, ((logits, losses.gradient_of_logits(label_loss, logits, labels, weights)),)
+
+
+_VIDEOS, _VALUES = 16, 1 << 15  # of the histogram of the input: most videos, and about how many values
+
+
+def _some_values(batch: Batch) -> tf.Tensor:
+    """Dequantised values of the first videos, float32 [N]: to dequantise a whole batch of frames takes a gigabyte."""
+    few = batch._replace(
+        features=tuple(feature[:_VIDEOS] for feature in batch.features), num_frames=batch.num_frames[:_VIDEOS]
+    )
+    values = tf.reshape(join_features(few), [-1])
+    return values[:: tf.size(values) // _VALUES * 2 + 1]  # an odd step visits all columns of an even number
 
 
 _COLUMNS = ("scores", "classes", "hits", "num_labels", "label_counts", "perr")

@@ -109,6 +109,12 @@ def test_best_and_worst_leave_out_rare_classes_where_enough_remain():
     assert [one.name for one in measures.best_and_worst(rows[:1], 4)[0]] == ["Game"]
 
 
+def test_a_class_without_an_error_is_never_among_the_worst():
+    rows = figures([0, 1, 2, 3], [1.0, 1.0, 0.9996, 0.999], [9] * 4)
+    assert [one.number for one in measures.best_and_worst(rows, 1)[1]] == [3]
+    assert measures.best_and_worst(rows[:3], 2)[1] == []
+
+
 def test_a_class_past_the_vocabulary_has_a_name():
     (one,) = figures([5000], [0.5], [2])
     assert (one.name, one.vertical) == ("class 5000", "")

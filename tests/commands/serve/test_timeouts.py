@@ -65,7 +65,7 @@ async def gone() -> dict[str, Any]:
 @pytest.mark.promise("X6")
 def test_what_takes_too_long_is_given_up_and_stays_at_work_until_it_has_ended() -> None:
     model = Waiting()
-    with contextlib.closing(Service(model, ServeConfig(model="m", timeout=2, max_requests=1))) as service:
+    with contextlib.closing(Service(model, ServeConfig(train_dir="m", timeout=2, max_requests=1))) as service:
         application = app.create(service)
 
         async def run() -> list[tuple[int, dict[str, Any]]]:

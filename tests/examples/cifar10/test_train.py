@@ -6,14 +6,16 @@ import csv
 import dataclasses
 import pathlib
 import re
+import types
 
 import numpy as np
 import pytest
 from cifar_small import RECORDS, small_set, stored
 
+from examples.cifar10 import deployed, generated, infer, train
 from examples.cifar10 import eval as evaluation
-from examples.cifar10 import generated, infer, train
-from examples.cifar10.config import EvalConfig, InferenceConfig, TrainConfig
+from examples.cifar10.config import DeployConfig, EvalConfig, InferenceConfig, TrainConfig
+from yt8m import deploy
 from yt8m.errors import RunError
 from yt8m.lazy import tf
 from yt8m.runner import StepValues
@@ -129,6 +131,14 @@ def test_inference_without_a_checkpoint_leaves_no_file(tmp_path):
     with pytest.raises(RunError, match="no checkpoint in"):
         infer.infer(of(InferenceConfig, config(tmp_path), output_file=str(output)))
     assert not output.exists()
+
+
+def test_a_run_saves_every_thousand_steps_and_can_log_where_ops_run():
+    data = types.SimpleNamespace(is_generated=True, records_per_file=1)
+    settings = train._runner_config(TrainConfig(log_device_placement=True), data)
+    assert (settings.checkpoints.save_checkpoint_steps, settings.log_device_placement) == (1000, True)
+    placed = deployed._session_config(DeployConfig(log_device_placement=True), deploy.DeploymentConfig())
+    assert placed.log_device_placement
 
 
 def test_the_rate_falls_in_steps_of_epochs():

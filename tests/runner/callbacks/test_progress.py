@@ -1,4 +1,4 @@
-"""Where the bar ends: at the limit, or where the data do."""
+"""Where a run ends: at the limit, or where the data do. What the bar on a terminal and the lines elsewhere show."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from rich.console import Console
 
 from yt8m.runner import RunnerConfig
 from yt8m.runner.callbacks.progress import Progress
-from yt8m.runner.lines import StepLine, StepValues
+from yt8m.runner.hooks import StepHook
+from yt8m.runner.lines import StepLine, StepValues, evaluation_line, inference_line, training_line
 from yt8m.runner.run_config import Context
+from yt8m.runner.saver import ShardPosition
 
 KNOWN = types.SimpleNamespace(records=100, num_epochs=2, batch_size=8)  # 200 examples
 ENDLESS = types.SimpleNamespace(records=100, num_epochs=None, batch_size=8)
@@ -33,17 +35,56 @@ UNKNOWN = types.SimpleNamespace(records=None, num_epochs=None, batch_size=8)
         (ENDLESS, {}, 0, "training step 1 "),
     ],
 )
-def test_where_the_bar_ends(inputter: Any, fields: dict[str, Any], step: int, shown: str) -> None:
-    config = RunnerConfig(mode="train", model_dir="run", **fields)
-    context = Context(config, None, None, StepLine(10), step=step)
-    text = io.StringIO()
-    bar = Progress(context, inputter, Console(file=text, width=100))
+def test_where_a_run_ends(inputter: Any, fields: dict[str, Any], step: int, shown: str) -> None:
+    context = started(RunnerConfig(mode="train", model_dir="run", **fields), inputter, StepLine(1), step)
+    text, told = io.StringIO(), []
+    bar = Progress(context, Console(file=text, width=100))
+    context.line.listen(lambda values: told.append(training_line(values)))
     bar.after_create_session(None, None)
     context.step += 1
     bar.after_run(None, None)
     bar.close()
     assert shown in text.getvalue()
     assert (" of " in shown) == (" of " in text.getvalue())
+    context.line.values.loss = 1.5
+    context.line.emit(context.step, context.step)
+    assert told[0].startswith(f"{shown}| Loss: 1.50")
+
+
+def started(config: RunnerConfig, inputter: Any, line: StepLine, step: int = 0, position: Any = None) -> Context:
+    """The context of a run whose session has been opened on variables of this step."""
+    context = Context(config, types.SimpleNamespace(global_step=None), None, line)
+    session = types.SimpleNamespace(run=lambda _: step)
+    StepHook(context, inputter, position).after_create_session(session, None)
+    return context
+
+
+@pytest.mark.parametrize(("begun", "last"), [(0, 35), (2, 29), (6, 17), (8, 10), (9, 10)])
+def test_a_run_that_goes_on_in_the_data_ends_earlier(begun: int, last: int) -> None:
+    """Two epochs of 4 shards are 25 steps; 10 are done, and the shards that were begun are not read again."""
+    position = ShardPosition(None, ["a", "b", "c", "d"], {}, 2)  # type: ignore[arg-type]
+    position.count_shards(begun - 1)
+    assert started(RunnerConfig(model_dir="run"), KNOWN, StepLine(1), 10, position).last_step == last
+
+
+def test_the_time_left_is_that_of_the_steps_after_the_first_line() -> None:
+    """The first step takes 30 s, each later one 2 s; without a known end nothing is said."""
+    now = [0.0]
+    told: list[StepValues] = []
+    line = StepLine(1, clock=lambda: now[0])
+    line.listen(told.append)
+    line.start(0, 40)
+    for step, seconds in ((1, 30), (2, 32), (12, 52), (40, 108), (41, 110)):
+        now[0], line.values.loss = float(seconds), 1.0
+        line.emit(step, step)
+    assert [values.seconds_left for values in told] == [30 * 39, 2 * 38, 2 * 28, 0, 0]
+    assert training_line(told[2]) == "training step 12 of 40 | Loss: 1.00 | 0:00:56 left"
+    assert inference_line(told[0]).endswith("elapsed seconds: 0.00 | step 1 of 40 | 0:19:30 left")
+    assert evaluation_line(told[0]).endswith("Batch Loss: 1.000 | step 1 of 40 | 0:19:30 left")
+    line.start(0)
+    line.values.loss = 1.0
+    line.emit(1, 1)
+    assert training_line(told[-1]) == "training step 1 | Loss: 1.00"
 
 
 ONE_PASS = types.SimpleNamespace(records=100, num_epochs=1, batch_size=8)
@@ -68,9 +109,9 @@ PREDICTED = StepValues(examples=8, elapsed_seconds=2.0)
 def test_step_and_time_are_whole_in_any_width(
     mode: Any, inputter: Any, width: int, values: StepValues, shown: str, figures: str
 ) -> None:
-    context = Context(RunnerConfig(mode=mode, model_dir="run"), None, None, StepLine(1))
+    context = started(RunnerConfig(mode=mode, model_dir="run"), inputter, StepLine(1))
     text = io.StringIO()
-    bar = Progress(context, inputter, Console(file=text, width=width))
+    bar = Progress(context, Console(file=text, width=width))
     bar.after_create_session(None, None)
     context.step, context.line.values = 1, values
     context.line.emit(1, 1)

@@ -18,7 +18,7 @@ from yt8m.eval_util.arrays import Floats64
 from yt8m.options import option
 from yt8m.records import prediction_files
 
-_LISTS = ("predictions", "runs", "weights")
+_LISTS = ("predictions", "train_dir", "runs", "weights")
 
 
 def main(argv: list[str]) -> int:
@@ -57,7 +57,9 @@ class EnsembleConfig:
     """The flags of `yt8m ensemble`."""
 
     predictions: tuple[str, ...] = option((), "prediction files of the same videos")
-    runs: tuple[str, ...] = option((), "in place of files: folders of runs that become one exported model")
+    train_dir: tuple[str, ...] = option(
+        (), "in place of files: folders of runs that become one exported model", alias="runs"
+    )
     weights: tuple[str, ...] = option((), "one number a file or run, above 0; equal weights if none are given")
     mean: str = option("score", "what is averaged: scores, or ranks", choices=("score", "rank"))
     fit_on: str = option("", "records with the videos' labels, to fit the weights on")
@@ -72,9 +74,9 @@ class EnsembleConfig:
 
     def __post_init__(self) -> None:
         options.check(self)
-        if bool(self.predictions) == bool(self.runs):
-            raise UsageError("give either --predictions, files to join, or --runs, whose models become one.")
-        members = len(self.predictions or self.runs)
+        if bool(self.predictions) == bool(self.train_dir):
+            raise UsageError("give either --predictions, files to join, or --train_dir, whose models become one.")
+        members = len(self.predictions or self.train_dir)
         if members < 2:
             raise UsageError("an ensemble needs at least two members.")
         if self.weights and len(self.weights) != members:
@@ -83,13 +85,13 @@ class EnsembleConfig:
             raise UsageError("--weights and --fit_on both set the weights; give one of them.")
         of_runs, of_files = self.export_dir or self.output_model_tgz, self.output_file or self.fit_on
         if self.predictions and of_runs:
-            raise UsageError("--export_dir and --output_model_tgz are for --runs; name an --output_file.")
-        if self.runs and (of_files or self.mean == "rank"):
+            raise UsageError("--export_dir and --output_model_tgz are for --train_dir; name an --output_file.")
+        if self.train_dir and (of_files or self.mean == "rank"):
             raise UsageError("--output_file, --fit_on and --mean=rank are for --predictions.")
         if not (of_runs or of_files):
             named = (
                 "the model: --export_dir or --output_model_tgz"
-                if self.runs
+                if self.train_dir
                 else "an --output_file, or labels to --fit_on"
             )
             raise UsageError(f"nothing is to be written; name {named}.")
@@ -102,7 +104,7 @@ class EnsembleConfig:
           UsageError: a weight is not a number above 0.
         """
         try:
-            found = [float(word) for word in self.weights] or [1.0] * len(self.predictions or self.runs)
+            found = [float(word) for word in self.weights] or [1.0] * len(self.predictions or self.train_dir)
         except ValueError:
             found = [0.0]
         if not all(0 < number < float("inf") for number in found):

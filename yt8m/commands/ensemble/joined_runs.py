@@ -42,7 +42,7 @@ class _Member(NamedTuple):
 
 
 def export(config: EnsembleConfig) -> None:
-    """Writes the ensemble of `config.runs` as a SavedModel, as a packed inference model, or both.
+    """Writes the ensemble of `config.train_dir` as a SavedModel, as a packed inference model, or both.
 
     Raises:
       UsageError: there is no such run, or the runs have different features or classes.
@@ -50,7 +50,7 @@ def export(config: EnsembleConfig) -> None:
     """
 
     def find() -> list[_Member]:
-        return [_member(folder, config) for folder in config.runs]
+        return [_member(folder, config) for folder in config.train_dir]
 
     checkpoints.with_newer(
         find(), find, lambda members: [one.checkpoint for one in members], lambda members: _export(config, members)
@@ -58,18 +58,18 @@ def export(config: EnsembleConfig) -> None:
 
 
 def _member(folder: str, config: EnsembleConfig) -> _Member:
-    train_dir = saved_run.find_run(folder, "runs")
+    train_dir = saved_run.find_run(folder)
     run = saved_run.load_run(train_dir, trust_code=config.trust_code)
     newest = checkpoints.newest_readable(train_dir)
     if newest is None:
-        raise RunError(f"no checkpoint in {train_dir}: train it first, or leave it out of --runs.")
+        raise RunError(f"no checkpoint in {train_dir}: train it first, or leave it out of --train_dir.")
     parts = workload.create(run.data, run.model, "infer", config.top_k)
     return _Member(run, newest, parts._replace(names=run_dir.own_names(train_dir, run.data.num_classes)))
 
 
 def _export(config: EnsembleConfig, members: Sequence[_Member]) -> None:
-    _check_alike(config.runs, members)
-    names = _joint_names(config.runs, members)
+    _check_alike(config.train_dir, members)
+    names = _joint_names(config.train_dir, members)
     modeler = EnsembleModeler([member.parts.modeler for member in members], config.normalised_weights())
     first = members[0]
     has_frames = first.run.data.frame_features

@@ -112,10 +112,10 @@ def _curve(name: str, runs: Sequence[Run]) -> Picture:
 
     ends = "; ".join(f"{run.name}: {run.curves[name].smoothed()[-1]:.4g}" for run in runs)
     told = " The diamond is the evaluation." if any(value is not None for value in values.values()) else ""
+    is_dot = all(len(run.curves[name].steps) == 1 for run in runs)
+    drawn = "the dot is the one batch that was logged" if is_dot else "single batches (pale) and their running mean"
     return picture(
-        draw,
-        f"{title} over the steps of the training, at its end {ends}",
-        f"{title} over the steps: of single batches, and their running mean.{told}",
+        draw, f"{title} over the steps of the training, at its end {ends}", f"{title} over the steps: {drawn}.{told}"
     )
 
 
@@ -147,7 +147,8 @@ def precision_recall(runs: Sequence[Run]) -> Picture:
         half = curve.precision[curve.recall >= 0.5]
         told = f"precision {half[0]:.2f} at half of the labels" if len(half) else "below half"
         ends.append(f"{run.name}: {told}")
-    caption = "All predictions of all videos in one list, best first. GAP is the area below the curve."
+    best = runs[0].samples.videos.scores.shape[1]
+    caption = f"The {best} best predictions of each video in one list, best first. GAP is the area below the curve."
     return picture(draw, f"Precision against recall. {'; '.join(ends)}", caption)
 
 
@@ -165,8 +166,8 @@ def calibration(runs: Sequence[Run]) -> Picture:
 
     errors = "; ".join(f"{run.name}: {one.error:.3f}" for run, one in zip(runs, found, strict=True))
     caption = (
-        "Of predictions with a score of 0.8, eight in ten should be right: the dotted line. "
-        f"Mean distance from it: {errors}."
+        "Each dot has the predictions of one tenth of the scale. Of those with a score of 0.8, eight in ten should be "
+        f"right: the dotted line. Mean distance from it: {errors}."
     )
     return picture(draw, f"Calibration. Mean distance of score and share: {errors}", caption)
 
@@ -186,8 +187,9 @@ def classes(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Pi
         axes.set(xlabel="labels of the class", ylabel="average precision", ylim=(-0.02, 1.02))
         legend(axes, dots, (run.name for run in runs))
 
+    caption = "Each dot is a class: its average precision (AP), and how many labels it has, on a logarithmic scale."
     counts = "; ".join(f"{run.name}: {len(rows)} classes" for run, rows in zip(runs, figures, strict=True))
-    return picture(draw, f"Average precision of each class against its labels. {counts}", "Each dot is a class.")
+    return picture(draw, f"Average precision of each class against its labels. {counts}", caption)
 
 
 def average_precisions(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigure]]) -> Picture:
@@ -204,7 +206,11 @@ def average_precisions(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigu
         f"{run.name}: {sum(ap < 0.1 for ap in aps)} below 0.1, {sum(ap >= 0.9 for ap in aps)} from 0.9 on"
         for run, aps in zip(runs, values, strict=True)
     )
-    return picture(draw, f"How many classes have which average precision. {low}", f"Classes by their AP. {low}.")
+    return picture(
+        draw,
+        f"How many classes have which average precision. {low}",
+        f"How many classes have an AP in each tenth of the scale. {low}.",
+    )
 
 
 def verticals(runs: Sequence[Run], figures: Sequence[Sequence[VerticalFigure]]) -> Picture:

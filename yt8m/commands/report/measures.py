@@ -59,7 +59,7 @@ def class_figures(figures: Mapping[str, Any], names: Vocabulary) -> list[ClassFi
 
 
 def best_and_worst(classes: Sequence[ClassFigure], count: int) -> tuple[list[ClassFigure], list[ClassFigure], int]:
-    """The `count` best and the `count` worst classes by AP; no class is in both lists.
+    """The `count` best and the `count` worst classes by AP; no class is in both lists, and none with AP 1.0 is worst.
 
     Returns:
       The best (best first), the worst (worst first), and the number of positives that a class needed to be listed:
@@ -69,7 +69,12 @@ def best_and_worst(classes: Sequence[ClassFigure], count: int) -> tuple[list[Cla
     least = ENOUGH if len(often) >= 2 * count else 1
     ranked = sorted(often if least > 1 else classes, key=lambda one: (-one.average_precision, -one.positives))
     best = ranked[: min(count, (len(ranked) + 1) // 2)]
-    return best, ranked[len(best) :][::-1][:count], least
+    return best, [one for one in ranked[len(best) :][::-1] if is_below_one(one.average_precision)][:count], least
+
+
+def is_below_one(average_precision: float) -> bool:
+    """Whether the AP is below 1.0 as it is shown, with three digits."""
+    return round(average_precision, 3) < 1
 
 
 def verticals(classes: Sequence[ClassFigure]) -> list[VerticalFigure]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import sys
@@ -16,11 +17,12 @@ from rich.progress import Progress
 
 from yt8m import options, storage
 from yt8m.commands.sample_data import synthetic_videos
-from yt8m.commands.sample_data.synthetic_videos import RGB, SEGMENT, Video
+from yt8m.commands.sample_data.synthetic_videos import AUDIO, RGB, SEGMENT, Video
 from yt8m.config import flags
 from yt8m.errors import UsageError
 from yt8m.options import option
-from yt8m.records import shards, vocabulary
+from yt8m.records import manifest, shards, vocabulary
+from yt8m.records.data_format import PUBLISHED
 from yt8m.records.vocabulary import Vocabulary
 
 LEVELS = ("video", "frame", "segment")
@@ -29,7 +31,7 @@ SPLITS = ("train", "validate", "test")
 _DEFAULT_SIZES = {"video": (5000, 1000, 500), "frame": (1000, 200, 100), "segment": (1000, 200, 100)}
 _MOST = 4_000_000  # ids have only four characters, like the real ones
 # Increase this if the same config generates other bytes, so that old cached data are not used.
-EDITION = 3
+EDITION = 4
 
 
 def main(argv: list[str]) -> int:
@@ -100,7 +102,7 @@ class SampleConfig(options.Checked):
 
 
 def generate(config: SampleConfig) -> None:
-    """Writes the vocabulary and the shards that `config` describes. Each file appears only when it is complete.
+    """Writes the vocabulary and the shards that `config` describes, and a manifest of each folder, each file whole.
 
     Raises:
       UsageError: the folder has other shards, which would be mixed in, or other data's vocabulary; nothing was written.
@@ -118,14 +120,25 @@ def generate(config: SampleConfig) -> None:
             jobs.append((level, split, count, paths))
     _write_vocabulary(storage.join(config.out_dir, vocabulary.NAME), config.num_classes)
     for level, split, count, paths in jobs:
-        records = _records(config, level, split, count)
+        held: dict[str, manifest.Shard] = {}
         with _progress(f"{level} {split}: {count} sample videos", count) as advance:
+            records = _records(config, level, split, count, advance)
             for number, path in enumerate(paths):
                 here = (number + 1) * count // len(paths) - number * count // len(paths)
-                with storage.write_atomic(path) as file:
-                    for _ in range(here):
-                        file.write(shards.framed(next(records)))
-                        advance()
+                held[path] = manifest.write_shard(path, itertools.islice(records, here))
+        if held:
+            place = storage.join(config.out_dir, level, split, manifest.NAME)
+            manifest.write(place, held, _format(config, level, has_labels=split != "test"))
+
+
+def _format(config: SampleConfig, level: str, has_labels: bool) -> manifest.DataFormat:
+    """What the records of a level hold."""
+    if level == "video":
+        features = manifest.FeatureFormat("mean_rgb", RGB), manifest.FeatureFormat("mean_audio", AUDIO)
+        return manifest.DataFormat(level, features, num_classes=config.num_classes)
+    features = manifest.FeatureFormat("rgb", RGB, PUBLISHED), manifest.FeatureFormat("audio", AUDIO, PUBLISHED)
+    has_segments = level == "segment" and has_labels
+    return manifest.DataFormat("frame", features, has_segments, config.num_classes, config.max_frames)
 
 
 def _write_vocabulary(path: str, num_classes: int) -> None:
@@ -148,11 +161,13 @@ def _progress(text: str, total: int) -> Iterator[Callable[[], None]]:
         yield lambda: bar.advance(task)
 
 
-def _records(config: SampleConfig, level: str, split: str, count: int) -> Iterator[bytes]:
+def _records(config: SampleConfig, level: str, split: str, count: int, advance: Callable[[], None]) -> Iterator[bytes]:
+    """The serialized records of a split; calls `advance` for each."""
     lengths = config.min_frames, config.max_frames
     number = SPLITS.index(split)
     for video in synthetic_videos.videos(config.seed, number, count, config.num_classes, level == "segment", lengths):
         yield _record(video, level, config, is_labelled=split != "test")
+        advance()
 
 
 def _record(video: Video, level: str, config: SampleConfig, is_labelled: bool) -> bytes:

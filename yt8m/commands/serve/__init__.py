@@ -1,4 +1,4 @@
-"""`yt8m serve --model=DIR`: serves a model over HTTP. Requests send records or features and get classes with names.
+"""`yt8m serve --train_dir=DIR`: serves a model over HTTP. Requests send records or features and get classes with names.
 
 `app` is the HTTP application, `connections` the server below it, `parsing` has child processes parse bodies as `bodies`
 says, `service` runs the model, `monitoring` counts. The child processes import this package, too: what they do not need
@@ -41,11 +41,11 @@ def _serve(config: ServeConfig) -> int:
     from yt8m.commands.serve.service import Service
     from yt8m.export import saved_model
 
-    saved_model.find(config.model)
+    saved_model.find(config.train_dir)
     with (
         connections.LastResort(config.timeout) as last,
         connections.listening(config.host, config.port) as (socket, address),
-        saved_model.opened(config.model) as model,
+        saved_model.opened(config.train_dir) as model,
         contextlib.closing(Service(model, config)) as service,
     ):
         rules = connections.Rules(config.timeout, 8 * config.max_requests, service.monitor.refused)
@@ -57,9 +57,9 @@ def _serve(config: ServeConfig) -> int:
 class ServeConfig(options.Checked):
     """The flags of `yt8m serve`."""
 
-    required = ("model",)
+    required = ("train_dir",)
 
-    model: str = option("", "folder of a run or of an exported model")
+    train_dir: str = option("", "folder of a run, or of an exported model", alias="model")
     vocabulary: str = option("", "CSV of the classes' names, with the columns index,name; the model's own")
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 for all addresses of this machine")
     port: int = option(8000, "port to listen on; 0 for a free one", minimum=0, maximum=65535)

@@ -8,7 +8,6 @@ from typing import Any
 
 from yt8m.config.registry import Registry
 from yt8m.errors import UsageError
-from yt8m.graph import Inputter
 from yt8m.lazy import tf
 from yt8m.runner.run_config import CallbackConfig, Context
 
@@ -79,11 +78,11 @@ def build(config: CallbackConfig, context: Context) -> list[Any]:
     return [_make(name, context, dict(config.options.get(name, {}))) for name in names]
 
 
-def progress_bar(context: Context, inputter: Inputter) -> Any:
+def progress_bar(context: Context) -> Any:
     """The progress bar that replaces the log lines on a terminal."""
     from yt8m.runner.callbacks.progress import Progress
 
-    return Progress(context, inputter)
+    return Progress(context)
 
 
 def check(mode: str, names: Sequence[str]) -> None:

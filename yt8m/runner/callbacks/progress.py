@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from typing import Any
 
 from rich import progress as bars
 from rich.console import Console
 from rich.table import Column
 
-from yt8m.graph import Inputter
 from yt8m.lazy import tf
 from yt8m.runner.hooks import Callback
 from yt8m.runner.lines import StepValues
@@ -23,64 +20,45 @@ class Progress(Callback):
     """Shows the run's step; log lines appear above it.
 
     Args:
-      context: of the run.
-      inputter: of the run; its `records` and `num_epochs`, if known, give the last step.
+      context: of the run; its `last_step`, if known, is the end of the bar.
       console: by default that of the error stream.
     """
 
-    def __init__(self, context: Context, inputter: Inputter | None = None, console: Console | None = None) -> None:
+    def __init__(self, context: Context, console: Console | None = None) -> None:
         super().__init__(context)
-        self._limit = context.config.max_steps if context.config.mode == "train" else None
-        self._of_data = _steps_of(inputter, context.config.gpu_count)
-        has_end = self._limit is not None or self._of_data is not None
-        self._bar = _bar(console or Console(stderr=True), has_end)
-        self._task: bars.TaskID | None = None
+        self._console = console or Console(stderr=True)
+        self._bar: bars.Progress | None = None
+        self._task = bars.TaskID(0)
         context.line.listen(self._show)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Starts the bar at the first step of this run, since earlier steps say nothing about its speed."""
-        if self._task is None:
+        if self._bar is None:
+            step, last = self.context.step, self.context.last_step
+            self._bar = _bar(self._console, last is not None)
             verb = _VERBS[self.context.config.mode]
-            step, total = self.context.step, self._end()
-            self._task = self._bar.add_task(verb, total=total, completed=step, figures="")
+            self._task = self._bar.add_task(verb, total=last, completed=step, figures="")
             self._bar.start()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Moves the bar to the current step."""
-        if self._task is not None:
+        if self._bar is not None:
             self._bar.update(self._task, completed=self.context.step)
-
-    def _end(self) -> int | None:
-        """The last step: the limit, or the end of the data; None if neither is known.
-
-        A resumed run reads all its epochs again, unless `exact_resume` continues at the position in the data.
-        """
-        if self._of_data is None:
-            return self._limit
-        before = 0 if self.context.config.exact_resume else self.context.step
-        return min(before + self._of_data, self._limit or sys.maxsize)
 
     def close(self) -> None:
         """Stops the bar and leaves it on the terminal."""
-        self._bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
     def _show(self, values: StepValues) -> None:
-        if self._task is not None:
-            self._bar.update(self._task, figures=_figures(values, self._room()))
+        if self._bar is not None:
+            self._bar.update(self._task, figures=_figures(values, self._room(self._bar.tasks[0])))
 
-    def _room(self) -> int:
+    def _room(self, task: bars.Task) -> int:
         """The columns that remain for figures; the step and the time are never shortened."""
-        task = self._bar.tasks[0]
         last = f" of {task.total:.0f}" if task.total is not None else ""
         text = f"{task.description} step {task.total or task.completed:.0f}{last}"
-        return self._bar.console.width - len(text) - _TIME_AND_BAR
-
-
-def _steps_of(inputter: Inputter | None, towers: int) -> int | None:
-    """Steps of all epochs; None if unknown."""
-    if inputter is None or not inputter.records or not inputter.num_epochs:
-        return None
-    return math.ceil(inputter.records * inputter.num_epochs / (inputter.batch_size * towers))
+        return self._console.width - len(text) - _TIME_AND_BAR
 
 
 # Columns of the time, a little of the bar (or the spinner), and the blanks between.

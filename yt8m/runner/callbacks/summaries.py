@@ -19,7 +19,7 @@ _SPELLING = {"PERR": "Perr"}
 
 
 class TrainSummary(Callback):
-    """Writes the graph's summaries every `save_summary_steps`, and the values of each line in the log.
+    """Writes the graph's summaries at the first step and every `save_summary_steps`, and each log line's values.
 
     The summaries are fetched as part of a step, so they never consume a batch.
 
@@ -33,7 +33,7 @@ class TrainSummary(Callback):
         self, context: Context, folder: str = "", hyper_parameters: Mapping[str, bool | float | str] | None = None
     ) -> None:
         super().__init__(context)
-        self._hyper_parameters, self._is_open = hyper_parameters, False
+        self._hyper_parameters, self._is_open, self._has_written = hyper_parameters, False, False
         self._every = Every(steps=context.config.save_summary_steps)
         self._events = EventFile(folder or context.config.model_dir)
         context.line.listen(self._write_line)
@@ -49,7 +49,8 @@ class TrainSummary(Callback):
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
         """Asks for the summaries when they are due."""
-        is_due = self._every.due(self.context.step + 1)
+        is_first = self.context.config.save_summary_steps > 0 and not self._has_written
+        is_due = is_first or self._every.due(self.context.step + 1)
         return tf.train.SessionRunArgs(self.context.ops.summary_op) if is_due else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -57,6 +58,7 @@ class TrainSummary(Callback):
         if run_values.results is None:
             return
         self._every.fired(self.context.step)
+        self._has_written = True
         summary = tf.Summary.FromString(run_values.results)
         wanted = self.context.config.summary_names
         if wanted:
