@@ -147,7 +147,10 @@ def test_the_flags_of_each_program_stand_in_their_groups() -> None:
     assert {"data_pattern", "segment_size", "feature_ranges"} & set(training) == set()
     assert len(training) == len(flag_parsing.training_flags())
     assert training["train_data_pattern"].help.endswith(" [sample data]")
-    for name, end in (("feature_names", "--frame_features]"), ("feature_sizes", "; 1024 for rgb, 128 for audio]")):
+    for name, end in (
+        ("feature_names", "[the data's; else mean_rgb or rgb]"),
+        ("feature_sizes", "; 1024 for rgb, 128 for audio]"),
+    ):
         assert training[name].default is None
         assert training[name].help.endswith(end)
     assert training["num_classes"].default is None

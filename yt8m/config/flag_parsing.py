@@ -95,10 +95,7 @@ def _data_flag(flag: Flag) -> Flag:
     """Renames a flag, or documents a default that depends on other flags."""
     changed: dict[str, dict[str, Any]] = {
         "data_pattern": {"name": "train_data_pattern", "help": f"{flag.help} [sample data]"},
-        "feature_names": {
-            "default": None,
-            "help": f"{flag.help} [the data's; of YouTube-8M's mean_rgb, or rgb with --frame_features]",
-        },
+        "feature_names": {"default": None, "help": f"{flag.help} [the data's; else mean_rgb or rgb]"},
         "feature_sizes": {"default": None, "help": f"{flag.help} [the data's; 1024 for rgb, 128 for audio]"},
         "num_classes": {"default": None, "help": f"{flag.help} [as many as the vocabulary has, else {flag.default}]"},
     }
