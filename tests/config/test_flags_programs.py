@@ -25,7 +25,7 @@ def test_each_program_explains_itself(
     parse: Callable[[list[str]], Any], program: str, purpose: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        parse(["--help"])
+        parse(["--help=all"])
     assert ended.value.code == 0
     told = capsys.readouterr().out
     assert told.startswith(f"usage: {program} [--flag=value ...]\n")
@@ -51,7 +51,7 @@ def test_files_that_are_not_there_are_refused_by_the_flag(parse: Callable[[list[
 def test_hyper_parameters_of_losses_are_for_training_and_evaluation(capsys: pytest.CaptureFixture[str]) -> None:
     for parse in (flags.train_config, flags.eval_config, flags.inference_config):
         with pytest.raises(SystemExit):
-            parse(["--help"])
+            parse(["--help=all"])
     training, evaluation, inference = capsys.readouterr().out.split("usage: ")[1:]
     assert "--focal_gamma" in training
     assert "--focal_gamma" in evaluation

@@ -45,16 +45,14 @@ def test_what_is_for_segments_needs_them(name: str) -> None:
 
 
 @pytest.mark.parametrize("checkpoint", ["last", "best", "1000"])
-def test_an_export_takes_a_checkpoint_of_one_run(checkpoint: str) -> None:
-    for run in ({"run": "a"}, {"train_dir": "a"}, {}):
-        assert ExportConfig(out="b", checkpoint=checkpoint, **run).checkpoint == checkpoint
+def test_an_export_takes_a_checkpoint(checkpoint: str) -> None:
+    assert ExportConfig(out="b", checkpoint=checkpoint).checkpoint == checkpoint
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({}, "^--out is missing: folder to write"),
-        ({"out": "b", "run": "a", "train_dir": "a"}, "--train_dir and --run both name the run"),
         ({"out": "b", "checkpoint": "newest"}, "--checkpoint=newest: expected last, best, or a step"),
         ({"out": "b", "weights": "int4"}, "weights must be one of float32, float16, int8"),
     ],
