@@ -273,8 +273,8 @@ def test_resume_takes_changed_flags_and_refuses_another_model(
 def test_a_run_that_never_took_a_step_gives_way_to_the_corrected_command(
     tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The first command has a wrong size; the corrected one is another model, and yet it is not refused."""
-    assert train.main(train_flags(tmp_path, "--feature_sizes=16,9", "--max_steps=2")) == 1
+    """The first command has too few classes; the corrected one is another model, and yet it is not refused."""
+    assert train.main(train_flags(tmp_path, "--num_classes=2", "--max_steps=2")) == 1
     assert (tmp_path / "run/model.ckpt-0.index").exists()
     capfd.readouterr()
     assert train.main(train_flags(tmp_path, "--max_steps=2")) == 0
