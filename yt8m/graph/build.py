@@ -72,7 +72,6 @@ def build(
     train_op, step = _whole_step(applied.train_op, read.put_next, global_step)
     losses = _losses(towers, optimizer.regularization_penalty)
     values = {**towers.single_losses(), "learning_rate": rate, **losses}
-    predict = predict_path(modeler, deployment, read.batch)
     ops = TrainOps(
         train_op=train_op,
         global_step=global_step,
@@ -86,8 +85,8 @@ def build(
         gradient_variables=tuple(variable.op.name for _, variable in applied.gradients),
         predictions=towers.rows("predictions"),
         reports=towers.reports(),
+        predict=(predict := predict_path(modeler, deployment, read.batch)),
         summary_op=train_summaries(applied.gradients, values, predict.histograms),
-        predict=predict,
         input=read.ops,
         averages=applied.averages,
         bad_tower=applied.bad_tower,
