@@ -29,12 +29,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def test_names_of_shards(written: pathlib.Path) -> None:
     names = sorted(str(path.relative_to(written)) for path in written.rglob("*") if path.is_file())
     splits = ("test", "train", "validate")
-    assert names == [
+    shards = [
         f"{level}/{split}/{name}"
         for level in ("frame", "segment", "video")
         for split in splits
-        for name in sorted(["manifest.json", *(f"{split}{shard:04d}.tfrecord" for shard in range(3))])
+        for name in ("manifest.json", *(f"{split}{shard:04d}.tfrecord" for shard in range(3)))
     ]
+    assert names == sorted([*shards, "vocabulary.csv"])
 
 
 def test_the_manifests_say_what_the_shards_hold(written: pathlib.Path) -> None:
