@@ -16,6 +16,7 @@ from reader_records import video_record
 from yt8m.commands.serve import ServeConfig, app
 from yt8m.commands.serve.service import Service
 from yt8m.export.saved_model import Predictions
+from yt8m.records import vocabulary
 
 RECORD = video_record(id=[b"x"], labels=[1], mean_rgb=np.ones(3))
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -24,7 +25,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 class Waiting:
     """Stands for a model whose step takes until it is let go."""
 
-    folder, feature_size, num_classes = "m", 3, 4
+    folder, feature_size, num_classes, names = "m", 3, 4, vocabulary.of(4)
 
     def __init__(self) -> None:
         self.go = threading.Event()

@@ -15,7 +15,7 @@ import numpy as np
 from yt8m import cli
 from yt8m.export import saved_model
 from yt8m.export.saved_model import Predictions
-from yt8m.records import shards
+from yt8m.records import shards, vocabulary
 
 CLASSES, SIZE, STUCK = 5, 3, 99.0
 
@@ -40,7 +40,7 @@ def empty_fields(size: int, depth: int = 0) -> bytes:
 class TinyModel:
     """Stands for `SavedModel`."""
 
-    folder, feature_size, num_classes = "tiny", SIZE, CLASSES
+    folder, feature_size, num_classes, names = "tiny", SIZE, CLASSES, vocabulary.of(CLASSES)
 
     def predict(self, records: list[bytes]) -> Predictions:
         parsed = [shards.parse(record) for record in records]
