@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where each public name is; imported at its first use, since TensorFlow and NumPy take their time.
+# The module of each public name. It is imported at first use, because importing TensorFlow and NumPy is slow.
 _PUBLIC = {
     "RunError": "yt8m.errors",
     "UsageError": "yt8m.errors",

@@ -12,7 +12,7 @@ from yt8m.program import calling, run_main
 
 
 class Command(NamedTuple):
-    """A module with `main(argv) -> int`, imported only when its command is given, and what the command does."""
+    """A module with `main(argv) -> int` and a sentence on its purpose; imported only when the command is run."""
 
     module: str
     purpose: str

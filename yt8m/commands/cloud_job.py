@@ -119,7 +119,7 @@ class CloudJobConfig:
 
     @property
     def executor(self) -> str:
-        """The image that runs the code of a package or of this folder."""
+        """The container image: gcloud installs `--package` or the code of this folder in it."""
         return self.executor_image or _EXECUTOR.format("gpu" if self.accelerator else "cpu")
 
     @property
@@ -128,7 +128,7 @@ class CloudJobConfig:
         return not (self.image or self.package)
 
     def pools(self) -> list[dict[str, Any]]:
-        """Machine and replica count of each worker pool; `{}` for a pool that is skipped."""
+        """The machine type and replica count of each worker pool; `{}` for a pool that is not used."""
         trains: dict[str, Any] = {"machineType": self.machine}
         if self.accelerator:
             trains |= {"acceleratorType": self.accelerator, "acceleratorCount": self.accelerator_count}
@@ -141,7 +141,7 @@ class CloudJobConfig:
 
 
 def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig) -> None:
-    """Refuses paths of this machine, which the job cannot see, and a job without a folder that outlives its machine."""
+    """Refuses paths of this machine, which the job cannot read, and a run folder that ends with the job's machine."""
     if not job.output_dir and not run.train_dir:
         raise UsageError("the job's machine is gone when it ends: name --output_dir=gs://... or --train_dir=gs://...")
     named = {
@@ -242,7 +242,7 @@ def _as_flag(pool: dict[str, Any]) -> list[str]:
 
 
 def _escaped(args: Sequence[str]) -> str:
-    """The list as one gcloud argument. A list with commas names another separator (see `gcloud topic escaping`)."""
+    """The list as one gcloud argument. If an item has a comma, another separator is used (`gcloud topic escaping`)."""
     text = "".join(args)
     if "," not in text:
         return ",".join(args)

@@ -29,12 +29,12 @@ def train(config: TrainConfig) -> int:
 
     Raises:
       UsageError: the cluster in TF_CONFIG is not valid, or --train_dir is missing.
-      RunError: as `training.train`.
+      RunError: for the reasons that `training.train` lists.
     """
     cluster = clusters.from_environment()
     if cluster is None:
         return training.train(config)
-    # The runtime's ten lines on a process that is gone say less than the watchdog's one line.
+    # If a process is lost, TensorFlow logs ten lines, which say less than the one line of the watchdog.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if not config.train_dir:
         raise UsageError("--train_dir is missing: the processes of a cluster need one folder that all can see.")
@@ -65,7 +65,7 @@ def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
 def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
     """Trains as a chief without workers. An evaluator can still see that it is alive, and when training ends."""
     if exchange.read_run_marker(config.train_dir) is not None:
-        exchange.begin_run_marker(config.train_dir)  # resets the marker: this run has not ended yet
+        exchange.begin_run_marker(config.train_dir)  # reset the marker of an earlier run: this one has not ended
     with exchange.answering_at(cluster.address):
         status = training.train(config)
     steps = checkpoints.steps_in(config.train_dir)
@@ -78,7 +78,7 @@ def _evaluate(config: TrainConfig, cluster: ClusterConfig) -> int:
     """Evaluates each new checkpoint until training has ended or the chief is lost; returns the exit status."""
     patience = config.distributed.stall_timeout
     following = _checkpoints(config.train_dir, patience, cluster.replicas[0])
-    first = next(following)  # wait: before the first checkpoint there is no run to read
+    first = next(following)  # waits: before the first checkpoint there is no run to read
     settings = EvalConfig(
         train_dir=config.train_dir,
         eval_data_pattern=config.distributed.eval_data_pattern,
@@ -91,7 +91,7 @@ def _evaluate(config: TrainConfig, cluster: ClusterConfig) -> int:
 
 
 def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:
-    """Yields the newest checkpoint each time there is one, until the run marker says that training has ended.
+    """Yields each checkpoint that is newer than the last, until the run marker says that training has ended.
 
     Args:
       train_dir: the run's folder.
@@ -126,7 +126,7 @@ def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:
 
 
 def _newer(train_dir: str, last: int) -> str:
-    """The newest checkpoint if it is newer than step `last` and the run's config is there; else empty."""
+    """The newest checkpoint if it is newer than step `last` and the run's config has been written; else empty."""
     # Compare the names first: to check that a checkpoint is readable, all of it must be read.
     if max(checkpoints.steps_in(train_dir), default=-1) <= last or run_dir.read(train_dir) is None:
         return ""

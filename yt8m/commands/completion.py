@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
     """Prints the script for a shell. The scripts call `yt8m completion words` or `tokens` to get the candidates.
 
     Raises:
-      UsageError: no such shell.
+      UsageError: no shell of that name is supported.
     """
     if argv[:1] and argv[0].lstrip("-") in ("help", "h"):
         print(_HELP, end="")
@@ -64,7 +64,7 @@ def candidates(line: str, is_whole: bool = False) -> list[str]:
     Args:
       line: the command line up to the cursor.
       is_whole: return whole words, as fish expects. If false, follow bash and zsh, for which `=` ends a word: return
-        only the text after `=`, and end a complete word with a blank.
+        only the text after `=`, and add a blank to a word that is complete.
     """
     words = line.split(" ")
     started, before = words[-1], [word for word in words[1:-1] if word]

@@ -1,6 +1,6 @@
 """Evaluates a run's newest checkpoint once, or each new checkpoint as it appears, and writes the results.
 
-The figures go to a line in the log, a table, eval/report.json, TensorBoard and, if asked for, an HTML report.
+The metrics go to a log line, a table, eval/report.json, TensorBoard and, if asked for, an HTML report.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ POLL_SECONDS = 5.0
 
 
 class Evaluated(NamedTuple):
-    """The figures of one checkpoint, under the names of `EvaluationMetrics.get`.
+    """The metric values of one checkpoint, under the names of `EvaluationMetrics.get`.
 
-    They come with their metrics, the names of the classes, and a sample of the videos.
+    With them: the metric objects, the names of the classes, and a sample of the videos.
     """
 
     checkpoint: str
@@ -57,13 +57,13 @@ class Evaluated(NamedTuple):
     sample: VideoSample | None = None
 
     def values(self) -> list[tuple[type[Metric], float]]:
-        """(metric, value) of each metric that has a figure for these data."""
+        """(metric, value) of each metric that is defined on these data."""
         shown = (metric for metric in self.metric_classes if metric.figure_key() in self.figures)
         return [(metric, self.figures[metric.figure_key()]) for metric in shown]
 
 
 class Results(NamedTuple):
-    """Where the results go: a folder laid out as that of a run, and the one event file of all checkpoints."""
+    """Where the results go: a folder with the layout of a run's, and one event file for all checkpoints."""
 
     folder: str
     events: EventFile
@@ -81,7 +81,7 @@ def evaluate(config: EvalConfig, given: Iterator[str] | None = None, evaluate_on
       evaluate_one: evaluates one checkpoint; by default `run_one`, which uses this process only.
 
     Raises:
-      UsageError: no such run, no data.
+      UsageError: there is no such run, or no data.
       RunError: the folder holds no checkpoint, or one that cannot be evaluated.
     """
     train_dir, run, parts = prepare(config, writes=True)
@@ -132,7 +132,7 @@ def _evaluated(
 def prepare(config: EvalConfig, writes: bool) -> tuple[str, TrainConfig, workload.Workload]:
     """The run's folder, the run's config, and the workload of the evaluation.
 
-    All flags are checked here, before the work begins. So is, if this process `writes` the results, their folder.
+    All flags are checked here, before the work begins. The folder of the results is checked too, if `writes` is true.
 
     Raises:
       UsageError: see `evaluate`.
@@ -206,7 +206,7 @@ def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> It
 
 
 def _in_place_of(deleted: str, train_dir: str) -> Iterator[str]:
-    """Yields one newer checkpoint. `copies.hold` keeps it readable even if training deletes it."""
+    """Yields the checkpoint that replaces a deleted one. `copies.hold` keeps it readable if training deletes it too."""
     while True:
         newest = checkpoints.newest_readable(train_dir)
         if newest is None or checkpoints.step_of(newest) <= checkpoints.step_of(deleted):
@@ -245,7 +245,7 @@ def run_one(
 
 
 def evaluated(checkpoint: str, outcome: runner.Outcome, names: Vocabulary) -> Evaluated:
-    """The figures that an evaluation of this checkpoint left; raises `RunError` if there was no example."""
+    """The metric values that an evaluation of this checkpoint saved; raises `RunError` if there was no example."""
     results = outcome.results
     if not results.get("examples"):
         raise RunError("the evaluation data hold no example: nothing was evaluated.")
@@ -280,7 +280,7 @@ def _keep(config: EvalConfig, run: TrainConfig, folder: str, done: Evaluated, pa
         keep_best(folder, done.checkpoint, done.step, float(done.figures[Gap.figure_key()]))
 
 
-# Keys that report.json and the evaluator's figures already use; no metric may take one of them.
+# Keys that report.json and the evaluator already use; no metric may have one of these names.
 RESERVED_KEYS = frozenset(
     ("checkpoint", "global_step", "model", "num_examples", "num_classes_with_positives", "metrics", "classes")
     + ("versions", "aps", "aps_class", "aps_positives", "threshold_counts")
@@ -289,7 +289,7 @@ _SHOWN = 5  # number of best classes, and of worst classes, in the table
 
 
 def write_report(results: Results, done: Evaluated, run: TrainConfig) -> None:
-    """Writes the figures of one checkpoint to the log, standard output, eval/report.json and TensorBoard."""
+    """Writes the metric values of one checkpoint to the log, standard output, eval/report.json and TensorBoard."""
     logging.info("%s", summary_line(done))
     if not len(done.figures["aps"]):
         logging.warning("no example has a label (a test split?): these figures say nothing about the model")
@@ -301,13 +301,13 @@ def write_report(results: Results, done: Evaluated, run: TrainConfig) -> None:
 
 
 def summary_line(done: Evaluated) -> str:
-    """The log line in the format of the published evaluator; `num_classes` is the number of classes with a positive."""
+    """The log line in the format of the published evaluator; `num_classes` counts the classes with a positive."""
     figures = [f"{metric.log_name()}: {metric.described().text(value)}" for metric, value in done.values()]
     return " | ".join([f"epoch/eval number {done.step}", *figures, f"num_classes: {len(done.figures['aps'])}"])
 
 
 def report_json(done: Evaluated, model: str) -> dict[str, Any]:
-    """The content of report.json; a figure that is not defined on these data is None."""
+    """The content of report.json; a metric that is not defined on these data is None."""
     return {
         "checkpoint": done.checkpoint,
         "global_step": done.step,
@@ -325,7 +325,7 @@ def report_json(done: Evaluated, model: str) -> dict[str, Any]:
 
 
 def print_table(done: Evaluated) -> None:
-    """Prints the figures and the classes with the best and the worst AP to standard output."""
+    """Prints the metrics and the classes with the best and the worst AP to standard output."""
     table = Table(title=f"step {done.step}, {done.num_examples} examples")
     table.add_column("figure")
     table.add_column("value", justify="right")
@@ -336,7 +336,7 @@ def print_table(done: Evaluated) -> None:
     for title, rows in (("best", ranked[:_SHOWN]), ("worst", worst)):
         table.add_section()
         for index, name, ap, _ in rows:
-            table.add_row(Text(f"{title}: {name} ({index})"), f"{ap:.4f}")  # Text: a name may hold brackets
+            table.add_row(Text(f"{title}: {name} ({index})"), f"{ap:.4f}")  # Text, not markup: a name may hold brackets
     Console(soft_wrap=True).print(table)
 
 
@@ -346,7 +346,7 @@ def _classes(done: Evaluated) -> list[tuple[int, str, float, int]]:
 
 
 def _write_summaries(events: EventFile, done: Evaluated) -> None:
-    """Writes the figures to TensorBoard under the published tags, and a precision-recall curve over all classes."""
+    """Writes the metrics to TensorBoard under the published tags, and a precision-recall curve over all classes."""
     events.add_scalars({f"Epoch/Eval_{metric.log_name()}": value for metric, value in done.values()}, done.step)
     events.add(metric_files.precision_recall("Epoch/Eval_PR", done.figures["threshold_counts"]), done.step)
     sending.send_growing()

@@ -55,7 +55,7 @@ def _export(config: ExportConfig, train_dir: str, run: TrainConfig, checkpoint: 
     figures: dict[str, float] = {}
     with replaced_folder(config.out.rstrip("/")) as part:
         storage.makedirs(part)
-        # Read the checkpoint before everything else: training may delete it at any time.
+        # Read the checkpoint first, because training may delete it at any time.
         parameters = _write(part, config, run, checkpoint, parts)
         if config.eval_data_pattern:
             before = _gap(config, run.optimizer, checkpoint, parts.modeler, data)

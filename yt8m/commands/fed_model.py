@@ -1,6 +1,6 @@
 """Trained models in sessions of their own, which Python code feeds with records or arrays.
 
-`FedModel` is the graph of a run or an archive, `FedExport` a SavedModel. Several threads may call either at once.
+`FedModel` runs the model of a run or an archive, `FedExport` a SavedModel. Both may be called by several threads.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Input = Sequence[Raw] | NumpyBatch
 
 
 class EvaluatedStep(NamedTuple):
-    """What an evaluator takes of one step: its reports and its loss (None if there is none); and how many examples."""
+    """One step for an evaluator: its reports, its loss (None if there is none) and its number of examples."""
 
     reports: Mapping[str, NDArray[Any]]
     loss: float | None
@@ -52,7 +52,7 @@ class FedModel:
       modeler: completes the reports of an evaluation, and makes its evaluator.
 
     Raises:
-      RunError: the checkpoint is another model's, or cannot be read.
+      RunError: the checkpoint belongs to another model, or cannot be read.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class FedModel:
             start = creation.initializers(created)
             graph.finalize()
             config = deployment.session_config()
-            config.gpu_options.allow_growth = True  # models of one process share a GPU
+            config.gpu_options.allow_growth = True  # so that several models of one process can share a GPU
             self._session = tf.Session(graph=graph, config=config)
             try:
                 settings = RunnerConfig(mode=mode, model_dir=source.folder, checkpoint=source.checkpoint)
@@ -106,7 +106,7 @@ class FedModel:
         """The ids of some videos and the scores of all classes, float32 [B, C].
 
         Raises:
-          DamagedError: a record cannot be parsed; names file and record.
+          DamagedError: a record cannot be parsed; the message names file and record.
           RunError: the model fails on the input.
         """
         found = self._run(self._scores, given)
@@ -138,7 +138,7 @@ class FedModel:
         return {**feed, batch.video_ids: ids, batch.num_frames: given.num_frames, batch.labels: given.labels}
 
     def _refuse_damage(self, raws: Sequence[Raw]) -> None:
-        """Raises `DamagedError` if one of the records is the cause."""
+        """Raises `DamagedError` if a damaged record caused the failure."""
         check = RecordCheck(self._reader)
         try:
             bad = check.first_bad([raw[0] for raw in raws])

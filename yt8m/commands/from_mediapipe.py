@@ -25,11 +25,12 @@ NAMES = {"RGB/feature/floats": "rgb", "AUDIO/feature/floats": "audio"}  # MediaP
 
 
 def main(argv: list[str]) -> int:
-    """Converts as the flags say; returns the exit status.
+    """Converts the files that the flags name; returns the exit status.
 
     Raises:
       UsageError: no file matches.
-      RunError: a file is not a valid SequenceExample, or two are of one video; the file is named, nothing is written.
+      RunError: a file is not a valid SequenceExample, or two are of one video. The message names the file, and nothing
+          is written.
     """
     purpose = "Makes a shard of frame records from MediaPipe's features, one proto file a video."
     config = flags.read(FromMediapipeConfig, "yt8m from-mediapipe", purpose, argv)

@@ -1,6 +1,7 @@
 """Reads ground truth from records without TensorFlow: labels of videos and ratings of segments.
 
-Ratings can be cached in a text file with lines `video:start,class,score`. If it exists, the records are not needed.
+Ratings can be cached in a text file with lines `video:start,class,score`. If the cache exists, the records are not
+needed.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def files(pattern: str, flag: str = "eval_data_pattern") -> list[str]:
 
 
 def contexts(pattern: str, flag: str = "eval_data_pattern") -> Iterator[tuple[str, Record]]:
-    """Yields (location, record) for each record: a text with path and number, the record without frames.
+    """Yields (location, record) for each record. `location` is a text with path and number; the frames are left out.
 
     Raises:
       RunError: a record is damaged, or has no id.

@@ -65,7 +65,7 @@ def infer(
     Args:
       config: the config of the inference.
       write_segments: writes the ranking to the output file if segments are ranked.
-      checkpoint: path of the only checkpoint to use; by default the newest.
+      checkpoint: path of the checkpoint to use, and no other; by default the newest.
 
     Raises:
       UsageError: there is no such model or no data, or no output is named for an archive's model.
@@ -208,7 +208,7 @@ def _rank(task: _Task, ranking: SegmentRanking, write_segments: WriteSegments) -
 
 
 def _predict(task: _Task) -> None:
-    """Writes one line per video; the file gets its name when it is complete."""
+    """Writes one line per video; the output file appears only when it is complete."""
     inputter = readers.BatchQueue.for_config(task.data, "infer")
     with storage.write_atomic(task.config.output_file, "w") as file:
         writer = PredictionWriter(file, task.config.top_k)

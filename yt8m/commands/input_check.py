@@ -1,8 +1,8 @@
 """Checks shards before they are read, and afterwards that all records were read; falls back to sample data.
 
 If a shard was cut between two records, or inside the 12-byte header of one, TensorFlow reads it as a shorter shard and
-reports no error. So the records of all local shards are first counted by their headers ("walked"), and the counts are
-compared with the manifest. After an evaluation or inference, the numbers of records read are compared with the counts.
+reports no error. So the records of all local shards are first counted by their headers, and the counts are compared
+with the manifest. After an evaluation or inference, the numbers of records read are compared with the counts.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ _SHOWN = 3  # largest number of differences listed in one message
 class Walked:
     """The number of records of each shard at the start, to compare with the number read later.
 
-    Shards in buckets are not walked. Their numbers come from a manifest, or else from the first pass that reads them.
+    Shards in buckets are not counted beforehand: their numbers come from a manifest, or from the first pass over them.
 
     Args:
       inputter: the inputter after `check_input` has fixed its files.
       data: the data config of the run.
       known: the manifests of the shards.
-      counts: {path: number of records} of the shards that were walked.
-      stamps: {path: size and time}, taken before the walk.
+      counts: {path: number of records} of the local shards.
+      stamps: {path: size and time of change}, taken before the records were counted.
     """
 
     def __init__(
@@ -80,10 +80,10 @@ class Walked:
         self.digest = digest(self._files, self._stamps, self._held)
 
     def check_unchanged(self) -> None:
-        """Call before another pass: counts again the records of shards whose size or time has changed.
+        """Call before another pass: recounts the records of shards whose size or time of change differs.
 
         Raises:
-          RunError: a shard is gone, damaged, or holds another number of records; the message names it.
+          RunError: a shard is gone, damaged, or holds another number of records; the message names the shard.
         """
         stamps = storage.stamps(self._files)
         changed = [path for path in self._files if stamps.get(path) != self._stamps.get(path)]
@@ -98,13 +98,13 @@ class Walked:
         self._log_new_shards()
 
     def check_read(self, inputter: readers.BatchQueue) -> None:
-        """Call after a complete pass: compares the number of records read of each shard with the number that it holds.
+        """Call after a complete pass: compares the number of records read from each shard with the number in it.
 
         Args:
           inputter: the inputter of the pass, which reads all of the data or the share of one process.
 
         Raises:
-          RunError: more or fewer records of a shard were read; the message names it.
+          RunError: more or fewer records were read than a shard holds; the message names the shard.
         """
         read, wanted = inputter.reads(), inputter.reads_of(self._held)
         unknown = [path for path, count in wanted.items() if count is None]
@@ -122,7 +122,7 @@ class Walked:
     def _change(self, path: str, counts: Mapping[str, int]) -> str:
         """Describes the problem of a shard that was rewritten, in a few words; empty if there is none.
 
-        A damaged shard that the run tolerates is not in `counts`.
+        `counts` lacks a damaged shard that the run tolerates.
         """
         if path not in self._held:
             return f"{path} was written anew, and how many records it held is not known"
@@ -144,8 +144,8 @@ class Walked:
 def check_input(inputter: readers.BatchQueue, data: DataConfig, is_training: bool = False) -> Walked:
     """Refuses shards that are damaged or differ from the manifest. In training a difference is only a warning.
 
-    The inputter is fixed to the files that match now. Except in training, it will count the records that it reads of
-    each file. Shards in buckets are not walked; only their sizes are compared with the manifest.
+    The inputter is fixed to the files that match now. Except in training, it will count the records that it reads from
+    each file. Of shards in buckets only the sizes are compared with the manifest.
 
     Raises:
       UsageError: no file matches, or the manifest that was named does not exist.
@@ -153,7 +153,7 @@ def check_input(inputter: readers.BatchQueue, data: DataConfig, is_training: boo
     """
     files = inputter.keep_files()
     inputter.threads.log(data.num_readers)
-    stamps = {} if is_training else storage.stamps(files)  # before the walk, to notice changes during it
+    stamps = {} if is_training else storage.stamps(files)  # taken before counting, to notice changes during it
     counts = _counts([path for path in files if not storage.is_remote(path)], data.max_bad_records > 0)
     known = _manifest(files, data)
     if not known.shards:
@@ -169,7 +169,7 @@ def check_input(inputter: readers.BatchQueue, data: DataConfig, is_training: boo
 
 
 def digest(files: Sequence[str], stamps: Mapping[str, Stamp], held: Mapping[str, int]) -> str:
-    """A hash of the names, sizes and record counts of the files, to compare between processes; times do not count."""
+    """A hash of the names, sizes and record counts of the files, but not their times, to compare between processes."""
     told = [[path, stamps[path].bytes if path in stamps else None, held.get(path)] for path in files]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
@@ -177,7 +177,7 @@ def digest(files: Sequence[str], stamps: Mapping[str, Stamp], held: Mapping[str,
 def _pass_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping[str, int], known: Manifest) -> None:
     """Sets the counted and the expected records of an epoch on the inputter.
 
-    Does nothing for segment data, or if a shard was not counted.
+    Does nothing for segment data, or if the record count of a shard is unknown.
     """
     files = inputter.files()
     if data.segment_labels or counts.keys() != set(files):
@@ -206,7 +206,10 @@ def _shortened(found: Sequence[str]) -> str:
 
 
 def _counts(files: Sequence[str], may_be_damaged: bool) -> dict[str, int]:
-    """{path: number of records}. Damaged shards are left out if the run tolerates damage, and raise otherwise."""
+    """{path: number of records}.
+
+    A damaged shard is left out if the run tolerates damage; otherwise it raises `RunError`.
+    """
     counts: dict[str, int] = {}
     for path, count in zip(files, manifest.count_all(files), strict=True):
         if isinstance(count, int):

@@ -189,7 +189,7 @@ def main(argv: list[str]) -> int:
     purpose = "Shows what TFRecord shards hold: name them, as files or patterns, beside the flags."
     config = flags.read(InspectConfig, "yt8m inspect", purpose, argv, patterns)
     paths = named_files(patterns, "inspect")
-    # One vocabulary a folder: data sets that are shown together may differ.
+    # Each folder has its own vocabulary, because the shards may be of different data sets.
     names = {folder: _names(config, path) for folder, path in {os.path.dirname(path): path for path in paths}.items()}
     found = [ShardSummary(path).read().as_json(names[os.path.dirname(path)]) for path in paths]
     if config.json:
@@ -202,7 +202,7 @@ def main(argv: list[str]) -> int:
 
 
 def _names(config: InspectConfig, path: str) -> Vocabulary:
-    """The vocabulary of one shard; YouTube-8M's if there is none, unless --num_classes or the data tell otherwise."""
+    """The vocabulary of one shard; YouTube-8M's if there is none, unless --num_classes or the labels contradict it."""
     found = vocabulary.of_data(config.vocabulary, [path])
     count = vocabulary.class_count(config.num_classes, found)
     if found is None:
@@ -216,7 +216,7 @@ def named_files(patterns: list[str], command: str, ignored: str = "") -> list[st
     Args:
       patterns: the patterns as the user gave them.
       command: name of the command, for error messages.
-      ignored: a file name that is dropped from the matches.
+      ignored: a file name that is left out of the matches.
 
     Raises:
       UsageError: there is no pattern, or one matches no file.

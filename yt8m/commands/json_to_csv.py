@@ -23,11 +23,11 @@ from yt8m.records.shards import id_bytes, id_text
 from yt8m.storage import json_text
 
 _KEYS = ("video_id", "class_indexes", "predictions")
-_LARGEST = 1 << 31  # larger than any class or prediction
+_LARGEST = 1 << 31  # upper limit; every class and prediction is smaller
 
 
 def main(argv: list[str]) -> int:
-    """Converts as the flags say; returns the exit status.
+    """Converts the files that the flags name; returns the exit status.
 
     Raises:
       UsageError: no file matches.

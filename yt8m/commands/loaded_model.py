@@ -1,4 +1,4 @@
-"""Models loaded for Python code: what they take (files, records or arrays), and the sessions that compute."""
+"""Models loaded for Python code: the kinds of input (files, records or arrays), and the sessions that compute."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class LoadedRun:
 
     Attributes:
       unpacked: holds the folder that an archive was unpacked into, until the model is closed.
-      num_classes: C.
+      num_classes: number of classes, C.
       names: the vocabulary.
-      checkpoint, step: the weights, and the training step that they are of.
+      checkpoint, step: the path of the weights, and the training step at which they were saved.
       model: the name of the model.
     """
 
@@ -56,7 +56,7 @@ class LoadedRun:
         self._with(None)
 
     def _with(self, dtypes: tuple[np.dtype[Any], ...] | None) -> FedModel:
-        """The model that takes arrays of these types, or records."""
+        """The `FedModel` for arrays of these types, or for records if there are none."""
         with self._lock:
             if self._is_closed:
                 raise UsageError(f"{self._source.folder}: this model is closed; load it again.")
@@ -65,22 +65,22 @@ class LoadedRun:
             return self._fed[dtypes]
 
     def fed(self, given: Input) -> FedModel:
-        """The model that takes such input."""
+        """The model for input of the same kind as `first`."""
         return self._with(_types(given))
 
     @contextlib.contextmanager
     def evaluating(self, config: EvalConfig, first: Input) -> Iterator[FedModel]:
-        """A model for evaluation, which takes input such as `first`; closed after the block."""
+        """A model for evaluation on input of the same kind as `first`; it is closed after the block."""
         segments = config.segment_labels or (self._source.run.data.segment_labels and _types(first) is None)
         data = saved_run.data_for(config, self._source.run.data, "", segments)
         with contextlib.closing(FedModel(self._source, data, "eval", config.top_k, _types(first))) as fed:
             yield fed
 
     def inputs(self, data: Data) -> Iterator[Input]:
-        """The data in batches, records as they are.
+        """The data in batches; records stay as they are.
 
         Raises:
-          UsageError: they are no data, no file matches, or their features or their vocabulary are not the model's.
+          UsageError: this is not a form of data, no file matches, or features or vocabulary differ from the model's.
         """
         if isinstance(data, str | os.PathLike):
             data = Records(files_of(data), _format_of(self._data)) if self._data.reader else read_records(data)
@@ -99,12 +99,12 @@ class LoadedRun:
             raise UsageError(f"the model takes {_told(wanted)}; these records are {_told(data.format)}.")
 
     def _has_ranges_of(self, data: Records) -> bool:
-        """Whether bytes stand for the same values as in the records that the model was trained on."""
+        """Whether the bytes have the same ranges as in the records that the model was trained on."""
         found = {one.name: one.range for one in data.format.features}
         return bool(self._data.reader) or all(found[one.name] == one.range for one in _format_of(self._data).features)
 
     def _arranged(self, batch: NumpyBatch) -> NumpyBatch:
-        """The batch as the graph takes it: features in order, as uint8 in YouTube-8M's range or as float32."""
+        """The batch as the graph is fed: features in the model's order, uint8 in YouTube-8M's range or float32."""
         data, found = self._data, batch.features
         if any(batch.ranges.get(name, PUBLISHED) != PUBLISHED for name in found):
             batch = batch.dequantize()
@@ -121,7 +121,7 @@ class LoadedRun:
         return NumpyBatch(batch.ids, features, np.asarray(batch.num_frames, np.int32), labels)
 
     def close(self) -> None:
-        """Closes the sessions, and removes what was unpacked."""
+        """Closes the sessions, and removes the unpacked archive."""
         with self._lock:
             self._is_closed = True
             while self._fed:
@@ -133,7 +133,7 @@ class LoadedExport:
     """The model of an export; its members are those of `LoadedRun`.
 
     Args:
-      model: loaded.
+      model: the loaded model.
     """
 
     def __init__(self, model: SavedModel) -> None:
@@ -209,7 +209,7 @@ def _as_fed(values: Any) -> Any:
 
 
 def _batches(data: Any) -> Iterable[NumpyBatch]:
-    """The batches of Records, one batch, or several."""
+    """Yields batches from `Records`, from one batch, or from several."""
     return [data] if isinstance(data, NumpyBatch) else map(_refuse_other, data)
 
 
@@ -223,7 +223,7 @@ def _refuse_other(batch: Any) -> NumpyBatch:
 
 
 def _format_of(data: DataConfig) -> DataFormat:
-    """What the model reads."""
+    """The features and classes that the model reads."""
     level = "frame" if data.frame_features else "video"
     ranges = data.feature_ranges or tuple(usual_range(level, name) or () for name in data.feature_names)
     features = tuple(

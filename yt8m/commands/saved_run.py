@@ -1,6 +1,6 @@
 """Finds and loads a saved run for evaluation, inference and export: folder, config, data and checkpoints.
 
-Also keeps the best checkpoint of a run.
+This module also keeps the best checkpoint of a run.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def newest(train_dir: str) -> str:
     """The path of the newest checkpoint that can be read.
 
     Raises:
-      RunError: there is none.
+      RunError: no checkpoint can be read.
     """
     last = checkpoints.newest_readable(train_dir)
     if last is None:
@@ -84,7 +84,7 @@ def find_checkpoint(train_dir: str, choice: str) -> str:
 
     Raises:
       UsageError: there is no such checkpoint; the message lists the steps that exist.
-      RunError: it cannot be read, or there is none at all.
+      RunError: the checkpoint cannot be read, or the run has none at all.
     """
     if choice == "last":
         return newest(train_dir)
@@ -99,7 +99,7 @@ def find_checkpoint(train_dir: str, choice: str) -> str:
     path = checkpoints.path_of(folder, step)
     problem = checkpoints.problem_of(path)
     if problem and choice == "best" and checkpoints.steps_in(folder)[:1] > steps[:1]:
-        return find_checkpoint(train_dir, choice)  # an evaluation has just replaced it by a better one
+        return find_checkpoint(train_dir, choice)  # try again: an evaluation has just replaced it by a better one
     if problem:
         raise RunError(f"{path} cannot be read: {problem}")
     return path
@@ -144,12 +144,13 @@ def load_run(train_dir: str, given: PassConfig | None = None, *, trust_code: boo
     """The config that the run in `train_dir` was trained with.
 
     A run of the published code has only model_flags.json. Its hyper-parameters come from the flags `given`, and its
-    number of classes from them, from a meta-graph in the folder, or from the vocabulary that they name. See
-    `run_dir.read` for the import of code that the run names.
+    number of classes from these flags, from a meta-graph in the folder, or from the vocabulary that the flags name.
+    `run_dir.read`
+    says when code that the run names is imported.
 
     Raises:
       RunError: the folder holds no run, or its files cannot be read.
-      UsageError: the model has no such hyper-parameter, or is code that is not trusted.
+      UsageError: the model has no such hyper-parameter, or its code is not trusted.
     """
     saved = run_dir.read(train_dir, trust_code=trust_code)
     if saved is None:
@@ -202,13 +203,14 @@ def names_for(own: Vocabulary, where: str, data: DataConfig) -> Vocabulary:
     """The vocabulary of a model: its `own`, or else that of the data; empty if there is neither.
 
     Args:
-      own: empty if the model has none.
+      own: the vocabulary of the model; empty if it has none.
       where: the folder or the archive of the model.
-      data: of an evaluation or inference, as `data_for` gives it.
+      data: the data config that `data_for` returned.
 
     Raises:
-      UsageError: the data number the classes differently than the model; the message names the first difference.
-      RunError: the data's file is no vocabulary.
+      UsageError: the vocabulary of the data numbers the classes differently than the model's; the message names the
+          first difference.
+      RunError: the vocabulary file of the data is not valid.
     """
     found = vocabulary.of_data(data.vocabulary, storage.glob(data.data_pattern) if data.data_pattern else ())
     names = vocabulary.for_model(own, data.num_classes, where, found)

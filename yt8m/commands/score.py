@@ -37,7 +37,7 @@ class ScoreConfig(options.Checked):
 
 
 def main(argv: list[str]) -> int:
-    """Prints the figures, one per line; returns the exit status.
+    """Prints the metrics, one per line; returns the exit status.
 
     Raises:
       UsageError: a flag is missing, or no file matches.
@@ -55,12 +55,12 @@ def main(argv: list[str]) -> int:
 
 
 def score(rows: Iterable[PredictionRow], truth: VideoLabels, num_classes: int, top_k: int = 20) -> dict[str, Any]:
-    """The figures of the predictions, under the names of `EvaluationMetrics.get`.
+    """The metrics of the predictions, under the names of `EvaluationMetrics.get`.
 
     A video that has no predictions counts too: all of its labels are missed.
 
     Raises:
-      RunError: a prediction is for a video that the records do not hold; the line is named.
+      RunError: a prediction is for a video that is not in the records; the message names the line.
     """
     found = EvaluationMetrics(num_classes, top_k)
     for batch in _batches(rows, truth):

@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
     config = flags.read(SegmentEvalConfig, "yt8m segment-eval", purpose, argv)
     judged = load_ratings(config.eval_data_pattern, config.label_cache)
     known = read_segment_classes(config.segment_label_ids_file) | set(judged.classes.tolist())
-    # Whether a rated segment starts at a second that is not a multiple of 5.
+    # True if a rated segment starts at a second that is not a multiple of 5.
     any_start = any(int(segment.rpartition(b":")[2]) % 5 for segment in judged.segments)
     lines = prediction_files.read_segments(config.submission_file, known, any_start)
     figures = evaluate(lines, judged, config.top_n or None, only_submitted=config.classes == "submitted")
@@ -100,7 +100,8 @@ def evaluate(
     submitted = set()
     for number, ranks in lines:
         submitted.add(number)
-        # Only rated segments count, and there are few, so look these up in the line rather than the reverse.
+        # Only rated segments count, and there are few, so each of them is looked up in the line, not each segment of
+        # the line among the ratings.
         there = sorted((ranks[name], name) for name in rated.get(number, ()) if name in ranks)
         kept = [name for place, name in there if top_n is None or place < top_n]
         segments += kept

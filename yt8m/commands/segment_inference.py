@@ -97,7 +97,7 @@ class Candidates:
       num_classes: number of classes of the model.
 
     Raises:
-      RunError: the file is damaged; the line is named.
+      RunError: the file is damaged; the message names the line.
     """
 
     def __init__(self, path: str, classes: Sequence[int], num_classes: int) -> None:
@@ -107,7 +107,7 @@ class Candidates:
         self._rows: dict[str, int] = {}
         packed: list[bytes] = []
         for row in prediction_files.read_predictions(path, num_classes):
-            mask = np.zeros(len(classes) + 1, np.bool_)  # the last one is for classes that are not listed
+            mask = np.zeros(len(classes) + 1, np.bool_)  # the last column is for classes that are not listed
             mask[column[row.classes]] = True
             self._rows[row.video_id] = len(packed)
             packed.append(np.packbits(mask[:-1]).tobytes())
@@ -152,7 +152,10 @@ def _write_lists(file: IO[Any], lists: Iterable[tuple[int, list[bytes]]]) -> int
 
 
 def write_part(file: IO[Any], ranking: SegmentRanking) -> None:
-    """Writes the lists of one process. The score follows each segment as a key; smaller keys are better scores."""
+    """Writes the lists of one process.
+
+    Each segment is followed by its score, written as an integer key: a smaller key is a better score.
+    """
     for number, segments, keys in ranking.scored_lines():
         pairs = (b"%s %d" % pair for pair in zip(segments, keys.tolist(), strict=True))
         file.write(b"%d,%s\n" % (number, b" ".join(pairs)))
@@ -193,7 +196,7 @@ def _joined(parts: Sequence[str], most: int) -> Iterator[tuple[int, list[bytes]]
 
 _BLOCK = 4096  # number of segments that are gathered before they are inserted class by class
 _NUMBER = np.uint64((1 << 32) - 1)
-_SLACK = 8  # room for 1/8 more entries than are kept, so that a class is rarely cut down
+_SLACK = 8  # a row has room for 1/8 more entries than are kept, so that it is rarely cut down
 
 
 class SegmentRanking:
@@ -279,7 +282,7 @@ class SegmentRanking:
             kept = np.sort(self._keys[place][: self._fill[place]])[: self.most]
             numbers = (kept & _NUMBER).astype(np.int64)
             video = np.searchsorted(first, numbers, side="right") - 1
-            # Make each text `:start` only once.
+            # Each text `:start` is made only once.
             places = numbers - first[video] if len(numbers) else numbers
             starts = [b":%d" % (place * self.segment_size) for place in range(int(places.max(initial=0)) + 1)]
             names = list(map(add, videos[video].tolist(), np.array(starts, object)[places].tolist()))

@@ -188,7 +188,7 @@ class _Workers:
         self.failed: dict[str, str] = {}
 
     def map(self, work: Callable[[Job], T], jobs: Iterable[Job]) -> dict[Job, T]:
-        """The results of `work`, without the files that failed."""
+        """The results of `work` for each file, except for files that failed."""
         done: dict[Job, T] = {}
         pool = concurrent.futures.ThreadPoolExecutor(self._count)
         try:

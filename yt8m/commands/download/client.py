@@ -61,7 +61,7 @@ class Client:
     """The HTTP client of a download; safe to use from several threads.
 
     Args:
-      retries: number of failed tries in a row that are allowed if no bytes arrive in between.
+      retries: number of tries that may fail in a row without a byte received.
       backoff_seconds: wait before the second retry; it doubles with each further retry.
       stall_seconds: seconds after which a connection that brings no data is given up.
 
@@ -133,7 +133,7 @@ class Client:
         """Yields (offset, bytes) of a file from byte `start` on, or from 0 if the server only sends whole files.
 
         Raises:
-          BrokenError: the transfer ended early; the bytes received so far are valid.
+          BrokenError: the transfer ended early; the bytes yielded so far are valid.
           WrongRangeError: the server cannot continue from there.
           RunError: there is no such file.
         """
@@ -170,7 +170,7 @@ class Client:
         raise BrokenError(answer, wait or 0)
 
     def _body(self, response: requests.Response) -> Iterator[bytes]:
-        """Yields the body as it arrives. `read1` returns the bytes that are there, so a very slow transfer is noticed.
+        """Yields the body as it arrives. `read1` returns what has arrived, so that a very slow transfer is noticed.
 
         urllib3 raises an error if the body is shorter than its Content-Length.
         """
@@ -193,7 +193,7 @@ class Client:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost cause, without the exceptions that libraries wrap around it."""
+    """The message of the innermost exception, without those that libraries wrap around it."""
     while error.__context__ is not None:
         error = error.__context__
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

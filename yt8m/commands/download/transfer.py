@@ -57,7 +57,7 @@ def _new_digest() -> hashlib._Hash:
 
 
 def fetch(client: Client, job: Job, advance: Callable[[int], None]) -> None:
-    """Fetches the file; continues with the bytes that an earlier start left.
+    """Fetches the file; continues after the bytes that an earlier, interrupted download saved.
 
     Args:
       client: sends the requests.
@@ -99,7 +99,7 @@ class _Transfer:
         return self.md5() == self._job.md5
 
     def go_on(self) -> None:
-        """Fetches the rest over one connection.
+        """Fetches the missing bytes over one connection.
 
         Does nothing if the md5 is right already: a server may announce more bytes than the file has.
         """

@@ -34,7 +34,8 @@ def main(argv: list[str]) -> int:
         _join_files(config)
     else:
         program.set_up_log()
-        from yt8m.commands.ensemble import joined_runs  # imports TensorFlow code, which joining files does not need
+        # imported only here: it needs TensorFlow, which joining files does not
+        from yt8m.commands.ensemble import joined_runs
 
         joined_runs.export(config)
     return 0
@@ -125,7 +126,7 @@ def _fit(config: EnsembleConfig, num_classes: int) -> Floats64:
     truth = ground_truth.video_labels(config.fit_on, num_classes, "fit_on")
     videos = joined_files.side_by_side(config.predictions, num_classes)
     fit_half, held_out = joined_files.halves(videos, truth, config.mean == "rank", config.top_k)
-    # Use the weights as printed, rounded: --weights with these numbers then gives the same file and the same GAP.
+    # Use the rounded weights that are printed: --weights with them then gives the same file and the same GAP.
     words = [f"{max(weight, 0.0001):.4f}" for weight in joined_files.fit(fit_half, config.top_k)]
     numbers = [float(word) for word in words]
     weights = np.array([number / sum(numbers) for number in numbers])

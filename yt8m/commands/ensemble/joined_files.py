@@ -24,7 +24,7 @@ from yt8m.records.prediction_files import PredictionRow, TextLine
 
 
 def aligned(rows: Sequence[PredictionRow], by_rank: bool, top_k: int) -> tuple[Ints32, Floats32]:
-    """(classes int32 [U] ascending, scores float32 [U, N]) of the classes that any of N files lists for a video.
+    """(classes int32 [U] ascending, scores float32 [U, N]); U classes of a video are listed by one or more of N files.
 
     A class that a file does not list has the score 0 in that file. If `by_rank`, ranks replace the scores: the best
     class of a row has 1, the next 1 - 1 / top_k, and so on down to 0; equal scores are ranked by class.
@@ -44,8 +44,8 @@ def aligned(rows: Sequence[PredictionRow], by_rank: bool, top_k: int) -> tuple[I
 def side_by_side(paths: Sequence[str], num_classes: int) -> Iterator[list[PredictionRow]]:
     """Yields the rows of each video, one from each file, in the order of the first file.
 
-    A file in the same order is read once, from start to end. If a file is in another order, the offset of each row that
-    was skipped is kept in memory, but not the row.
+    A file in the same order is read once, from start to end. If a file is in another order, the offset of each skipped
+    row is kept in memory, but not the row itself.
 
     Raises:
       RunError: a line is damaged, or the files list different videos; the message names the line or video.
@@ -101,7 +101,7 @@ class _OtherFile:
         passed = ((video_id, number) for video_id, (number, _) in self._passed.items())
         unread = ((video_id, line.number) for video_id, line, _ in self._lines)
         for video_id, number in itertools.chain(passed, unread):
-            self._file.seek(0)  # read again: the line numbers of rows already returned are not kept
+            self._file.seek(0)  # The line numbers of returned rows were not kept, so read again.
             earlier = next(line.number for name, line, _ in self._read() if name == video_id)
             if earlier < number:
                 raise RunError(f"{self._path}, line {number}: video {video_id!r} has line {earlier} already.")
@@ -120,9 +120,9 @@ class _OtherFile:
             place += len(text)
 
 
-MOST_VIDEOS = 100_000  # largest number of videos for fitting and judging together; they take 40 MB per file
+MOST_VIDEOS = 100_000  # limit on the videos of both halves together, which take 40 MB per file
 
-# One video: scores [U, N] of U classes in N files, hits [U], and its number of labels.
+# One video: the scores [U, N] of U classes in N files, the hits [U], and the number of its labels.
 _Video = tuple[Floats32, Bools, int]
 
 
@@ -162,13 +162,13 @@ class ScoredPairs(NamedTuple):
 def halves(
     videos: Iterable[list[PredictionRow]], truth: VideoLabels, by_rank: bool, k: int
 ) -> tuple[ScoredPairs, ScoredPairs]:
-    """Splits at most the first MOST_VIDEOS videos by a checksum of their ids: a half to fit on, a half to judge by.
+    """Splits at most the first MOST_VIDEOS videos by a checksum of their ids: one half to fit on, one to evaluate on.
 
     Raises:
       RunError: a video is not in the records, or a half has no labels.
     """
     parts: tuple[list[_Video], list[_Video]] = ([], [])
-    for number, rows in enumerate(videos):  # read to the end, because reading checks the files
+    for number, rows in enumerate(videos):  # no early exit: reading to the end checks the files
         if number >= MOST_VIDEOS:
             continue
         video_id = rows[0].video_id

@@ -80,7 +80,7 @@ def _export(config: EnsembleConfig, members: Sequence[_Member]) -> None:
             export_saved_model(config.export_dir, path, first.parts.reader, modeler, names=names)
             logging.info("the ensemble of %d runs is in %s", len(members), config.export_dir)
         if config.output_model_tgz:
-            inner = os.path.join(folder, "inference_model")  # what inference --input_model_tgz takes
+            inner = os.path.join(folder, "inference_model")  # the folder that `inference --input_model_tgz` expects
             write_inference_model(inner, path, modeler, frame_features=has_frames)
             run_dir.write(inner, dataclasses.replace(first.run, train_dir=""), names)
             archive.make_tgz(inner, config.output_model_tgz)
@@ -100,7 +100,7 @@ def _check_alike(folders: Sequence[str], members: Sequence[_Member]) -> None:
 
 
 def _joint_names(folders: Sequence[str], members: Sequence[_Member]) -> Vocabulary:
-    """The vocabulary of all runs; empty if none has one of its own. Refuses runs whose vocabularies differ."""
+    """The vocabulary that all runs share; empty if they have none. Refuses runs whose vocabularies differ."""
     named = [(folder, one.parts.names) for folder, one in zip(folders, members, strict=True) if one.parts.names]
     for folder, member in zip(folders, members, strict=True) if named else ():
         names = vocabulary.of(member.run.data.num_classes, member.parts.names)
@@ -116,7 +116,7 @@ class EnsembleModeler(VideoModeler):
 
     Args:
       members: of the same class count and features.
-      weights: one each, adding up to 1.
+      weights: one for each member; their sum is 1.
     """
 
     def __init__(self, members: Sequence[VideoModeler], weights: Sequence[float]) -> None:
@@ -128,7 +128,7 @@ class EnsembleModeler(VideoModeler):
         """The mean of the members' predictions.
 
         Raises:
-          ValueError: asked for a training graph.
+          ValueError: the mode is training.
         """
         if is_training:
             raise ValueError("an ensemble is for inference; train its members one by one")
@@ -147,7 +147,7 @@ class EnsembleModeler(VideoModeler):
 
 
 def gather_checkpoint(path: str, modeler: EnsembleModeler, chosen: Sequence[str], has_frames: bool) -> str:
-    """Writes one checkpoint of all members' weights, from their averages if a member kept some.
+    """Writes one checkpoint of all members' weights; of a member with moving averages, it takes these.
 
     Args:
       path: prefix of the files to write.

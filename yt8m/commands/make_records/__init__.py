@@ -1,4 +1,4 @@
-"""`yt8m make-records`: makes records of one's own videos, from arrays and a table of labels."""
+"""`yt8m make-records`: makes records of the user's own videos, from arrays and a table of labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from yt8m.errors import UsageError
 from yt8m.options import option
 from yt8m.records.data_format import LEVELS, FeatureFormat
 
-_BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192  # of the features that are held at once; they fit into a cache
+_BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192  # limits of a batch, chosen so that its features fit into the CPU cache
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def main(argv: list[str]) -> int:
 
     Raises:
       UsageError: a file, a column or a feature is missing, or flags contradict one another; nothing was written.
-      RunError: a row is bad.
+      RunError: more rows are bad than `--max_bad_rows` allows.
     """
     purpose = "Makes records of your own videos: from a table of ids and labels, and arrays of their features."
     config = flags.read(RecordsConfig, "yt8m make-records", purpose, argv)
@@ -85,11 +85,11 @@ def main(argv: list[str]) -> int:
 
 
 def make(config: RecordsConfig) -> dict[str, Any]:
-    """Makes the records; returns the summary that summary.json keeps.
+    """Makes the records; returns the content of summary.json.
 
     Raises:
       UsageError, RunError: see `main`.
-      Locked: another process makes records of this level there.
+      Locked: another process is making records of this level in the same folder.
     """
     work = _Work(config)
     storage.makedirs(config.out)
@@ -102,7 +102,7 @@ def make(config: RecordsConfig) -> dict[str, Any]:
 class _Work:
     """One call of the command.
 
-    The constructor looks at the table, and refuses what is wrong there before anything is written.
+    The constructor reads and checks the table, before anything is written.
     """
 
     def __init__(self, config: RecordsConfig) -> None:
@@ -122,7 +122,7 @@ class _Work:
         self._given = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
 
     def run(self) -> dict[str, Any]:
-        """Writes the records, or what is missing of them."""
+        """Writes the records; continues if an earlier start was interrupted."""
         config = self._config
         videos = dict(zip(self._splits.names, self._scan.videos, strict=True))
         output = Output(config.out, config.level, videos, config.shards)
@@ -190,7 +190,7 @@ class _Work:
             return None
 
     def _with_known_labels(self, batch: Videos, labels: Sequence[tuple[int, ...] | None]) -> NDArray[np.int64]:
-        """The places of the rows whose labels all have a class; the others are noted as bad."""
+        """The positions of the rows whose labels all have a class; the other rows are recorded as bad."""
         is_known = np.array([found is not None for found in labels])[batch.places]
         for place in batch.places[~is_known].tolist():
             names = self._rows.names_of(batch.labels[place])

@@ -1,4 +1,4 @@
-"""Labels as numbers of classes: by their names in a vocabulary, or as the numbers that the table gives."""
+"""Maps labels to class numbers: by their names in a vocabulary, or as the numbers in the table."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from yt8m.records.vocabulary import Vocabulary
 
 
 class Classes(NamedTuple):
-    """The numbers of the labels.
+    """The class of each label.
 
     Attributes:
-      number: {label as the table writes it: class}.
+      number: {label, spelt as in the table: class}.
       vocabulary: the names of the classes; None if the labels are numbers without names.
-      size: number of classes; None if neither a label nor a vocabulary says it.
+      size: number of classes; None if there are neither labels nor a vocabulary.
     """
 
     number: Mapping[str, int]
@@ -29,10 +29,10 @@ class Classes(NamedTuple):
 
 
 def known_vocabulary(given: str, out: str) -> Vocabulary | None:
-    """The vocabulary that the user names, or that the folder of the data has; None for neither.
+    """The vocabulary that the user names, or else that in the folder of the data; None if there is neither.
 
     Raises:
-      UsageError: the file is missing, or it does not begin with the classes of the folder.
+      UsageError: the file is missing, or it does not begin with the classes of the folder's vocabulary.
     """
     path = storage.join(out, vocabulary.NAME)
     old = vocabulary.read(path) if storage.exists(path) else None
@@ -50,14 +50,14 @@ def known_vocabulary(given: str, out: str) -> Vocabulary | None:
 def number_labels(names: Counter[str], known: Vocabulary | None, may_append: bool, numbers_are_names: bool) -> Classes:
     """Gives each label its class.
 
-    Labels are classes by number if all of them are numbers and none is a name of the known vocabulary. Otherwise they
-    are names, and those that are not known are appended, the most frequent first, ties by name.
+    If all labels are numbers and none is a name in the known vocabulary, the numbers are the classes. Otherwise labels
+    are names, and unknown names are appended to the vocabulary: the most frequent first, equally frequent ones by name.
 
     Args:
       names: {label: number of videos}.
       known: the vocabulary so far.
-      may_append: whether unknown names get a class; else they have none.
-      numbers_are_names: labels are names even if all are numbers.
+      may_append: whether unknown names are appended; otherwise they get no class.
+      numbers_are_names: treat labels as names even if all of them are numbers.
 
     Raises:
       UsageError: the vocabulary has a label twice, or a number is too large.

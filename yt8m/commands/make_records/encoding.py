@@ -1,7 +1,7 @@
-"""Videos as framed records, many at a time.
+"""Encodes videos as framed TFRecords, many at a time.
 
-The records of videos whose ids and labels take equally many bytes differ only in bytes at fixed places. So they are
-filled in as the rows of one array: ten times as fast as one record after the other.
+If the ids and labels of videos take equally many bytes, their records differ only in bytes at fixed positions. So
+such records are filled in as the rows of one array, which is ten times as fast as one record after the other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from yt8m.records import shards
 
-_AROUND = 12  # bytes of a frame before the payload
+_AROUND = 12  # bytes of a TFRecord frame before its payload
 
 
 _number = lru_cache(1 << 16)(shards.varint)
@@ -31,7 +31,7 @@ def entries(video_id: bytes, labels: Iterable[int]) -> bytes:
 
 @lru_cache(1 << 10)
 def _head(name: str, kind: int, length: int) -> bytes:
-    """What stands before the value of an entry: the kind is 1 for bytes and 3 for packed whole numbers."""
+    """The bytes before the value of a map entry; `kind` is 1 for bytes and 3 for packed integers."""
     whole = _entry(name, shards.field(kind, shards.field(1, bytes(length))))
     return whole[: len(whole) - length]
 
@@ -41,19 +41,19 @@ def _entry(name: str, value: bytes) -> bytes:
 
 
 def _feature(values: NDArray[Any]) -> bytes:
-    """A Feature of a row of bytes or of floats."""
+    """Encodes a row of bytes or of floats as a Feature."""
     return shards.bytes_feature(values.tobytes()) if values.dtype == np.uint8 else shards.float_feature(values)
 
 
 def video_records(context: Sequence[bytes], features: Mapping[str, NDArray[Any]]) -> Iterator[NDArray[np.uint8]]:
-    """Framed Examples, in the order of the lengths of their entries.
+    """The videos as framed Examples, sorted by the length of their entries.
 
     Args:
       context: the `entries` of each video.
       features: {name: uint8 or float32 [n, size]}.
 
     Returns:
-      Arrays of uint8 [m, bytes of a record], the n records in all.
+      Arrays uint8 [m, bytes of a record], one for each length; together they have the n records.
     """
     lengths = np.array([len(entry) for entry in context])
     for length in np.unique(lengths):
@@ -68,7 +68,7 @@ def video_records(context: Sequence[bytes], features: Mapping[str, NDArray[Any]]
 
 
 def _equally_long(context: Sequence[bytes], features: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
-    """uint8 [n, bytes of a record] of videos whose entries have the same length."""
+    """The records, uint8 [n, bytes of a record], of videos whose entries have the same length."""
     own = np.frombuffer(b"".join(context), np.uint8).reshape(len(context), -1)
     parts: list[NDArray[Any]] = [own]
     for name, values in features.items():
@@ -83,7 +83,7 @@ def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _framed(parts: Sequence[NDArray[np.uint8]], count: int) -> NDArray[np.uint8]:
-    """uint8 [count, ...]: the parts, [size] for all records or [count, size], side by side in TFRecord frames."""
+    """TFRecord frames, uint8 [count, ...], around the joined parts, each [count, size] or, if shared by all records, [size]."""
     size = sum(part.shape[-1] for part in parts)
     records = np.empty((count, _AROUND + size + 4), np.uint8)
     length = struct.pack("<Q", size)
@@ -108,7 +108,7 @@ def frame_records(context: bytes, features: Mapping[str, NDArray[Any]]) -> Itera
 
 
 def _frame_list(frames: NDArray[Any]) -> bytes:
-    """A FeatureList: the same bytes before each frame."""
+    """Encodes a FeatureList, in which the same bytes precede each frame."""
     whole, width = shards.field(1, _feature(frames[0])), frames[0].nbytes
     filled = np.empty((len(frames), len(whole)), np.uint8)
     filled[:, : len(whole) - width] = np.frombuffer(whole[: len(whole) - width], np.uint8)

@@ -1,4 +1,4 @@
-"""The features of the rows: from a file for each video or from the table; checked, averaged or cut, maybe as bytes."""
+"""Reads the features of the rows from one file per video or from the table; averages, cuts and quantises them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class FrameRule:
-    """How the frames of a video become its record.
+    """How to make a record from the frames of a video.
 
     Attributes:
-      level: `video` for their mean, `frame` for the frames themselves.
-      max_frames: at frame level, the frames that are kept, from the first.
-      per_second: frames a second, by which start and end of a row become numbers of frames.
+      level: `video` stores the mean of the frames, `frame` the frames themselves.
+      max_frames: at frame level, the largest number of frames; later ones are cut off.
+      per_second: frames per second, to convert the start and the end of a row from seconds to frame numbers.
     """
 
     level: str
@@ -38,16 +38,16 @@ class FrameRule:
 
 
 class FeatureReader:
-    """Gives the features of rows in the form in which they are stored.
+    """Reads the features of rows in the form in which the records store them.
 
     Args:
       table: the table.
-      names: features to read, in this order; by default all that the first video has.
-      rule: what becomes of the frames.
-      bad: where bad rows are noted.
+      names: features to read, in this order; by default all features of the first video.
+      rule: how to make a record from the frames.
+      bad: collects the bad rows.
 
     Attributes:
-      formats: names and sizes, and for bytes the ranges.
+      formats: the names and sizes of the features, and the ranges of those stored as bytes.
       in_table: the features to read from the table; none if each video has a file.
     """
 
@@ -60,7 +60,10 @@ class FeatureReader:
         self.in_table = self._choose(table.features, table.path) if table.features else ()
 
     def _choose(self, there: Iterable[str], where: str) -> tuple[str, ...]:
-        """The features to read of those that are there. An array without a name takes the one that is asked for."""
+        """The features to read, out of those that are `there`.
+
+        An array without a name gets the name that the user gave.
+        """
         there = tuple(there)
         if there == (NAMELESS,):
             if len(self._names) > 1:
@@ -75,7 +78,7 @@ class FeatureReader:
         """Finds the names and sizes of the features in the first video that can be read.
 
         Raises:
-          UsageError: it does not have the features that were named.
+          UsageError: the video does not have the features that the user named.
           RunError: no row can be read.
         """
         for batch in batches:
@@ -89,14 +92,14 @@ class FeatureReader:
         raise RunError(f"{self._table.path}: no video has features that can be read.")
 
     def matrices(self, batch: Videos, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[NDArray[Any]]]:
-        """Video level: one vector a video.
+        """The vectors of video-level records, one per video.
 
         Args:
           batch: the rows.
-          places: the places in the batch of the rows that are wanted.
+          places: the positions in the batch of the wanted rows.
 
         Returns:
-          The places of those that are good, and for each feature float32 [n, size] of them.
+          The positions of the good rows, and their values: float32 [n, size] for each feature.
         """
         stored = [batch.rows.arrays[name] for name in self.in_table]
         if stored and not self._is_cut and all(values.ndim == 2 for values in stored):
@@ -109,9 +112,9 @@ class FeatureReader:
     def _of_table(
         self, rows: Rows, places: NDArray[np.int64], stored: Sequence[NDArray[Any]]
     ) -> tuple[NDArray[np.int64], list[NDArray[Any]]]:
-        """`matrices` of rows that lie side by side, all at once."""
+        """`matrices` for features in the table, where all rows are computed at once."""
         for values, feature in zip(stored, self.formats, strict=True):
-            if values.shape[1] != feature.size:  # rows of Parquet lists, most of which have another length
+            if values.shape[1] != feature.size:  # for Parquet lists, most of which have another length
                 for place in places.tolist():
                     self._bad.add(rows.first + place, _wrong_size(feature, values.shape[1]))
                 return places[:0], []
@@ -124,7 +127,7 @@ class FeatureReader:
         return (places, picked) if is_good.all() else (places[is_good], [values[is_good] for values in picked])
 
     def frames(self, batch: Videos, places: NDArray[np.int64]) -> Iterator[tuple[int, list[NDArray[Any]], bool]]:
-        """Frame level: the place of each good row, for each feature float32 [T, size], and whether frames were cut."""
+        """Yields, for each good row at frame level: its position, float32 [T, size] per feature, whether it was cut."""
         for place in places.tolist():
             found = self._noted(batch.rows, place, self._frames)
             if found is not None:
@@ -132,21 +135,21 @@ class FeatureReader:
                 yield place, [values[:longest] for values in found], len(found[0]) > longest
 
     def stored(self, values: Sequence[NDArray[Any]]) -> Arrays:
-        """{name: the values as the record keeps them}, uint8 if the feature has a range."""
+        """{name: the values as the record stores them}; uint8 if the feature has a range, else float32."""
         return {
             feature.name: data_format.quantized(part, feature.range) if feature.range else part
             for feature, part in zip(self.formats, values, strict=True)
         }
 
     def values(self, batch: Videos, places: NDArray[np.int64]) -> Iterator[list[NDArray[Any]]]:
-        """The values of the rows before they are stored, for each feature [n, size], some rows at a time."""
+        """Yields the values of some rows at a time before quantisation, [n, size] for each feature."""
         if self._rule.level == "video":
             yield self.matrices(batch, places)[1]
         else:
             yield from (found for _, found, _ in self.frames(batch, places))
 
     def _noted(self, rows: Rows, place: int, use: Callable[[Arrays], Any]) -> Any:
-        """`use` of the arrays of a row; None if the row is bad, which is noted."""
+        """The result of `use` on the arrays of a row. If the row is bad, records that and returns None."""
         try:
             return use(self._arrays(rows, place))
         except BadRowError as error:
@@ -173,7 +176,7 @@ class FeatureReader:
         return checked
 
     def _checked(self, arrays: Arrays) -> list[NDArray[Any]]:
-        """float32 arrays of the right sizes, without values that no feature may have."""
+        """The arrays as float32, after a check of their sizes and values."""
         found = [_floats(values) for values in arrays.values()]
         for values, feature in zip(found, self.formats, strict=True):
             if values.shape[-1] != feature.size:
@@ -183,7 +186,7 @@ class FeatureReader:
         return found
 
     def _arrays(self, rows: Rows, place: int) -> Arrays:
-        """{name: [size] or [T, size]} of a row, those frames alone that the row names."""
+        """{name: [size] or [T, size]} of a row; only the frames between its start and its end."""
         if self.in_table:
             arrays = {name: rows.arrays[name][place] for name in self.in_table}
         else:
@@ -238,7 +241,7 @@ class FeatureReader:
         return {name: values[first:end] for name, values in arrays.items()}
 
     def _frame(self, rows: Rows, column: str, place: int) -> int | None:
-        """The first frame at or after the second in a cell; None for an empty cell."""
+        """The number of the first frame at or after the time (in seconds) in a cell; None for an empty cell."""
         cell = rows.cells[column][place] if column in rows.cells else ""
         if cell == "":
             return None
@@ -252,12 +255,12 @@ class FeatureReader:
 
 
 def _floats(values: NDArray[Any]) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):  # it becomes infinite, and is refused as such
+    with np.errstate(over="ignore"):  # an overflow gives infinity, which is refused later
         return np.asarray(values, np.float32)
 
 
 def _unfit_rows(values: NDArray[np.float32]) -> NDArray[np.intp]:
-    """The rows of [n, size] that hold a value that no feature may have."""
+    """The rows of `values` [n, size] that have a NaN, an infinity or too large a number."""
     flat = values.reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
         if np.dot(flat, flat) < shards.LARGEST**2 / 4:
@@ -277,7 +280,7 @@ def parse_ranges(written: Sequence[str], count: int) -> list[Range]:
     """The ranges `low:high` that the user gives: one for each of `count` features, or one for all.
 
     Raises:
-      UsageError: they are none.
+      UsageError: a range is not of this form, or their number is wrong.
     """
     given = "--ranges=" + ",".join(written)
     if len(written) not in (1, count):
@@ -295,14 +298,14 @@ def parse_ranges(written: Sequence[str], count: int) -> list[Range]:
 
 
 def learn_ranges(values: Iterable[Sequence[NDArray[Any]]], count: int) -> list[Range]:
-    """From the smallest to the largest value of each feature."""
+    """The range of each feature: from its smallest to its largest value."""
     lows, highs = [math.inf] * count, [-math.inf] * count
     for parts in values:
         for index, part in enumerate(parts):
             if part.size:
                 lows[index] = min(lows[index], float(part.min()))
                 highs[index] = max(highs[index], float(part.max()))
-    # A feature that never varies gets a step around its value; one without any value, that of the published features.
+    # A constant feature gets a small range around its value; one without values gets the published range.
     return [
         (low, high) if low < high else (low - 1, low + 1) if low == high else data_format.PUBLISHED
         for low, high in zip(lows, highs, strict=True)

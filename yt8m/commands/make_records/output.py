@@ -1,8 +1,8 @@
 """The folder of records: filled under a hidden name, continued after a kill, and renamed when it is complete.
 
-`OUT/.video.making/` becomes `OUT/video/` with a folder for each split, which has the shards and their manifest, and
-`summary.json`. Its `.progress.json` says which rows are done and how long each shard was then. A start after a kill
-cuts the shards to these lengths and goes on with the next row.
+`OUT/.video.making/` becomes `OUT/video/`. This has `summary.json` and a folder for each split, with the shards and
+their manifest. `.progress.json` says which rows are done and how long each shard was at that time. The next start after
+a kill cuts the shards to these lengths and continues with the next row.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from yt8m.records.manifest import Shard
 from yt8m.storage import json_text
 
 PROGRESS, SUMMARY = ".progress.json", "summary.json"
-_SECONDS = 2.0  # between two notes of the progress
-_AHEAD = 1  # parts that wait for the writer
+_SECONDS = 2.0  # between two writes of .progress.json
+_AHEAD = 1  # number of parts that may wait for the writer thread
 
 
 @dataclass
 class Progress:
-    """How far the records are written.
+    """How many of the records have been written: the content of .progress.json.
 
     Attributes:
-      inputs: hash of everything that decides what is written.
+      inputs: hash of all inputs that determine the records.
       features: the features and, for bytes, their ranges.
-      rows: rows of the table that are done.
-      begun: for each split, the videos that were begun; some may have turned out bad.
-      shards: {path in the folder: its records, bytes and checksum}.
+      rows: number of rows of the table that are done.
+      begun: {split: number of videos that were begun}; some of them may have been bad.
+      shards: {path in the folder: number of records, size in bytes, and checksum}.
       positives: {split: {class: number of videos}}.
       labels: {split: number of labels}.
       frames: {split: number of frames}.
-      longest: the most frames of a video.
-      cut: how many videos lost frames to the limit.
-      bad: {number of a row: what is wrong with it}, for rows that turned out bad while they were written.
+      longest: the largest number of frames of a video.
+      cut: number of videos that were cut to the limit of frames.
+      bad: {number of a row: what is wrong with it}, for rows that were found bad while the records were written.
     """
 
     inputs: str
@@ -89,7 +89,7 @@ class Output:
         self._writer, self._pending = ThreadPoolExecutor(1), deque[Future[None]]()
 
     def resume(self, inputs: str, overwrite: bool) -> str:
-        """Takes up what an earlier start has left; returns a word on it: `made`, `begun` or nothing.
+        """Loads the progress of an earlier start; returns its state: `made`, `begun`, or empty if there was none.
 
         Raises:
           UsageError: the folder holds other records.
@@ -112,12 +112,12 @@ class Output:
         return ""
 
     def begin(self, inputs: str, features: Sequence[FeatureFormat]) -> None:
-        """Starts anew."""
+        """Starts from the first row, and removes what an earlier start wrote."""
         self.progress = Progress(inputs, [list(feature) for feature in features], begun=[0] * len(self._videos))
         self._note()
 
     def parts(self, split: int, places: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """(shard, places) of the next videos of a split, which go to its shards in order, equally many to each."""
+        """Yields (shard, positions) for the next videos of a split. They fill its shards in order and equally."""
         name = list(self._videos)[split]
         videos, first = self._videos[name], self.progress.begun[split]
         shards = min(self._shards, videos)
@@ -127,7 +127,7 @@ class Output:
             yield f"{name}/{name}{number:04d}.tfrecord", places[numbers == number]
 
     def append(self, shard: str, contents: Iterable[NDArray[np.uint8]]) -> None:
-        """Adds framed records to a shard: arrays with a record a row, made and written while the caller goes on."""
+        """Appends framed records to a shard, in a thread. `records` has arrays with one record per row."""
         self._wait(most=_AHEAD)
         self._pending.append(self._writer.submit(self._append, shard, contents))
 
@@ -139,16 +139,16 @@ class Output:
             self.progress.shards[shard] = [count + len(records), size + records.nbytes, crc]
 
     def _wait(self, most: int = 0) -> None:
-        """Waits until at most so many parts are yet to be written."""
+        """Waits until at most `most` parts are waiting to be written."""
         while len(self._pending) > most:
             self._pending.popleft().result()
 
     def close(self) -> None:
-        """Ends the writing; what is not written yet is left out, and a later start makes up for it."""
+        """Stops the writer. Parts that still wait are dropped; a later start writes them."""
         self._writer.shutdown(cancel_futures=True)
 
     def count(self, shard: str, labels: Sequence[tuple[int, ...]], frames: int) -> None:
-        """Counts videos of a shard by their classes, and their frames."""
+        """Adds videos of a shard to the counts of classes and frames."""
         split = shard.partition("/")[0]
         positives = self.progress.positives.setdefault(split, {})
         for index, count in Counter(itertools.chain.from_iterable(labels)).items():
@@ -156,7 +156,7 @@ class Output:
         self.progress.frames[split] = self.progress.frames.get(split, 0) + frames
 
     def done(self, rows: int) -> None:
-        """Notes, every few seconds, that the rows up to this one are written."""
+        """Saves, every few seconds, that all rows up to this one are written."""
         self.progress.rows = rows
         if time.monotonic() > self._noted + _SECONDS:
             self._note()
@@ -168,10 +168,10 @@ class Output:
         self._noted = time.monotonic()
 
     def finish(self, classes: Classes, bad: Mapping[int, str]) -> None:
-        """Writes manifests and summary, and lets vocabulary and records appear under their names.
+        """Writes the manifests and the summary, then renames the vocabulary and the records to their final names.
 
         Raises:
-          RunError: not a single video is left.
+          RunError: no row was good, so there is no video.
         """
         self._wait()
         if not self.progress.shards:
@@ -212,7 +212,7 @@ class Output:
         return [found.get(str(index), 0) for index in range(count)]
 
     def _tell_other_level(self, count: int | None) -> None:
-        """New classes were appended to the vocabulary that both levels share: the other level has them too."""
+        """Tells the manifests of the other level, which shares the vocabulary, that classes were appended to it."""
         for path in storage.glob(storage.join(self._out, "*", "*", manifest.NAME)):
             known = manifest.read(path)
             if known.data is not None and count and (known.data.num_classes or 0) < count:
@@ -223,7 +223,7 @@ class Output:
                 manifest.write(path, known.shards, data)
 
     def summary(self, classes: Classes, bad: Mapping[int, str]) -> dict[str, Any]:
-        """What was written, as summary.json keeps it."""
+        """The content of summary.json."""
         splits = {}
         for split in self._videos:
             held = [values for name, values in self.progress.shards.items() if name.startswith(f"{split}/")]
@@ -253,7 +253,7 @@ def _class_name(classes: Classes, index: int) -> str:
 
 
 def _read_progress(folder: str) -> Progress | None:
-    """None if there is no record of progress that can be read."""
+    """The saved progress; None if there is none that can be read."""
     try:
         return Progress(**json_text.parse(storage.read_text(storage.join(folder, PROGRESS))))
     except (RunError, ValueError, TypeError):
@@ -261,5 +261,5 @@ def _read_progress(folder: str) -> Progress | None:
 
 
 def inputs_hash(*parts: Any) -> str:
-    """A hash of everything that decides what is written."""
+    """A hash of all inputs that determine the records."""
     return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()

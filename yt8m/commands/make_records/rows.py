@@ -1,7 +1,8 @@
-"""What the rows of a table say of videos: ids, labels, splits; and which rows are bad.
+"""Reads ids, labels and splits of videos from the rows of a table, and finds bad rows.
 
 The table is read twice. `RowReader.scan` reads the rows without the features: it finds bad rows and repeated ids,
-counts the videos of each split, and collects the names of the labels. Then `RowReader.videos` gives the videos again.
+counts the videos of each split, and collects the names of the labels. Then `RowReader.videos` reads the rows again,
+with the features.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ _SPLIT_NAME = re.compile(r"[\w-]+")
 
 
 class BadRowError(Exception):
-    """A row from which no record can be made; the text says why."""
+    """No record can be made from a row; the text says why."""
 
 
 class BadRows:
-    """Collects bad rows, and refuses one too many.
+    """Collects bad rows, and stops the command if there are too many.
 
     Args:
-      path: the table.
-      most: how many are tolerated.
+      path: path of the table, for error messages.
+      most: number of bad rows that are tolerated.
 
     Attributes:
       found: {number of the row: what is wrong}.
@@ -46,10 +47,10 @@ class BadRows:
         self.found: dict[int, str] = {}
 
     def add(self, number: int, what: str) -> None:
-        """Notes a bad row.
+        """Adds a bad row.
 
         Raises:
-          RunError: there are more than are tolerated; names this one.
+          RunError: there are now more than are tolerated; the message names this row.
         """
         self.found.setdefault(number, what)
         if len(self.found) > self._most:
@@ -69,7 +70,7 @@ class Splits:
       shares: `name:share` of each split; the shares add up to 1.
 
     Raises:
-      UsageError: they do not.
+      UsageError: the shares do not add up to 1.
     """
 
     def __init__(self, shares: Sequence[str]) -> None:
@@ -87,7 +88,8 @@ class Splits:
             raise UsageError(f"{given}: a name of a split is a folder: expected letters, digits, - and _ only.")
         self.names = tuple(parts)
         self._ends = np.cumsum(list(parts.values()))
-        self._ends[np.flatnonzero(list(parts.values()))[-1] :] = np.inf  # whatever rounding left below 1
+        # in case rounding left the sum slightly below 1
+        self._ends[np.flatnonzero(list(parts.values()))[-1] :] = np.inf
 
     def drawn(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The number of the split for each hash, int64 of the same shape."""
@@ -99,7 +101,7 @@ class Videos(NamedTuple):
 
     Attributes:
       rows: the batch.
-      places: int64 [n], the places of the good rows in it.
+      places: int64 [n], the positions of the good rows in the batch.
       ids: the id of each row of the batch, good or not.
       labels: the cell of labels of each row of the batch, as text, a number, or a tuple of those.
       splits: the split of each row of the batch, -1 for a bad one.
@@ -113,12 +115,12 @@ class Videos(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """What a first look at the table found.
+    """The result of the first pass over the table.
 
     Attributes:
       splits: the split of each row, -1 for a bad one.
       videos: number of videos of each split.
-      names: {label: number of videos}, as the table writes it.
+      names: {label, spelt as in the table: number of videos}.
     """
 
     splits: NDArray[np.int16]
@@ -131,14 +133,14 @@ class RowReader:
 
     Args:
       table: the table.
-      separator: between the labels in a cell.
+      separator: text between the labels in a cell.
       splits: the splits.
       group_by: column whose value decides the split; empty for the id.
       known: the only labels that are allowed besides numbers; empty if all are.
-      bad: where bad rows are noted.
+      bad: collects the bad rows.
 
     Raises:
-      UsageError: rows have a split of their own and a group.
+      UsageError: the table has a column of splits, and `group_by` is set too.
     """
 
     def __init__(
@@ -154,7 +156,7 @@ class RowReader:
             )
 
     def scan(self) -> Scan:
-        """Reads all rows without their features. It holds 18 bytes for each.
+        """Reads all rows without their features, in 18 bytes of memory per row.
 
         Raises:
           RunError: too many rows are bad, or the table has no row.
@@ -183,7 +185,7 @@ class RowReader:
         return Scan(every, tuple(videos.tolist()), names)
 
     def videos(self, scan: Scan, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Videos]:
-        """The videos of the rows after the first `skip`, at most `size` rows at a time, with these features."""
+        """Yields the videos of the rows after the first `skip`, at most `size` rows at a time, with these features."""
         for rows in self._table.batches(size, skip, features):
             splits = scan.splits[rows.first - 1 :][: rows.size]
             yield Videos(rows, np.flatnonzero(splits >= 0), _ids(rows), _label_cells(rows), splits)
@@ -200,7 +202,7 @@ class RowReader:
         return _digests(ids)
 
     def _checked_splits(self, rows: Rows, digests: NDArray[np.void]) -> NDArray[np.int16]:
-        """The split of each row, -1 for those that are bad."""
+        """The split of each row; -1 for a row whose split is bad."""
         splits = self._split_of(rows, digests).astype(np.int16)
         for number in self._bad.found:
             if rows.first <= number < rows.first + rows.size:
@@ -223,7 +225,7 @@ class RowReader:
         return ""
 
     def names_of(self, cell: Any) -> tuple[str, ...]:
-        """The labels in a cell, each once, in their order."""
+        """The labels in a cell, in order and without duplicates."""
         parts = map(str, cell) if isinstance(cell, tuple) else str(cell).split(self._separator)
         return tuple(dict.fromkeys(filter(None, map(str.strip, parts))))
 
@@ -258,12 +260,12 @@ def _label_cells(rows: Rows) -> Sequence[Any]:
 
 
 def _digests(texts: Sequence[bytes]) -> NDArray[np.void]:
-    """16 bytes for each text, the same for equal texts alone."""
+    """A digest of 16 bytes for each text; only equal texts have equal digests."""
     return np.frombuffer(b"".join(hashlib.blake2b(text, digest_size=16).digest() for text in texts), "V16")
 
 
 def _repeated(digests: NDArray[np.void]) -> Iterator[tuple[int, int]]:
-    """(first row, row) for each row whose digest stood in an earlier one, by row."""
+    """(first row, row) for each row that has the digest of an earlier row, in the order of the rows."""
     texts = digests.view("S16")
     order = np.argsort(texts, kind="stable")
     is_new = np.concatenate([[True], texts[order][1:] != texts[order][:-1]])

@@ -21,20 +21,20 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import RunError, UsageError, missing_extra
 
-# The columns that say what a row is; the arrays of an NPZ file and the lists of a Parquet file that have none of
+# The columns with a fixed meaning. Arrays of an NPZ file and lists of a Parquet file that have none of
 # these names are features.
 COLUMNS = ("id", "path", "labels", "split", "start", "end")
 NAMELESS = "features"  # name of the array of a .npy file, if the user gives it none
 
 
 class Rows(NamedTuple):
-    """Successive rows of a table.
+    """A batch of successive rows of a table.
 
     Attributes:
       first: number of the first row, from 1.
-      cells: {column: one value a row}: text, numbers, or lists of them.
-      arrays: {feature: [n, ...]}, for features that lie in the table or beside it.
-      bad: {number of a row: what is wrong with it}; its cells are empty.
+      cells: {column: one value per row}; a value is a text, a number, or a list of those.
+      arrays: {feature: [n, ...]}, for features in the table, or in an array beside it.
+      bad: {number of a row: what is wrong with it}; the cells of such a row are empty.
     """
 
     first: int
@@ -56,11 +56,11 @@ class Table(Protocol):
     features: Sequence[str]
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
-        """The rows after the first `skip`, at most `size` at a time, with these features."""
+        """Yields the rows after the first `skip`, at most `size` at a time, with these features."""
 
 
 def open_table(path: str, array: str, more: Sequence[str]) -> Table:
-    """The table in a file, whose ending says the format.
+    """Opens a table; the ending of its path tells the format.
 
     Args:
       path: `.csv`, `.parquet` or `.npz`.
@@ -173,7 +173,7 @@ class ParquetTable:
         return Rows(first, cells, arrays, bad)
 
     def _matrix(self, column: Any, name: str, first: int, bad: dict[int, str]) -> NDArray[Any]:
-        """[n, D] of a column of lists; D is the commonest length, and rows of another length are bad."""
+        """A column of lists as an array [n, D]. D is the most frequent length; rows of another length are bad."""
         compute = self._arrow.compute
         lengths = np.asarray(compute.fill_null(compute.list_value_length(column), 0))
         size = int(np.bincount(lengths).argmax())
@@ -205,7 +205,7 @@ def _is_list_of_numbers(arrow: Any, kind: Any) -> bool:
 
 
 class NpzTable:
-    """An NPZ file of arrays with one row a video: `id`, `labels` and so on, and the features."""
+    """An NPZ file of arrays with one row per video: `id`, `labels` and so on, and the features."""
 
     def __init__(self, path: str, more: Sequence[str]) -> None:
         self.path = path
@@ -240,14 +240,14 @@ class _Member:
     dtype: np.dtype[Any]
 
     def rows(self, count: int) -> NDArray[Any]:
-        """The next rows [count, ...]."""
+        """Reads the next `count` rows, [count, ...]."""
         content = self.file.read(count * self._row_bytes)
         if len(content) < count * self._row_bytes:
             raise ValueError("an array is cut short")
         return np.frombuffer(content, self.dtype).reshape(count, *self.shape[1:])
 
     def skip(self, count: int) -> None:
-        """Goes on after `count` rows."""
+        """Skips the next `count` rows."""
         self.file.seek(count * self._row_bytes, io.SEEK_CUR)
 
     @property
@@ -257,13 +257,14 @@ class _Member:
 
 @contextlib.contextmanager
 def _members(path: str) -> Iterator[dict[str, _Member]]:
-    """The arrays of an NPZ file by name, each at its first row."""
+    """{name: array} of an NPZ file, each to be read from its first row."""
     with storage.open_read(path) as file, contextlib.ExitStack() as stack:
         try:
             archive = stack.enter_context(zipfile.ZipFile(file))
             names = [name for name in archive.namelist() if name.endswith(".npy")]
             yield {
-                name.removesuffix(".npy"): _member(stack.enter_context(archive.open(name)), name)  # type: ignore[arg-type]
+                # type: ignore[arg-type]
+                name.removesuffix(".npy"): _member(stack.enter_context(archive.open(name)), name)
                 for name in names
             }
         except (zipfile.BadZipFile, ValueError, EOFError) as error:
@@ -282,7 +283,7 @@ def _member(file: BinaryIO, name: str) -> _Member:
 
 
 class WithArray:
-    """A table and a `.npy` file, mapped into memory, or an NPZ file with the features of its rows, in the same order.
+    """A table, with the features of its rows in the same order in a memory-mapped `.npy` file or in an NPZ file.
 
     Raises:
       UsageError: the array has no rows of numbers, or is in a bucket.

@@ -1,4 +1,4 @@
-"""`yt8m report RUN [RUN ...]`: writes one HTML page with the figures and charts of one or more runs."""
+"""`yt8m report RUN [RUN ...]`: writes one HTML page with the metrics and charts of one or more runs."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def picture(draw: Callable[[Any], None], alt: str, caption: str, height: float =
 def legend(axes: Any, handles: list[Any], names: Iterable[str]) -> None:
     """Draws a legend above the axes if there is more than one name.
 
-    It is made from handles, because matplotlib drops labels that begin with `_`.
+    The legend is made from handles, because matplotlib drops labels that begin with `_`.
     """
     shown = [short(name) for name in names]
     if len(shown) > 1:
@@ -88,7 +88,7 @@ def _svg(draw: Callable[[Any], None], height: float) -> str:
 
 
 def training(runs: Sequence[Run]) -> list[Picture]:
-    """One picture for each figure that the runs logged in training."""
+    """One picture for each metric that the runs logged in training."""
     names = dict.fromkeys(name for run in runs for name in run.curves)
     return [_curve(name, [run for run in runs if name in run.curves]) for name in names]
 
@@ -102,7 +102,7 @@ def _curve(name: str, runs: Sequence[Run]) -> Picture:
         for run in runs:
             curve = run.curves[name]
             axes.plot(*_few(curve.steps, curve.values), color=run.colour, alpha=0.3, linewidth=0.8)
-            style = "o-" if len(curve.steps) == 1 else "-"  # a line through one point shows nothing
+            style = "o-" if len(curve.steps) == 1 else "-"  # a line through only one point would be invisible
             smooth = _few(curve.steps, curve.smoothed())
             lines += axes.plot(*smooth, style, color=run.colour, linewidth=1.6, markersize=4)
             if values[run.name] is not None:

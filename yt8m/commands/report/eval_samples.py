@@ -1,6 +1,6 @@
-"""Reads and writes eval/videos.npz, which holds the figures of an evaluation and a sample of its videos.
+"""Reads and writes eval/videos.npz, which holds the metrics of an evaluation and a sample of its videos.
 
-Both are in one file, so that they are always of the same evaluation.
+Both are in one file, so that they always come from the same evaluation.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ FOLDER, NAME = "eval", "videos.npz"
 
 
 class EvalSamples(NamedTuple):
-    """The figures and the sampled videos of one evaluation.
+    """The metrics and the sampled videos of one evaluation.
 
     Attributes:
-      figures: the content of eval/report.json; the figures are over all videos.
+      figures: the content of eval/report.json, whose values are over all videos.
       videos: the sampled videos with their predictions.
       num_classes: number of classes.
-      seen: number of videos that were evaluated.
+      seen: number of all evaluated videos.
     """
 
     figures: Mapping[str, Any]
@@ -40,7 +40,7 @@ class EvalSamples(NamedTuple):
     seen: int
 
     def described(self) -> list[Description]:
-        """The metrics of `figures`; the built-in ones if the file is of an earlier version, without descriptions."""
+        """The metrics of `figures`; the built-in ones if an earlier version wrote the file without descriptions."""
         if "metrics" not in self.figures:
             return [metric.described() for metric in metrics.all()]
         return [Description(**row) for row in self.figures["metrics"]]

@@ -1,4 +1,4 @@
-"""Loads a run for the report: its evaluation, its training curves, and the confidence intervals of its figures."""
+"""Loads a run for the report: its evaluation, its training curves, and the confidence intervals of its metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLOURS = ("#3b82f6", "#f07a1a", "#12a37f", "#a35cf0", "#e8476a", "#1ba3bd", "#b
 
 
 class Curve:
-    """The curve of one figure over the training steps.
+    """The curve of one metric over the training steps.
 
     Attributes:
       steps: float64 [P], ascending.
@@ -128,18 +128,18 @@ def _names(folders: Sequence[str]) -> list[str]:
 
 
 def interval_of(run: Run, name: str) -> Interval:
-    """The 95 % interval of the figure `name` over all videos."""
+    """The 95 % interval of the metric `name` over all videos."""
     return interval(figure(run, name), run.resampled[name], _shrink(run))
 
 
 def difference_interval(first: Run, other: Run, name: str) -> Interval:
-    """The 95 % interval of the figure of `other` minus that of `first`, on the same videos."""
+    """The 95 % interval of a metric of `other` minus that of `first`, on the same videos."""
     differences = np.subtract(other.resampled[name], first.resampled[name])
     return interval(figure(other, name) - figure(first, name), differences, _shrink(first), least=-1.0)
 
 
 def _shrink(run: Run) -> float:
-    """The factor from the spread over the sampled videos to the spread over all videos: sqrt(sampled / all)."""
+    """Ratio of the spread over all videos to the spread over the sample: sqrt(sampled / all)."""
     return float(np.sqrt(len(run.samples.videos) / max(1, run.samples.seen)))
 
 
@@ -150,5 +150,5 @@ def same_videos(first: Run, other: Run) -> bool:
 
 
 def figure(run: Run, name: str) -> Any:
-    """A figure over all videos; None if it is not defined."""
+    """The value of a metric over all videos; None if it is not defined."""
     return run.samples.figures.get(name)

@@ -1,4 +1,4 @@
-"""Computes the content of the report from an evaluation: figures by class and vertical, confusions, curves."""
+"""Computes the content of the report from an evaluation: values by class and by vertical, confusions, curves."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def best_and_worst(classes: Sequence[ClassFigure], count: int) -> tuple[list[Cla
 
 
 def is_below_one(average_precision: float) -> bool:
-    """Whether the AP is below 1.0 as it is shown, with three digits."""
+    """Whether the AP is still below 1.0 when rounded to the three digits shown."""
     return round(average_precision, 3) < 1
 
 
 def verticals(classes: Sequence[ClassFigure]) -> list[VerticalFigure]:
-    """One figure for each known vertical, the one with the most positives first."""
+    """A `VerticalFigure` for each known vertical, the one with the most positives first."""
     found = {}
     for name in dict.fromkeys(one.vertical for one in classes if one.vertical):
         members = [one for one in classes if one.vertical == name]
@@ -132,7 +132,7 @@ class Calibration(NamedTuple):
 
     Attributes:
       scores: mean score of each bin.
-      shares: share of the predictions in each bin that are right.
+      shares: share of the predictions in each bin that are correct.
       sizes: int64, number of predictions in each bin.
       error: expected calibration error, the mean of |share - score| over predictions (Naeini et al. 2015).
     """

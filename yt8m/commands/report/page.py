@@ -18,7 +18,10 @@ _ROWS = 10
 
 
 class _Figure(NamedTuple):
-    """A figure in its card. If it has an interval, a bar shows it from `left` with `width`, both in percent."""
+    """A metric in its card on the page.
+
+    If it has an interval, a bar shows it from `left` with `width`, both in percent.
+    """
 
     name: str
     value: str
@@ -119,7 +122,7 @@ def _differing(rows: Sequence[ClassFigure], of_first: Sequence[ClassFigure]) -> 
 
 
 def _differences(first: Run, other: Run) -> list[tuple[str, str, str, str]]:
-    """Table rows: the figure, its difference `other` - `first`, the interval of that, and the better run."""
+    """Table rows: the metric, the difference `other` - `first`, the interval of the difference, and the better run."""
     rows = []
     for one in gap_first(other.samples.described()):
         new, old = figure(other, one.key), figure(first, one.key)

@@ -30,7 +30,7 @@ SPLITS = ("train", "validate", "test")
 # Videos per split. At video level a few seconds of training reach a GAP above 0.5. Frames take 240 kB per video.
 _DEFAULT_SIZES = {"video": (5000, 1000, 500), "frame": (1000, 200, 100), "segment": (1000, 200, 100)}
 _MOST = 4_000_000  # ids have only four characters, like the real ones
-# Increase this if the same config generates other bytes, so that old cached data are not used.
+# Increase this whenever the bytes generated from a config change, so that old cached data are not used.
 EDITION = 4
 
 
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
 
 @dataclass(frozen=True)
 class SampleConfig(options.Checked):
-    """The flags of `yt8m sample-data`. A video depends on seed, split and number, not on how many there are."""
+    """The flags of `yt8m sample-data`. A video depends on its seed, split and number, not on the number of videos."""
 
     required = ("out_dir",)
 
@@ -102,10 +102,13 @@ class SampleConfig(options.Checked):
 
 
 def generate(config: SampleConfig) -> None:
-    """Writes the vocabulary and the shards that `config` describes, and a manifest of each folder, each file whole.
+    """Writes the vocabulary and the shards that `config` describes, and a manifest for each folder.
+
+    Each file appears only when it is complete.
 
     Raises:
-      UsageError: the folder has other shards, which would be mixed in, or other data's vocabulary; nothing was written.
+      UsageError: the folder has other shards, which would be mixed in, or the vocabulary of other data; nothing was
+          written.
       RunError: the folder cannot be written.
     """
     jobs = []
@@ -132,7 +135,7 @@ def generate(config: SampleConfig) -> None:
 
 
 def _format(config: SampleConfig, level: str, has_labels: bool) -> manifest.DataFormat:
-    """What the records of a level hold."""
+    """The features and classes in the records of a level."""
     if level == "video":
         features = manifest.FeatureFormat("mean_rgb", RGB), manifest.FeatureFormat("mean_audio", AUDIO)
         return manifest.DataFormat(level, features, num_classes=config.num_classes)
@@ -208,7 +211,7 @@ def default_sample_data(level: str) -> str:
     """
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     config = SampleConfig("cached", level)
-    if level == "video":  # about 70 steps with two towers and default training flags
+    if level == "video":  # enough for about 70 steps with two towers and default training flags
         config = dataclasses.replace(config, train=30_000, validate=2_000, test=1_000)
     parts = [EDITION, level, *config.sizes(level).values(), config.num_classes, config.seed]
     folder = os.path.join(cache, "yt8m", "-".join(map(str, ["sample-data", *parts])))
@@ -230,5 +233,5 @@ def generate_once(config: SampleConfig) -> str:
                     with storage.write_atomic(marker, "w") as file:
                         json.dump(dataclasses.asdict(config), file)
         except storage.Locked:
-            time.sleep(0.2)  # another process generates it
+            time.sleep(0.2)  # another process is generating the data
     return config.out_dir

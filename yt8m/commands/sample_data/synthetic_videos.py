@@ -37,7 +37,8 @@ SIZE = RGB + AUDIO
 SEGMENT = 5  # frames
 FRAMES = (120, 300)  # number of frames of the shortest and the longest published video
 
-# Standard deviations of the parts of a feature. Their sum has 0.8, so few values are outside of -2..2. The signal is
+# Standard deviations of the parts of a feature. Their sum has a standard deviation of 0.8, so few values lie outside
+# -2..2. The signal is
 # strong enough for LogisticModel to get well above a GAP of 0.5 in a few hundred steps.
 _COMMON, _OFFSET, _PROTOTYPE, _NOISE, _SURROUNDINGS = 0.25, 0.25, 0.35, 0.4, 0.35
 _STRONGEST_SURROUNDINGS = 2.0
@@ -73,7 +74,8 @@ class Video:
     def id(self) -> bytes:
         """Four characters, like the real ids; unique within a data set."""
         _, split, number = self.key
-        scattered = (split * (_IDS // 3) + number) * 10_007_653 % _IDS  # coprime to _IDS: ids are unique
+        # The factor is coprime to _IDS, so that ids are unique.
+        scattered = (split * (_IDS // 3) + number) * 10_007_653 % _IDS
         return bytes(_ALPHABET[scattered // 62**place % 62] for place in range(4))
 
     def stream(self, purpose: int) -> np.random.Generator:
@@ -135,7 +137,7 @@ def prototypes() -> tuple[Floats, Floats]:
 
 
 def mean_features(video: Video, temporal: bool = False) -> Floats:
-    """The mean over the video's frames, float32 [SIZE]. Only if `temporal` are the frames generated for it."""
+    """The mean over the video's frames, float32 [SIZE]. The frames are generated only if `temporal` is true."""
     if temporal:
         return np.asarray(_float_frames(video, None, temporal=True).mean(axis=0))
     of_classes, common = prototypes()
@@ -181,8 +183,10 @@ def _float_frames(video: Video, activity: Floats | None, temporal: bool) -> Floa
 def _add_in_time(made: Floats, label: int, amplitude: np.float32, stream: np.random.Generator) -> None:
     """Adds a class to the frames so that it can be recognised only from how the frames change over time.
 
-    Classes with label % 4 of 0 and 1 have the same two prototypes, one in each half of the video, in opposite order: a
-    mean over frames cannot tell them apart. Classes with label % 4 of 2 and 3 show only in one of fifty frames, with
+    Classes with label % 4 equal to 0 or 1 have the same two prototypes, one in each half of the video, in opposite
+    order: a
+    mean over frames cannot tell them apart. Classes with label % 4 equal to 2 or 3 show only in one of fifty frames,
+    with
     twice the strength.
     """
     of_classes, _ = prototypes()
@@ -209,7 +213,8 @@ def windows(video: Video) -> NDArray[np.bool_]:
 def ratings(video: Video, shown: NDArray[np.bool_], num_classes: int) -> NDArray[np.int64]:
     """The ratings, int64 [R, 3]: start in seconds, class and score (0 or 1), by ascending start.
 
-    Five segments are rated for one class; three of them have the class if so many do. If the video has a second class
+    Five segments are rated for one class; three of them have the class, if at least three segments of the video do. If
+    the video has a second class
     that segments are rated for, the first two of these segments are rated for it too.
     """
     stream = video.stream(_RATINGS)

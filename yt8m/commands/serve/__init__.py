@@ -1,8 +1,8 @@
 """`yt8m serve --train_dir=DIR`: serves a model over HTTP. Requests send records or features and get classes with names.
 
-`app` is the HTTP application, `connections` the server below it, `parsing` has child processes parse bodies as `bodies`
-says, `service` runs the model, `monitoring` counts. The child processes import this package, too: what they do not need
-is imported by `main`.
+`app` is the HTTP application, and `connections` the server below it. `parsing` starts child processes, which parse
+request bodies by `bodies`. `service` runs the model, `monitoring` counts requests. The child processes import this
+package too, so `main` imports what they do not need.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main(argv: list[str]) -> int:
 
 
 def _serve(config: ServeConfig) -> int:
-    """Serves until it is told to end; returns the number of answers."""
+    """Serves until SIGTERM or Ctrl-C; returns the number of answers."""
     from yt8m.commands.serve import app, connections
     from yt8m.commands.serve.service import Service
     from yt8m.export import saved_model
@@ -75,5 +75,5 @@ class ServeConfig(options.Checked):
 
     @property
     def body_size(self) -> int:
-        """The largest body in bytes."""
+        """The limit on the size of a request body, in bytes."""
         return int(self.max_megabytes * 1e6)

@@ -21,7 +21,7 @@ from yt8m.commands.serve.monitoring import Observed
 from yt8m.commands.serve.service import Service
 
 _THERE_ARE = "there are POST /predict and GET /health, /ready, /metrics, /openapi.json."
-_DROP_SECONDS = 2.0  # at most to receive the body of a request that is refused because there are too many
+_DROP_SECONDS = 2.0  # time limit for the body of a request that is refused because there are too many
 
 
 class ScoredClass(BaseModel):
@@ -81,7 +81,7 @@ def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def create(service: Service) -> Observed:
-    """The HTTP application; every answer is JSON but for /metrics, and a refusal is `{"error": one sentence}`."""
+    """The HTTP application. Every answer is JSON except that of /metrics; a refusal is `{"error": one sentence}`."""
     app = FastAPI(title="yt8m", version=__version__, docs_url=None, redoc_url=None)
     _add_refusals(app)
     _add_checks(app, service)
@@ -97,19 +97,19 @@ def create(service: Service) -> Observed:
 def _add_checks(app: FastAPI, service: Service) -> None:
     @app.get("/health", response_model=Health)
     async def health() -> JSONResponse:
-        """That the service runs, and which model it serves."""
+        """Says that the service runs, and which model it serves."""
         counts = {"at_work": service.at_work, "answered": service.answered}
         return JSONResponse({"status": "ok", "model": service.model.folder, **counts})
 
     @app.get("/ready", response_model=Readiness, responses={503: {"model": Refusal, "description": "It is not."}})
     async def ready() -> JSONResponse:
-        """Whether a request would be answered now."""
+        """Says whether a request would be answered now."""
         why_not = service.why_not_ready()
         return _refusal(503, why_not) if why_not else JSONResponse({"status": "ready"})
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
-        """Figures in the text format of Prometheus."""
+        """Metrics in the text format of Prometheus."""
         return Response(service.monitor.text(), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -155,9 +155,9 @@ def _refusal(status: int, text: str) -> JSONResponse:
 
 
 async def _answered(service: Service, request: Request) -> JSONResponse:
-    """Answers one request, as one of at most `max_requests` at the same time.
+    """Answers one request. At most `max_requests` are in progress at the same time.
 
-    One that takes too long is answered, but stays at work until nothing works on it any more.
+    A request that takes too long is answered with a refusal, but counts as in progress until no thread works on it.
 
     Raises:
       RefusedError: there are too many requests, this one is not valid, or it takes too long.
@@ -181,18 +181,18 @@ async def _answered(service: Service, request: Request) -> JSONResponse:
             service.at_work -= 1
         else:
             work.add_done_callback(lambda ended: _leave(service, ended))
-            if not work.cancelling():  # a second time would interrupt its clearing up
+            if not work.cancelling():  # cancelling again would interrupt its cleanup
                 work.cancel()
 
 
 def _leave(service: Service, ended: asyncio.Task[dict[str, Any]]) -> None:
     service.at_work -= 1
     if not ended.cancelled():
-        ended.exception()  # nobody else looks at it
+        ended.exception()  # reads the exception, since nobody else does
 
 
 async def _checked(request: Request, config: ServeConfig) -> tuple[str, bytearray, int]:
-    """The content type, the body and `top_k` of a request.
+    """The checked content type, body and `top_k` of a request.
 
     Raises:
       RefusedError: one of them is not valid, or the body does not arrive.

@@ -22,9 +22,9 @@ from yt8m.records import shards
 JSON = "application/json"
 RECORDS = ("application/octet-stream", "application/x-protobuf", "application/x-tfrecord")
 
-_FRAME_FIELDS = 16  # most protocol buffer fields for each frame that a body may have; a feature list needs three
-_BESIDE_FRAMES = 128  # a video may have as many fields beside its frames as this many frames
-_QUOTES = 64  # most quotation marks in JSON for each video; the names of its two fields and its id need six
+_FRAME_FIELDS = 16  # limit of protocol buffer fields per frame; a feature list needs three
+_BESIDE_FRAMES = 128  # fields of a video besides those of its frames, counted in frames
+_QUOTES = 64  # limit of quotation marks per video in JSON; the names of its two fields and its id need six
 
 
 class Limits(NamedTuple):
@@ -35,7 +35,7 @@ class Limits(NamedTuple):
 
     @property
     def max_fields(self) -> int:
-        """Protocol buffer fields of a body; each packed whole number counts as one."""
+        """The limit of protocol buffer fields in a body; each packed integer counts as one."""
         return _FRAME_FIELDS * self.max_videos * (self.max_frames + _BESIDE_FRAMES)
 
     def refuse_videos(self, count: str) -> RefusedError:
@@ -47,7 +47,7 @@ class Limits(NamedTuple):
         return RefusedError(413, f"{where}: {count} frames; a video may have {self.max_frames} (--max_frames).")
 
     def refuse_fields(self, where: str) -> RefusedError:
-        """The refusal of a body with too many fields."""
+        """The refusal of a body with too many protocol buffer fields."""
         most = f"a request may have {self.max_fields} (--max_videos, --max_frames)"
         return RefusedError(413, f"{where}: too many protocol buffer fields; {most}.")
 
@@ -116,11 +116,12 @@ class _Strict(BaseModel):
 
 @functools.cache
 def features_body(size: int, limits: Limits) -> type[BaseModel]:
-    """The model of a JSON body with frames of `size` numbers; no list may be longer than the limits allow."""
+    """The pydantic model of a JSON body with frames of `size` numbers; no list may be longer than the limits allow."""
     frame = Annotated[list[float], Field(min_length=size, max_length=size), FailFast()]
     frames = Annotated[list[frame], Field(min_length=1, max_length=limits.max_frames), FailFast()]
     video = create_model("Video", __base__=_Strict, id=(str, ""), rgb_and_audio=(frames, ...))
-    videos = Annotated[list[video], Field(min_length=1, max_length=limits.max_videos), FailFast()]  # type: ignore[valid-type]
+    # type: ignore[valid-type]
+    videos = Annotated[list[video], Field(min_length=1, max_length=limits.max_videos), FailFast()]
     return create_model("Features", __base__=_Strict, videos=(videos, ...))
 
 

@@ -1,7 +1,7 @@
-"""The HTTP server: a listening socket, connections with deadlines, and an end in time.
+"""The HTTP server: a listening socket, connections with deadlines, and an exit within a time limit.
 
-uvicorn waits for the headers of a request without a limit, and its own limit of connections counts idle ones, so that a
-few hundred clients that send half a header would lock out all others. `Connection` gives every connection a deadline,
+uvicorn waits for the headers of a request without a time limit, and its limit of connections also counts idle ones. So
+a few hundred clients that send half a header would lock out all others. `Connection` gives every connection a deadline,
 and if there are too many, the one that has been idle longest is closed.
 """
 
@@ -31,9 +31,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from yt8m.errors import RunError
 
 _BACKLOG = 128  # connections that the system queues before they are accepted
-_HEAD_SECONDS = 10.0  # at most for the headers of a request
-_FILES = 128  # open files that are not connections
-_LAST_SECONDS = 4.0  # after the time for requests in progress, until the process ends itself
+_HEAD_SECONDS = 10.0  # time limit for the headers of a request
+_FILES = 128  # reserve of file descriptors for files that are not connections
+_LAST_SECONDS = 4.0  # from the end of the time for requests in progress until the process kills itself
 
 
 @contextlib.contextmanager
@@ -56,10 +56,10 @@ def listening(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
 
 
 class Rules(NamedTuple):
-    """What holds for all connections of a server.
+    """The rules for all connections of a server.
 
     Attributes:
-      timeout: seconds for a request to arrive, as many for its answer, and as many for the client to take it.
+      timeout: seconds for a request to arrive, the same for its answer, and the same for the client to receive it.
       most: number of connections above which the one that has been idle longest is closed.
       note: called with the status of an answer that does not come from the application.
     """
@@ -73,9 +73,9 @@ class Connection(H11Protocol):
     """uvicorn's HTTP/1.1 connection with deadlines, and with refusals as JSON.
 
     Args:
-      rules: of the server.
+      rules: the rules of the server.
       idle: the connections of the server without a request in progress, longest idle first.
-      given: from uvicorn.
+      given: the arguments that uvicorn passes.
     """
 
     def __init__(self, rules: Rules, idle: dict[Connection, None], **given: Any) -> None:
@@ -91,11 +91,15 @@ class Connection(H11Protocol):
         self._wait_for_head()
         if len(self.connections) > self._rules.most:
             oldest = next(iter(self._idle))
-            oldest._has_begun |= oldest is self  # every other connection has a request in progress: say why
+            # closes itself if all others have a request in progress; then the client is told why
+            oldest._has_begun |= oldest is self
             oldest._close(503, "there are too many connections; try again.")
 
     def data_received(self, data: bytes) -> None:
-        """Takes bytes. The deadline of the headers runs from the first byte of a request that comes later."""
+        """Receives bytes.
+
+        For a later request on the same connection, the deadline of its headers runs from its first byte.
+        """
         self._has_begun = True
         super().data_received(data)
         self._look()
@@ -115,11 +119,11 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuses what is not HTTP; uvicorn would answer in plain text."""
+        """Refuses bytes that are not HTTP, in JSON; uvicorn would answer in plain text."""
         self._close(400, "this is no HTTP/1.1 request, or its headers are longer than 16 kB.")
 
     def _look(self) -> None:
-        """Notices that a request has begun or ended."""
+        """Updates the state after a request may have begun or ended."""
         asked = None if self.cycle is None or self.cycle.response_complete else self.cycle
         if asked is self._asked:
             return
@@ -143,7 +147,7 @@ class Connection(H11Protocol):
             self._deadline = None
 
     def _close(self, status: int, text: str) -> None:
-        """Ends the connection; says why if a request has begun."""
+        """Closes the connection; if a request has begun, tells the client why."""
         self._stop()
         self._idle.pop(self, None)
         if self._has_begun and not self.transport.is_closing() and self.conn.our_state is h11.IDLE:
@@ -165,12 +169,12 @@ class Connection(H11Protocol):
 
 
 class LastResort:
-    """Ends this process some seconds after `begin`, whatever it is doing, unless the block has ended before.
+    """Kills this process some seconds after `begin`, unless the `with` block has ended before.
 
     A step of the model cannot be interrupted, and Python waits for threads before it exits.
 
     Args:
-      timeout: seconds that the requests in progress have to finish; it ends a few seconds later.
+      timeout: seconds that the requests in progress have to finish; the process is killed a few seconds later.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -197,7 +201,7 @@ class LastResort:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which also starts the clock of the last resort when it is told to end."""
+    """uvicorn's server, which also starts the clock of `LastResort` at the signal that ends it."""
 
     def __init__(self, config: uvicorn.Config, last: LastResort) -> None:
         super().__init__(config)
@@ -211,14 +215,14 @@ class _Server(uvicorn.Server):
 def run(app: Any, opened: socket.socket, rules: Rules, last: LastResort, greeting: str) -> None:
     """Serves until SIGTERM or SIGINT, then finishes the requests in progress and returns.
 
-    `rules.timeout` seconds after the signal the requests that are left are given up.
+    Requests that are still in progress `rules.timeout` seconds after the signal are given up.
 
     Args:
       app: the ASGI application.
       opened: the listening socket.
-      rules: of its connections; fewer are allowed if this process may open fewer files.
-      last: its clock starts at the signal.
-      greeting: printed as soon as a signal ends the server in order.
+      rules: the rules of its connections. Fewer connections are allowed if this process may open only a few files.
+      last: the `LastResort`, whose clock starts at the signal.
+      greeting: the text to print once the server handles signals.
     """
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if files != resource.RLIM_INFINITY:

@@ -1,4 +1,4 @@
-"""What operators see of the service: figures for Prometheus at /metrics, and a line for each answer."""
+"""What operators see of the service: metrics for Prometheus at /metrics, and a log line for each answer."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from prometheus_client import (
 Message = MutableMapping[str, Any]
 Asgi = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 
-# Others are counted as `other`: clients could otherwise make any number of time series.
+# Other paths are counted as `other`, because clients could otherwise create any number of time series.
 _PATHS = ("/predict", "/health", "/ready", "/metrics", "/openapi.json")
 _METHODS = ("GET", "POST")
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _VIDEOS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-_NO_ANSWER = 499  # status in the figures and in the log if a client left before its answer
+_NO_ANSWER = 499  # the status that is counted and logged if a client disconnected before its answer
 
 
 class Monitor:
-    """The figures of one service.
+    """The metrics of one service.
 
     Args:
-      gauges: for each name of `_GAUGES`, what gives its present value.
+      gauges: {name in `_GAUGES`: function that returns the current value}.
     """
 
     def __init__(self, **gauges: Callable[[], float]) -> None:
@@ -58,12 +58,12 @@ class Monitor:
         self._latency.labels(path).observe(seconds)
 
     def refused(self, status: int) -> None:
-        """Counts a refusal of what did not become a request."""
+        """Counts a refusal before there was a complete request."""
         self._requests.labels("other", "other", str(status)).inc()
 
     @contextlib.contextmanager
     def step(self, videos: int) -> Iterator[None]:
-        """Counts a step of the model, which runs inside the block."""
+        """Counts a step of the model, which runs inside the `with` block."""
         self._videos.observe(videos)
         self._step_began = time.monotonic()
         try:
@@ -73,12 +73,12 @@ class Monitor:
             self._step_began = None
 
     def step_seconds(self) -> float:
-        """Since when the current step of the model runs; 0 if there is none."""
+        """Seconds since the current step of the model began; 0 if there is none."""
         began = self._step_began
         return 0.0 if began is None else time.monotonic() - began
 
     def text(self) -> bytes:
-        """All figures in the text format of Prometheus."""
+        """All metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
@@ -95,7 +95,7 @@ class Observed:
     Args:
       app: the application.
       monitor: counts the answers.
-      logs: whether each answer gets a line.
+      logs: whether to log a line for each answer.
     """
 
     def __init__(self, app: Asgi, monitor: Monitor, logs: bool) -> None:
@@ -122,7 +122,7 @@ class Observed:
 
 
 def _log(scope: Message, status: int, seconds: float) -> None:
-    """A line for one answer; the path as it was sent, which holds no control characters."""
+    """Logs a line for one answer. The path is logged as the client sent it; it has no control characters."""
     asked = scope.get("raw_path", b"").decode("latin-1")
     query = scope["query_string"].decode("latin-1")
     client = (scope.get("client") or ("unknown",))[0]

@@ -29,19 +29,19 @@ from numpy.typing import NDArray
 from yt8m.commands.serve.bodies import RECORDS, Limits, RefusedError, features_in, records_in
 from yt8m.errors import RunError
 
-_HEAD = struct.Struct("<IQ")  # bytes of the JSON, and of the rest
-_MEMORY, _MEMORY_OF_A_BYTE = 1 << 30, 48  # address space of a child: in all, and for each byte of the largest body
+_HEAD = struct.Struct("<IQ")  # number of bytes of the JSON, and of the raw bytes
+_MEMORY, _MEMORY_OF_A_BYTE = 1 << 30, 48  # address space of a child: base, and per byte of the largest body
 _READY = {"ready": True}
 _START = "from yt8m.commands.serve import parsing; parsing.main()"
 
 
 class Settings(NamedTuple):
-    """What a child has to know.
+    """The settings that the parent sends to a child.
 
     Attributes:
-      max_videos, max_frames: of `Limits`.
-      feature_size: numbers of a frame; None if the model takes only records.
-      body_size: bytes of the largest body.
+      max_videos, max_frames: see `Limits`.
+      feature_size: numbers per frame; None if the model takes only records.
+      body_size: limit on the bytes of a body.
     """
 
     max_videos: int
@@ -77,12 +77,12 @@ def receive(file: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
 
 
 def main() -> None:
-    """Answers questions until the other side closes the pipe. The signals that end the service do not end it."""
+    """Parses bodies until the parent closes the pipe. Ignores the signals that end the service."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     settings = Settings(*json.loads(sys.argv[1]))
     most = _MEMORY + _MEMORY_OF_A_BYTE * settings.body_size
-    with contextlib.suppress(ValueError):  # the present limit is lower, or the system has none
+    with contextlib.suppress(ValueError):  # the current limit is lower, or the system has no such limit
         resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
     try:
         send(sys.stdout.buffer, _READY)
@@ -128,12 +128,12 @@ class _Child:
             [sys.executable, "-P", "-c", _START, json.dumps(self._settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # so that Ctrl-C on the terminal reaches the service alone
+            start_new_session=True,  # so that Ctrl-C on the terminal reaches only the service
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
 
     def ask(self, kind: str, body: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
-        """The answer for one body. If the process ends over it, a new one takes its place."""
+        """The answer for one body. If the process dies while parsing it, a new process replaces it."""
         if self._is_ready and not self.is_alive():
             logging.warning("a process that parses bodies has ended by itself: status %s", self._process.returncode)
             self._restart()
@@ -183,17 +183,17 @@ class _Child:
         self._process.kill()
 
     def end(self) -> None:
-        """Kills the process, waits for it and closes its pipes; only while nothing is asked."""
+        """Kills the process, waits for it and closes its pipes. No `ask` may be in progress."""
         self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
-            with contextlib.suppress(BrokenPipeError):  # from what was not written yet
+            with contextlib.suppress(BrokenPipeError):  # from bytes that are still buffered
                 pipe.close()
         self._process.wait()
 
 
 class _Job:
-    """One body on its way through a child; `give_up` ends the child if it has the body by then."""
+    """One body that waits for a child or is in one; `give_up` kills the child if it already has the body."""
 
     def __init__(self, kind: str, body: bytes | bytearray) -> None:
         self._kind, self._body = kind, body
@@ -214,7 +214,7 @@ class _Job:
                 self._child = None
 
     def give_up(self) -> None:
-        """The answer is no longer wanted."""
+        """Gives up the request: its answer is no longer wanted."""
         with self._lock:
             self._is_given_up = True
             if self._child is not None:
@@ -225,11 +225,11 @@ class Parsers:
     """A pool of children, each with a thread that waits for it.
 
     Args:
-      settings: of every child.
-      count: number of children; by default one for each core, but two to four.
+      settings: the settings of every child.
+      count: number of children; by default one per core, but at least two and at most four.
 
     Raises:
-      RunError: they do not start.
+      RunError: the children do not start.
     """
 
     def __init__(self, settings: Settings, count: int = 0) -> None:
@@ -244,7 +244,7 @@ class Parsers:
             raise RunError("the processes that parse bodies do not start; the lines above say why.")
 
     async def parse(self, kind: str, body: bytes | bytearray) -> Parsed:
-        """What a body of this content type holds.
+        """The content of a body of this content type.
 
         If the caller is cancelled, this ends only after the child that has the body has ended.
 
