@@ -23,7 +23,7 @@ class RunError(Exception):
 
 
 def missing_extra(what: str, needs: str, extra: str, otherwise: str = "") -> UsageError:
-    """An error that says how to install an optional dependency: from a checkout, since no package is published.
+    """An error that says how to install an optional dependency (from a checkout, since no package is published).
 
     Args:
       what: the feature that needs the dependency.
@@ -38,7 +38,7 @@ def missing_extra(what: str, needs: str, extra: str, otherwise: str = "") -> Usa
 def first_line(error: Exception | str) -> str:
     """The line of the error's message that says what is wrong, without TensorFlow's prefixes and stack frames.
 
-    The name of the error's type if it has no message.
+    If the error has no message, the name of its type.
     """
     text = getattr(error, "message", None) or str(error)
     lines = (_FRAME.sub("", line.strip()).strip() for line in str(text).splitlines())
@@ -56,7 +56,7 @@ _AROUND = ("Graph execution error", "Detected at node", "File ", "Node: ", "[[{{
 
 
 def suggestion(word: str, choices: Iterable[str], otherwise: str = "") -> str:
-    """`; did you mean X?` if some choice is close to `word` or begins with it, else `otherwise`."""
+    """`; did you mean X?` if a choice X is similar to `word` or begins with it; else `otherwise`."""
     folded = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
     close = close or [choice for choice in folded if len(word) > 2 and choice.startswith(word.lower())]

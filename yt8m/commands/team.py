@@ -1,6 +1,6 @@
 """Evaluation and inference by several processes, under TF_CONFIG: the chief sends orders, the workers send results.
 
-Orders and results go through TensorFlow queues in the chief's process, so nothing is left over from an earlier job. In
+Orders and results go through TensorFlow queues in the chief's memory, so none can remain from an earlier job. In
 an evaluation each process evaluates a share of the data, and the chief merges the metrics. In an inference each process
 predicts for a part of the files, and the chief joins the parts.
 """
@@ -52,7 +52,7 @@ def cluster_here() -> ClusterConfig | None:
 
 
 def has_no_part(cluster: ClusterConfig) -> bool:
-    """Whether this process has a role (parameter server, evaluator) that only training needs. Logs it if so."""
+    """Whether this process has a role that only training needs (parameter server or evaluator); if so, logs this."""
     if cluster.role not in (PS, EVALUATOR):
         return False
     logging.info("%s has nothing to do here: the chief and the workers share the data", cluster.name)
@@ -100,7 +100,7 @@ class Team:
         leaving.join(CLOSE_SECONDS)
 
     def send(self, order: str) -> None:
-        """Called by the chief: sends an order to every worker. A worker that connects later gets it then."""
+        """Called by the chief: sends an order to every worker. A worker that connects later gets the order then."""
         self._order = order
         for replica in self._known:
             self._give(replica)
@@ -126,7 +126,7 @@ class Team:
             elif order == _FAILED:
                 self._known.discard(replica)
                 raise RunError(f"{self._part_of(replica)} is missing: {result.decode()}")
-            elif order.decode() == self._order:  # else the result is of an order that was abandoned
+            elif order.decode() == self._order:  # otherwise the result belongs to an abandoned order
                 found[replica] = result
         return [found[replica] for replica in sorted(found)]
 
@@ -217,12 +217,12 @@ class Team:
 def evaluate_together(config: EvalConfig) -> int:
     """Evaluates alone, or as one of the processes of a cluster; returns the exit status.
 
-    The chief chooses the checkpoints. The figures equal those of one process, because metrics merge exactly
+    The chief chooses the checkpoints. The metrics equal those of one process, because metrics merge exactly
     (except for rounding in the sums of PERR and loss).
 
     Raises:
-      UsageError: the cluster is not valid; or as `evaluation.evaluate`.
-      RunError: the part of a worker is lost; or as `evaluation.evaluate`.
+      UsageError: the cluster is not valid, or for the reasons of `evaluation.evaluate`.
+      RunError: the part of a worker is lost, or for the reasons of `evaluation.evaluate`.
     """
     cluster = cluster_here()
     if cluster is None:
@@ -244,7 +244,7 @@ class _Leader:
     def __call__(
         self, config: EvalConfig, run: TrainConfig, train_dir: str, checkpoint: str, parts: Workload
     ) -> runner.Outcome:
-        """The outcome with the merged figures and the number of examples of all processes.
+        """The result with the merged metrics and the number of examples of all processes.
 
         Raises:
           RunError: a worker failed or is lost, or found other data than the chief.
@@ -298,8 +298,8 @@ def infer_together(config: InferenceConfig) -> int:
     """Predicts alone, or as one of the processes of a cluster; returns the exit status.
 
     Raises:
-      UsageError: a flag that a cluster needs is missing; or as `inference.infer`.
-      RunError: the part of a process is lost; or as `inference.infer`.
+      UsageError: a flag that a cluster needs is missing, or for the reasons of `inference.infer`.
+      RunError: the part of a process is lost, or for the reasons of `inference.infer`.
     """
     cluster = cluster_here()
     if cluster is None:
@@ -321,7 +321,7 @@ def _check(config: InferenceConfig) -> None:
 
 
 def _lead(config: InferenceConfig, others: Team) -> int:
-    """Leads the inference as the chief. It chooses the checkpoint, and a newer one for all if that is deleted."""
+    """Leads the inference as the chief: chooses the checkpoint of all processes, and another if that is deleted."""
     announce_replacement(config.output_file)
 
     def newest() -> str:
@@ -400,8 +400,8 @@ def _path(config: InferenceConfig, part: int, count: int) -> str:
 def _clear(config: InferenceConfig, cluster: ClusterConfig) -> None:
     """Removes the parts that are left if the job failed.
 
-    Each process removes its own part. The chief also removes the parts of processes that are gone, including
-    unfinished files, which have a temporary name.
+    Each process removes its own part. The chief also removes the parts of processes that died,
+    including unfinished files, which have a temporary name.
     """
     for part, address in enumerate(cluster.replicas):
         path = _path(config, part, len(cluster.replicas))

@@ -45,7 +45,7 @@ def _plain(value: Any) -> bool | float | str:
 
 
 class Exporter:
-    """Exports SavedModels to `export/<step>` in the run's folder; serving programs expect such a version number."""
+    """Exports SavedModels to `export/<step>` in the run's folder; serving programs expect a number as the version."""
 
     def __init__(self, config: TrainConfig, parts: Workload) -> None:
         self._config, self._parts = config, parts
@@ -106,8 +106,8 @@ def run(config: TrainConfig, cluster: ClusterConfig | None = None) -> tuple[Trai
       The complete config, and how the training ended.
 
     Raises:
-      UsageError: the folder holds a run of another model, or there are no data; nothing was written.
-      RunError: another trainer holds the folder, or none of its checkpoints can be read, or the data hold no example.
+      UsageError: the folder holds a run of another model, or no data are found; nothing was written.
+      RunError: another trainer uses the folder, none of its checkpoints can be read, or the data have no example.
     """
     config = complete(config)
     parts = workload.create_training(config)
@@ -133,7 +133,7 @@ def run(config: TrainConfig, cluster: ClusterConfig | None = None) -> tuple[Trai
 
 
 def _what_next(config: TrainConfig, step: int) -> str:
-    """Where a run's results are, and the two commands that mostly follow: a text of several lines."""
+    """Says in several lines where a run's results are, and which two commands users usually run next."""
     pattern = re.sub(r"\btrain", "validate", config.data.data_pattern)
     found = [] if storage.is_remote(pattern) else manifest.shards_at(pattern)
     run = shlex.quote(config.train_dir)
@@ -148,7 +148,10 @@ def _what_next(config: TrainConfig, step: int) -> str:
 
 
 def _options(config: TrainConfig, exporter: Exporter) -> Mapping[str, Mapping[str, Any]]:
-    """{callback: its arguments}. A callback that the user removed is left out, because naming it would add it."""
+    """{callback: its arguments}.
+
+    A callback that the user removed is left out, because arguments for a callback would add it again.
+    """
     options: dict[str, Mapping[str, Any]] = {"train_export": {"exporter": exporter}}
     if "train_summary" in names_for("train", config.callbacks):
         told = hyper_parameters_of(config)
@@ -191,7 +194,7 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
 
 
 def _start(config: TrainConfig) -> str:
-    """The checkpoint of --init_from, whose weights the run begins with; empty if the flag is not set.
+    """The checkpoint of --init_from, which gives the initial weights; empty if the flag is not set.
 
     Raises:
       UsageError: there is no such folder.
@@ -209,7 +212,7 @@ def _start(config: TrainConfig) -> str:
 
 
 def complete(config: TrainConfig) -> TrainConfig:
-    """The config with what the user did not name: the data's vocabulary, sample data, a new folder under runs/.
+    """Fills in what the user did not name: the vocabulary of the data, sample data, and a new folder under runs/.
 
     Raises:
       UsageError: the vocabulary has another number of classes than the config.
@@ -227,14 +230,14 @@ def complete(config: TrainConfig) -> TrainConfig:
 
 
 def _prepare_folder(config: TrainConfig) -> Vocabulary:
-    """Moves an old run aside if asked to, refuses another model's, and writes this start's config.
+    """Moves an old run aside if asked to, refuses a run of another model, and writes the config.
 
-    A run that never took a step, since its first start failed, is moved aside too if this start differs from it.
+    If the first start of the old run failed before a step, and this start differs from it, it is moved aside too.
 
     Returns:
-      The run's own vocabulary, which is written too; empty if it has none.
+      The run's own vocabulary, which is written to the folder; empty if it has none.
     """
-    # Read before anything is moved: it may be the old run's.
+    # Read the vocabulary before anything is moved: it may be a file of the old run.
     found = vocabulary.of_data(config.data.vocabulary, ())
     names = found.names if found else vocabulary.of_names(())
     if config.checkpoints.start_new_model:
@@ -249,7 +252,8 @@ def _prepare_folder(config: TrainConfig) -> Vocabulary:
     if saved is not None:
         count = config.data.num_classes if saved.published else saved.config.data.num_classes
         own = run_dir.own_names(config.train_dir, count)
-        if own or not found or count == len(found.names):  # another class count is refused below, with all changes
+        # a different class count is refused below, together with all other changes
+        if own or not found or count == len(found.names):
             names = vocabulary.for_model(own, count, config.train_dir, found)
         resume.refuse_other_model(config.train_dir, changes)
     if changes:
@@ -259,7 +263,7 @@ def _prepare_folder(config: TrainConfig) -> Vocabulary:
 
 
 def _with_local_teacher(config: TrainConfig) -> TrainConfig:
-    """The config with the path of the teacher's predictions as the graph reads it: for a bucket, a local copy."""
+    """The config, in which a path of the teacher's predictions in a bucket is replaced by that of a local copy."""
     teacher = config.distillation.distill_from
     if not storage.is_remote(teacher):
         return config

@@ -55,7 +55,7 @@ class VerifyConfig:
 
 
 class Verified(NamedTuple):
-    """The result for one shard: its path, its counts as far as it could be read, and its problems."""
+    """The result for one shard: its path, its problems, and the counts of the part that could be read."""
 
     path: str
     shard: Shard
@@ -67,7 +67,7 @@ def main(argv: list[str]) -> int:
 
     Raises:
       UsageError: no file is named, or none matches.
-      RunError: the file named by --manifest is no manifest.
+      RunError: the file named by --manifest is not a valid manifest.
     """
     patterns: list[str] = []
     purpose = "Checks TFRecord shards: lengths and checksums of all records, and their counts."
@@ -107,8 +107,8 @@ def _refuse_contradiction(config: VerifyConfig, said: DataFormat | None, source:
 
 
 def _data(path: str) -> DataFormat | None:
-    """What a manifest says of the records."""
-    with contextlib.suppress(RunError):  # there is none, or it is damaged
+    """The description of the records in a manifest; None if there is no manifest."""
+    with contextlib.suppress(RunError):  # the manifest is missing or damaged
         return manifest.read(path).data
     return None
 
@@ -127,7 +127,7 @@ def verify(
       path: path of the shard.
       checker: checks the content of each record; None to check only that it is an Example or SequenceExample.
       known: the manifest to compare the shard with; None to skip this.
-      said: what a manifest says of the records, for the checker.
+      said: the description of the records in a manifest, for the checker.
     """
     problems: list[str] = []
     count, crc, size = 0, 0, 0

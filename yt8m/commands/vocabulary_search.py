@@ -28,7 +28,7 @@ def show(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[
     Args:
       headers: headers of the columns; if all are empty, no header is printed.
       rows: the rows, with one text for each column.
-      right: headers of the columns that are right-aligned (numbers).
+      right: headers of the columns to right-align, such as numbers.
     """
     table = Table(box=None, pad_edge=False, show_header=any(headers), header_style="bold")
     for header in headers:
@@ -43,7 +43,7 @@ def show(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[
         print(line.rstrip())
 
 
-_NAMED_IN = ("", "assets", "saved_model/assets")  # the vocabulary in a run's folder, an export's, one of `yt8m export`
+_NAMED_IN = ("", "assets", "saved_model/assets")  # where a run, a SavedModel and `yt8m export` keep it
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def _of_run(folder: str) -> Vocabulary:
 def search(text: str, known: Vocabulary) -> list[int]:
     """The classes that match, best match first; equal matches by descending number of videos.
 
-    From best to worst, `text` is the number of the class; is its name; begins the name; begins a word of the name; is
-    inside the name; is inside the name of the vertical. Case is ignored.
+    From best to worst: `text` is the number of the class; equals its name; begins the name; begins a word of the name;
+    occurs in the name; occurs in the name of the vertical. Case is ignored.
     """
     wanted = " ".join(text.casefold().split())
     ranks = {index: _rank(wanted, index, known) for index in range(len(known))}
@@ -126,7 +126,7 @@ def _closest(text: str, known: Vocabulary) -> str:
 
 
 def _show(found: list[int], known: Vocabulary) -> None:
-    """Prints the classes, without the columns of which the vocabulary knows nothing."""
+    """Prints the classes. Columns for which the vocabulary has no value are left out."""
     rated = set(vocabulary.segment_classes().tolist() if known.is_youtube8m else ())
     columns: dict[str, list[str]] = {
         "class": [str(index) for index in found],

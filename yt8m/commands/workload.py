@@ -21,7 +21,7 @@ from yt8m.video.teachers import ModelTeacher, PredictionTeacher, Teacher, Traini
 
 
 def teacher_for(config: TrainConfig) -> Teacher | None:
-    """The teacher of a run, whose file is checked here; None if the run has none.
+    """The teacher of a run, after a check of its file; None if the run has none.
 
     Raises:
       UsageError: there is no such file or model, or it has other classes or features than the run.
@@ -61,7 +61,7 @@ def _predictions(path: str, num_classes: int) -> PredictionTeacher:
 
 
 def _is_found(video_id: str) -> bool:
-    """Whether the graph can find the line of this video: it compares the id with the bytes before the first comma."""
+    """Whether the graph can find the line of this video: it compares the bytes before the first comma with the id."""
     text = video_id.encode()
     return not {",", '"'} & set(video_id) and id_bytes(text) == text
 
@@ -78,11 +78,11 @@ def _model(folder: str, data: DataConfig) -> ModelTeacher:
 
 
 class Workload(NamedTuple):
-    """What a program works with.
+    """The parts that a program works with.
 
     Attributes:
-      reader: for exports.
-      inputter, modeler: for the runner.
+      reader: parses the records in an export.
+      inputter, modeler: the parts that the runner needs.
       walked: the record counts of the shards at the start.
       names: the run's own vocabulary; empty if it has none.
     """

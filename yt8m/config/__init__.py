@@ -1,1 +1,1 @@
-"""The configuration of a run: config dataclasses, the flags made from them, and the run's folder."""
+"""The configuration of a run: the config dataclasses, the flags derived from them, and the run's folder."""

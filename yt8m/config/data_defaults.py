@@ -1,7 +1,7 @@
-"""Defaults from the data: what a command does not say about its records comes from the shards themselves.
+"""Takes the flags that describe the records (level, features, classes) from the shards if the user gives none.
 
-A training takes it from them, unless the user describes the records, or they have features of YouTube-8M: then the
-published defaults hold. Later programs take it from the run, and refuse data that do not fit.
+If the user describes the records, or if they have features of YouTube-8M, a training uses the published defaults
+instead. Later programs take the description from the run, and refuse data that do not fit it.
 Nothing here imports TensorFlow.
 """
 
@@ -28,21 +28,21 @@ _ALL = "--feature_names, --feature_sizes and --frame_features"
 def complete(
     given: Mapping[str, Any], files: Sequence[str], named: OfData | None = None
 ) -> tuple[dict[str, Any], bool]:
-    """The given flags of a training, with those that describe its records filled in; logs in one line what was found.
+    """Adds to the given flags of a training those that describe its records; logs in one line what was found.
 
     Args:
       given: {flag: value}.
-      files: the shards; none if they cannot be seen from here, or if they are the sample data.
-      named: their vocabulary, which gives the class count; None if there is none.
+      files: the shards; empty if this machine cannot see them, or if they are the sample data.
+      named: the vocabulary of the shards, which gives the class count; None if there is none.
 
     Returns:
-      {option: value} with `given`, and whether the level and the features are those of the data.
+      ({option: value}, including `given`; whether the level and the features were taken from the data).
 
     Raises:
-      UsageError: a flag contradicts the data, or a size is missing; the message has the flag to give.
+      UsageError: a flag contradicts the data, or a size is missing; the message names the flag to give.
       RunError: a manifest is damaged, or two contradict one another.
     """
-    # A reader of the user's own reads records of another layout.
+    # A custom reader may read records of another layout, which cannot be checked here.
     found = discovery.find(files, given.get("manifest", "")) if files and "reader" not in given else None
     of_names = {} if named is None else {"vocabulary": named.path, "num_classes": len(named.names)}
     if found is None:
@@ -54,7 +54,7 @@ def complete(
     values = {"frame_features": False, **taken, **given, **of_names}
     if is_own and found.format.num_classes is not None:
         values.setdefault("num_classes", found.format.num_classes)
-    if found.is_declared or not given.get("max_bad_records"):  # else the first record may be one of the bad ones
+    if found.is_declared or not given.get("max_bad_records"):  # otherwise the first record may be a bad one
         refuse_contradiction(given, found, values, is_own)
     if is_taken:
         _log_taken(values, found)
@@ -67,17 +67,18 @@ def complete(
 def fitted(
     data: DataConfig, files: Sequence[str], flag: str, given: Mapping[str, Any] | None = None, *, is_rated: bool = False
 ) -> DataConfig:
-    """The data of an evaluation or inference, checked, with the ranges of bytes that their own manifest gives.
+    """Checks the data of an evaluation or inference, and returns them with the feature ranges from their own manifest.
 
     Args:
-      data: what the run was trained on, with the files of the evaluation or inference.
+      data: the data config of the run, but with the files of the evaluation or inference.
       files: these files.
-      flag: the flag that names them.
+      flag: the flag that names the files.
       given: {flag: value} of flags that describe the records; None and False stand for flags that were not given.
       is_rated: whether the records must have rated segments.
 
     Raises:
-      UsageError: the files hold other records than the run was trained on, or than a flag says; the message has both.
+      UsageError: the files hold other records than the run was trained on, or than a flag says; the message has both
+          descriptions.
       RunError: a manifest is damaged, or two contradict one another.
     """
     found = None if data.reader else discovery.find(files, data.manifest)
@@ -104,7 +105,7 @@ def _refuse_more_classes(named: OfData | None, found: Found) -> None:
 
 
 def _misfits(data: DataConfig, found: Found, is_rated: bool) -> Iterator[str]:
-    """How data differ from those of a run's training, each as the end of a sentence."""
+    """The differences between data and those of a run's training, each as the end of a sentence."""
     format, sizes = found.format, found.format.sizes()
     level = "frame" if data.frame_features else "video"
     if level != format.level:
@@ -121,7 +122,7 @@ def _misfits(data: DataConfig, found: Found, is_rated: bool) -> Iterator[str]:
 
 
 def _taken(format: DataFormat) -> dict[str, Any]:
-    """The options that the data give."""
+    """{option: value} of the options that follow from the data."""
     values: dict[str, Any] = {
         "feature_names": tuple(feature.name for feature in format.features),
         "feature_sizes": tuple(feature.size for feature in format.features),
@@ -133,13 +134,13 @@ def _taken(format: DataFormat) -> dict[str, Any]:
 
 
 def _published_names(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """The features that are read by default: rgb alone, as in the published code; rgb and audio of the sample data."""
+    """The features that are read by default: only rgb, as in the published code; of the sample data, rgb and audio."""
     names = ("rgb", "audio") if given.get("frame_features") else ("mean_rgb", "mean_audio")
     return names[:1] if "train_data_pattern" in given else names
 
 
 def _with_sizes(values: dict[str, Any], sizes: Mapping[str, int], where: str) -> dict[str, Any]:
-    """The values with the sizes of YouTube-8M's features, if no sizes are given; `sizes` are those of the data."""
+    """The values with the sizes of YouTube-8M's features, if no sizes are given; `sizes` are the sizes in the data."""
     names = values["feature_names"]
     if "feature_sizes" in values:
         return values
@@ -156,13 +157,13 @@ def refuse_contradiction(
 
     Args:
       given: {flag: value} of the flags that were given.
-      found: what the data hold.
-      values: those that hold, with the defaults; by default `given`.
+      found: the description of the data.
+      values: the values in effect, including defaults; by default `given`.
       is_own: whether the records have no feature of YouTube-8M. Then a default that contradicts them is refused too.
-        (The readers say it if records of YouTube-8M are not of the default level.)
+        (For records of YouTube-8M the readers refuse a wrong level.)
 
     Raises:
-      UsageError: the message has both values, and the flag to give.
+      UsageError: a flag contradicts the data; the message has both values, and the flag to give.
     """
     values = values or given
     for name, actual in _contradictions(values, given, found, is_own):
@@ -177,7 +178,7 @@ def refuse_contradiction(
 def _contradictions(
     values: Mapping[str, Any], given: Mapping[str, Any], found: Found, is_own: bool
 ) -> Iterator[tuple[str, Any]]:
-    """(flag, what the data say) of each contradiction."""
+    """(flag, the value in the data) of each contradiction."""
     format, sizes, names = found.format, found.format.sizes(), values.get("feature_names", ())
     has_frames = format.level == "frame"
     if values.get("frame_features", has_frames) != has_frames:
@@ -211,7 +212,7 @@ def _log_unused(values: Mapping[str, Any], found: Found) -> None:
 
 
 def _ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[float, ...], ...]:
-    """`DataConfig.feature_ranges` of these features; empty if the data lie as YouTube-8M's, or lack one of them."""
+    """`DataConfig.feature_ranges` of these features; empty if all have YouTube-8M's range, or one is missing."""
     found = {feature.name: feature.range for feature in format.features}
     has_bytes = format.level == "frame"
     usual = {name: PUBLISHED if has_bytes and not name.endswith("/floats") else None for name in names}
@@ -221,11 +222,11 @@ def _ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[float, ...]
 
 
 def class_count(given: int | None, found: Found | None) -> int | None:
-    """The number of classes of records without a vocabulary; None if nobody says it.
+    """The number of classes of records without a vocabulary; None if neither flag nor data tell it.
 
     Args:
-      given: by --num_classes.
-      found: what the records hold. Those of YouTube-8M have its 3862 classes, if no manifest says otherwise.
+      given: the value of --num_classes.
+      found: the description of the records. Records of YouTube-8M have 3862 classes, unless a manifest says otherwise.
 
     Raises:
       UsageError: the two contradict each other.

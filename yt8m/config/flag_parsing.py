@@ -1,8 +1,8 @@
-"""The flags of a program, its `--help`, and the parsing of its command line.
+"""Declares the flags of a program, writes its `--help`, and parses its command line.
 
 The flags are derived from the fields of the program's config, of the models and of the losses. The syntax is
 absl's, but strict: absl takes the last value of a repeated flag, ignores left-over words, and so reads
-`--frame_features False` as true. Here each of these is refused before anything starts.
+`--frame_features False` as true. Here such command lines are refused before anything starts.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Flag(NamedTuple):
     Attributes:
       name: the name without dashes.
       kind: bool, int, float, str, or tuple[str, ...] and tuple[int, ...] for lists with commas.
-      default: the value if it is not given; None if that depends on other flags.
+      default: the value if the flag is not given; None if the default depends on other flags.
       help: one line.
-      group: the heading under which it is listed in `--help`.
-      alias: another name for it.
+      group: the heading under which `--help` lists the flag.
+      alias: another name for the flag.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Flag(NamedTuple):
     alias: str = ""
 
 
-# The flags that most runs need, by heading: `--help` lists these of a program with many flags, `--help=all` all.
+# The flags that most runs need, by heading: if a program has many flags, `--help` lists only these.
 _MOST_USED = {
     "Run": ("train_dir", "max_steps", "log_every_n_steps"),
     "Data": ("train_data_pattern", "feature_names", "feature_sizes", "frame_features", "segment_labels")
@@ -55,7 +55,7 @@ _MOST_USED = {
     "Inference": ("train_dir", "input_data_pattern", "output_file", "output_model_tgz", "input_model_tgz", "top_k")
     + ("batch_size", "segment_labels", "segment_max_pred", "segment_label_ids_file", "trust_code"),
 }
-_FEW = 30  # a program with at most so many flags lists them all
+_FEW = 30  # `--help` of a program with at most this many flags lists them all
 
 # The headings of a config's sections in `--help`, by field.
 _HEADINGS = {
@@ -106,8 +106,8 @@ def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, 
     """The hyper-parameters of all models and losses as flags; those that share a name share a flag.
 
     Args:
-      taken: other flags; their names are not used again.
-      model, loss: the chosen model and loss. Their types and defaults are told alone, and a user's
+      taken: flags whose names are not used again.
+      model, loss: the chosen model and loss. Only their types and defaults are shown, and a user's
         `package.module:Class` adds its flags.
       of_losses: False for a program that has no loss.
     """
@@ -138,7 +138,7 @@ def own_hyper_parameters(catalogue: Any, chosen: str) -> set[str]:
 
 
 def _loadable(catalogue: Any, chosen: str) -> Sequence[str]:
-    """[chosen] if it can be loaded, else []; a wrong name is refused later, after all flags are read."""
+    """[chosen] if it can be loaded, else []; an unknown name is refused later, after all flags are read."""
     try:
         return [chosen] if chosen and isinstance(catalogue.get(chosen), type) else []
     except UsageError:
@@ -189,11 +189,11 @@ def usage(
     """The text of `--help`: flags under their headings, with defaults.
 
     Args:
-      program: its name.
+      program: the program's name.
       purpose: one sentence.
       known: all flags of the program. If there are many, those that most runs need are listed.
-      names: the names to choose from, by kind.
-      also: hyper-parameters that are listed too.
+      names: {kind, such as `models`: the names to choose from}.
+      also: hyper-parameters to list too.
       show_all: list all flags.
     """
     show_all = show_all or len(known) <= _FEW
@@ -238,7 +238,7 @@ _EXPECTED = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 class HelpAsked(Exception):  # noqa: N818 - the user asked for it, it is no error
-    """`--help` is among the words; `show_all` is true for `--help=all`."""
+    """The command line has `--help`; `show_all` is true for `--help=all`."""
 
     def __init__(self, show_all: bool) -> None:
         super().__init__()
@@ -265,7 +265,7 @@ def parse(known: Sequence[Flag], words: Sequence[str], operands: list[str] | Non
 
     Raises:
       HelpAsked: `--help` was given.
-      UsageError: anything that is not exactly one well-formed value for one known flag.
+      UsageError: a flag is unknown, repeated, or has no valid value; or a word is not a flag.
     """
     by_name = {name: flag for flag in known for name in (flag.name, flag.alias) if name}
     typed, files = _split_flagfiles(words)
@@ -275,7 +275,7 @@ def parse(known: Sequence[Flag], words: Sequence[str], operands: list[str] | Non
 
 
 def find_word(name: str, words: Sequence[str]) -> str:
-    """The text given for one string flag, before the flags are known; empty if it is not given."""
+    """The text given for one string flag; empty if it is not given. Used before the list of flags is known."""
     try:
         typed, files = _split_flagfiles(words)
     except UsageError:
@@ -298,7 +298,7 @@ def _define(known: Sequence[Flag]) -> flags.FlagValues:
 
 
 def _split_flagfiles(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words typed, and those of the files that `--flagfile` names."""
+    """(words of the command line, words of the files that `--flagfile` names)."""
     typed, files, rest = [], [], iter(words)
     for word in rest:
         if word.lstrip("-").partition("=")[0] != "flagfile" or not word.startswith("-"):
@@ -392,7 +392,7 @@ def _value(flag: Flag, given: _Given, values: flags.FlagValues) -> Any:
 
 
 def _list(kind: Any, text: str) -> tuple[Any, ...]:
-    """A list with commas between, as tuple[str, ...] or tuple[int, ...]."""
+    """A comma-separated list as tuple[str, ...] or tuple[int, ...]."""
     item = kind.__args__[0]
     parts = [part.strip() for part in text.split(",")]
     return tuple(item(part) for part in parts if part or item is not str)

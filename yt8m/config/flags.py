@@ -94,7 +94,7 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
 def eval_config(words: Sequence[str]) -> EvalConfig:
     """The config that `eval.py WORDS` asks for; raises like `train_config`.
 
-    Hyper-parameters are for runs that did not save them; after the run is read,
+    Hyper-parameter flags are for runs that did not save these values; after the run is read,
     `with_hyper_parameters` checks that its model has them.
     """
     known = program_flags(EvalConfig, "Evaluation")
@@ -118,12 +118,12 @@ def inference_config(words: Sequence[str]) -> InferenceConfig:
 
 
 def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operands: list[str] | None = None) -> C:
-    """The config of a user's own workload: every option of the dataclass `cls` is a flag.
+    """Reads the config of a user's own workload from flags: one flag for every option of the dataclass `cls`.
 
     Args:
-      cls: a dataclass of `yt8m.options.option` fields that checks itself when it is made.
-      program: its name, as `--help` shows it.
-      purpose: one sentence.
+      cls: a dataclass of `yt8m.options.option` fields, which checks its values when an instance is made.
+      program: the program's name, as `--help` shows it.
+      purpose: one sentence, which `--help` shows.
       words: the command line without the program's name.
       operands: receives the words that are not flags (files, say); if None, such words are refused.
 
@@ -139,7 +139,7 @@ def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operand
 
 
 def environment_defaults(variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """{flag: value} of the variables that are set; a slash at the end of a folder is removed."""
+    """{flag: value} from the environment variables that are set; a slash at the end of a folder is removed."""
     found = {flag: environment.get(variable, "").strip() for variable, flag in variables.items()}
     return {flag: value.rstrip("/") for flag, value in found.items() if value}
 
@@ -152,9 +152,9 @@ def _given(
     variables: Mapping[str, str],
     of_losses: bool = True,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The flags given by environment and command line; second, those of them that are hyper-parameters."""
+    """(flags given by environment or command line, without hyper-parameters; the given hyper-parameters)."""
     model, loss = find_word("model", words), find_word("label_loss", words)
-    registry.given_on_command_line((model, loss))  # a class of the user's own is loaded for its flags
+    registry.given_on_command_line((model, loss))  # loads a custom class, because its hyper-parameters are flags
     added = hyper_parameters(known, model, loss, of_losses=of_losses)
     names = {"models": models.names(), "losses": losses.names(), "optimizers": OPTIMIZERS}
     chosen = own_hyper_parameters(models, model) | own_hyper_parameters(losses, loss)
@@ -196,7 +196,7 @@ def _config(cls: type[C], given: dict[str, Any]) -> C:
 
 
 def _section(cls: type[C], given: dict[str, Any], base: C | None = None) -> C:
-    """`base` (None: an instance with all defaults) with the given values of its fields."""
+    """`base`, with the given values in place of its own. If `base` is None, an instance with all defaults."""
     # Nested sections have no help: the flag --model is a field of ModelConfig, not TrainConfig.model.
     names = {field.name for field in dataclasses.fields(cls) if "help" in field.metadata}  # type: ignore[arg-type]
     values = {name: value for name, value in given.items() if name in names}
@@ -207,10 +207,10 @@ def _section(cls: type[C], given: dict[str, Any], base: C | None = None) -> C:
 
 
 def _vocabulary(given: Mapping[str, Any], files: Sequence[str]) -> OfData | None:
-    """The vocabulary of a training's data, or else that of the run which is resumed.
+    """The vocabulary of a training's data, or else that of the run to resume.
 
     Raises:
-      UsageError: it has another number of classes than --num_classes.
+      UsageError: the vocabulary has another number of classes than --num_classes.
     """
     found = vocabulary.of_data(given.get("vocabulary", ""), files)
     if found is None and files and "train_dir" in given and not given.get("start_new_model"):
@@ -248,9 +248,9 @@ def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> N
     """Refuses a video-level model on frames and the reverse; a model without `level` is accepted.
 
     Args:
-      model: its name.
+      model: the name of the model.
       frame_features: whether frames are read.
-      is_of_data: whether the data, and no flag, say so.
+      is_of_data: whether the level comes from the data rather than from a flag.
     """
     level, problem = getattr(models.get(model), "level", None), ""
     if level == "video" and frame_features:
@@ -267,7 +267,10 @@ def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> N
 
 
 def check_files(flag: str, pattern: str) -> list[str]:
-    """The files that match. A pattern that no file or a folder matches is refused; an empty one means sample data."""
+    """The files that match the pattern.
+
+    Refuses one that matches a folder or nothing; an empty one means sample data.
+    """
     if not pattern:
         return []
     found = storage.glob(pattern)
@@ -281,7 +284,7 @@ def check_files(flag: str, pattern: str) -> list[str]:
 
 
 def with_hyper_parameters(model: ModelConfig, given: Mapping[str, Any]) -> ModelConfig:
-    """`model` with its hyper-parameters and its loss's replaced by the given flags, the rest at their defaults.
+    """`model` with the given hyper-parameters of model and loss, and the defaults of all others.
 
     Hyper-parameters that the model does not have go to its video-level classifier, if it has one.
 

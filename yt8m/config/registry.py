@@ -19,7 +19,7 @@ T = TypeVar("T")
 TRUST_HELP = "import the code that the run's config.json names, though you did not train that run here"
 
 _distrusted: dict[str, str] = {}  # {name of code: file that names it}
-# Each thread has its own: Python code may start several trainings.
+# Each thread has its own list, because Python code may start several trainings.
 _on_command_line: ContextVar[frozenset[str]] = ContextVar("on_command_line", default=frozenset())
 
 
@@ -35,7 +35,7 @@ def names_of_code(value: Any) -> set[str]:
 
 
 def distrust(names: Iterable[str], path: str) -> None:
-    """From now on these names, which the file `path` holds, are imported only if the user gives them too."""
+    """From now on, imports these names, which the file `path` holds, only if the user gives them too."""
     _distrusted.update(dict.fromkeys(names, path))
 
 
@@ -46,7 +46,7 @@ def trust(names: Iterable[str]) -> None:
 
 
 def given_on_command_line(names: Iterable[str]) -> None:
-    """Sets the names that the present command line gives: the user wants these imported, even if distrusted."""
+    """Sets the names on the current command line. They may be imported even if distrusted, since the user gave them."""
     _on_command_line.set(frozenset(names))
 
 
@@ -114,7 +114,7 @@ class Registry(Generic[T]):
 
     def _load(self, path: str) -> T:
         module_name, _, attribute = path.partition(":")
-        # A module of the user's own may import TensorFlow by itself, before yt8m.lazy keeps it quiet.
+        # A user's module may import TensorFlow itself, before yt8m.lazy silences TensorFlow's messages.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         try:
             found: Any = importlib.import_module(module_name)

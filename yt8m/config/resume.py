@@ -1,7 +1,7 @@
-"""What a later start of a run may change, derived from the `shapes` of each option.
+"""Which options a later start of a run may change. This follows from the `shapes` of each option.
 
 For example, another `--moe_num_mixtures` changes the variables: it is refused. Another `--precision` changes
-the graph: the graph is rebuilt by code. Another `--num_readers` also changes the order of examples: the pass over
+the graph: code builds the graph again. Another `--num_readers` also changes the order of examples: the pass over
 the data starts again. Another `--log_every_n_steps` changes nothing in the graph that was saved.
 """
 
@@ -22,7 +22,7 @@ _ALWAYS_IN_POSITIONS = ("num_epochs", "num_readers", "shuffle_buffer")
 
 
 class Change(NamedTuple):
-    """An option whose value a later start of a run changes."""
+    """An option that has another value at a later start of a run."""
 
     name: str
     shapes: Shapes
@@ -31,7 +31,7 @@ class Change(NamedTuple):
 
     @property
     def matters_at_the_start(self) -> bool:
-        """Whether a run that begins anew with the new value is another one."""
+        """Whether the new value would give another run, even if no step has been taken yet."""
         return self.shapes != "nothing" or self.name == "init_from"
 
     def __str__(self) -> str:
@@ -39,7 +39,10 @@ class Change(NamedTuple):
 
 
 def changes(old: SavedRun, new: TrainConfig) -> list[Change]:
-    """What `new` changes. Values that the old run did not save count as unchanged."""
+    """The options that differ between the old and the new config.
+
+    Values that the old run did not save count as equal.
+    """
     before, after = (options.flat(dataclasses.asdict(config)) for config in (old.config, new))
     if old.published:
         del before["data.num_classes"]
@@ -70,7 +73,7 @@ def graph_signature(config: TrainConfig) -> dict[str, Any]:
 
 
 def graph_defaults(config: TrainConfig) -> dict[str, Any]:
-    """{option: default}: the values that count for a graph saved before an option existed."""
+    """{option: default}: the values to assume for a graph that was saved before an option existed."""
     return {_short(one.name): one.default for one in shaping(config) if one.shapes != "nothing"}
 
 
@@ -84,7 +87,7 @@ def input_signature(config: TrainConfig) -> dict[str, Any]:
 
 
 def shaping(config: TrainConfig) -> Iterator[Shaping]:
-    """What each option of a run shapes, including the hyper-parameters of its model and loss."""
+    """{option: what it shapes} for a run, including the hyper-parameters of its model and loss."""
     model = config.model
     yield from options.shaping(config)
     yield from _of_class("model.hyper_parameters", models.get(model.model), model.hyper_parameters)
@@ -100,7 +103,7 @@ def _of_class(section: str, cls: Any, values: Mapping[str, Any]) -> Iterator[Sha
 
 
 def _short(name: str) -> str:
-    """The flag's name. Hyper-parameters keep their section: a model and a loss may have one of the same name."""
+    """The flag's name. Hyper-parameters keep their section, because a model and a loss may use the same name."""
     return name.removeprefix("model.") if "hyper_parameters." in name else name.rpartition(".")[2]
 
 

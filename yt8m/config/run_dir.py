@@ -1,6 +1,7 @@
 """The folder of a run: reading, writing, locking and clearing it.
 
-config.json holds the whole config and versions; model_flags.json is the published format; vocabulary.csv has the names
+config.json holds the whole config and the versions of the software; model_flags.json is the published format;
+vocabulary.csv has the names
 of the classes. The folder also holds model.ckpt-N.*, event files, metrics.jsonl, export/, eval/ and inference_model/.
 """
 
@@ -39,12 +40,12 @@ def to_json(config: TrainConfig) -> str:
 def from_json(text: str, path: str) -> TrainConfig:
     """Reads the text that `to_json` of this or another version wrote.
 
-    A missing key (older file) takes its default. An unknown key (newer file, typing error) is refused, since it may
-    shape the model.
+    A missing key (older file) takes its default. An unknown key (newer file, typing error) is refused, because it may
+    change the model.
 
     Args:
-      text: the content.
-      path: the file, for the message.
+      text: the content of the file.
+      path: the path of the file, for the error message.
 
     Raises:
       RunError: the text is not a valid config.json; the message names the key and what to do.
@@ -72,7 +73,7 @@ def model_flags_to_json(config: TrainConfig) -> str:
 
 
 def model_flags_from_json(text: str, path: str) -> TrainConfig:
-    """A config with the values of model_flags.json; all others, such as the class count, are defaults.
+    """A config with the values of model_flags.json; all other values, such as the class count, are defaults.
 
     Raises:
       RunError: a key is missing or has an unusable value.
@@ -116,7 +117,7 @@ def _object(text: str, path: str) -> dict[str, Any]:
 
 
 def _section(cls: type, values: Mapping[str, Any], key: str, path: str) -> Any:
-    """One config class from its part of the file."""
+    """Makes one config class from its part of the file."""
     kinds = typing.get_type_hints(cls)
     for name in values.keys() - kinds.keys():
         raise RunError(
@@ -179,7 +180,7 @@ class SavedRun(NamedTuple):
 
     Attributes:
       config: the config of its training.
-      published: True if only model_flags.json was there, which lacks hyper-parameters and class count.
+      published: True if the folder has only model_flags.json, which lacks hyper-parameters and class count.
     """
 
     config: TrainConfig
@@ -193,7 +194,7 @@ def read(train_dir: str, *, trust_code: bool = False) -> SavedRun | None:
     gives the same name on the command line.
 
     Raises:
-      RunError: the file is damaged, or of a version with other keys.
+      RunError: the file is damaged, or was written by a version with other keys.
     """
     for name, parse in ((CONFIG, from_json), (MODEL_FLAGS, model_flags_from_json)):
         path = storage.join(train_dir, name)
@@ -212,7 +213,7 @@ def read(train_dir: str, *, trust_code: bool = False) -> SavedRun | None:
 def is_own(train_dir: str) -> bool:
     """Whether this user trained the run on this machine, and its config.json is unchanged since.
 
-    True also for a copy of such a config.json that a command of this package made.
+    Also true for a copy of such a config.json, if a command of this package made it.
     """
     try:
         return own_runs.is_noted(_text(storage.join(train_dir, CONFIG)))
@@ -225,11 +226,11 @@ def own_names(folder: str, num_classes: int | None) -> Vocabulary:
 
     Args:
       folder: local or gs://.
-      num_classes: of the model; None if it is not known.
+      num_classes: number of classes of the model; None if it is not known.
 
     Raises:
-      RunError: the file is no vocabulary.
-      UsageError: it has another number of classes.
+      RunError: the file is not a valid vocabulary.
+      UsageError: the vocabulary has another number of classes.
     """
     path = storage.join(folder, vocabulary.NAME)
     names = vocabulary.read(path) if storage.exists(path) else vocabulary.of_names(())
@@ -246,10 +247,10 @@ def write(train_dir: str, config: TrainConfig, names: Vocabulary | None = None, 
 
     Args:
       train_dir: the folder.
-      config: the run's.
+      config: the run's config.
       names: the run's own vocabulary, if it has one.
-      is_own: True if this user trains the run, or if it is a copy of a run that `is_own`. The run is then noted, so
-        that later commands import the code that the config names without --trust_code.
+      is_own: True if this user trains the run, or if it is a copy of a run that `is_own`. The run is then
+        remembered, so that later commands import the code that its config names without --trust_code.
     """
     if is_own:
         registry.trust(registry.names_of_code(dataclasses.asdict(config)))
@@ -262,11 +263,11 @@ def write(train_dir: str, config: TrainConfig, names: Vocabulary | None = None, 
 
 
 def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str | None:
-    """Moves what a run wrote into a new folder next to it; anything else stays.
+    """Moves the files that a run wrote into a new folder next to `train_dir`; other files stay.
 
     Args:
       train_dir: the run's folder.
-      now: the time for the name of the backup; None means the present.
+      now: the time for the name of the backup; None means the current time.
 
     Returns:
       The backup's path (`<train_dir>.old-<time>`), or None if there was nothing to move.
@@ -292,10 +293,10 @@ def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str
 
 
 def lock(train_dir: str) -> AbstractContextManager[None]:
-    """Holds the folder for one trainer during a `with` block.
+    """Locks the folder for one trainer during a `with` block.
 
     Raises:
-      storage.Locked: another trainer holds it; the text names its process.
+      storage.Locked: another trainer holds the folder; the text names its process.
     """
     return storage.lock(storage.join(train_dir, LOCK))
 

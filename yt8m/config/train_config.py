@@ -16,7 +16,7 @@ from yt8m.errors import UsageError
 from yt8m.options import Checked, option
 from yt8m.storage import base
 
-MOST_CLASSES = 10_000_000  # 40 MB of predictions for one video
+MOST_CLASSES = 10_000_000  # the predictions for one video then take 40 MB
 
 # The features of the published records, and their sizes.
 KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
@@ -94,7 +94,7 @@ class DataConfig(DamagePolicy):
         shapes="input",
         shaped_by=bool,
     )
-    # Taken from the data's manifest, so no flag: () if bytes and floats lie as in YouTube-8M's records. Else one entry
+    # No flag, because the data's manifest gives it: () if all features have YouTube-8M's range. Else one entry
     # for each feature: the two ends of the range that its bytes stand for, or () if it is stored as floats.
     feature_ranges: tuple[tuple[float, ...], ...] = option((), "ranges of features stored as bytes", shapes="graph")
 
@@ -144,7 +144,7 @@ class DataConfig(DamagePolicy):
 
 
 def check_features(names: tuple[str, ...], sizes: tuple[int, ...]) -> None:
-    """Refuses lists of features that do not go together.
+    """Refuses lists of feature names and sizes that do not fit together.
 
     Raises:
       UsageError: the lists differ in length, a name is repeated, or a size is not positive.
@@ -177,7 +177,7 @@ def known_sizes(names: tuple[str, ...]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class ModelConfig(Checked):
-    """Which model and label loss, and the hyper-parameters of both by name."""
+    """The model and the label loss, and {name: value} of the hyper-parameters of each."""
 
     model: str = option("LogisticModel", "the model: one listed below, or package.module:Class", shapes="variables")
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -187,7 +187,7 @@ class ModelConfig(Checked):
 
 @dataclass(frozen=True)
 class OptimizerConfig(Checked):
-    """How gradients become steps. Schedules of the learning rate count examples, over all towers."""
+    """How gradients become updates of the weights. Schedules of the learning rate count examples, over all towers."""
 
     optimizer: str = option(
         "AdamOptimizer", "class name of a TensorFlow 1 optimizer, or AdamWOptimizer", shapes="graph"
@@ -317,7 +317,7 @@ class AugmentConfig(Checked):
 
 @dataclass(frozen=True)
 class DeviceConfig(Checked):
-    """Towers, and how they compute."""
+    """The number of towers, and how they compute."""
 
     num_gpu: int = option(1, "towers: one on each GPU, or on the CPU if there is none", shapes="graph", minimum=1)
     precision: str = option(
@@ -328,7 +328,7 @@ class DeviceConfig(Checked):
         "take the statistics of batch norm over all towers of this process, so that N towers learn as one",
         shapes="graph",
     )
-    # A setting of the session, like the next two.
+    # This option and the next two are settings of the session, not of the graph.
     xla: bool = option(
         False, "compile the step with XLA; fuses what is not a product, mostly of use on GPUs", shapes="nothing"
     )
@@ -347,7 +347,7 @@ class DeviceConfig(Checked):
 
 @dataclass(frozen=True)
 class CheckpointConfig(Checked):
-    """When a run is saved and what is kept."""
+    """When checkpoints are saved, and which are kept."""
 
     save_checkpoint_steps: int | None = option(
         None, "steps between checkpoints, in addition to those by the clock", shapes="nothing", minimum=1
@@ -366,7 +366,7 @@ class CheckpointConfig(Checked):
 class DistributedConfig(Checked):
     """Training on a cluster; only used if TF_CONFIG or CLUSTER_SPEC describes a cluster."""
 
-    # On one machine it shapes nothing. For a cluster the runner itself adds the cluster's shape and this option.
+    # On one machine this option has no effect. For a cluster the runner adds it to the graph's signature.
     sync_replicas: bool = option(
         False, "chief and workers take each step together, on the mean of their gradients", shapes="nothing"
     )
@@ -386,7 +386,7 @@ class StorageConfig(Checked):
     stage_cache_bytes: int = option(
         base.STAGE_BYTES, "bytes of shards from buckets that are kept there; the oldest go", shapes="nothing", minimum=1
     )
-    # For shards in buckets only; the runner is told if the input calls Python, as a staged one does.
+    # Only for shards in buckets. Staging calls Python from the graph; the inputter tells the runner so.
     gs_reading: str = option(
         "staged",
         "how shards in buckets are read: staged in that cache ahead of time, or by TensorFlow itself",

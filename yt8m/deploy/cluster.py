@@ -1,4 +1,4 @@
-"""Reads from the environment which processes make up a cluster, and which of them this one is."""
+"""Reads from the environment the processes of a cluster, and the role of this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from yt8m.storage import json_text
 
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 
-# How each variable names the four jobs. Estimator and Vertex AI set TF_CONFIG, Vertex AI also CLUSTER_SPEC; if both
+# The names of the four jobs in each environment variable. Estimator and Vertex AI set TF_CONFIG, Vertex AI also
+# CLUSTER_SPEC; if both
 # are set, they describe the same cluster.
 _JOBS = {
     "TF_CONFIG": {"chief": CHIEF, "master": CHIEF, "worker": WORKER, "ps": PS, "evaluator": EVALUATOR},
@@ -27,13 +28,13 @@ _ADDRESS = re.compile(r"\S+:\d{1,5}")
 
 @dataclass(frozen=True)
 class ClusterConfig:
-    """The processes of a cluster, and which one this is.
+    """The processes of a cluster, and the role of this one.
 
     Attributes:
       replicas: addresses of the processes that train, the chief first.
       servers: addresses of the parameter servers.
       role: chief, worker, ps or evaluator.
-      index: of this process among those of its role, from 0.
+      index: number of this process among those of its role, from 0.
     """
 
     replicas: tuple[str, ...]
@@ -77,7 +78,7 @@ class ClusterConfig:
         """Refuses workers without a parameter server, which would hold the variables that they share.
 
         Raises:
-          UsageError: there is none.
+          UsageError: there are workers, but no parameter server.
         """
         if self.is_distributed and not self.servers:
             raise UsageError(
@@ -145,7 +146,7 @@ def _addresses(variable: str, cluster: Any, jobs: Mapping[str, str]) -> dict[str
 
 
 def _usual_task(variable: str) -> Any:
-    """The default task if the variable names none. As in the published code, it is the master for TF_CONFIG."""
+    """The task if the variable names none. For TF_CONFIG it is the master, as in the published code."""
     if variable != "TF_CONFIG":
         return None
     logging.info("TF_CONFIG names no task: this process is taken as master 0, the chief")

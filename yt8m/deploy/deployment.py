@@ -1,4 +1,4 @@
-"""Which devices hold clones, variables, inputs and the optimizer, and the clones on these devices.
+"""Chooses the devices of clones, variables, inputs and the optimizer, and creates the clones.
 
 Clones are copies of a model, one per device, that share variables.
 """
@@ -20,17 +20,17 @@ _SWITCHES = ("clone_on_cpu", "spread_on_cpu", "variables_on_clone")
 
 @dataclass(frozen=True)
 class DeploymentConfig:
-    """How many clones, on which devices, in which replica of a cluster (as in slim's model_deploy).
+    """The number of clones, their devices, and their replica of a cluster (as in slim's model_deploy).
 
     Attributes:
-      num_clones: clones (towers) in this process.
-      clone_on_cpu: all clones on CPU:0 rather than clone i on GPU:i.
+      num_clones: number of clones (towers) in this process.
+      clone_on_cpu: place all clones on CPU:0 rather than clone i on GPU:i.
       replica_id: which worker of the cluster this is, from 0.
       num_replicas: how many workers there are; more than one needs parameter servers.
-      num_ps_tasks: parameter servers; 0 for a single machine.
+      num_ps_tasks: number of parameter servers; 0 for a single machine.
       worker_job_name, ps_job_name: the cluster's names for the two kinds.
-      spread_on_cpu: clone i on CPU:i; `session_config` makes that many CPU devices.
-      variables_on_clone: variables on the device of the only clone rather than on CPU:0.
+      spread_on_cpu: place clone i on CPU:i; `session_config` then makes that many CPU devices.
+      variables_on_clone: place variables on the device of the only clone rather than on CPU:0.
 
     Raises:
       ValueError: an argument is invalid; the message names it, its value and the values expected.
@@ -78,7 +78,7 @@ class DeploymentConfig:
     def worker_device(self) -> str:
         """The job prefix of everything that a worker computes; empty on a single machine.
 
-        It names no task: `session_config` filters the devices down to this replica's own.
+        The prefix names no task, because `session_config` hides the devices of other replicas.
         """
         return f"/job:{self.worker_job_name}" if self.num_ps_tasks else ""
 
@@ -147,7 +147,7 @@ class DeploymentConfig:
 
 
 def count_gpus() -> int:
-    """How many GPUs TensorFlow sees; its messages about missing ones are dropped."""
+    """How many GPUs TensorFlow sees; TensorFlow's messages about missing GPUs are dropped."""
     with quiet_native_stderr():
         return len(tf.config.list_physical_devices("GPU"))
 
@@ -156,8 +156,8 @@ def local(num_towers: int, gpus: int) -> tuple[DeploymentConfig, str | None]:
     """The deployment on one machine, and a line for the log if it differs from what was asked for.
 
     Args:
-      num_towers: towers wanted.
-      gpus: GPUs that TensorFlow sees.
+      num_towers: number of towers asked for.
+      gpus: number of GPUs that TensorFlow sees.
 
     Raises:
       ValueError: num_towers is not positive or gpus is negative.
@@ -183,7 +183,7 @@ class _BySize:
 
     def choose(self, op: Any) -> str:
         """The device of `op`: its own if it has one; for a variable, a parameter server; else none."""
-        node = op.node_def if hasattr(op, "node_def") else op  # an Operation, or a NodeDef
+        node = op.node_def if hasattr(op, "node_def") else op  # `op` is an Operation or a NodeDef
         holds_variable = node.op == "VarHandleOp" or node.op.startswith("Variable")
         if op.device or not holds_variable:
             return str(op.device)
@@ -194,7 +194,7 @@ class _BySize:
 
 
 def _size(node: Any) -> int:
-    """The size of a variable in bytes, from the NodeDef of its op; that of one element if the shape is unknown."""
+    """The size of a variable in bytes, from the NodeDef of its op; the size of one element if the shape is unknown."""
     shape = tf.TensorShape(node.attr["shape"].shape)
     elements = shape.num_elements() if shape.is_fully_defined() else 1
     return max(1, elements) * int(tf.as_dtype(node.attr["dtype"].type).size)
@@ -220,16 +220,16 @@ class Clone(_Fields):
 
     Attributes:
       outputs: what model_fn returned.
-      scope: its name scope with a slash at the end; empty for a lone clone at the top.
-      device: where it computes.
+      scope: the clone's name scope with a slash at the end; empty if there is only one clone.
+      device: the device on which the clone computes.
       added: what model_fn added to the graph's collections, by collection; not an item of the tuple. None if
-        unknown (a clone made by hand): collections are then searched by `scope`.
+        unknown, for a clone made by hand; then `scope` finds the clone's items in collections.
     """
 
     added: Mapping[str, tuple[Any, ...]] | None = None
 
     def _replace(self, **fields: Any) -> Clone:
-        """A copy with other fields; what the clone added stays known."""
+        """A copy with other fields, but the same `added`."""
         found = super()._replace(**fields)
         found.added = self.added
         return found
@@ -250,8 +250,8 @@ def create_clones(
     """Calls `model_fn(*args, **kwargs)` once per clone, on the device and in the name scope of the clone.
 
     The first call makes the variables (in the current variable scope, on config.variables_device()),
-    the others reuse them. The current variable scope decides everything else about the variables, such as
-    their caching device. May be called several times in one graph.
+    the others reuse them. The current variable scope determines all other properties of the variables, such
+    as their caching device. May be called several times in one graph.
 
     Raises:
       ValueError: a later clone asks for a variable that the first did not make.
@@ -275,7 +275,7 @@ def _create_clone(config: DeploymentConfig, index: int, build: Callable[[], Any]
             auxiliary_name_scope=False,  # the clone's own name scope is enough
         ),
     ):
-        # By position, not by name scope: the scope of a lone clone is the whole graph.
+        # Found by position, not by name scope, because the scope of a single clone is the whole graph.
         before = {key: len(tf.get_collection_ref(key)) for key in _COLLECTED}
         clone = Clone(build(), scope, device)
         clone.added = {key: tuple(tf.get_collection(key)[size:]) for key, size in before.items()}
@@ -285,7 +285,7 @@ def _create_clone(config: DeploymentConfig, index: int, build: Callable[[], Any]
 def _permit_missing_gpus(config: DeploymentConfig) -> None:
     """Lets clones compute on the CPU if their GPUs do not exist, in sessions opened without a configuration.
 
-    This changes TensorFlow's default for sessions, which is to fail. A session that is given a
+    This changes TensorFlow's default for sessions, which is to fail. A session with its own
     configuration follows that configuration (`DeploymentConfig.session_config` permits the same).
     """
     if config.clone_on_cpu or config.spread_on_cpu or config.num_ps_tasks:
@@ -316,7 +316,7 @@ def _variables_on(device: str | Callable[[Any], str]) -> Iterator[None]:
     """A context that places new variables on `device`, whatever the device of the ops that use them."""
 
     def create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
-        # None first: the clone's device must not reach the initial values.
+        # First None, so that the clone's device does not apply to the initial values.
         with tf.device(None), tf.device(device):
             return next_creator(**kwargs)
 

@@ -16,7 +16,7 @@ def combine_gradients(
 ) -> list[tuple[Gradient, Any]]:
     """Combines the (gradient, variable) lists of the towers into one list.
 
-    If only some towers have a gradient for a variable, the sum is over those. A variable without any is dropped.
+    If only some towers have a gradient for a variable, the sum is over those towers. A variable without any is dropped.
 
     Args:
       tower_grads: as `optimizer.compute_gradients` returns them, one list per tower.
@@ -24,7 +24,7 @@ def combine_gradients(
       mode: "sum" (as YouTube-8M's published trainer), or "mean": divided by the sum of the weights.
 
     Raises:
-      ValueError: no towers, another mode, or weights of another length.
+      ValueError: there is no tower, the mode is unknown, or `weights` has another length.
     """
     if mode not in ("sum", "mean"):
         raise ValueError(f"mode is {mode!r}; expected 'sum' or 'mean'")
@@ -83,7 +83,7 @@ def gradients_after(
 ) -> list[tuple[Gradient, Any]]:
     """The same pairs, with gradients that are available only after `ops` have run.
 
-    Apply these. A summary or norm of the original gradients does not run `ops`.
+    Apply the returned gradients. A summary or norm of the original gradients does not run `ops`.
     """
     if not ops:
         return list(gradients_to_variables)
@@ -105,7 +105,7 @@ def values_of(gradient: Gradient) -> tf.Tensor:
 
 
 def with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
-    """`gradient` with these values in place of its own."""
+    """A gradient like `gradient`, with other values."""
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
     return values
@@ -129,9 +129,9 @@ def clip_gradient_norms(
     """Each gradient scaled down to `max_norm` if its own norm is larger; None stays None.
 
     Args:
-      gradients_to_variables: V pairs.
-      max_norm: positive.
-      norms: `gradient_norms` of the same gradients, if already computed.
+      gradients_to_variables: V pairs (gradient, variable).
+      max_norm: upper limit of each norm, positive.
+      norms: `gradient_norms` of the same gradients, if the caller has computed them.
 
     Raises:
       ValueError: max_norm is not positive.

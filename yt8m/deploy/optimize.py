@@ -1,4 +1,4 @@
-"""What each clone minimises, the gradients of all clones, weighted and summed, and slim's `deploy` around both."""
+"""The objective of each clone, the weighted sum of the gradients of all clones, and slim's `deploy`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Objective(NamedTuple):
     """The objective of one clone: loss + regularization, each multiplied by the clone's weight.
 
     Attributes:
-      loss: scalar, unscaled; None for none.
-      regularization: scalar, unscaled; None for none.
+      loss: scalar, not yet weighted; None if there is no loss.
+      regularization: scalar, not yet weighted; None if there is none.
       roots: pairs (tensor, d loss / d tensor), the gradient of `loss` in closed form. Backpropagation starts from
         these instead of `loss`.
     """
@@ -44,28 +44,28 @@ def optimize_clones(
 
     If the weights are the clones' shares of a batch, the result is the gradient of one clone on the whole batch.
     The exception is a loss of a row that depends on other rows (statistics of batch norm): see `across_towers`.
-    If only some clones have a gradient for a variable, those are summed. Variables without any are left out and
-    logged. The caller must run the update ops before it applies the gradients (`gradients_after`).
+    If only some clones have a gradient for a variable, those are summed. Variables without any gradient are left out
+    and logged. The caller must run the update ops before it applies the gradients (`gradients_after`).
 
     Args:
       clones: from `create_clones`.
       optimizer: a tf.train.Optimizer.
-      regularization_losses: scalars counted once, unweighted, with the first clone. None: all of
-        tf.GraphKeys.REGULARIZATION_LOSSES, or none if `objectives` are given.
+      regularization_losses: scalars counted once, unweighted, with the first clone. None stands for all of
+        tf.GraphKeys.REGULARIZATION_LOSSES, or for no terms if `objectives` are given.
       weights: numbers or scalar tensors, one per clone; 1 / len(clones) by default. A clone of weight 0
         adds nothing, not even a NaN.
       objectives: one per clone. By default the sum of its tf.GraphKeys.LOSSES; summaries of it are then added to
         tf.GraphKeys.SUMMARIES, as in slim.
       variables: gradients are taken with respect to these; all trainable variables by default.
-      of_clones: gets the weighted (gradient, variable) pairs of each clone; nothing with `jointly`.
+      of_clones: a list to which the weighted (gradient, variable) pairs of each clone are added, unless `jointly`.
       jointly: the clones depend on one another (`across_towers`), so one gradient of the sum is taken.
       **kwargs: further arguments of `optimizer.compute_gradients`.
 
     Returns:
-      (total loss, None if no clone has any; (gradient, variable) pairs of the variables that have one).
+      (total loss, None if no clone has a loss; (gradient, variable) pairs of the variables that have a gradient).
 
     Raises:
-      ValueError: no clones, or lists of another length.
+      ValueError: there is no clone, or a list does not have one item per clone.
     """
     shares = _shares(clones, regularization_losses, weights, objectives)
     variables = kwargs.pop("var_list", variables)
@@ -96,21 +96,21 @@ def optimize_clones(
 
 
 def clones_loss(clones: Sequence[Clone]) -> tf.Tensor | None:
-    """The total loss of `optimize_clones`, if nothing is optimized; None if no clone has a loss."""
+    """The total loss as in `optimize_clones`, but without gradients; None if no clone has a loss."""
     losses, totals = _losses(_shares(clones, None, None, None))
     _summarize(clones, losses)
     return _total(totals)
 
 
 def regularization_terms(clones: Sequence[Clone]) -> tuple[list[tf.Tensor], list[list[tf.Tensor]]]:
-    """Divides the terms of tf.GraphKeys.REGULARIZATION_LOSSES: each is counted once, or belongs to one clone.
+    """Divides tf.GraphKeys.REGULARIZATION_LOSSES into terms that count once and terms that belong to a clone.
 
     If every clone adds its own copy of a term, the term would count once per clone. So each copy belongs to its
     clone and has the clone's weight; the weights add up to 1, so that N clones equal one. The regulariser of a
     variable is added when the variable is made, and so by the first clone only.
 
     Returns:
-      (terms that count once, for each clone the terms that count with its weight).
+      (terms that count once; for each clone, the terms that count with its weight).
     """
     added = [clone.collected(tf.GraphKeys.REGULARIZATION_LOSSES) for clone in clones]
     repeated = {_own_name(term, clone) for clone, terms in zip(clones[1:], added[1:], strict=True) for term in terms}
@@ -128,7 +128,7 @@ class ShareLosses(NamedTuple):
     """The weighted terms that one clone adds to the total loss.
 
     Attributes:
-      loss: scalar; None for none.
+      loss: scalar; None if there is no loss.
       regularization: scalars.
     """
 
@@ -137,13 +137,13 @@ class ShareLosses(NamedTuple):
 
 
 class CloneShare(NamedTuple):
-    """One clone's part in the whole: weight * (loss + regularization) + once.
+    """One clone's part of the total: weight * (loss + regularization) + once.
 
     Attributes:
       clone: the clone.
       objective: its objective.
       weight: a number or a scalar tensor.
-      once: a scalar that this clone alone adds, unweighted; None for none.
+      once: a scalar that only this clone adds, unweighted; None if there is none.
     """
 
     clone: Clone
@@ -158,16 +158,16 @@ class CloneShare(NamedTuple):
             yield
 
     def losses(self) -> ShareLosses:
-        """The parts, weighted. A weight of 0 gives 0 whatever the loss (NaN too)."""
+        """The weighted terms. A weight of 0 gives 0, even if the loss is NaN."""
         loss, regularization, _ = self.objective
         terms = [self._scaled(regularization), self.once]
         return ShareLosses(self._scaled(loss, "scaled_clone_loss"), [term for term in terms if term is not None])
 
     def roots(self) -> list[tuple[tf.Tensor, tf.Tensor]]:
-        """Pairs (tensor, incoming gradient), weighted.
+        """Pairs (tensor, weighted gradient) from which backpropagation starts.
 
-        The weight is the incoming gradient and never multiplies the loss, so no loss is computed in
-        a step that does not report it.
+        The weight multiplies these gradients and never the loss, so a step that does not report
+        the loss need not compute it.
         """
         loss, regularization, closed_form = self.objective
         found = [
@@ -196,7 +196,7 @@ def _shares(
     weights: Sequence[Any] | None,
     objectives: Sequence[Objective] | None,
 ) -> list[CloneShare]:
-    """Each clone's part of the total; the first also has the terms that are counted once."""
+    """Each clone's part of the total; the part of the first clone also has the terms that count once."""
     if not clones:
         raise ValueError("clones is empty; expected at least one")
     weights = [1.0 / len(clones)] * len(clones) if weights is None else list(weights)
@@ -242,7 +242,7 @@ def _total(losses: Sequence[tf.Tensor | None]) -> tf.Tensor | None:
 
 
 def _summarize(clones: Sequence[Clone], losses: Sequence[ShareLosses]) -> None:
-    """Summaries with slim's tags of what each clone adds to the total loss, and of all regularisation."""
+    """Adds summaries with slim's tags: what each clone adds to the total loss, and all regularisation."""
     # Outside of the clones' devices: summary ops have no GPU kernel.
     for clone, part in zip(clones, losses, strict=True):
         if part.loss is not None:
@@ -271,7 +271,8 @@ def _gradients(
     """The (gradient, variable) pairs of `loss`; `roots` are the tensors at which backpropagation starts.
 
     An optimizer that overrides `compute_gradients` (loss scaling) gets the weighted loss. For all others
-    backpropagation starts at the roots. SyncReplicasOptimizer overrides it only to pass the call on.
+    backpropagation starts at the roots. SyncReplicasOptimizer counts as one of these, since its override only passes
+    the call on.
     """
     plain = (tf.train.Optimizer.compute_gradients, tf.train.SyncReplicasOptimizer.compute_gradients)
     if loss is not None and type(optimizer).compute_gradients not in plain:
@@ -295,9 +296,9 @@ def _for_gradients(
 
 
 def _unless_empty(weight: Any, pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """Zeros in place of the gradients if the clone turns out to have weight 0.
+    """The gradients, or zeros if the clone has weight 0 in a step.
 
-    A branch does not touch the gradients. A product would read and write all of them, and NaN * 0 would stay NaN.
+    A conditional is used, not a product: a product would read and write all gradients, and NaN * 0 is NaN.
     """
     dense = [values_of(gradient) for gradient, _ in pairs if gradient is not None]
     if not dense or (not tf.is_tensor(weight) and weight):
@@ -310,7 +311,7 @@ def _unless_empty(weight: Any, pairs: Sequence[tuple[Any, Any]]) -> list[tuple[A
 
 
 class DeployedModel(NamedTuple):
-    """What `deploy` built.
+    """The result of `deploy`.
 
     Attributes:
       train_op: scalar tensor; running it takes one step and gives the total loss. None without an

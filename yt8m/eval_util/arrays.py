@@ -1,6 +1,7 @@
-"""Array types of this package, checks of what comes in, and ranked entries packed into integers.
+"""Array types of this package, checks of arguments, and ranked entries packed into integers.
 
-A ranked entry is one uint64: class (31 bits), score, best first (32 bits), hit (1 bit). Sorting entries is then one
+A ranked entry is one uint64: class (31 bits), score as a key that is smaller for a better score (32 bits), hit (1
+bit). Sorting entries is then one
 value sort without an index array, and an entry takes 8 bytes.
 """
 
@@ -20,7 +21,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 def score_matrix(scores: npt.ArrayLike, name: str = "predictions") -> Floats32:
-    """`scores` as float32 [B, C], the precision in which rows are ranked. The ranking itself refuses NaN.
+    """`scores` as float32 [B, C], the precision in which rows are ranked. NaN is refused later, by the ranking.
 
     Raises:
       ValueError: `scores` is not a matrix, or has no class.
@@ -45,7 +46,7 @@ def positive_mask(actuals: npt.ArrayLike, shape: tuple[int, ...], name: str = "a
 
 def refuse_nan(scores: npt.NDArray[np.floating[Any]]) -> None:
     """Raises ValueError if a score is NaN: NaN has no rank."""
-    if np.isnan(scores.max(initial=-np.inf)):  # the maximum passes NaN on
+    if np.isnan(scores.max(initial=-np.inf)):  # the maximum is NaN if any score is
         raise ValueError("predictions hold NaN, which has no rank: the model has diverged")
 
 
@@ -58,7 +59,7 @@ def positive_int(value: object, name: str, or_none: bool = False) -> None:
 
 
 def places_within(counts: Ints64) -> Ints64:
-    """int64 [sum of counts]: 0, 1, ..., counts[row] - 1 for each row, row after row. [2, 3] gives 0 1 0 1 2."""
+    """int64 [sum of counts]: 0, 1, ..., counts[row] - 1 for each row in turn: [2, 3] gives 0 1 0 1 2."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
@@ -69,8 +70,8 @@ _WITHIN_CLASS = np.uint64((1 << _CLASS_SHIFT) - 1)
 def best_first(scores: Floats32) -> npt.NDArray[np.uint32]:
     """Integers whose ascending order is the descending order of `scores`; equal scores give equal integers.
 
-    The bits of an IEEE 754 float, read as an integer, grow with its magnitude. Inverted for positive numbers and
-    kept for negative ones (whose sign bit puts them last), they fall as the score rises.
+    The bits of an IEEE 754 float, read as an integer, grow with its magnitude. If the bits of positive numbers
+    are inverted and those of negative ones kept (their sign bit puts them last), the integer falls as the score rises.
     """
     bits = (scores + np.float32(0)).view(np.int32)  # adding 0 turns -0.0 into 0.0
     negative = bits >> 31  # all bits set, or none
@@ -84,7 +85,7 @@ def scores_of_ranks(ranks: npt.NDArray[np.uint32]) -> Floats32:
 
 
 def numbered(scores: Floats32, numbers: Ints64) -> Keys:
-    """Keys whose ascending order is that of the scores from the best, and of the numbers among equal scores."""
+    """Keys that sort by descending score and, among equal scores, by ascending number."""
     return np.asarray(best_first(scores).astype(np.uint64) << np.uint64(32) | numbers.astype(np.uint64))
 
 
@@ -101,7 +102,7 @@ def without_class(keys: Keys) -> Keys:
 
 
 def class_of(keys: Keys) -> Ints64:
-    """Class of each entry."""
+    """The class of each entry."""
     return (keys >> np.uint64(_CLASS_SHIFT)).view(np.int64)
 
 
@@ -119,7 +120,7 @@ def hit_of(keys: Keys) -> Bools:
 
 
 def score_of(keys: Keys) -> Floats32:
-    """Score of each entry; `best_first` is its own inverse."""
+    """The score of each entry; `best_first` is its own inverse."""
     return scores_of_ranks(((keys >> np.uint64(1)) & np.uint64(0xFFFF_FFFF)).astype(np.uint32))
 
 
@@ -127,7 +128,7 @@ _PARTS_IN_A_CHUNK = 256
 
 
 class Entries:
-    """An append-only bag of packed entries. It takes 8 bytes per entry, however small the parts are."""
+    """Packed entries, to which parts are appended. They take 8 bytes each, even if the parts are small."""
 
     def __init__(self) -> None:
         self._chunks: list[Keys] = []
@@ -141,7 +142,7 @@ class Entries:
             self._recent = []
 
     def extend(self, other: Entries) -> None:
-        """Adds all that `other` holds now; the arrays are shared, not copied."""
+        """Adds all present entries of `other`; the arrays are shared, not copied."""
         self._chunks += other._chunks
         self._recent += other._recent
 

@@ -2,8 +2,8 @@
 
 AP = sum over the positives of (precision at their rank) / number of positives. If items tie, the value is the mean
 over all orders of the tied items, in closed form: F. McSherry and M. Najork, Computing Information Retrieval
-Performance Measures Efficiently in the Presence of Tied Scores (ECIR 2008). So it depends on scores and labels
-alone, not on the order in which items arrive.
+Performance Measures Efficiently in the Presence of Tied Scores (ECIR 2008). So it depends only on scores
+and labels, not on the order in which items arrive.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class _Blocks(NamedTuple):
     """Runs of items of one list and one score; all arrays int64, one entry per block.
 
     Attributes:
-      lists: the list.
-      rank: items of the list ahead of the block.
-      before: positives of the list ahead of the block.
-      size: items in the block.
-      positives: positives in the block.
+      lists: number of the list.
+      rank: number of items of the list ahead of the block.
+      before: number of positives of the list ahead of the block.
+      size: number of items in the block.
+      positives: number of positives in the block.
     """
 
     lists: Ints64
@@ -57,7 +57,7 @@ def average_precisions(
       lists: [N], the list of each item, non-decreasing, in 0..L-1.
       starts: indexes in 0..N-1 at which a list or a score begins.
       hits: [N], whether each item is a positive.
-      num_positives: [L], all positives of each list, including those that are not among the items.
+      num_positives: [L], number of positives of each list, including those that are not among the items.
       n: only the first n ranks count, and at most n positives; None for all.
 
     Returns:
@@ -91,7 +91,7 @@ def _runs(ascending: Ints64) -> tuple[Ints64, Ints64]:
 
 
 def _expected_precisions(blocks: _Blocks, kept: Ints64) -> Floats64:
-    """For the first `kept` places of each block: P(positive there) x expected precision given that."""
+    """For each of the first `kept` ranks of each block: P(item is positive) x expected precision if it is."""
     place = places_within(kept)
     share = blocks.positives / blocks.size
     others = (blocks.positives - 1) / np.maximum(blocks.size - 1, 1)
@@ -116,7 +116,7 @@ def class_average_precisions(entries: Keys, num_positives: Ints64, n: int | None
     return average_precisions(class_of(keys), block_starts(keys), hit_of(keys), num_positives, n)
 
 
-# With fewer items than this, dropping irrelevant ones is not worth its cost.
+# With fewer items than this, removing irrelevant ones costs more than it saves.
 _SMALL = 4096
 
 
@@ -127,7 +127,7 @@ class ScoredLists:
     num_lists x top_n. All items that tie with the n-th best stay, since each has its share in the result.
 
     Attributes:
-      num_positives: float64 [L], so far.
+      num_positives: float64 [L], number of positives of each list so far.
       top_n: how many items of each list count; None for all.
     """
 
@@ -146,11 +146,11 @@ class ScoredLists:
 
     @property
     def sizes(self) -> Ints64:
-        """int64 [L], items that count: those seen, at most top_n."""
+        """int64 [L], number of items of each list that count: at most top_n."""
         return self._seen if self.top_n is None else np.minimum(self._seen, self.top_n)
 
     def append(self, lists: Ints64, scores: Floats64, hits: Bools, num_positives: npt.ArrayLike | None = None) -> None:
-        """Adds items [N], each of its list; `num_positives` [L] replaces the number of positives among them.
+        """Adds items [N] to their lists. If `num_positives` [L] is given, positives are not counted among the items.
 
         Raises:
           ValueError: a score is NaN.
@@ -192,16 +192,16 @@ def _block_starts(lists: Ints64, scores: Floats64) -> Ints64:
 
 
 class AveragePrecisionCalculator:
-    """AP of one ranked list, or AP at n; scores in any range, positives are actuals above 0.
+    """AP of one ranked list, or AP at n. Scores may have any range; an item is positive if its actual is above 0.
 
-    Tied scores: the mean over all orders of the tied items.
+    If scores tie, the AP is the mean over all orders of the tied items.
 
     >>> AveragePrecisionCalculator.ap([0.9, 0.5, 0.1], [1, 0, 1])
     0.8333333333333333
     """
 
     def __init__(self, top_n: int | None = None) -> None:
-        """`top_n`: only so many of the best items count; None for all.
+        """Makes an empty list, of which only the `top_n` best items count; None for all.
 
         Raises:
           ValueError: top_n is not positive.
@@ -210,12 +210,12 @@ class AveragePrecisionCalculator:
 
     @property
     def heap_size(self) -> int:
-        """Items that count: those seen, at most top_n."""
+        """The number of items that count: at most top_n."""
         return int(self._items.sizes[0])
 
     @property
     def num_accumulated_positives(self) -> float:
-        """Positives so far, as counted or as given."""
+        """The number of positives so far, as counted or as given to `accumulate`."""
         return float(self._items.num_positives[0])
 
     def accumulate(
@@ -226,7 +226,7 @@ class AveragePrecisionCalculator:
         Args:
           predictions: [N] scores.
           actuals: [N].
-          num_positives: positives of this part, if some are not among its items; None to count them.
+          num_positives: number of positives of this part, if some are not among its items; None to count them.
 
         Raises:
           ValueError: shapes differ, a score is NaN, or num_positives is negative.
@@ -242,7 +242,7 @@ class AveragePrecisionCalculator:
         self._items.clear()
 
     def peek_ap_at_n(self) -> float:
-        """AP of what came so far; its recall is over min(positives, top_n). 0 if there is none."""
+        """AP of the items so far; its recall is over min(positives, top_n). 0 if there is no item."""
         return float(self._items.average_precisions()[0])
 
     @staticmethod
@@ -259,8 +259,8 @@ class AveragePrecisionCalculator:
         Args:
           predictions: [N] scores.
           actuals: [N].
-          n: None for all items.
-          total_num_positives: all positives, if some are not among the items; None to count them. The
+          n: number of best items; None for all items.
+          total_num_positives: number of positives, if some are not among the items; None to count them. The
             result may exceed 1 if this is less than the items hold.
 
         Raises:
@@ -290,8 +290,8 @@ class MeanAveragePrecisionCalculator:
         """A calculator for `num_class` classes.
 
         Args:
-          num_class: C.
-          filter_empty_classes: leave classes without a positive out of the result; else their AP is 0.
+          num_class: number of classes, C.
+          filter_empty_classes: leave classes without a positive out of the result; otherwise their AP is 0.
           top_n: only so many of the best items of each class count; None for all.
 
         Raises:
@@ -310,7 +310,7 @@ class MeanAveragePrecisionCalculator:
         Args:
           predictions: C lists of scores.
           actuals: C lists, each as long as its scores; positive if above 0.
-          num_positives: [C], positives of this part if some are not among the items; None to count them.
+          num_positives: [C], number of positives of this part, if some are not among the items; None to count them.
 
         Raises:
           ValueError: there are not C lists, lengths differ, a score is NaN, or a count is negative.
@@ -336,6 +336,6 @@ class MeanAveragePrecisionCalculator:
         return not self._items.sizes.any()
 
     def peek_map_at_n(self) -> Floats64:
-        """AP of each class (of each with a positive, if empty classes are filtered), in class order."""
+        """AP of each class, in the order of the classes; without empty classes if these are filtered."""
         aps = self._items.average_precisions()
         return aps[self._items.num_positives > 0] if self._filter else aps

@@ -18,7 +18,7 @@ from yt8m.eval_util.top_k import Columns, check_columns, perr_of_columns, perr_o
 class EvaluationMetrics:
     """Hit@1, PERR, loss, GAP, the AP of each class, and any further metrics, over any number of batches.
 
-    Only the top_k best classes of each example are kept (8 bytes each). So the AP of a class sees only
+    Only the top_k best classes of each example are kept (8 bytes each). So the AP of a class ranks only
     the examples that have it among their top_k; its recall counts all of its positives.
 
     The result does not depend on the order or the size of the batches, nor on how parts are merged (except for the
@@ -33,17 +33,17 @@ class EvaluationMetrics:
         top_n: int | None = None,
         metric_classes: Sequence[type[Metric]] | None = None,
     ) -> None:
-        """An empty accumulator.
+        """Makes an accumulator without examples.
 
         Args:
-          num_class: C.
-          top_k: classes kept of each example; clipped to C.
+          num_class: number of classes, C.
+          top_k: number of classes kept of each example; at most C.
           top_n: only so many of the best entries of each class count for its AP; None for all. GAP
-            always takes them all.
+            always uses all entries.
           metric_classes: by default the built-in ones.
 
         Raises:
-          ValueError: a number is not positive.
+          ValueError: num_class, top_k or top_n is not positive.
         """
         positive_int(num_class, "num_class")
         positive_int(top_k, "top_k")
@@ -69,9 +69,9 @@ class EvaluationMetrics:
         """Adds a batch.
 
         Args:
-          predictions: float [B, C]; a class at -inf is not ranked at all.
+          predictions: float [B, C]; a class with the score -inf is not ranked at all.
           labels: [B, C], positive if above 0.
-          loss: mean loss of the batch, or [B]; None for none.
+          loss: mean loss of the batch, or the losses [B]; None if there is no loss.
           label_weights: [B, C]; pairs not above 0 were not rated and are left out of every figure, as
             if the example did not have the class; an example without a rated pair is not counted.
 
@@ -112,7 +112,7 @@ class EvaluationMetrics:
           loss: as in `accumulate`.
 
         Returns:
-          As `accumulate`, and equal to it.
+          The same values as `accumulate`.
 
         Raises:
           ValueError: shapes disagree, rows are not sorted, a score is NaN, a class is out of range, labels
@@ -141,7 +141,7 @@ class EvaluationMetrics:
         """Adds a batch given only by its rated pairs; all other classes are left out.
 
         Returns:
-          As `accumulate` with the ratings as label_weights, and equal to it.
+          The same values as `accumulate` with the ratings as label_weights.
 
         Raises:
           ValueError: a score is NaN.
@@ -182,13 +182,13 @@ class EvaluationMetrics:
         self._num_examples += other._num_examples
 
     def get(self) -> dict[str, Any]:
-        """The figures of all batches.
+        """The metrics of all batches.
 
         Returns:
           avg_hit_at_one, avg_perr, avg_loss: means over examples (those without labels count as 0);
-          gap; map, the mean of `aps`; those of further metrics by their `figure_key`;
+          gap; map, the mean of `aps`; further metrics by their `figure_key`;
           aps: float64 [P], AP of each class that has a positive; aps_class: int64 [P], which class;
-          aps_positives: int64 [P], how many it has; num_examples.
+          aps_positives: int64 [P], the number of its positives; num_examples.
           Without any positive aps is empty, map nan and the rest 0; without any loss avg_loss is nan.
         """
         ranked = RankedEntries(self._entries.all(), self._label_counts, self._num_examples, self.top_n)
@@ -201,9 +201,10 @@ class EvaluationMetrics:
         }
 
     def threshold_counts(self, num_thresholds: int) -> Floats64:
-        """[4, num_thresholds]: true and false positives, true and false negatives of all pairs together.
+        """[4, num_thresholds]: the numbers of true and false positives, true and false negatives, over all pairs.
 
-        Threshold i is i / (num_thresholds - 1). The predictions are the top_k entries of each example with
+        Threshold i is i / (num_thresholds - 1). The pairs predicted as positive are the top_k entries of each example
+        with
         that score or more, as for GAP; all other [examples, classes] pairs are negatives.
         """
         keys = self._entries.all()

@@ -1,8 +1,8 @@
 """The metrics of an evaluation, one class each: its name, which direction is better, and its computation.
 
-Everything that shows figures (the log, the table, report.json, TensorBoard, the HTML report, `yt8m score`) takes
-names and formats from these classes. A metric of your own is a class in a module of yours, which
-`yt8m eval --metrics=my_metrics:HitAtFive` adds:
+Everything that shows metrics (the log, the table, report.json, TensorBoard, the HTML report, `yt8m score`) takes
+names and formats from these classes. You can write a metric as a class in your own module;
+`yt8m eval --metrics=my_metrics:HitAtFive` adds it:
 
     class HitAtFive(MeanMetric):
         name, key = "Hit@5", "hit_at_five"
@@ -33,11 +33,11 @@ from yt8m.eval_util.top_k import Columns, perr_of_rows, rated_only, take_columns
 
 
 class ScoredBatch(NamedTuple):
-    """What a metric sees of a batch of B examples.
+    """The data that a metric gets for a batch of B examples.
 
     Attributes:
-      columns: the best classes of each example (as many as `--top_k`, or more), whether each is right, and how
-        many labels the example has.
+      columns: the best classes of each example (as many as `--top_k`, or more), whether each is a label, and
+        the number of labels of the example.
       perr: float64 [B], precision at equal recall rate of each example.
       loss: the mean loss of the batch, or [B]; None if there is none.
       pairs: the rated (example, class) pairs; None unless the labels are ratings of segments.
@@ -55,8 +55,8 @@ class RankedEntries:
 
     Attributes:
       keys: packed entries (see `arrays`), in any order.
-      label_counts: int64 [C], labels of each class.
-      num_examples: examples that were judged.
+      label_counts: int64 [C], number of labels of each class.
+      num_examples: number of examples that were judged.
       top_n: only so many of the best entries of a class count for its AP; None for all.
     """
 
@@ -77,7 +77,7 @@ class RankedEntries:
 
 
 class Description(NamedTuple):
-    """A description of a metric that is enough to show and compare its values, without its code."""
+    """The description of a metric. It is enough to show and compare values without the code of the metric."""
 
     name: str
     key: str
@@ -86,16 +86,17 @@ class Description(NamedTuple):
     percent: bool = False
 
     def text(self, value: float, digits: int | None = None) -> str:
-        """`value` with `digits` decimals (by default the metric's own), or as a percentage with two fewer."""
+        """`value` with `digits` decimals (by default the metric's own), or as a percentage with two decimals fewer."""
         places = self.digits if digits is None else digits
         return f"{100 * value:.{max(places - 2, 0)}f} %" if self.percent else f"{value:.{places}f}"
 
 
 class Metric(abc.ABC):
-    """One figure: `create` takes a batch, `merge` adds another part, `compute` gives the value.
+    """A metric: `create` takes a batch, `merge` adds another part, `compute` gives the value.
 
-    An instance holds what was seen so far; `Metric()` has seen nothing. A figure that follows from the ranked
-    entries alone, as GAP does, only needs `compute`: `EvaluationMetrics` keeps those entries once for all metrics.
+    An instance holds the state over all examples so far; `Metric()` has no examples. A metric that needs only the
+    ranked entries, such as GAP, implements only `compute`: `EvaluationMetrics` keeps those entries once for all
+        metrics.
     Instances are sent between processes, so they must be picklable.
 
     Attributes:
@@ -106,7 +107,7 @@ class Metric(abc.ABC):
       percent: whether values are shown as percentages.
       of_batches: whether the lines in the log show the value of single batches.
       published_name: the name in the evaluation's log line and in TensorBoard's tags, if it is not `name`.
-      prefix: precedes that name; in lower case it precedes the key in `EvaluationMetrics.get()`.
+      prefix: text before the published name; in lower case also before the key in `EvaluationMetrics.get()`.
     """
 
     name: ClassVar[str]
@@ -124,11 +125,11 @@ class Metric(abc.ABC):
         return cls()
 
     def merge(self, other: Self) -> None:  # noqa: B027 - a metric of the ranked entries has nothing to add
-        """Adds what `other` has seen; `other` stays as it is."""
+        """Adds the examples of `other`; `other` stays as it is."""
 
     @abc.abstractmethod
     def compute(self, ranked: RankedEntries) -> float | None:
-        """The value; nan if it is not defined; None to leave it out, for data that the metric is not about.
+        """The value; nan if it is not defined; None to leave it out, for data to which the metric does not apply.
 
         Args:
           ranked: the ranked entries of the same examples.
@@ -146,7 +147,7 @@ class Metric(abc.ABC):
 
     @classmethod
     def described(cls) -> Description:
-        """How to show and compare values."""
+        """A description of how to show and compare values."""
         return Description(cls.name, cls.key, cls.higher_is_better, cls.digits, cls.percent)
 
 
@@ -162,7 +163,7 @@ class MeanMetric(Metric):
     @classmethod
     @abc.abstractmethod
     def of_examples(cls, batch: ScoredBatch) -> npt.ArrayLike | None:
-        """The numbers [B]; those of examples that were not judged are ignored. None if the batch has none."""
+        """The numbers [B]; numbers of examples that were not judged are ignored. None if the batch has no numbers."""
 
     @classmethod
     def create(cls, batch: ScoredBatch) -> Self:
@@ -182,7 +183,7 @@ class MeanMetric(Metric):
         return self.total / self.count if self.count else self.of_nothing
 
 
-# In the order in which the published log line has them.
+# In the order of the published log line.
 metrics: Registry[type[Metric]] = Registry("metric")
 
 
@@ -203,7 +204,7 @@ class HitAtOne(MeanMetric):
 
 @metrics.register
 class Perr(MeanMetric):
-    """Precision at equal recall rate: the share of right classes among the n best, n the number of labels.
+    """Precision at equal recall rate: the share of labels among the n best classes, for n labels.
 
     Source: S. Abu-El-Haija et al., YouTube-8M: A Large-Scale Video Classification Benchmark (2016), section on
     evaluation metrics.
@@ -213,13 +214,13 @@ class Perr(MeanMetric):
 
     @classmethod
     def of_examples(cls, batch: ScoredBatch) -> npt.ArrayLike:
-        """As computed with the batch; 0 for an example without labels."""
+        """The PERR that was computed with the batch; 0 for an example without labels."""
         return batch.perr
 
 
 @metrics.register
 class MeanAveragePrecision(Metric):
-    """Mean over the classes that have a label of the AP of each; nan if no class has one."""
+    """The mean of the AP over all classes that have a label; nan if no class has one."""
 
     name, key, published_name = "mAP", "map", "MAP"
     of_batches = False
@@ -233,7 +234,7 @@ class MeanAveragePrecision(Metric):
 class Gap(Metric):
     """Global average precision: the AP of the top_k entries of all examples, pooled in one list.
 
-    Its recall counts every label, also those outside of the top_k. 0 if there is no label.
+    Its recall counts every label, even outside of the top_k. 0 if there is no label.
     """
 
     name, key = "GAP", "gap"
@@ -285,17 +286,17 @@ class Loss(MeanMetric):
 
     @classmethod
     def of_examples(cls, batch: ScoredBatch) -> npt.ArrayLike | None:
-        """A loss of the whole batch stands for each of its examples."""
+        """The losses. If the batch has only a mean loss, each example gets it."""
         if batch.loss is None:
             return None
         return np.broadcast_to(np.asarray(batch.loss, np.float64), batch.perr.shape)
 
 
 def load(names: Sequence[str] = (), reserved: Collection[str] = ()) -> tuple[type[Metric], ...]:
-    """The built-in metrics, then those called `names`. Each of the latter is tried on an evaluation without examples.
+    """The built-in metrics, then those called `names`, each of which is tried on an evaluation without examples.
 
     Args:
-      names: `package.module:Class` each.
+      names: texts such as `package.module:Class`.
       reserved: keys that no metric may have.
 
     Raises:
@@ -331,7 +332,7 @@ _M = TypeVar("_M", Description, type[Metric])
 
 
 def gap_first(found: Iterable[_M]) -> list[_M]:
-    """GAP, by which models are compared first, before the others."""
+    """The metrics with GAP first, because models are compared by it."""
     return sorted(found, key=lambda one: one.key != Gap.key)
 
 
@@ -353,7 +354,7 @@ def calculate_hit_at_one(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> 
     return float(hits.mean()) if len(hits) else 0.0
 
 
-# Few examples have more labels than this; these are ranked again with more columns.
+# Few examples have more labels than this. Those that do are ranked again with more columns.
 _USUAL_LABELS = 20
 
 
@@ -381,7 +382,7 @@ def calculate_gap(predictions: npt.ArrayLike, actuals: npt.ArrayLike, top_k: int
     Args:
       predictions: float [B, C].
       actuals: [B, C], positive if above 0.
-      top_k: how many of each example's best classes enter the list; clipped to C.
+      top_k: number of best classes of each example that enter the list; at most C.
 
     Returns:
       0..1; 0 if there is no positive or no example.

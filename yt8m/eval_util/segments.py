@@ -1,7 +1,7 @@
-"""Figures of rated segments; only some of their (segment, class) pairs were rated.
+"""Metrics of rated segments, of which only some (segment, class) pairs were rated.
 
 `mean_average_precision_at_n` is MAP@n of a submission, the measure of the 2019 challenge: each class ranks segments of
-all videos. `RatedPairs` is the same figure in an evaluation, fed batch by batch.
+all videos. `RatedPairs` computes the same metric in an evaluation, fed batch by batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from yt8m.eval_util.arrays import (
 from yt8m.eval_util.average_precision import average_precisions, class_average_precisions
 from yt8m.eval_util.top_k import Columns, perr_of_rows, take_columns
 
-MOST_SEGMENTS = 100_000  # segments that a submission may list per class
+MOST_SEGMENTS = 100_000  # limit of segments per class in a submission
 
 
 class SegmentFigures(NamedTuple):
@@ -44,7 +44,7 @@ class SegmentFigures(NamedTuple):
 
     @classmethod
     def of(cls, aps: Floats64, classes: Ints64) -> SegmentFigures:
-        """The figures of `classes`, whose AP are `aps`."""
+        """The figures of `classes` with these `aps`."""
         return cls(float(aps.mean()) if len(aps) else float("nan"), aps, classes)
 
 
@@ -71,12 +71,12 @@ def mean_average_precision_at_n(
 
     Args:
       submitted_classes: int [N].
-      submitted_segments: text or bytes [N], `video:start`; those of one class come best first, the
-        classes in any order. A segment that a class names again is skipped.
+      submitted_segments: text or bytes [N], `video:start`; the segments of one class come best first,
+        the classes in any order. A segment that a class names again is skipped.
       rated_classes: int [M].
       rated_segments: text or bytes [M].
       rated_scores: [M], positive if above 0; a pair rated several times is positive if any is.
-      top_n: only so many submitted segments of each class are looked at, skipped ones among them;
+      top_n: only so many submitted segments of each class count, including skipped ones;
         None for all.
 
     Raises:
@@ -112,7 +112,7 @@ def _ratings(classes: npt.ArrayLike, segments: npt.ArrayLike, scores: npt.ArrayL
 def _ranked_ratings(
     classes: Ints64, segments: npt.NDArray[np.str_], ratings: _Ratings, top_n: int | None
 ) -> tuple[Bools, Ints64]:
-    """The submitted pairs that are rated, by class and then from the best: positive or not, and the class."""
+    """(whether positive, class) of each submitted pair that is rated, by class and then from the best."""
     order = np.argsort(classes, kind="stable")
     classes, segments = classes[order], segments[order]
     if top_n is not None:
@@ -126,7 +126,7 @@ def _ranked_ratings(
 
 
 def _found(table: npt.NDArray[np.generic], wanted: npt.NDArray[np.generic]) -> tuple[Bools, Ints64]:
-    """Which of `wanted` are in the sorted `table`, and the places of those that are."""
+    """(whether each of `wanted` is in the sorted `table`, the positions of those that are)."""
     if not len(table):
         return np.zeros(len(wanted), np.bool_), np.zeros(0, np.int64)
     place = np.minimum(np.searchsorted(table, wanted), len(table) - 1)
@@ -138,7 +138,7 @@ class Pairs(NamedTuple):
     """The P rated (example, class) pairs of B examples; the pairs of an example are adjacent.
 
     Attributes:
-      counts: int64 [B], the pairs of each example.
+      counts: int64 [B], number of pairs of each example.
       classes: int64 [P], ascending within an example.
       scores: float32 [P].
       hits: bool [P], whether the example has the class.
@@ -151,7 +151,7 @@ class Pairs(NamedTuple):
 
 
 def columns_of_pairs(pairs: Pairs, k: int, num_class: int) -> tuple[Columns, Floats64]:
-    """The `k` best columns, at most num_class, and PERR [B]: as from dense scores with -inf for pairs not rated.
+    """The `k` best columns (at most num_class) and PERR [B], equal to those of dense scores with -inf at unrated pairs.
 
     Raises:
       ValueError: a score is NaN.
@@ -162,7 +162,7 @@ def columns_of_pairs(pairs: Pairs, k: int, num_class: int) -> tuple[Columns, Flo
     scores, hits = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.bool_)
     classes = np.zeros(shape, np.int32)
     scores[rows, places], hits[rows, places], classes[rows, places] = pairs.scores, pairs.hits, pairs.classes
-    # A place stands for a class. Both ascend, so ties are broken in the same way.
+    # A position stands for a class. Positions and classes ascend together, so ties are broken in the same way.
     by_place = take_columns(scores, hits, k)
     columns = by_place._replace(
         classes=np.take_along_axis(classes, by_place.classes, axis=1),
@@ -175,7 +175,7 @@ class RatedPairs:
     """Every rated pair of any number of batches, 8 bytes each; pairs are not limited to the top classes of an example.
 
     Args:
-      num_class: C.
+      num_class: number of classes, C.
     """
 
     def __init__(self, num_class: int) -> None:
@@ -217,7 +217,7 @@ class RatedPairs:
     def get(self, n: int = MOST_SEGMENTS) -> SegmentFigures:
         """MAP@n: each class ranks its rated segments; the mean over classes with a positive (nan if there is none).
 
-        As `mean_average_precision_at_n`, except that tied scores give the mean over all their orders.
+        The same as `mean_average_precision_at_n`, except that tied scores give the mean over all their orders.
         """
         present = np.flatnonzero(self._positives)
         aps = class_average_precisions(self._entries.all(), self._positives, n)[present]

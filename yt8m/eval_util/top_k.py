@@ -1,4 +1,4 @@
-"""The k best classes of each example, whether they are right, how many labels it has, and the PERR that follows.
+"""Finds the k best classes of each example and which of them are labels, counts its labels, and computes its PERR.
 
 If scores tie, the class with the lowest index goes first.
 """
@@ -27,14 +27,14 @@ from yt8m.eval_util.arrays import (
 
 # Scores are ranked in chunks of this size, which stay in a core's cache.
 _CHUNK = 1 << 19
-# The number of groups of classes that bound the k best: this many times k, and enough to fill
+# The k best are bounded by the maxima of groups of classes: this many times k groups, and enough to fill
 # vector instructions.
 _GROUPS, _LEAST_GROUPS = 6, 128
 _LEAST = np.finfo(np.float32).min
 
 
 class TopK(NamedTuple):
-    """Scores float32 [B, k], best first, and the class int32 [B, k] of each."""
+    """The scores, float32 [B, k], best first, and the class of each, int32 [B, k]."""
 
     scores: Floats32
     classes: Ints32
@@ -45,7 +45,7 @@ def top_k(scores: Floats32, k: int) -> TopK:
 
     Args:
       scores: [B, C].
-      k: at least 1; clipped to C.
+      k: at least 1; values above C count as C.
 
     Raises:
       ValueError: a score is NaN.
@@ -94,7 +94,7 @@ def _may_be_best(scores: Floats32, k: int, groups: int) -> Bools:
     refuse_nan(scores[:, grouped:])
     bound = np.partition(maxima, groups - k, axis=1)[:, groups - k, np.newaxis]
     found = scores >= np.maximum(bound, _LEAST)
-    found[:, :k] |= bound < _LEAST  # classes at -inf all tie, so the first ones are enough
+    found[:, :k] |= bound < _LEAST  # classes with the score -inf all tie, so the first ones are enough
     return np.asarray(found)
 
 
@@ -122,11 +122,11 @@ class Columns(NamedTuple):
 
     @property
     def examples(self) -> Bools:
-        """bool [B]: True for a judged example, one with a ranked class or a label."""
+        """bool [B]: True for an example that was judged, because it has a ranked class or a label."""
         return self.ranked[:, 0] | (self.num_labels > 0)
 
     def entries(self, k: int) -> Keys:
-        """The first `k` columns as packed entries [N], without those that hold no class."""
+        """The first `k` columns as packed entries [N]; columns without a class are left out."""
         keys = pack(self.classes[:, :k], self.scores[:, :k], self.hits[:, :k])
         ranked = self.ranked[:, :k]
         return keys.ravel() if ranked.all() else keys[ranked]
@@ -151,10 +151,10 @@ def take_columns(scores: Floats32, positives: Bools, k: int) -> Columns:
 def rated_only(
     predictions: npt.ArrayLike, labels: npt.ArrayLike, label_weights: npt.ArrayLike | None = None
 ) -> tuple[Floats32, Bools]:
-    """Dense scores and positives. A pair whose weight is not above 0 is neither ranked nor a positive.
+    """Dense scores and positives, in which a pair with a weight of 0 or less is neither ranked nor a positive.
 
     Raises:
-      ValueError: shapes differ, or the predictions are no matrix.
+      ValueError: shapes differ, or the predictions are not a matrix.
     """
     scores = score_matrix(predictions)
     positives = positive_mask(labels, scores.shape, "labels")
@@ -168,8 +168,8 @@ def check_columns(columns: Columns) -> None:
     """Checks columns that were computed elsewhere.
 
     Raises:
-      ValueError: shapes disagree, a row is not sorted, a class is out of range, or the labels of the
-        rows are not as many as those of the classes.
+      ValueError: shapes disagree, a row is not sorted, a class is out of range, or the sums of
+        num_labels and label_counts differ.
     """
     scores, classes, _, num_labels, label_counts = columns
     if classes.shape != scores.shape or num_labels.shape != scores.shape[:1] or label_counts.ndim != 1:
@@ -190,7 +190,7 @@ def perr_of_columns(columns: Columns) -> Floats64:
     """PERR of each example, [B], exact from the columns. Scores of 0 or less never count; 0 for a row without labels.
 
     Raises:
-      ValueError: a row has more labels than there are columns, and not all classes are there.
+      ValueError: a row has more labels than there are columns, and the columns do not have all classes.
     """
     width = columns.scores.shape[1]
     most = int(columns.num_labels.max(initial=0))

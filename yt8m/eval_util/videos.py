@@ -1,6 +1,7 @@
-"""A bounded sample of the evaluated videos, and confidence intervals of figures, by resampling these videos.
+"""A bounded sample of the evaluated videos, and confidence intervals of metrics, by resampling these videos.
 
-Of each video the best classes are kept, which of them are right, and all labels. The intervals are those of the
+Each video is kept with its best classes, whether each of these is a label, and all of its labels. The intervals are
+those of the
 bootstrap (resampling with replacement): B. Efron and R. Tibshirani, An Introduction to the Bootstrap (1993), chapters
 10 and 13.
 """
@@ -38,7 +39,7 @@ class Videos:
     """N videos with the K best classes of each.
 
     Attributes:
-      keys: uint64 [N], a hash of the id.
+      keys: uint64 [N], a hash of each id.
       scores: float32 [N, K], best first; -inf if fewer classes were ranked.
       classes: int32 [N, K].
       hits: bool [N, K], whether the video has that class.
@@ -87,9 +88,9 @@ MOST = 50_000  # videos kept; each takes about 250 bytes
 class VideoSample:
     """The `most` videos whose ids have the smallest hashes; all videos if there are at most that many.
 
-    Which videos these are depends on their ids alone (bottom-k sampling: E. Cohen and H. Kaplan, Summarizing
+    The choice depends only on the ids (bottom-k sampling: E. Cohen and H. Kaplan, Summarizing
     Data using Bottom-k Sketches, PODC 2007). So two runs keep the same videos, whatever the order of
-    the batches, and the samples of several processes merge into the sample of the whole.
+    the batches, and the samples of several processes merge into the sample of all videos.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -124,7 +125,7 @@ class VideoSample:
         self._append(batch.take(judged), len(judged))
 
     def merge(self, other: VideoSample) -> None:
-        """Adds what `other` has seen."""
+        """Adds the sample of `other`."""
         for part in other._parts:
             self._append(part, 0)
         self.seen += other.seen
@@ -149,7 +150,7 @@ class VideoSample:
 
 
 def hashes(video_ids: Iterable[bytes]) -> Keys:
-    """uint64 [N], the same for the same id on every machine."""
+    """The hashes of ids, uint64 [N]; an id has the same hash on every machine."""
     digests = b"".join(hashlib.blake2b(bytes(each), digest_size=8).digest() for each in video_ids)
     return np.frombuffer(digests, np.dtype("<u8")).astype(np.uint64)
 
@@ -164,11 +165,11 @@ class Interval(NamedTuple):
 def resampled_figures(videos: Videos, num_classes: int, resamples: int, seed: int) -> dict[str, Floats64]:
     """GAP, mAP and the means over examples, of `resamples` sets of as many videos, drawn with replacement.
 
-    The same seed and number of videos draw the same sets. So the figures of two models on the same videos (in the
+    The same seed and number of videos draw the same sets. So the metrics of two models on the same videos (in the
     same order) may be subtracted, resample by resample.
 
     Returns:
-      float64 [resamples] by the key of the metric, each exactly what `EvaluationMetrics` gives for those videos.
+      {key of the metric: float64 [resamples]}; each value is exactly what `EvaluationMetrics` gives for those videos.
     """
     draw, size = np.random.default_rng(seed), len(videos)
     resampler = _Resampler(videos, num_classes)
@@ -179,10 +180,10 @@ def resampled_figures(videos: Videos, num_classes: int, resamples: int, seed: in
 def interval(
     figure: float, resampled: Floats64, shrink: float = 1.0, level: float = 0.95, least: float = 0.0
 ) -> Interval:
-    """The percentile interval: the middle `level` of the resamples, moved so that their median is the figure.
+    """The percentile interval: the middle `level` of the resamples, shifted so that their median is `figure`.
 
-    They are moved because a resample lacks some of the rare classes. That makes its mAP higher than that of the
-    videos themselves, so only the spread of the resamples is meaningful. Moving and shrinking are done on the
+    The resamples are shifted because each lacks some of the rare classes. That makes its mAP higher than that of the
+    videos themselves, so only the spread of the resamples is meaningful. Shifting and shrinking are done on the
     scale arcsin(sqrt(x)), which stabilises the variance of a share, and stop at the ends of that scale. So the
     interval never leaves the range of the figure, and it always contains the figure.
 
@@ -190,12 +191,12 @@ def interval(
     Biometrika 35 (1948).
 
     Args:
-      figure: the figure of all videos, from `least` to 1.
-      resampled: [R], the figures of the resamples; nan (not defined) is left out.
-      shrink: factor of the spread. If the resampled videos are a sample of all videos: the square root of the
-        sample's share.
+      figure: the value over all videos, from `least` to 1.
+      resampled: [R], the values of the resamples; nan (not defined) is left out.
+      shrink: factor by which the spread is multiplied. If the resampled videos are a sample of all videos, the square
+        root of the sample's share.
       level: the share of the resamples between the bounds.
-      least: lower end of the figure's range: 0, or -1 for a difference of two figures.
+      least: lower end of the metric's range: 0, or -1 for a difference of two metrics.
     """
     known = resampled[np.isfinite(resampled)]
     if not len(known):
@@ -208,12 +209,15 @@ def interval(
 
 
 def _angles(figures: Floats64 | np.float64, least: float) -> Floats64:
-    """From 0 for `least` to pi/2 for 1; values that rounding put outside are clipped."""
+    """Maps values to angles, from 0 for `least` to pi/2 for 1; values outside, from rounding, are clipped."""
     return np.arcsin(np.sqrt(np.clip((figures - least) / (1 - least), 0, 1)))
 
 
 class _Resampler:
-    """Figures of videos that may be repeated. Entries are sorted once, since repeating them keeps the order."""
+    """Computes metrics of videos that may be repeated.
+
+    Entries are sorted once, since repeating them keeps the order.
+    """
 
     def __init__(self, videos: Videos, num_classes: int) -> None:
         columns = videos.columns(num_classes)
@@ -227,7 +231,7 @@ class _Resampler:
         self._pooled = _sorted(without_class(keys), rows)
 
     def figures(self, counts: Ints64) -> dict[str, float]:
-        """The figures of the set that has video n `counts`[n] times."""
+        """The metrics of the set that has video n `counts`[n] times."""
         videos, total = self._videos, counts.sum()
         weights = np.repeat(counts, videos.num_labels)
         label_counts = np.bincount(videos.labels, weights, minlength=self._num_classes).astype(np.float64)

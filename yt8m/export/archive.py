@@ -1,4 +1,4 @@
-"""Model archives (.tgz): packed reproducibly (the same files give the same bytes), unpacked without trust."""
+"""Model archives (.tgz): packed reproducibly (the same files give the same bytes), and unpacked without trust in it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from yt8m.errors import RunError, UsageError
 
 MAX_BYTES = 8 << 30
 MAX_MEMBERS = 10_000
-# What may lie between two members: their headers (long names, attributes) and padding.
+# Limit of the bytes between the contents of two members: headers (long names, attributes) and padding.
 _BETWEEN = 1 << 20
 _CHUNK = 1 << 20
-_MOST_LINKS = 40  # the number of links that Linux follows
+_MOST_LINKS = 40  # Linux follows at most this many links
 
 
 class _Metered:
-    """A stream that refuses to give more bytes than allowed, so no header can make it fill memory or disk."""
+    """A stream that raises after more bytes than allowed, so that no header can make it fill memory or disk."""
 
     def __init__(self, file: gzip.GzipFile, source: str) -> None:
         self._file, self._source, self._left = file, source, 0
@@ -41,25 +41,25 @@ class _Metered:
 
 
 def safe_extract(tgz_path: str, folder: str, max_bytes: int = MAX_BYTES, max_members: int = MAX_MEMBERS) -> list[str]:
-    """Unpacks an archive from anywhere into a new local folder: whole, or not at all.
+    """Unpacks an archive, which need not be trusted, into a new local folder: whole, or not at all.
 
     Only plain files and folders with names inside the archive are accepted; owners, modes and times are not
-    taken over.
+    restored.
 
     Args:
-      tgz_path: local or gs://.
-      folder: must not exist, or be empty.
-      max_bytes: of all files together, unpacked.
-      max_members: files and folders.
+      tgz_path: path of the archive, local or gs://.
+      folder: path of the new folder; it must be empty if it exists.
+      max_bytes: limit on the unpacked size of all files together.
+      max_members: limit on the number of files and folders.
 
     Returns:
       The names of the files, relative to `folder`.
 
     Raises:
       UsageError: the archive holds an absolute name, `..`, a link, a device, a sparse or set-user-id file,
-        the same name twice, too much; or `folder` is in use, or is reached through a symbolic link of
+        the same name twice, or more than the limits; or `folder` is in use, or is reached through a symbolic link of
         another user. Nothing is left.
-      RunError: the archive is damaged, or there is no room.
+      RunError: the archive is damaged, or the disk is full.
     """
     _refuse_used_folder(folder)
     target = os.path.realpath(folder)
@@ -67,7 +67,7 @@ def safe_extract(tgz_path: str, folder: str, max_bytes: int = MAX_BYTES, max_mem
     names: list[str] = []
     with _damage_named(tgz_path), storage.open_read(tgz_path) as raw:
         for _ in _members(raw, tgz_path, beside, max_bytes, max_members):
-            pass  # everything is checked before anything is written
+            pass  # the loop checks every member before anything is written
         if not raw.seekable():
             raise UsageError(f"{tgz_path} cannot be read twice; name a file, not a pipe")
         raw.seek(0)
@@ -90,7 +90,7 @@ def _refuse_used_folder(folder: str) -> None:
         raise UsageError(f"cannot unpack into {folder}: it is in use; name a new or an empty folder")
     for link in _links_on(folder):
         owner = os.lstat(link).st_uid
-        if owner not in (os.geteuid(), 0):  # root has every permission anyway
+        if owner not in (os.geteuid(), 0):  # root could do anything anyway
             raise UsageError(
                 f"cannot unpack into {folder}: {link} is a symbolic link of another user (id {owner}), who "
                 "can turn it elsewhere at any time; name a folder that is reached without it"
@@ -98,7 +98,7 @@ def _refuse_used_folder(folder: str) -> None:
 
 
 def _links_on(path: str) -> Iterator[str]:
-    """The symbolic links that the system follows on the way to `path`, those reached through other links too."""
+    """The symbolic links that the system follows on the way to `path`, including links behind links."""
     place, parts, count = "/", os.path.join(os.getcwd(), path).split("/"), 0
     while parts:
         part = parts.pop(0)
@@ -127,7 +127,7 @@ def _damage_named(source: str) -> Iterator[None]:
 def _members(
     raw: BinaryIO, source: str, folder: str, max_bytes: int, max_members: int
 ) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo, str]]:
-    """The archive, each of its members and the member's normalised name, all of them checked."""
+    """Yields the archive, each member and its normalised name, after checking them."""
     names: set[str] = set()
     room = max_bytes
     with gzip.GzipFile(fileobj=raw, mode="rb") as unzipped:
@@ -146,15 +146,15 @@ def _members(
                 names.add(name)
                 stream.allow(member.size + _BETWEEN)
                 yield archive, member, name
-        while stream.read(_CHUNK):  # read on to the end, where the checksum is
+        while stream.read(_CHUNK):  # reads on to the end, where the checksum is
             pass
 
 
 def _checked_name(member: tarfile.TarInfo, source: str, folder: str) -> str:
     """The member's name, normalised; only plain files and folders below the root have one.
 
-    Stricter than `tarfile.data_filter`, which makes absolute names relative, clears the bits, and lets links
-    and sparse files pass.
+    Stricter than `tarfile.data_filter`, which makes absolute names relative, clears set-user-id bits, and accepts links
+    and sparse files.
     """
     fault = ""
     if member.name.startswith("/") or "\0" in member.name:
@@ -187,11 +187,11 @@ def make_tgz(folder: str, path: str) -> None:
     """Packs the files of a local folder; the same files give the same bytes.
 
     Args:
-      folder: all plain files below it go in, under names relative to it.
-      path: the archive, local or gs://; appears whole or not at all. If it lies in `folder` it is left out.
+      folder: all plain files in it and below are packed, under names relative to it.
+      path: path of the archive, local or gs://; it appears whole or not at all. It may lie in `folder`.
 
     Raises:
-      UsageError: there is no such folder, or something in it is no plain file.
+      UsageError: there is no such folder, or something in it is not a plain file.
     """
     if not storage.is_dir(folder):
         raise UsageError(f"cannot pack {folder}: there is no such folder")

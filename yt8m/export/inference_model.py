@@ -14,7 +14,7 @@ from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.video.modeler import VideoModeler
 
-NAME = "inference_model"  # the file prefix, as published
+NAME = "inference_model"  # the file prefix that the published code uses
 
 
 def write_inference_model(
@@ -35,14 +35,14 @@ def write_inference_model(
     moving averages, they are written as the weights.
 
     Args:
-      folder: local or gs://.
-      checkpoint: of the model.
+      folder: path of the folder, local or gs://.
+      checkpoint: path of a checkpoint of the model.
       modeler: the model.
-      frame_features: whether it takes frames.
+      frame_features: whether the model takes frames.
       moving_average_decay: above 0 if the run kept averages.
-      weights: how they are stored: float32, float16 or int8.
+      weights: the type to store weights in: float32, float16 or int8.
       names: the model's own vocabulary, which is written beside it.
-      describe: called with the folder as it is written and the number of parameters, to put a
+      describe: called with the folder before it is renamed and the number of parameters; writes a
         description beside the model.
 
     Returns:

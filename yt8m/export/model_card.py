@@ -1,4 +1,4 @@
-"""The README.md of every exported model: its flags, training data, figures and size."""
+"""Writes the README.md of every exported model: its flags, training data, metrics and size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIMIT_BYTES = 10**9  # size limit of a model in the 2018 challenge
 
 
 def describing(run: TrainConfig, names: Vocabulary, train_dir: str, step: int) -> Callable[[str, int], None]:
-    """A function that writes the card; an export calls it with its folder and the number of parameters."""
+    """Returns a function that writes the card; an export calls it with its folder and the number of parameters."""
 
     def describe(folder: str, parameters: int) -> None:
         write(folder, run, step, parameters, figures=report_of(train_dir, step), names=names)
@@ -55,15 +55,15 @@ def text(
     weights: str = "float32",
     names: Vocabulary | None = None,
 ) -> str:
-    """The card, Markdown.
+    """The text of the card, in Markdown.
 
     Args:
       run: how the model was trained.
-      step: of the checkpoint.
-      parameters: numbers that training adjusted.
-      sizes: bytes of each part of the export, by name.
-      figures: by name, as they are printed; empty if the checkpoint was not evaluated.
-      weights: how they are stored.
+      step: the global step of the checkpoint.
+      parameters: number of trainable parameters.
+      sizes: {part of the export: size in bytes}.
+      figures: {metric: value as printed}; empty if the checkpoint was not evaluated.
+      weights: the type that weights are stored in.
       names: the model's own vocabulary.
     """
     data = run.data
@@ -108,7 +108,7 @@ def flags(run: TrainConfig) -> list[str]:
 
 
 def report_of(train_dir: str, step: int) -> dict[str, Any]:
-    """The figures in the run's eval/report.json, if it is of this step."""
+    """The metrics in the run's eval/report.json, if they are of this step."""
     try:
         report = json_text.parse(storage.read_text(storage.join(train_dir, "eval", "report.json")))
     except (RunError, ValueError):
@@ -143,7 +143,7 @@ _SHOWN = 20
 
 
 def _classes(names: Vocabulary) -> list[str]:
-    """The section with the first names, as code, so that nothing in a name is markup."""
+    """The section with the first class names. They are formatted as code, so that no character of a name is markup."""
     first = [f"{index}: {name}" for index, name in enumerate(names.names[:_SHOWN])]
     more = f"and {len(names) - _SHOWN:,} more in {vocabulary.NAME}"
     listed = [*first, more] if len(names) > _SHOWN else first
@@ -170,7 +170,10 @@ def _changed(section: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _hyper_parameters(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Names and values. Hyper-parameters of a part (a classifier) are listed flat: each has its own flag."""
+    """Yields names and values.
+
+    Hyper-parameters of a part, such as the classifier, are not nested: each has its own flag.
+    """
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _hyper_parameters(value)

@@ -1,6 +1,6 @@
 """SavedModels: exports a checkpoint as a SavedModel, and loads a SavedModel to predict.
 
-Two signatures: serialised records to the best classes, and MediaPipe's dequantised features to all classes.
+It has two signatures: one maps serialized records to the best classes, one MediaPipe's features to all classes.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ def export_saved_model(
     Signature `records`: `example_bytes` string [B] (serialized records, as in the training files)
     to `video_id` string [B], `class_indexes` int32 [B, k] best first, `predictions` float32 [B, k].
 
-    Signature `mediapipe`: `rgb_and_audio` float32 [B, T, D], features side by side as they are before
-    quantising, and `num_frames` int32 [B, 1] or [B] (one for all if B is 1) to `predictions` float32
+    Signature `mediapipe`: `rgb_and_audio` float32 [B, T, D], the dequantised features side by
+    side, and `num_frames` int32 [B, 1] or [B] (one for all if B is 1) to `predictions` float32
     [B, C]. Later frames are ignored. A video-level model gets the mean of the frames.
 
     Args:
-      folder: local or gs://.
-      checkpoint: of the model.
+      folder: path of the folder, local or gs://.
+      checkpoint: path of a checkpoint of the model.
       reader: parses the records.
       modeler: the model.
       moving_average_decay: above 0 if the run kept averages, which are then exported.
-      weights: how they are stored: float32, float16 or int8.
+      weights: the type to store weights in: float32, float16 or int8.
       default: which of the two is also `serving_default`, which most programs ask for.
       names: the model's own vocabulary, which becomes the asset `vocabulary.csv`.
-      describe: called with the folder as it is written and the number of parameters, to put a
+      describe: called with the folder before it is renamed and the number of parameters; writes a
         description beside the model.
 
     Returns:
@@ -82,7 +82,7 @@ def export_saved_model(
 
 
 def _signatures(reader: Reader, modeler: VideoModeler) -> dict[str, Any]:
-    """Both signatures of one model: unless features are fed, they come from the records."""
+    """Both signatures of one model; its features come from the records unless they are fed."""
     example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")
     batch = reader.prepare_serialized_examples(example_bytes)
     joined = join_features(batch)
@@ -91,7 +91,7 @@ def _signatures(reader: Reader, modeler: VideoModeler) -> dict[str, Any]:
     frames = tf.placeholder_with_default(
         joined if has_frames else joined[:, tf.newaxis], [None, None, joined.shape[-1]], name="rgb_and_audio"
     )
-    given = tf.placeholder_with_default(batch.num_frames, None, name="num_frames")  # MediaPipe's is [B, 1]
+    given = tf.placeholder_with_default(batch.num_frames, None, name="num_frames")  # MediaPipe feeds [B, 1]
     predictions = modeler.predict_raw(*_masked(frames, given, has_frames)).predictions
     best = tf.nn.top_k(predictions, modeler.top_k)
     of_records = {"video_id": batch.video_ids, "class_indexes": best.indices, "predictions": best.values}
@@ -103,7 +103,7 @@ def _signatures(reader: Reader, modeler: VideoModeler) -> dict[str, Any]:
 
 
 def _masked(frames: tf.Tensor, given: tf.Tensor, has_frames: bool) -> tuple[tf.Tensor, tf.Tensor]:
-    """The input of the model: frames, zero past the last, or their mean; and the frame counts, int32 [B]."""
+    """(input of the model, frame counts int32 [B]); the input is the frames, zero after the last one, or their mean."""
     rows, longest = tf.shape(frames)[0], tf.shape(frames)[1]
     counts = tf.clip_by_value(tf.broadcast_to(tf.reshape(given, [-1]), [rows]), 0, longest)
     raw = zero_padding(frames, counts)
@@ -113,7 +113,7 @@ def _masked(frames: tf.Tensor, given: tf.Tensor, has_frames: bool) -> tuple[tf.T
 
 
 def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]) -> Any:
-    """A SignatureDef, filled by hand: TensorFlow's own helpers are deprecated and say so in the log."""
+    """A SignatureDef, filled by hand, because TensorFlow's helpers are deprecated and log a warning."""
     signature = tf.MetaGraphDef().signature_def[RECORDS]
     signature.method_name = tf.saved_model.signature_constants.PREDICT_METHOD_NAME
     for infos, tensors in ((signature.inputs, inputs), (signature.outputs, outputs)):
@@ -127,7 +127,7 @@ def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]
 def _save(session: tf.Session, folder: str, signatures: Mapping[str, Any], names: Vocabulary | None) -> None:
     builder = tf.saved_model.Builder(folder)
     with session.graph.as_default():
-        # The builder copies the file that an asset's tensor names, if it exists. The graph keeps that name; it is the
+        # The builder copies the file that an asset's tensor names, if it exists. The graph keeps that name, so it is a
         # bare one, so that no path of this machine goes along, and the file is written below.
         assets = [tf.constant(vocabulary.NAME, name="vocabulary")] if names else None
     builder.add_meta_graph_and_variables(
@@ -140,13 +140,13 @@ def _save(session: tf.Session, folder: str, signatures: Mapping[str, Any], names
 
 @contextlib.contextmanager
 def replaced_folder(folder: str) -> Iterator[str]:
-    """A new, not yet existing path to write to; on success it takes the place of `folder` by renaming.
+    """Yields the path of a new folder to write to; if that succeeds, the new folder is renamed to `folder`.
 
     A reader sees the old folder or the new one whole. Leftovers of an earlier, killed call are removed first.
-    In a bucket the files are sent once they are whole, see `sending.replaced_folder`.
+    For a bucket, complete files are uploaded at the end (see `sending.replaced_folder`).
 
     Raises:
-      RunError: there is no room, or the runtime cannot write for another reason.
+      RunError: the disk is full, or TensorFlow cannot write for another reason.
     """
     replaced = sending.replaced_folder if storage.is_remote(folder) else _replaced_here
     try:
@@ -163,7 +163,7 @@ def _replaced_here(folder: str) -> Iterator[str]:
     partial, old = f"{folder}.partial", f"{folder}.old"
     os.makedirs(os.path.dirname(folder) or ".", exist_ok=True)
     if os.path.isdir(old) and not os.path.isdir(folder):
-        os.rename(old, folder)  # a call was killed between the two renames at its end
+        os.rename(old, folder)  # an earlier call was killed between its two renames
     for left in (partial, old):
         shutil.rmtree(left, ignore_errors=True)
     try:
@@ -198,7 +198,7 @@ def find(folder: str) -> str:
     """The folder of a SavedModel: `folder` itself, an export of `yt8m export` in it, or the newest export of a run.
 
     Raises:
-      UsageError: there is none.
+      UsageError: there is no SavedModel.
     """
     folder = storage.expanded(folder)
     numbered = [name for name in storage.names_in(storage.join(folder, "export")) if name.isdigit()]
@@ -215,7 +215,7 @@ def opened(folder: str) -> SavedModel:
     """Loads the model that `find` returns. If that is deleted during loading, loads the next one that `find` returns.
 
     Raises:
-      UsageError, RunError: as `find` and `SavedModel`.
+      UsageError, RunError: for the reasons of `find` and `SavedModel`.
     """
     place = find(folder)
     try:
@@ -230,21 +230,21 @@ def opened(folder: str) -> SavedModel:
 class SavedModel:
     """A model in a session of its own on the CPU, called through its signatures for records and for features.
 
-    A SavedModel is a program: it runs what its graph says, and the log warns of it. Close it, or use it in a
-    `with` block. Several threads may call it at once.
+    A SavedModel can execute any code that its graph contains, so the log warns of it. Close the object, or use it in
+    a `with` block. Several threads may call it at once.
 
     Args:
-      folder: the folder of its `saved_model.pb`.
+      folder: the folder with `saved_model.pb`.
 
     Attributes:
-      folder: the same.
-      feature_size: D, of the features of a frame; None if the model takes only records.
-      num_classes: C; None if unknown, because the model takes only records.
+      folder: the argument.
+      feature_size: D, the size of the features of a frame; None if the model takes only records.
+      num_classes: number of classes, C; None if unknown, because the model takes only records.
       names: the model's own vocabulary; empty if it has none.
 
     Raises:
-      UsageError: it has no signature that takes records.
-      RunError: it cannot be loaded.
+      UsageError: the model has no signature that takes records.
+      RunError: the model cannot be loaded.
     """
 
     def __init__(self, folder: str) -> None:
@@ -275,7 +275,7 @@ class SavedModel:
         self.names = run_dir.own_names(storage.join(folder, ASSETS), self.num_classes)
 
     def predict(self, records: Sequence[bytes]) -> Predictions:
-        """The classes of serialized records, of the kind the model was trained on.
+        """The best classes of serialized records, which must be of the kind that the model was trained on.
 
         Raises:
           RunError: a record is of another kind, or damaged.
@@ -291,7 +291,7 @@ class SavedModel:
         """float32 [B, C], the probabilities of all classes, from features.
 
         Args:
-          frames: float32 [B, T, D], not quantised; of a model of videos, the mean over frames is taken.
+          frames: float32 [B, T, D], not quantised; a video-level model gets the mean over the frames.
           num_frames: int32 [B].
 
         Raises:
@@ -315,6 +315,6 @@ class SavedModel:
 
 
 def _taking(name: str, loaded: Any) -> Any:
-    """The signature that has an input of this name; None if there is none."""
+    """The signature with an input of this name; None if there is none."""
     having = [signature for signature in loaded.signature_def.values() if name in signature.inputs]
     return having[0] if having else None

@@ -14,16 +14,16 @@ from yt8m.lazy import quiet_native_stderr, tf
 KINDS = ("float32", "float16", "int8")
 T = TypeVar("T")
 
-_LEAST_RANK = 2  # vectors (biases, batch norm) are small and matter: they stay as they are
+_LEAST_RANK = 2  # vectors (biases, batch norm) stay float32: they are small, and rounding them would cost accuracy
 _LEVELS = 255
 
 
 class Packed(NamedTuple):
-    """One variable as it is stored: codes * step + minimum, or the codes alone.
+    """One variable in stored form; its value is codes * step + minimum, or only the codes.
 
     Attributes:
       codes: float32, float16, or uint8.
-      minimum, step: float32, one a column (the last dimension); None for floats.
+      minimum, step: float32, one value per column (the last dimension); None if the codes are floats.
     """
 
     codes: np.ndarray
@@ -37,10 +37,10 @@ class Packed(NamedTuple):
 
 
 def pack(value: np.ndarray, kind: str) -> Packed:
-    """`value` in as few bits as `kind` says.
+    """Converts `value` to the type that `kind` names.
 
     int8 cuts the range of each column, from its smallest to its largest weight, into 255 equal steps; a
-    weight moves by half a step at most. Vectors, whole numbers, and what float16 cannot hold stay.
+    weight changes by half a step at most. Vectors, integers and values out of float16's range are not converted.
 
     Args:
       value: a variable.
@@ -59,16 +59,16 @@ def pack(value: np.ndarray, kind: str) -> Packed:
 
 
 class _Stored:
-    """Hands a model tensors in place of its variables, which hold the packed values.
+    """Gives a model tensors in place of its variables; the packed values are in variables of its own.
 
     Args:
       values: every variable of the model, by name.
-      kind: how they are stored.
+      kind: the type to store them in.
     """
 
     def __init__(self, values: Mapping[str, np.ndarray], kind: str) -> None:
         self._values, self._kind = values, kind
-        self._loads: dict[str, tuple[Any, np.ndarray]] = {}  # by name: a model may ask for a variable twice
+        self._loads: dict[str, tuple[Any, np.ndarray]] = {}  # {name: ...}, because a model may ask for a variable twice
 
     def get(self, getter: Callable[..., Any], name: str, **arguments: Any) -> Any:
         """A custom getter for `tf.variable_scope`."""
@@ -82,7 +82,7 @@ class _Stored:
         return codes * step + self._variable(getter, f"{name}/minimum", packed.minimum, arguments)
 
     def load(self, session: tf.Session) -> None:
-        """Fills the variables by feeding, so that their values are not stored in the graph."""
+        """Sets the variables by feeding, so that their values are not stored in the graph."""
         for variable, value in self._loads.values():
             assign(session, variable, value)
 
@@ -98,9 +98,9 @@ class Restored(NamedTuple, Generic[T]):
     """A graph with the weights of a checkpoint.
 
     Attributes:
-      session: open.
+      session: an open session on the graph.
       built: the result of `build`.
-      parameters: how many numbers training adjusts.
+      parameters: number of trainable parameters.
     """
 
     session: tf.Session
@@ -115,14 +115,14 @@ def restored(
     """A session on a new graph, made by `build`, on the CPU.
 
     Args:
-      build: makes the graph's variables with `tf.get_variable`. With few bits it is called a second time,
-        and gets tensors in their place.
-      checkpoint: of that model.
-      moving_average_decay: above 0, averages are read in place of the weights.
+      build: makes the graph's variables with `tf.get_variable`. For float16 and int8 it is called a
+        second time, and then gets tensors in place of variables.
+      checkpoint: path of a checkpoint of that model.
+      moving_average_decay: if above 0, moving averages are read in place of the weights.
       kind: float32, float16 or int8.
 
     Raises:
-      RunError: the checkpoint is another model's.
+      RunError: the checkpoint belongs to another model.
     """
     with tf.Graph().as_default() as graph:
         built, restorer = build(), Restorer(moving_average_decay)
@@ -144,5 +144,5 @@ def restored(
 
 def cpu_session(graph: tf.Graph) -> tf.Session:
     """A session on `graph` that sees no GPU."""
-    with quiet_native_stderr():  # the runtime complains if there is no GPU
+    with quiet_native_stderr():  # TensorFlow logs errors if there is no GPU
         return tf.Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0}))

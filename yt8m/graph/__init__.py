@@ -62,7 +62,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # The published code has `build_graph` here. It depends on the video workload, so it is in a package above this one.
+    # The published code has `build_graph` here. It depends on the video workload, so it is in a higher layer.
     if name != "build_graph":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return importlib.import_module("yt8m.video.build_graph").build_graph

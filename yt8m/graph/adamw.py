@@ -1,6 +1,6 @@
 """Adam with decoupled weight decay.
 
-A file of its own, because the class derives from one of TensorFlow's: importing it imports TensorFlow.
+The class has its own file, because it derives from a class of TensorFlow: importing it imports TensorFlow.
 """
 
 from __future__ import annotations

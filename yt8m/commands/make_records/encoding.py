@@ -83,7 +83,7 @@ def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _framed(parts: Sequence[NDArray[np.uint8]], count: int) -> NDArray[np.uint8]:
-    """TFRecord frames, uint8 [count, ...], around the joined parts, each [count, size] or, if shared by all records, [size]."""
+    """TFRecord frames, uint8 [count, ...], around the joined parts; a part is [count, size], or [size] if constant."""
     size = sum(part.shape[-1] for part in parts)
     records = np.empty((count, _AROUND + size + 4), np.uint8)
     length = struct.pack("<Q", size)

@@ -249,7 +249,7 @@ class Parsers:
         If the caller is cancelled, this ends only after the child that has the body has ended.
 
         Raises:
-          RefusedError: the body is refused, or the child did not survive it.
+          RefusedError: the body is refused, or the child died while parsing it.
         """
         job = _Job(kind, body)
         future = self._threads.submit(self._run, job)
@@ -274,11 +274,11 @@ class Parsers:
 
     @property
     def replaced(self) -> int:
-        """How many children were replaced so far."""
+        """Number of children that were replaced so far."""
         return sum(child.replaced for child in self._children)
 
     def are_alive(self) -> bool:
-        """Whether every child runs."""
+        """Whether every child is running."""
         return all(child.is_alive() for child in self._children)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Runs the model on requests. Requests that arrive during a step share the next step."""
+"""Runs the model on requests. Requests that arrive during one step share the next."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Service:
       config: the flags, including the limits.
       model: the loaded model.
       monitor: counts what the service does.
-      at_work: number of requests in progress, including those that were given up but whose work has not ended.
+      at_work: number of requests in progress, and of requests that were given up but whose work has not ended.
       answered: number of requests answered so far, excluding refused ones.
     """
 
@@ -61,7 +61,7 @@ class Service:
         self._thread.shutdown(cancel_futures=True)
 
     def why_not_ready(self) -> str:
-        """Why a request that came now would wait long or be refused; empty if it would not."""
+        """The reason why a new request would wait long or be refused; empty if there is none."""
         if self.at_work >= self.config.max_requests:
             return f"{self.at_work} requests are at work (--max_requests)."
         if not self._parsers.are_alive():
@@ -73,7 +73,7 @@ class Service:
     async def predict(self, kind: str, body: bytes | bytearray, top_k: int) -> dict[str, Any]:
         """The best classes of each video in a body of this content type; raises `RefusedError`.
 
-        If the caller is cancelled, this ends when nothing works on the body any more.
+        If the caller is cancelled, this returns only when no thread or child works on the body any more.
         """
         if kind not in RECORDS and self.model.feature_size is None:
             raise RefusedError(415, "this model only takes records; export it anew for features.")
@@ -128,7 +128,7 @@ class _Asked(NamedTuple, Generic[T, A]):
 
 
 class Batcher(Generic[T, A]):
-    """Gathers the items of concurrent requests into calls; no request waits for a call to fill.
+    """Gathers the items of concurrent requests into calls; a call starts at once, even if it is not full.
 
     Args:
       compute: returns one answer for each item; called in the executor, one call at a time.
@@ -143,13 +143,13 @@ class Batcher(Generic[T, A]):
 
     @property
     def waiting(self) -> int:
-        """How many items wait for a call."""
+        """Number of items that wait for a call."""
         return sum(len(asked.items) for asked in self._waiting)
 
     async def ask(self, items: Sequence[T]) -> list[A]:
         """The answers for `items`. Raises an error of `compute` only if these items cause it.
 
-        If the caller is cancelled, items that wait are dropped; if they are in a call, this ends with the call.
+        If the caller is cancelled, waiting items are dropped; items in a call are not, and this returns after the call.
         """
         asked = _Asked(items, asyncio.get_running_loop().create_future())
         self._waiting.append(asked)
@@ -161,7 +161,7 @@ class Batcher(Generic[T, A]):
             if any(one is asked for one in self._waiting):
                 asked.answer.cancel()
             await asyncio.wait({asked.answer})
-            asked.answer.cancelled() or asked.answer.exception()  # nobody else looks at it
+            asked.answer.cancelled() or asked.answer.exception()  # reads the exception, since nobody else does
             raise
         return asked.answer.result()
 
@@ -189,7 +189,7 @@ class Batcher(Generic[T, A]):
         try:
             found = iter(await loop.run_in_executor(self._executor, self._compute, items) if items else [])
         except Exception as error:
-            if len(group) > 1:  # one of the requests caused it: compute each again on its own
+            if len(group) > 1:  # one of the requests caused the error: compute each on its own
                 for asked in group:
                     await self._answer([asked])
             elif not group[0].answer.done():
