@@ -263,8 +263,7 @@ def _members(path: str) -> Iterator[dict[str, _Member]]:
             archive = stack.enter_context(zipfile.ZipFile(file))
             names = [name for name in archive.namelist() if name.endswith(".npy")]
             yield {
-                # type: ignore[arg-type]
-                name.removesuffix(".npy"): _member(stack.enter_context(archive.open(name)), name)
+                name.removesuffix(".npy"): _member(stack.enter_context(archive.open(name)), name)  # type: ignore[arg-type]
                 for name in names
             }
         except (zipfile.BadZipFile, ValueError, EOFError) as error:

@@ -120,8 +120,7 @@ def features_body(size: int, limits: Limits) -> type[BaseModel]:
     frame = Annotated[list[float], Field(min_length=size, max_length=size), FailFast()]
     frames = Annotated[list[frame], Field(min_length=1, max_length=limits.max_frames), FailFast()]
     video = create_model("Video", __base__=_Strict, id=(str, ""), rgb_and_audio=(frames, ...))
-    # type: ignore[valid-type]
-    videos = Annotated[list[video], Field(min_length=1, max_length=limits.max_videos), FailFast()]
+    videos = Annotated[list[video], Field(min_length=1, max_length=limits.max_videos), FailFast()]  # type: ignore[valid-type]
     return create_model("Features", __base__=_Strict, videos=(videos, ...))
 
 
