@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any
 
 
 class _Quiet:
-    """What `quiet_native_stderr` shares between threads: how many are in it, and the kept descriptor."""
+    """The state of `quiet_native_stderr` that threads share: how many are inside, and the saved descriptor."""
 
     lock, users, kept = threading.Lock(), 0, -1
 
 
 @contextlib.contextmanager
 def quiet_native_stderr() -> Iterator[None]:
-    """Drops what the runtime's C++ code prints on file descriptor 2 (CPU features, missing CUDA).
+    """Drops the messages of TensorFlow's C++ code on file descriptor 2 (CPU features, missing CUDA).
 
-    The runtime prints these lines at import and at the first search for devices, before it reads its log level, and
-    they hide the lines that matter. With TF_CPP_MIN_LOG_LEVEL=0 in the environment nothing is dropped.
-    Several threads may be in it at once: the first turns the descriptor away, the last one puts it back.
+    TensorFlow prints these lines at import and at the first search for devices, before it reads its log level.
+    They hide the lines that matter. With TF_CPP_MIN_LOG_LEVEL=0 in the environment nothing is dropped.
+    Several threads may be inside at once: the first redirects the descriptor, the last restores it.
     """
     if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0":
         yield
@@ -53,10 +53,11 @@ def quiet_native_stderr() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_keras() -> Iterator[None]:
-    """Keeps `import tensorflow` from importing Keras, which it does last and does not need.
+    """Keeps `import tensorflow` from importing Keras, which is not needed.
 
     Keras imports scikit-learn, SciPy and matplotlib if they are installed: up to two fifths of the import
-    time. None in sys.modules makes the import of Keras fail; afterwards `tf.keras` is imported at its first use.
+    time. The value None in sys.modules makes the import of Keras fail; afterwards `tf.keras` is imported at its first
+    use.
     """
     name = "keras.src.optimizers"
     if name in sys.modules:

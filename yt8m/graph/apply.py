@@ -26,7 +26,8 @@ class Gradients(NamedTuple):
     Attributes:
       together: (gradient, variable) pairs, combined over the towers.
       norms: float32 [V], the norm of each combined gradient.
-      bad_tower: int64 scalar, the first tower with a gradient that is not finite; -1 for none. Always -1 if the
+      bad_tower: int64 scalar, the first tower with a gradient that is not finite; -1 if there is none, and always if
+          the
         towers depend on each other, since a NaN in one tower then reaches all.
     """
 
@@ -102,18 +103,18 @@ def apply_gradients(
     global_step: tf.Variable,
     examples: tf.Tensor,
 ) -> tuple[tuple[tuple[str, str], ...], tf.Operation]:
-    """Clips, applies, counts the step, moves the averages.
+    """Clips and applies the gradients, increments the global step, and updates the moving averages.
 
     Args:
-      gradients: of this batch, with their variables.
-      norms: float32 [V], their norms.
-      optimizer: applies them.
-      config: clipping, accumulation, averages.
-      global_step: counted up by every batch.
-      examples: int64 scalar, rows of this batch: its weight among the batches that are accumulated.
+      gradients: (gradient, variable) pairs of this batch.
+      norms: float32 [V], the norms of the gradients.
+      optimizer: applies the gradients.
+      config: the settings of clipping, accumulation and averages.
+      global_step: incremented by every batch.
+      examples: int64 scalar, the number of rows of this batch, which is its weight among accumulated batches.
 
     Returns:
-      (names of the averages, the op of the whole step), as `create_averages` does.
+      (names of the averages, op of the whole step), as from `create_averages`.
     """
     if config.accumulate_steps > 1:
         return _accumulate(gradients, optimizer, config, global_step, examples)
@@ -135,7 +136,7 @@ def _accumulate(
     global_step: tf.Variable,
     examples: tf.Tensor,
 ) -> tuple[tuple[tuple[str, str], ...], tf.Operation]:
-    """Adds the batch to the sums; the last batch of a group steps by their mean and clears them.
+    """Adds the batch to the sums; after the last batch of a group, applies their mean and resets them.
 
     The sums are saved in the checkpoint, so a run that stops in the middle of a group continues there.
     """
@@ -155,7 +156,7 @@ def _accumulate(
         published = tf.get_collection_ref(tf.GraphKeys.TRAIN_OP)
         before = len(published)
         step_op = optimizer.apply_gradients(_clipped(pairs, config))
-        del published[before:]  # an op inside a cond branch, which a meta-graph cannot name
+        del published[before:]  # the collection has ops inside a cond branch, which a meta-graph cannot name
         updates = tf.cast(counted, tf.int64) // config.accumulate_steps
         names, moved = create_averages(config.moving_average_decay, updates, step_op)
         averages.extend(names)
@@ -178,14 +179,14 @@ def _sum_of(variable: Any) -> Any:
 def create_averages(
     decay: float, global_step: tf.Variable | tf.Tensor, step_op: tf.Operation
 ) -> tuple[tuple[tuple[str, str], ...], tf.Operation]:
-    """Averages of all trainable variables, updated after `step_op`.
+    """Creates moving averages of all trainable variables, updated after `step_op`.
 
-    The decay is min(decay, (1 + step) / (10 + step)), so that early averages follow quickly.
+    The decay is min(decay, (1 + step) / (10 + step)), so that early averages follow the weights quickly.
 
     Args:
-      decay: above 0 for averages.
+      decay: decay of the averages; 0 for no averages.
       global_step: number of optimizer steps, including `step_op`. A variable is read after `step_op` has run.
-      step_op: changes the weights.
+      step_op: the op that changes the weights.
 
     Returns:
       (variable's name, its average's name in a checkpoint) pairs, and the op that does the step and the averages;
@@ -202,7 +203,7 @@ def create_averages(
 
 
 def names_in_checkpoint(decay: float) -> dict[str, tf.Variable]:
-    """The variables of the current graph, keyed by checkpoint name: the variable's own, or that of its average.
+    """The variables of the current graph, keyed by checkpoint name: the name of the variable or of its average.
 
     With `decay` above 0 trainable variables are read from their averages.
     """

@@ -36,22 +36,22 @@ def build(
     """Builds one training step in the current graph and publishes it to collections.
 
     Args:
-      inputter: batches; a step reads inputter.batch_size examples for each tower.
+      inputter: gives the batches; a step reads inputter.batch_size examples for each tower.
       modeler: the model and its loss.
-      deployment: towers and devices.
-      optimizer: optimizer, learning rate, clipping, regularisation, averages.
-      seed: of everything random in the graph.
-      split: one batch split over the towers; False: one batch for each tower.
-      signature: the options that shaped this graph, stored in it so that a resume can tell whether it still fits.
-      synchrony: given if the replicas of a cluster take each step together.
-      precision: of the towers' matrix products; the predict path stays float32.
+      deployment: the towers and their devices.
+      optimizer: the settings of optimizer, learning rate, clipping, regularisation and averages.
+      seed: the seed of all random ops in the graph.
+      split: whether one batch is split over the towers; if false, each tower gets a batch of its own.
+      signature: the options that shaped this graph; they are stored in it, so that a resume can compare them.
+      synchrony: how the replicas of a cluster take each step together; None if they do not.
+      precision: the precision of the towers' matrix products; the predict path stays float32.
       prefetch_to_device: each step copies the next one's batch to the towers' devices while it computes.
       sync_batch_norm: batch norm takes its statistics over all towers of this process rather than over each
-        tower by itself. A modeler's own statistics take part through `across_towers.gathered`.
+        tower by itself. A custom modeler can share its statistics by `across_towers.gathered`.
 
     Returns:
-      The handles. N towers give the gradients of one tower on the same batch, to rounding. For models with
-      batch norm this holds with `sync_batch_norm` only. It never holds for random values that a tower draws, nor
+      The handles. N towers give the same gradients as one tower on the same batch, except for rounding. For models with
+      batch norm this holds with `sync_batch_norm` only. It never holds for models that draw random values, nor
       for a loss that compares examples with one another.
 
     Raises:
@@ -59,7 +59,7 @@ def build(
     """
     _check(inputter, modeler, optimizer, deployment)
     global_step = tf.train.get_or_create_global_step()
-    # Read once: two reads in a step could see two moments.
+    # Read only once: a second read in the same step could give another value.
     start = tf.identity(global_step.read_value(), name="step_at_start")
     read = read_shares(inputter, deployment, split, prefetch_to_device)
     how: dict[str, Any] = {"mode": "train", "seed": seed, "step": start, "computed_in": precision}
@@ -121,8 +121,8 @@ def build_eval(
 ) -> EvalOps:
     """Builds one step of evaluation (`mode` eval) or inference (infer) and publishes it.
 
-    Inference has no labels and so no loss. The engine draws nothing at random here. A model that does
-    is seeded with `seed`, so that two evaluations agree.
+    Inference has no labels and so no loss. Random ops of a model are seeded with `seed`, so that two
+    evaluations agree.
     """
     check_workload(inputter, modeler)
     global_step = tf.train.get_or_create_global_step()
@@ -185,7 +185,7 @@ def _apply(
     return _Applied(train_op, gradients, norms, averages, bad_tower)
 
 
-_SHOWN = 1 << 15  # values in a histogram; the relative error of a bin with 1 % of them is then 6 %
+_SHOWN = 1 << 15  # limit of values per histogram; a bin with 1 % of them then has a relative error of 6 %
 _RUN = 16  # consecutive values in a run: 16 float32 are one cache line
 
 
@@ -194,9 +194,9 @@ def train_summaries(
     scalars: Mapping[str, tf.Tensor],
     histograms: Mapping[str, tf.Tensor] | None = None,
 ) -> tf.Tensor:
-    """One merged summary: scalars, and histograms of each gradient and its weights (`_thinned`), and further ones.
+    """One merged summary: scalars, histograms of each gradient and its weights (`_thinned`), and further histograms.
 
-    Nothing goes into the SUMMARIES collection: its summaries could run outside of a step. The tags
+    They are not put into the SUMMARIES collection, because its summaries could run outside of a step. The tags
     are exactly the names given; `tf.summary` would add a number to a name that an op already has.
     """
     merged = [tf.raw_ops.ScalarSummary(tags=name, values=value) for name, value in scalars.items()]
@@ -209,9 +209,9 @@ def train_summaries(
 
 
 def _thinned(values: tf.Tensor) -> tf.Tensor:
-    """All values if there are few; else evenly spaced runs of them, spaced so that all columns are sampled equally.
+    """All values if there are few; else runs of consecutive values, spaced so that all columns are sampled equally.
 
-    It takes runs because memory is read in cache lines: reading single values would cost as much as reading all.
+    Runs are used because memory is read in cache lines: reading single values would cost as much as reading all.
     """
     count = values.shape.num_elements() or 0
     if count <= _SHOWN:

@@ -38,7 +38,7 @@ _TEXTS = "run_texts"
 
 
 def publish_train(ops: TrainOps, signature: Mapping[str, Any]) -> None:
-    """Puts every handle of a training graph into collections, and with them the options that shaped the graph."""
+    """Puts every handle of a training graph, and the options that shaped the graph, into collections."""
     _add(_TRAIN, ops)
     _publish_common(ops.predict, ops.input, ops.reports)
     texts = {
@@ -82,7 +82,7 @@ def recover_train() -> TrainOps:
 
 
 def recover_predict() -> PredictOps:
-    """Predictions and feed points of an imported graph, the published code's (TF 1.x) included.
+    """Predictions and feed points of an imported graph; it may be one of the published code (TF 1.x).
 
     Raises:
       RunError: the graph has no `predictions`.
@@ -100,7 +100,7 @@ def predict_names_in(meta_graph: tf.MetaGraphDef) -> dict[str, str]:
     """{field of PredictOps: tensor name} in `meta_graph`, before it is imported.
 
     Raises:
-      RunError: it has no `predictions`.
+      RunError: the meta-graph has no `predictions`.
     """
     found = {
         field: meta_graph.collection_def[name].node_list.value[0]
@@ -122,7 +122,7 @@ def publish_teacher_saver(saver_def: tf.SaverDef) -> None:
 
 
 def teacher_saver() -> tf.SaverDef:
-    """The saver that `publish_teacher_saver` stored in this graph, built or imported."""
+    """The saver that `publish_teacher_saver` stored in this graph, which may be built or imported."""
     return tf.train.SaverDef.FromString(tf.get_collection(_TEACHER_SAVER)[0])
 
 
@@ -135,7 +135,7 @@ def _publish_common(predict: PredictOps, inputs: InputOps, reports: Mapping[str,
 
 
 def _first_of(names: Mapping[str, str]) -> dict[str, Any]:
-    """The first item of each collection; None if it is empty, as in a graph of an earlier version."""
+    """The first item of each collection; None for an empty collection, as in a graph of an earlier version."""
     return {field: (tf.get_collection(name) or [None])[0] for field, name in names.items()}
 
 
@@ -143,7 +143,7 @@ def _add(names: Mapping[str, str], ops: Any) -> None:
     for field, name in names.items():
         value = getattr(ops, field)
         if name == "train_op":
-            # The optimizer put its own train op there. That op neither updates averages nor ends an accumulated group.
+            # Replaces the train op that the optimizer put there, which does not update averages or end a group.
             tf.get_collection_ref(name).clear()
         # A second entry in `global_step` would make tf.train.get_global_step() ambiguous.
         if value is not None and not (name == "global_step" and tf.get_collection(name)):

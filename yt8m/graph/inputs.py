@@ -1,7 +1,7 @@
-"""The input side of a graph: the files to feed, an iterator and the saver of its position, the towers' shares.
+"""The input side of a graph: the files to feed, an iterator, the saver of its position, and the towers' shares.
 
 It splits a batch over the towers and combines the values that the towers compute. A step reads its batch when it
-runs, or takes it from the towers' devices, where the step before has put it (prefetch_to_device).
+runs, or takes it from the towers' devices, where the previous step has put it (prefetch_to_device).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class RowShare(NamedTuple):
 
     Attributes:
       batch: the tower's rows; if it has none, one row of another tower with weight 0.
-      rows: int64 scalar, its true number of rows.
+      rows: int64 scalar, the tower's true number of rows.
       weight: float32 scalar, rows / rows of all towers; the weights add up to 1.
     """
 
@@ -38,7 +38,7 @@ def count_rows(batch: Any) -> tf.Tensor:
 def split_batch(batch: Any, num_towers: int) -> list[RowShare]:
     """Splits a nest of tensors (first dimension: examples) as evenly as possible.
 
-    Parts start at ceil(rows * i / N), so the first tower has the largest part and is never empty.
+    Part i starts at ceil(rows * i / N), so the first tower has the largest part and is never empty.
     A tower without rows gets the last row with weight 0, so that shapes stay valid and nothing is NaN.
     """
     rows = count_rows(batch)
@@ -57,7 +57,7 @@ def _cut(batch: Any, rows: tf.Tensor, start: tf.Tensor, end: tf.Tensor) -> RowSh
 
 
 def join_batches(batches: Sequence[Any]) -> list[RowShare]:
-    """Shares of a step that dequeued one whole batch for each tower."""
+    """The shares of the towers if each tower gets one whole batch."""
     rows = [count_rows(batch) for batch in batches]
     total = tf.cast(tf.add_n(rows), tf.float32)
     return [RowShare(batch, n, tf.cast(n, tf.float32) / total) for batch, n in zip(batches, rows, strict=True)]
@@ -72,7 +72,7 @@ def reduce_reports(reports: Sequence[Mapping[str, Report]], shares: Sequence[Row
 
 
 def reduce_values(values: Sequence[tf.Tensor], shares: Sequence[RowShare], reduction: Reduction) -> tf.Tensor:
-    """Reduces the values of the towers to one value; a tower without an example adds nothing."""
+    """Reduces the values of the towers to one; ignores towers without an example."""
     if len(values) == 1:
         return values[0]
     if reduction is Reduction.ROWS:
@@ -85,7 +85,7 @@ def reduce_values(values: Sequence[tf.Tensor], shares: Sequence[RowShare], reduc
 
 
 def _all_or_none(value: tf.Tensor, share: RowShare) -> tf.Tensor:
-    """int64 scalar: the rows of `value`; 0 if the tower has no example."""
+    """int64 scalar: the number of rows of `value`; 0 if the tower has no example."""
     return count_rows(value) * tf.cast(share.rows > 0, tf.int64)
 
 
@@ -95,7 +95,7 @@ def create_input(inputter: Inputter, batch_size: int) -> tuple[Any, InputOps]:
     The files are a placeholder without a default: a run that does not feed it fails at once, and a meta-graph
     made on one machine can read other files on another. The position has a saver of its own, because in
     SAVEABLE_OBJECTS it would put shuffle buffers into every checkpoint and break `Saver()` after an import.
-    If the inputter numbers its shards, the iterator gives pairs of a batch and the numbers of its rows.
+    If the inputter numbers its shards, the iterator gives pairs: a batch, and the shard number of each row.
     """
     files = tf.placeholder(tf.string, [None], name="input_files")
     with tf.device("/cpu:0"):
@@ -155,8 +155,8 @@ class StepInput(NamedTuple):
 
     Attributes:
       batch: a whole batch, for the predict path.
-      shares: the towers'.
-      ops: the handles. With prefetch, the initializer also discards the staged batch.
+      shares: the shares of the towers.
+      ops: the handles of the input. With prefetch, the initializer also discards the staged batch.
       put_next: with prefetch, stages the next step's shares; part of each training step.
     """
 
@@ -170,10 +170,10 @@ def read_shares(inputter: Inputter, deployment: deploy.DeploymentConfig, split: 
     """The input of one step.
 
     Args:
-      inputter: batches.
-      deployment: towers and devices.
-      split: one batch a step, split over the towers; False: one batch for each tower.
-      ahead: copy the shares to the towers' devices during the previous step.
+      inputter: gives the batches.
+      deployment: the towers and their devices.
+      split: whether each step splits one batch over the towers; if false, each tower gets a batch of its own.
+      ahead: whether the previous step copies the shares to the towers' devices.
     """
     towers = deployment.num_clones
     with tf.device(deployment.inputs_device()):
@@ -191,7 +191,7 @@ def _stage(iterator: Any, ops: InputOps, deployment: deploy.DeploymentConfig, sp
 
     A step that finds the buffers empty, such as the first, fills them itself. So no batch is lost or repeated, and
     the order is that of the iterator. If reading ahead meets the end of the data, it stages nothing, and the next
-    step reports the end. A damaged record fails one step earlier than without prefetch, since the previous step
+    step reports the end. A damaged record raises one step earlier than without prefetch, since the previous step
     reads it.
     """
     count = 1 if split else deployment.num_clones
@@ -238,7 +238,7 @@ def _if(condition: tf.Tensor, build: Callable[[], tf.Operation]) -> tf.Operation
     the data is recognised by the op that reports it.
     """
     no, yes = tf.raw_ops.Switch(data=condition, pred=condition)
-    # The branch depends on these identities, since Switch itself runs in either case.
+    # The branch depends on these identities, because Switch itself runs whether or not the condition holds.
     skipped, begun = tf.identity(no), tf.identity(yes)
     with tf.control_dependencies([begun]):
         done = build()
@@ -251,8 +251,8 @@ class StagedBatch(NamedTuple):
     """The data of one training step.
 
     Attributes:
-      shares: the towers', in order.
-      shards: as in InputOps; None if the inputter does not number its shards.
+      shares: the shares of the towers, in order.
+      shards: see `InputOps`; None if the inputter does not number its shards.
     """
 
     shares: list[RowShare]
@@ -263,9 +263,9 @@ class DeviceBuffer:
     """Holds one list of tensors on a device, from one step to the next.
 
     Args:
-      device: where the tensors are.
-      dtypes: their types.
-      name: of the buffer; made unique in the graph.
+      device: the device of the tensors.
+      dtypes: the types of the tensors.
+      name: the name of the buffer; made unique in the graph.
     """
 
     def __init__(self, device: str, dtypes: Sequence[tf.DType], name: str) -> None:
@@ -295,10 +295,10 @@ class DeviceBuffer:
 
 
 class PrefetchBuffers:
-    """The buffers for one step's input, one on each device; all are full or all are empty.
+    """The buffers for one step's input, one on each device. Either all are full or all are empty.
 
     Args:
-      like: a batch; all have its types and shapes.
+      like: a batch with the types and shapes of all batches.
       deployment: the devices.
       is_full: a buffer of one bool on the host, filled after all others: if it is empty, so are they.
     """
@@ -324,7 +324,10 @@ class PrefetchBuffers:
             return self._is_full.put([tf.constant(True)])
 
     def take(self) -> StagedBatch:
-        """Removes and returns the staged batch. Fetching a part of it empties all buffers, so that they agree."""
+        """Removes and returns the staged batch.
+
+        Fetching only a part of it empties all buffers too, so that they stay consistent.
+        """
         parts = {place: buffer.take() for place, buffer in self._buffers.items()}
         with tf.control_dependencies([part[0] for part in (*parts.values(), self._is_full.take())]):
             taken = {place: iter(_passed_on(place, part)) for place, part in parts.items()}
@@ -363,7 +366,7 @@ def _leaves(nest: Any) -> list[tf.Tensor]:
 
 
 def _packed(like: Any, leaves: Sequence[tf.Tensor]) -> Any:
-    """Packs `leaves` into the structure of `like`; None in `like` stays None."""
+    """Packs `leaves` into the structure of `like`; where `like` has None, so has the result."""
     left = iter(leaves)
     whole = [leaf if leaf is None else next(left) for leaf in tf.nest.flatten(like, expand_composites=True)]
     return tf.nest.pack_sequence_as(like, whole, expand_composites=True)

@@ -9,7 +9,7 @@ from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import UsageError, suggestion
 from yt8m.lazy import tf
 
-# Momentum has no default in TensorFlow; the field trains with 0.9.
+# TensorFlow has no default for momentum; 0.9 is usual.
 _ARGUMENTS: dict[str, dict[str, Any]] = {"MomentumOptimizer": {"momentum": 0.9}}
 
 WEIGHT_DECAY = 0.01  # AdamW's default
@@ -18,12 +18,12 @@ WEIGHT_DECAY = 0.01  # AdamW's default
 def learning_rate(config: OptimizerConfig, step: tf.Tensor, examples_per_step: int) -> tf.Tensor:
     """float32 scalar: the schedule of `config` at this step, times its linear warm-up.
 
-    The schedule counts the examples of all towers before this step. With accumulation it counts those before
-    the first batch of the group, so that all batches of one update share one rate. The warm-up also counts
+    The schedule counts the examples of all towers before this step. With accumulation it counts the examples
+    before the first batch of the group, so that all batches of one update share one rate. The warm-up also counts
     the examples of the update itself, since otherwise the first update would have a rate of 0.
 
     Args:
-      config: names the schedule.
+      config: the settings of the schedule.
       step: int64 scalar, the global step at the start.
       examples_per_step: batch size times towers.
     """
@@ -62,9 +62,9 @@ def create_optimizer(name: str, rate: tf.Tensor, weight_decay: float | None = No
     """The v1 optimizer class called `name` (AdamOptimizer, GradientDescentOptimizer, ...), or AdamW.
 
     Args:
-      name: of a class in `tf.train`, or AdamWOptimizer.
+      name: a class in `tf.train`, or AdamWOptimizer.
       rate: the learning rate.
-      weight_decay: AdamW's; None for 0.01.
+      weight_decay: the weight decay of AdamW; None for 0.01.
 
     Raises:
       UsageError: `tf.train` has no optimizer of that name.
@@ -81,5 +81,5 @@ def create_optimizer(name: str, rate: tf.Tensor, weight_decay: float | None = No
     return found(rate, **_ARGUMENTS.get(name, {}))
 
 
-# These take more arguments than a learning rate.
+# These optimizers need more arguments than a learning rate.
 _NOT_ALONE = frozenset({"Optimizer", "SyncReplicasOptimizer", "AdagradDAOptimizer"})

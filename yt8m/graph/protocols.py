@@ -1,7 +1,7 @@
 """The interface of a workload (`Inputter`, `Modeler`), and the typed handles of a graph built from it.
 
 Nothing here depends on videos. `yt8m.readers.BatchQueue` and `yt8m.video.modeler.VideoModeler` are the workload of
-this project, `examples/cifar10` is another one.
+this project, `examples/cifar10` has another one.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 class Inputter(abc.ABC):
-    """Files and how they become batches. Only `batch_size`, `files` and `dataset` must be implemented.
+    """Files, and how to make batches of them. Only `batch_size`, `files` and `dataset` must be implemented.
 
     Attributes:
-      batch_size: examples per tower and step.
-      num_epochs: passes over the files; None if endless or unknown.
+      batch_size: number of examples per tower and step.
+      num_epochs: number of passes over the files; None if endless or unknown.
       records: records of one epoch, as the shards' headers count them; None if not known. If it is known, training
         counts what it reads of each shard and compares every epoch with `expected_records`.
-      expected_records: how many records each file should have, by path.
+      expected_records: {path of a file: number of records that it should have}.
       shard_order: the settings besides the files that decide the order of shards (a seed), as JSON values.
-        If it is given, the engine asks for `numbered_dataset` in place of `dataset`, and a resumed run leaves out
-        the shards that were begun. None: shards have no numbers, and a resumed run without `exact_resume`
+        If it is given, the engine asks for `numbered_dataset` in place of `dataset`, and a resumed run skips
+        the shards that were already begun. None: shards have no numbers, and a resumed run without `exact_resume`
         reads all files again from the start.
     """
 
@@ -49,12 +49,12 @@ class Inputter(abc.ABC):
         """The files that this run reads; fed to the graph, never part of it.
 
         Raises:
-          UsageError: nothing matches.
+          UsageError: no file matches.
         """
 
     @abc.abstractmethod
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
-        """Batches (any nest of tensors, examples first) of `batch_size` from the string vector `files`."""
+        """Batches of `batch_size` examples from the string vector `files`; a batch is any nest of tensors [examples, ...]."""
 
     def numbered_dataset(self, files: tf.Tensor, batch_size: int, begun: tf.Tensor) -> tf.data.Dataset:
         """Yields pairs: a batch as in `dataset`, and int64 [B], the shard number of each example.
@@ -62,8 +62,8 @@ class Inputter(abc.ABC):
         The shards of a run are numbered from 0 in the order in which they are begun, epoch by epoch.
 
         Args:
-          files: string vector.
-          batch_size: examples in a batch.
+          files: string vector of paths.
+          batch_size: number of examples in a batch.
           begun: int64 scalar; the first `begun` shards of that sequence are skipped.
         """
         raise NotImplementedError(f"{type(self).__name__} has a shard_order, so it needs numbered_dataset too")
@@ -75,7 +75,7 @@ class Inputter(abc.ABC):
     def share(self, index: int, count: int) -> Inputter:
         """The part of the data that replica `index` of `count` reads; by default every `count`-th file.
 
-        Together the parts hold every record once.
+        Together the parts have every record once.
 
         Raises:
           UsageError: there are fewer files than replicas, and this class does not divide the records of a file.
@@ -90,7 +90,7 @@ class Inputter(abc.ABC):
         return _SomeFiles(self, files[index::count])
 
     def damage(self) -> RunError | None:
-        """An error that names the damaged shard and record, after the input failed; None if none is found."""
+        """Called after the input failed: an error that names the damaged shard and record; None if none is found."""
         return None
 
     def bad_records(self) -> Sequence[DamagedError]:
@@ -116,7 +116,7 @@ class _SomeFiles(Inputter):
         return self._files
 
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
-        """The dataset that the whole inputter makes of these files."""
+        """The dataset that the other inputter makes of these files."""
         return self._whole.dataset(files, batch_size)
 
 
@@ -128,17 +128,17 @@ class Modeler(abc.ABC):
         """The model on one tower's share of a batch.
 
         `loss` is the mean over the share; it may be None if the batch has no labels and
-        `is_training` is False. Called once per tower, on its device, with shared variables.
+        `is_training` is False. This is called once per tower, on the tower's device; towers share variables.
         """
 
     def reports(self, batch: Any, output: ModelOutput, mode: str) -> dict[str, Report]:
-        """Tensors of this share that callbacks can fetch, by name; `mode` is train, eval or infer."""
+        """{name: tensor of this share that callbacks can fetch}; `mode` is train, eval or infer."""
         return {}
 
     def completed(self, reports: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Completes the fetched reports of a step for the evaluator and the consumers of inference.
 
-        Called on the host, in evaluation and inference while the next step runs.
+        This is called on the host; in evaluation and inference, while the next step runs.
         """
         return reports
 
@@ -158,7 +158,7 @@ def check_workload(inputter: Inputter, modeler: Modeler) -> None:
     """Checks that both objects are derived from the base classes.
 
     Raises:
-      UsageError: one of them is not.
+      UsageError: one of them is not derived from its base class.
     """
     for given, base in ((inputter, Inputter), (modeler, Modeler)):
         if not isinstance(given, base):
@@ -169,11 +169,11 @@ def check_workload(inputter: Inputter, modeler: Modeler) -> None:
 
 
 class Reduction(StrEnum):
-    """How the towers' values of one report become one.
+    """How the towers' values of one report are reduced to one.
 
     ROWS: one row per example, concatenated in the order of the batch.
-    LIST: any number of rows, concatenated; a tower without an example adds none.
-    MEAN: averaged, weighted by how many examples each tower had.
+    LIST: any number of rows, concatenated; a tower without an example adds no row.
+    MEAN: averaged, weighted by the number of examples of each tower.
     SUM: added; a tower without an example adds nothing.
     """
 
@@ -191,13 +191,13 @@ class Report(NamedTuple):
 
 
 class Evaluator(Protocol):
-    """Turns the completed reports of steps into figures, under the names that are printed."""
+    """Turns the completed reports of steps into metrics, under the names that are printed."""
 
     def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
-        """Adds one step; returns the figures of that step alone."""
+        """Adds one step; returns the metrics of that step alone."""
 
     def get(self) -> dict[str, Any]:
-        """The figures of all steps so far."""
+        """The metrics of all steps so far."""
 
     def clear(self) -> None:
         """Forgets all steps."""
@@ -210,7 +210,7 @@ class MeanLoss:
         self.clear()
 
     def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
-        """Adds one step; there are no figures beside the loss."""
+        """Adds one step; there are no metrics besides the loss."""
         self._losses += [] if loss is None else [loss]
         return {}
 
@@ -229,12 +229,12 @@ class InputOps:
 
     Attributes:
       initializer: starts the iterator at the first record of the files fed.
-      files: string [None] placeholder; must be fed when `initializer` runs.
-      saver_def: serialized SaverDef of the iterator's position, a saver of its own.
+      files: string [None] placeholder of paths; must be fed when `initializer` runs.
+      saver_def: serialized SaverDef of the saver of the iterator's position.
       begun: int64 scalar, 0 unless fed when `initializer` runs: that many shards at the start of the run's
         sequence (epoch by epoch, each in its order) are skipped; None if the inputter does not number shards.
       last_shard: int64 scalar, the largest shard number (in that sequence) among the step's examples.
-      shards: int64 [B], the shard number of each example; None also in a graph of an earlier version.
+      shards: int64 [B], the shard number of each example; None if shards have no numbers or the graph is older.
     """
 
     initializer: tf.Operation
@@ -251,8 +251,8 @@ class PredictOps:
 
     Attributes:
       predictions: float32 [B, C] of the current batch, or of the values fed.
-      input_batch_raw: float [B, D] or [B, T, D], dequantised, zero past num_frames; feeding it (and
-        num_frames) cuts off the input.
+      input_batch_raw: float [B, D] or [B, T, D], dequantised, zero past num_frames; if it (and
+        num_frames) is fed, no input is read.
       input_batch: the same after the transform that the model declares.
       num_frames: int32 [B].
       labels, video_ids, label_weights: as in the batch, if the workload has them.
@@ -274,7 +274,7 @@ class TrainOps:
     """One training step.
 
     Attributes:
-      train_op: applies the gradients, runs the update ops, moves the averages, counts the step.
+      train_op: applies the gradients, runs the update ops, updates the averages, increments the global step.
       global_step: int64 variable's tensor. Fetched together with train_op, it may be read before or after the step.
       step: int64 scalar, the global step read after train_op: fetching it runs the step.
       learning_rate: float32 scalar of this step.
@@ -282,10 +282,10 @@ class TrainOps:
       examples: int64 scalar, examples of this step over all towers.
       gradient_norms: float32 [V] before clipping, in the order of `gradient_variables`.
       gradient_variables: names of the V variables.
-      bad_tower: int64 scalar, the first tower whose gradients are not finite; -1 for none, and if the
+      bad_tower: int64 scalar, the first tower whose gradients are not finite; -1 if there is none, or if the
         towers depend on each other.
       predictions: [B, ...] training-mode predictions of the step, all towers.
-      reports: what the modeler offers to callbacks, reduced over the towers.
+      reports: {name: report of the modeler}, reduced over the towers.
       summary_op: scalars, and histograms of gradients and weights; of the same step if fetched with it.
       predict: the evaluation-mode path outside of the towers.
       input: the input side.
@@ -319,7 +319,7 @@ class EvalOps:
       global_step: int64, of the restored checkpoint.
       label_loss: scalar, or None if the batch has no labels (inference).
       examples: int64 scalar, examples of this step.
-      reports: what the modeler offers, reduced over the towers.
+      reports: {name: report of the modeler}, reduced over the towers.
       summary_op: the loss of the step for TensorBoard; None if there is none.
       predict: predictions and feed points.
       input: the input side.

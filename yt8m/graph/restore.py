@@ -31,7 +31,7 @@ def read_meta_graph(path: str) -> tf.MetaGraphDef:
 
 
 def warn_of_program(path: str) -> None:
-    """Logs the warning that the graph in a file is a program; call it before the graph is executed."""
+    """Logs a warning that the graph in a file can execute code; call it before the graph is executed."""
     logging.warning("%s: a model is a program and runs here; use only those whose origin you trust", path)
 
 
@@ -39,7 +39,7 @@ def restore_train(meta_path: str) -> TrainOps:
     """Imports a training graph into the current, empty graph and recovers its handles.
 
     Raises:
-      RunError: the file holds no training graph of this project.
+      RunError: the file has no training graph of this project.
     """
     warn_of_program(meta_path)
     tf.train.import_meta_graph(_here(meta_path))
@@ -49,7 +49,7 @@ def restore_train(meta_path: str) -> TrainOps:
 def restore_predict(meta_path: str) -> tuple[PredictOps, tf.train.Saver]:
     """Imports any graph with a `predictions` collection, TF 1.x ones included, without its devices.
 
-    A meta-graph is a program: load only those whose origin you trust. The log warns about this.
+    A meta-graph can execute code: load only files whose origin you trust. The log warns about this.
 
     Returns:
       The feed points and predictions, and the saver that reads the weights.
@@ -73,7 +73,7 @@ class Restorer:
     The step is read separately, because the published code keeps it as int32.
 
     Args:
-      moving_average_decay: above 0, trainable variables are read from their averages.
+      moving_average_decay: if above 0, trainable variables are read from their averages.
     """
 
     def __init__(self, moving_average_decay: float = 0.0) -> None:
@@ -86,7 +86,7 @@ class Restorer:
         """Restores all variables; returns the checkpoint's global step.
 
         Raises:
-          RunError: the checkpoint is another model's (a variable is missing or has another shape).
+          RunError: the checkpoint belongs to another model (a variable is missing or has another shape).
         """
         here = copies.copy_of(checkpoint)
         reader = tf.train.load_checkpoint(here)
@@ -127,8 +127,8 @@ class WarmStart(NamedTuple):
 
     Attributes:
       found: read from the checkpoint.
-      missing: not in the checkpoint, and so left at their fresh values.
-      other_shapes: in the checkpoint with another shape, and so left too; texts `name: theirs, not ours`.
+      missing: not in the checkpoint, and so left at their initial values.
+      other_shapes: of another shape in the checkpoint, and so not read; texts `name: shape there, not shape here`.
     """
 
     found: list[str]
@@ -137,18 +137,18 @@ class WarmStart(NamedTuple):
 
 
 def warm_start(session: tf.Session, checkpoint: str, averages: Iterable[tuple[str, str]] = ()) -> WarmStart:
-    """Fills the model's variables, by name, from another run's checkpoint; slots and the step stay fresh.
+    """Fills the model's variables, by name, from another run's checkpoint; slots and step keep their initial values.
 
-    Weights are read from their moving averages if the checkpoint has them, as in evaluation. Adds no op:
+    Weights are read from their moving averages if the checkpoint has them, as in evaluation. It adds no op, so
     the graph may be finalized.
 
     Args:
-      session: its variables are initialised.
+      session: a session whose variables are initialised.
       checkpoint: a path prefix.
       averages: (variable's name, its average's name) pairs of the new run, which start from the same values.
 
     Raises:
-      RunError: not one variable fits.
+      RunError: no variable of the checkpoint fits.
     """
     reader = tf.train.load_checkpoint(copies.copy_of(checkpoint))
     shapes = reader.get_variable_to_shape_map()

@@ -1,4 +1,4 @@
-"""Replicas that take each step together, by TensorFlow's SyncReplicasOptimizer (arXiv:1604.00981)."""
+"""Lets replicas take each step together, by TensorFlow's SyncReplicasOptimizer (arXiv:1604.00981)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Synchrony:
     """Combines the steps of all replicas into common steps on the mean gradient of all examples.
 
     Every replica weights its gradient by its examples. A replica without data left continues with weight 0,
-    because the others would wait for it forever. A step without any example changes nothing, and tells every
-    replica that all have read their data.
+    because the others would wait for it forever. A step without any example changes nothing; it tells every
+    replica that all replicas have read their data.
 
     Args:
       replicas: number of replicas that take a step together.
-      table: handle of a string to int64 table that all replicas share.
+      table: handle of a table from string to int64 that all replicas share.
     """
 
     def __init__(self, replicas: int, table: tf.Tensor) -> None:
@@ -42,14 +42,14 @@ class Synchrony:
     def start(self, session: tf.Session, coord: tf.train.Coordinator, is_chief: bool) -> None:
         """Starts the common steps in a new session; threads of the chief sum the gradients of all replicas.
 
-        Unlike TensorFlow's own hook it puts no tokens into the queue at the start: with spare tokens, a replica
+        Unlike TensorFlow's own hook, this puts no tokens into the queue at the start: with spare tokens, a replica
         could count twice in a step.
         """
         common = self._optimizer
         session.run(common.chief_init_op if is_chief else common.local_step_init_op)
         if is_chief:
             found = common.get_chief_queue_runner()
-            # Its last sum is never complete, and is cancelled when the session closes.
+            # The last sum of the thread is never complete; it is cancelled when the session closes.
             ended = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
             quiet = tf.train.QueueRunner(found.queue, found.enqueue_ops, found.close_op, found.cancel_op, ended)
             quiet.create_threads(session, coord, daemon=True, start=True)
@@ -67,7 +67,7 @@ class Synchrony:
 
 
 class _Weighted:
-    """The optimizer that contributes a replica's part to a common step: gradients times examples, and the examples."""
+    """The optimizer of a replica, which adds its gradients times its examples, and its examples, to a common step."""
 
     def __init__(self, synchrony: Synchrony, common: Any, weight: tf.Tensor) -> None:
         self._synchrony, self._common, self._weight = synchrony, common, weight
@@ -79,11 +79,12 @@ class _Weighted:
             (tf.convert_to_tensor(gradient) * tf.cast(self._weight, gradient.dtype), variable)
             for gradient, variable in gradients
         ]
-        # Only its name and device are used, to tell the sum of examples from the sums of gradients.
+        # Only the name and the device of this variable are used, to tell the sum of examples from the sums of
+        # gradients.
         with tf.device(global_step.device):
             place = tf.get_variable(_EXAMPLES, [], tf.float32, trainable=False, collections=[_EXAMPLES])
         step_op = self._common.apply_gradients([*weighted, (self._weight, place)], global_step, name)
-        self._common.ready_for_local_init_op.mark_used()  # else it logs a warning, though all is ready
+        self._common.ready_for_local_init_op.mark_used()  # otherwise TensorFlow logs a warning, though the op is used
         self._synchrony.read_examples(step_op)
         return step_op.op if hasattr(step_op, "op") else step_op
 

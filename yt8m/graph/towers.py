@@ -20,13 +20,13 @@ class Towers:
     """The towers of a step and their outputs.
 
     Attributes:
-      clones: in order; `outputs` of each is (ModelOutput, reports).
+      clones: the clones in order; the `outputs` of each are (ModelOutput, reports).
       shares: the share of the batch of each clone.
       outputs: the modeler's output on each tower, including the regularisation terms that only this tower added
         to the graph's collection.
       shared_terms: all other terms of that collection (a user's own model, `get_variable(regularizer=)`),
         which count once for all towers.
-      depend_on_each_other: the towers see one another's values, so one gradient is computed of their sum.
+      depend_on_each_other: whether towers exchange values, so that one gradient of their sum is computed.
     """
 
     clones: Sequence[deploy.Clone]
@@ -40,7 +40,7 @@ class Towers:
         return reduce_reports([clone.outputs[1] for clone in self.clones], self.shares)
 
     def rows(self, field: str) -> Any:
-        """One row-wise field of the outputs, in the order of the batch."""
+        """One field of the outputs that has rows, joined in the order of the batch."""
         values = [getattr(output, field) for output in self.outputs]
         return reduce_values(values, self.shares, Report(values[0]).reduction)
 
@@ -66,7 +66,7 @@ class Towers:
         }
 
     def examples(self) -> tf.Tensor:
-        """int64 scalar: examples of the step."""
+        """int64 scalar: number of examples of the step."""
         return tf.add_n([share.rows for share in self.shares])
 
 
@@ -81,7 +81,7 @@ def build_towers(
     computed_in: str = "float32",
     sync_batch_norm: bool = False,
 ) -> Towers:
-    """Runs `modeler.build` and `modeler.reports` on every tower's share; matrix products have the type `computed_in`.
+    """Runs `modeler.build` and `modeler.reports` on every tower's share, with matrix products in the type `computed_in`.
 
     With `sync_batch_norm`, in training, the towers exchange values through `across_towers`.
     """
@@ -110,7 +110,7 @@ def build_towers(
 
 
 def _with_collected(clone: deploy.Clone, terms: Sequence[tf.Tensor]) -> ModelOutput:
-    """The tower's output, plus the update ops and terms that its model added to graph collections, as slim's do."""
+    """The tower's output, plus the update ops and terms that its model added to collections, as slim's layers do."""
     output = clone.outputs[0]
     updates = clone.collected(tf.GraphKeys.UPDATE_OPS)
     output = replace(output, update_ops=(*output.update_ops, *updates))

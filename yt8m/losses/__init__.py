@@ -1,4 +1,4 @@
-"""Label losses: from predictions or logits and labels to a scalar. `losses.names()` lists them."""
+"""Label losses: functions of predictions (or logits) and labels to a scalar. `losses.names()` lists them."""
 
 from yt8m.losses import label_losses  # noqa: F401 - it registers its losses
 from yt8m.losses.base import (

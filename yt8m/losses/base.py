@@ -1,8 +1,8 @@
 """The base classes of label losses, losses by name, and losses applied to a batch.
 
 A batch is [B, C], or single (example, class) pairs of it. Static losses of this project are compiled into one pass over
-memory. A loss of the user's own, or one that is not static, is called as it is: the first may not compile, the second
-would compile anew for every batch.
+memory. A custom loss is not compiled, since that may fail; nor is one that is not static, since it
+would be compiled again for every batch.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ hyper_parameters = _losses.hyper_parameters
 class BaseLoss(abc.ABC):
     """A label loss: a value for each row, their mean over the batch.
 
-    Labels are bool or float [B, C], label weights [B, C] or [B, 1]. A row of weight 0 costs nothing and
-    still counts in the mean. The fields of a loss are its hyper-parameters.
+    Labels are bool or float [B, C], label weights [B, C] or [B, 1]. A row of weight 0 has the loss 0,
+    but still counts in the mean. The fields of a loss are its hyper-parameters.
 
     Attributes:
       is_static: whether no size and no index depends on values, so that one compilation serves all batches
@@ -44,26 +44,26 @@ class BaseLoss(abc.ABC):
 
     @abc.abstractmethod
     def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """float32 [B] of predictions, float labels and float weights."""
+        """The losses, float32 [B], from predictions, float labels and float weights."""
 
     @abc.abstractmethod
     def rows_from_logits(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """float32 [B] of logits."""
+        """The losses, float32 [B], from logits."""
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """float32 [B, C], d (sum of rows_from_logits) / d logits; automatic unless a loss has a closed form."""
+        """float32 [B, C], d (sum of rows_from_logits) / d logits; by automatic differentiation unless overridden."""
         return tf.gradients(self.rows_from_logits(logits, labels, weights), logits)[0]
 
     def row_losses(
         self, predictions: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """float32 [B] of predictions [B, C], whatever the types of labels and weights."""
+        """The losses, float32 [B], from predictions [B, C]; labels and weights may have any numeric type."""
         return self.rows(predictions, *_floats(labels, label_weights))
 
     def row_losses_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """float32 [B] of logits [B, C], for predictions sigmoid(logits)."""
+        """The losses, float32 [B], from logits [B, C], where predictions are sigmoid(logits)."""
         return self.rows_from_logits(logits, *_floats(labels, label_weights))
 
     def calculate_loss(
@@ -81,14 +81,14 @@ class BaseLoss(abc.ABC):
     def gradient_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """d calculate_loss_from_logits / d logits, [B, C]; with a closed form the loss is not computed."""
+        """d calculate_loss_from_logits / d logits, [B, C]; if `slopes` has a closed form, the loss is not computed."""
         slopes = self.slopes(logits, *_floats(labels, label_weights))
         return slopes / tf.cast(tf.shape(logits)[0], tf.float32)
 
 
 @dataclass(frozen=True)
 class ClassLoss(BaseLoss, abc.ABC):
-    """A loss that is a sum over classes; the weights multiply its terms.
+    """A loss that is a weighted sum of terms, one for each class.
 
     Attributes:
       pairwise_terms: whether a term depends on nothing but its own pair. A subclass has to say it again, since what it
@@ -99,7 +99,7 @@ class ClassLoss(BaseLoss, abc.ABC):
 
     @abc.abstractmethod
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """float32 [B, C], the unweighted terms on predictions as a model gives them."""
+        """float32 [B, C], the unweighted terms on a model's predictions."""
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """float32 [B, C], the unweighted terms on logits; by the same formula as on predictions unless overridden."""
@@ -159,7 +159,7 @@ def _is_compiled(loss: Any) -> bool:
 
 
 def is_of_pairs(loss: Any) -> bool:
-    """Whether `loss` can be computed from only the pairs with a weight: whether its own class has `pairwise_terms`."""
+    """Whether `loss` can be computed from only the pairs with a weight: its class itself declares `pairwise_terms`."""
     return bool(vars(type(loss)).get("pairwise_terms", False))
 
 
@@ -169,10 +169,10 @@ def loss_of_pairs(
     """`loss.calculate_loss` on dense predictions whose other pairs have weight 0.
 
     Args:
-      loss: one that `is_of_pairs`.
+      loss: a loss for which `is_of_pairs` is true.
       predictions: float32 [P], the scores of the weighted pairs.
       labels: float32 [P], their labels.
       weights: float32 [P], their weights.
-      rows: int scalar, the number of examples they come from.
+      rows: int scalar, the number of examples of these pairs.
     """
     return tf.reduce_sum(loss.terms(predictions, labels) * weights) / tf.cast(rows, tf.float32)

@@ -14,14 +14,14 @@ from yt8m.numerics.compiled import softplus
 from yt8m.options import option
 from yt8m.records import vocabulary
 
-# Inside the logarithms of the probability form, as published: its loss for a fully confident error is 11.5.
+# Added inside the logarithms of probabilities, as in the published code: a fully confident error costs 11.5.
 EPSILON = 1e-5
 
 
 @register
 @dataclass(frozen=True)
 class CrossEntropyLoss(ClassLoss):
-    """-y log p - (1 - y) log(1 - p), each class a decision of its own."""
+    """-y log p - (1 - y) log(1 - p), where each class is an independent decision."""
 
     pairwise_terms: ClassVar[bool] = True
 
@@ -33,7 +33,7 @@ class CrossEntropyLoss(ClassLoss):
     def row_losses(
         self, predictions: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """float32 [B].
+        """The losses, float32 [B].
 
         For bool labels one of the two terms is 0, and its logarithm is not computed. This halves the work and gives
         the same result bit for bit.
@@ -47,7 +47,7 @@ class CrossEntropyLoss(ClassLoss):
     def row_losses_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """float32 [B]; for bool labels only -log p or -log(1 - p) is computed."""
+        """The losses, float32 [B]; for bool labels only -log p or -log(1 - p) is computed."""
         labels = tf.convert_to_tensor(labels)
         if not self._has_one_term(labels):
             return super().row_losses_from_logits(logits, labels, label_weights)
@@ -93,7 +93,7 @@ class HingeLoss(ClassLoss):
 @register
 @dataclass(frozen=True)
 class SoftmaxLoss(ClassLoss):
-    """-t log softmax(x), t the labels divided by their number; a row without labels costs nothing."""
+    """-t log softmax(x), where t is the labels divided by their number; the loss of a row without labels is 0."""
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """Predictions and logits have the same formula."""
@@ -114,11 +114,11 @@ def _shares(labels: tf.Tensor) -> tf.Tensor:
 class PairwiseHingeLoss(BaseLoss):
     """The mean of max(0, margin - p_l + p_o) over the pairs of a label l and another class o of a row.
 
-    The weight of a pair is the product of its two label weights. A row without pairs costs nothing. Takes memory
-    for B x (most labels of a row) x C values. Probabilities are compared, from logits too.
+    The weight of a pair is the product of its two label weights. The loss of a row without pairs is 0. Memory:
+    B x (most labels of a row) x C values. Logits are converted to probabilities first.
     """
 
-    is_static: ClassVar[bool] = False  # one dimension is the largest number of labels of a row
+    is_static: ClassVar[bool] = False  # the size of one dimension is the largest number of labels of a row
 
     pairwise_margin: float = option(0.2, "by how much a label should lead", shapes="graph", minimum=0)
 
@@ -147,7 +147,7 @@ class PairwiseHingeLoss(BaseLoss):
 @register
 @dataclass(frozen=True)
 class LabelSmoothingLoss(CrossEntropyLoss):
-    """Cross-entropy with y (1 - e) + e |y| / C for y: a share e of a row's labels goes to all classes."""
+    """Cross-entropy with y replaced by y (1 - e) + e |y| / C: a share e of a row's labels goes to all classes."""
 
     label_smoothing: float = option(
         0.1, "e, the share of the labels that is spread", shapes="graph", minimum=0, maximum=1
@@ -230,11 +230,11 @@ class FocalLoss(ClassLoss):
 
 @dataclass(frozen=True)
 class ReweightedLoss(BaseLoss, abc.ABC):
-    """Cross-entropy with weights that the loss computes and holds constant."""
+    """Cross-entropy with weights that the loss computes; no gradient flows through them."""
 
     @abc.abstractmethod
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """float32 [B, C]; `scores` rank the pairs, predictions or logits."""
+        """The weights, float32 [B, C]; `scores` are predictions or logits, by which pairs are ranked."""
 
     def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """The reweighted sum over classes."""
@@ -254,17 +254,17 @@ class ReweightedLoss(BaseLoss, abc.ABC):
 @register
 @dataclass(frozen=True)
 class BatchAgreementLoss(ReweightedLoss):
-    """Cross-entropy that weighs pairs on the wrong side more.
+    """Cross-entropy with a higher weight for pairs that are ranked wrongly.
 
     A label scored below the batch's highest non-label weighs 1 + a, and so does a non-label scored above
     the batch's lowest label: those are the pairs that a ranking over the whole batch (GAP) gets wrong.
-    The batch is that of a tower, without the pairs of label weight 0.
+    The batch is that of one tower. Pairs with label weight 0 are ignored.
     """
 
     agreement_weight: float = option(0.1, "a, what a pair on the wrong side weighs more", shapes="graph", minimum=0)
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The weights, times 1 + a for pairs on the wrong side."""
+        """The weights; those of wrongly ranked pairs are multiplied by 1 + a."""
         counted = tf.ones_like(labels) if weights is None else weights * tf.ones_like(labels)
         label, other = labels > 0.5, labels <= 0.5
         highest = tf.reduce_max(tf.where(other & (counted > 0.0), scores, tf.fill(tf.shape(scores), -1e30)))
@@ -278,9 +278,9 @@ class BatchAgreementLoss(ReweightedLoss):
 class SegmentFineTuningLoss(ReweightedLoss):
     """Cross-entropy on the rated classes + alpha times the mean cross-entropy of absent classes with label 0.
 
-    The label weights say which classes of a segment were rated; without them all are. A class is
+    The label weights say which classes of a segment were rated; without label weights all were. A class is
     absent if segments are rated for it, but it is no label of the segment's video. A label of the video that
-    nobody rated for this segment may be right, so it costs nothing; `weights_of` marks these labels.
+    nobody rated for this segment may be right, so it adds no loss; `weights_of` marks these labels.
     """
 
     unrated_weight: float = option(0.1, "alpha, what the absent classes together weigh", shapes="graph", minimum=0)
@@ -295,7 +295,7 @@ class SegmentFineTuningLoss(ReweightedLoss):
         return tf.where(video_labels & tf.equal(label_weights, 0.0), -tf.ones_like(label_weights), label_weights)
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """Rated: the weight. Absent: alpha / (number of absent classes). Unknown: 0."""
+        """The weight of a rated class; alpha / (number of absent classes) for an absent one; 0 for an unrated label."""
         if weights is None:
             return tf.ones_like(labels)
         weights = weights * tf.ones_like(labels)

@@ -24,7 +24,7 @@ def assign(net: Net, inputs: tf.Tensor, mask: tf.Tensor, clusters: int, *, batch
 
     Args:
       inputs: float32 [B, T, D].
-      batch_norm: batch normalisation; otherwise biases.
+      batch_norm: whether to use batch normalisation; otherwise biases.
     """
     scores = net.normalised_product(inputs, clusters, "cluster", mask, batch_norm=batch_norm)
     return tf.nn.softmax(scores) * mask[:, :, tf.newaxis]
@@ -47,13 +47,13 @@ def masses(shares: tf.Tensor) -> tf.Tensor:
 
 
 def side_by_side(described: tf.Tensor) -> tf.Tensor:
-    """[B, K, D] -> [B, K * D], each cluster brought to length 1."""
+    """[B, K, D] -> [B, K * D], each cluster scaled to length 1."""
     clusters = tf.nn.l2_normalize(described, -1)
     return tf.reshape(clusters, [-1, described.shape[1] * described.shape[2]])
 
 
 def flatten(described: tf.Tensor) -> tf.Tensor:
-    """[B, K, D] -> [B, K * D]: each cluster to length 1, then all of it (Arandjelovic et al. 2016)."""
+    """[B, K, D] -> [B, K * D]: each cluster scaled to length 1, then the whole vector (Arandjelovic et al. 2016)."""
     return tf.nn.l2_normalize(side_by_side(described), -1)
 
 
@@ -64,7 +64,7 @@ def residuals(net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
 
 
 class Sizes(NamedTuple):
-    """Clusters, units of the hidden layer, and whether both are batch-normalised."""
+    """The number of clusters and of hidden units, and whether both are batch-normalised."""
 
     clusters: int
     hidden: int
@@ -73,7 +73,7 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True)
 class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
-    """Frames (a sample in training, all in evaluation), pooled to a vector, a hidden layer, a classifier.
+    """Pools frames (a sample in training, all in evaluation) to a vector; then a hidden layer and a classifier.
 
     Attributes:
       family: prefix of the fields for its sizes, as in the published flags.
@@ -112,7 +112,7 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
 @register
 @dataclass(frozen=True)
 class SoftDbowModel(AggregatedModel):
-    """Soft bag of words: z = l2(sum_i a_i), with l2(max_i a_i) beside it on request."""
+    """Soft bag of words: z = l2(sum_i a_i), with l2(max_i a_i) appended on request."""
 
     family: ClassVar[str] = "dbof"
 
@@ -123,7 +123,7 @@ class SoftDbowModel(AggregatedModel):
     gating: bool = option(False, "context gating of the hidden layer")
 
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """[B, K], or [B, 2 K] with the largest."""
+        """[B, K], or [B, 2 K] with the maxima."""
         shares = self.shares(net, inputs, mask)
         bags = [tf.reduce_sum(shares, 1)]
         if self.softdbof_maxpool:
@@ -138,7 +138,7 @@ class SoftDbowModel(AggregatedModel):
 @register
 @dataclass(frozen=True)
 class GatedDbofModel(SoftDbowModel):
-    """z = l2(sum_i a_i * sigmoid(BN(W2 (D l2(max_i a_i))))); D to as many units as features."""
+    """z = l2(sum_i a_i * sigmoid(BN(W2 (D l2(max_i a_i))))); D maps to as many units as there are features."""
 
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """[B, K]."""
@@ -152,7 +152,7 @@ class GatedDbofModel(SoftDbowModel):
 
 @dataclass(frozen=True)
 class StreamModel(AggregatedModel, abc.ABC):
-    """rgb and audio described separately, with half the clusters for every stream after the first."""
+    """Describes rgb and audio separately; every stream after the first has half the clusters."""
 
     feature_sizes: tuple[int, ...] = option((), "sizes of the features, described apart; none: together")
 
@@ -184,7 +184,7 @@ class NetVladModel(StreamModel):
     netvlad_add_batch_norm: bool = option(True, "batch normalisation; else biases")
 
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        """The residuals V_k, normalised and flat."""
+        """The residuals V_k, normalised and flattened."""
         return flatten(residuals(net, shares, inputs))
 
 
@@ -194,7 +194,7 @@ class NetRvladModel(NetVladModel):
     """V_k = sum_i a_ik x_i: NetVLAD without the centres (Miech et al. 2017, section 3)."""
 
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        """The sums V_k, normalised and flat."""
+        """The sums V_k, normalised and flattened."""
         return flatten(weighted_sums(shares, inputs))
 
 
@@ -204,7 +204,7 @@ class NetVlagdModel(NetVladModel):
     """V_k = sigmoid(G_k) sum_i a_ik x_i: NetVLAD with a learned gate in place of the residual."""
 
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        """The gated sums V_k, normalised and flat."""
+        """The gated sums V_k, normalised and flattened."""
         gates = tf.sigmoid(anchors(net, "gates", shares.shape[-1], inputs.shape[-1]))
         return flatten(weighted_sums(shares, inputs) * gates)
 

@@ -1,4 +1,4 @@
-"""Models that weigh frames by attention, and the kinds of attention they use; padding gets none."""
+"""Models that weight frames by attention, and their attention layers. Padding has weight 0."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def softmax_over_time(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 def attend(net: Net, inputs: tf.Tensor, mask: tf.Tensor, units: int, scope: str = "attention") -> tf.Tensor:
     """v_k = sum_i a_ki x_i with a_k = softmax_i(w_k x_i), [B, units, D] of inputs [B, T, D].
 
-    No bias: it would add the same to the score of every frame and change nothing.
+    There is no bias, because it would add the same to the score of every frame and cancel out.
     """
     shares = softmax_over_time(net.dense(inputs, units, scope, bias=False), mask)
     return precision.matmul(shares, inputs, transpose_a=True)
@@ -71,7 +71,7 @@ def positions(time: tf.Tensor, size: int) -> tf.Tensor:
 @register
 @dataclass(frozen=True)
 class AttentionLstmModel(ClassifiedModel):
-    """A bidirectional LSTM on each feature, its outputs weighed over time, a classifier on their sums."""
+    """A bidirectional LSTM on each feature; a classifier on the sums of its outputs, weighted over time."""
 
     video_level_classifier_model: str = option("LogisticModel", "video-level model that ends this one")
     lstm_cells: int = option(512, "cells of each direction", minimum=1)
@@ -123,7 +123,7 @@ class AttentionClusterModel(ClassifiedModel):
 @register
 @dataclass(frozen=True)
 class LstmAttentionMaxModel(ClassifiedModel):
-    """Attentions over the outputs of an LSTM; a classifier on each; the largest log-odds of a class win."""
+    """Several attentions over the outputs of an LSTM, a classifier on each, and the maximum of their log-odds."""
 
     lstm_cells: int = option(1024, "cells of each layer", minimum=1)
     lstm_layers: int = option(1, "layers", minimum=1)
@@ -158,7 +158,7 @@ class AttentionPoolingModel(ClassifiedModel):
 @register
 @dataclass(frozen=True)
 class TransformerModel(ClassifiedModel):
-    """Pre-norm transformer layers (Vaswani et al. 2017; Xiong et al. 2020), the mean frame classified."""
+    """Pre-norm transformer layers (Vaswani et al. 2017; Xiong et al. 2020), then a classifier on the mean frame."""
 
     transformer_layers: int = option(2, "layers", minimum=1)
     transformer_size: int = option(512, "features of a frame inside", minimum=1)
@@ -168,10 +168,10 @@ class TransformerModel(ClassifiedModel):
     drop_rate: float = option(0.1, "share of each part's output that training drops", minimum=0, maximum=0.99)
 
     def validate(self) -> None:
-        """Refuses heads that do not divide.
+        """Refuses a number of heads that does not divide the size.
 
         Raises:
-          UsageError: names the sizes.
+          UsageError: the heads do not divide the size; the message names both.
         """
         super().validate()
         if self.transformer_size % self.transformer_heads:

@@ -29,16 +29,16 @@ hyper_parameters = _models.hyper_parameters
 
 @dataclass(frozen=True)
 class BaseModel:
-    """The fields of the class are its hyper-parameters, named as the flags are.
+    """The base class of models. The fields of a class are its hyper-parameters, with the names of the flags.
 
     A model either writes `forward`, with the layers of a `Net`, or `create_model` as a whole.
 
     Attributes:
-      level: "video" takes float32 [B, D], "frame" takes [B, T, D] and `num_frames`.
-      input_transform: what is done to the dequantised input before the model sees it:
+      level: "video" for a model of float32 [B, D], "frame" for one of [B, T, D] and `num_frames`.
+      input_transform: how the dequantised input is transformed before it is given to the model:
         "l2_normalize" (over the last axis), "reverse_whitening" or "raw".
       takes_mean: whether the model uses only the mean of its frames, so that it may get the mean as a single
-        frame, which is cheaper to compute. A subclass that overrides `forward` has to say it again.
+        frame, which is cheaper to compute. A subclass that overrides `forward` must declare it again.
     """
 
     level: ClassVar[str] = "video"
@@ -53,7 +53,7 @@ class BaseModel:
         """Refuses impossible combinations of fields.
 
         Raises:
-          UsageError: names the fields and the allowed values.
+          UsageError: a combination is impossible; the message names the fields and the allowed values.
         """
 
     def create_model(
@@ -65,11 +65,11 @@ class BaseModel:
         labels: tf.Tensor | None = None,
         **unused: Any,
     ) -> ModelOutput:
-        """The model on one share of a batch; its variables are made or reused in the current scope.
+        """Builds the model on one share of a batch; variables are made or reused in the current scope.
 
         Args:
           model_input: float32 [B, D], or [B, T, D] with zeros past num_frames.
-          vocab_size: C, the number of classes.
+          vocab_size: number of classes, C.
           num_frames: int [B], 0..T; None if every frame counts.
           is_training: whether to use batch statistics, random samples and dropout.
           labels: [B, C], for models that use them; no model of this project does.
@@ -82,17 +82,17 @@ class BaseModel:
         return Net(is_training)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """Predictions (and logits, side outputs) out of `inputs`, with the layers of `net`."""
+        """Computes predictions (and logits, side outputs) from `inputs` with the layers of `net`."""
         raise NotImplementedError(f"{type(self).__name__} writes neither forward nor create_model")
 
 
 @dataclass(frozen=True)
 class NormalisedModel(BaseModel):
-    """A model with batch normalisation, whose moving averages can be made to follow a short run.
+    """A model with batch normalisation, whose decay can be lowered for short runs.
 
     The averages start at mean 0 and variance 1. With the published decay, 0.999, the start still weighs 0.999^n
     after n steps, and a variance of 1 is a thousand times that of scores of length-normalised frames. So
-    evaluation needs some ten thousand steps of training before it, or a smaller decay.
+    an evaluation is only useful after some ten thousand steps of training, or with a smaller decay.
     """
 
     batch_norm_decay: float = option(
@@ -112,7 +112,7 @@ class ClassifiedModel(BaseModel):
     """A model that ends in a video-level model of the user's choice.
 
     If the model has an `l2_penalty`, `moe_num_mixtures` or `batch_norm_decay` of its own, the classifier gets
-    the same value, unless `classifier_hyper_parameters` has another.
+    the same value, unless `classifier_hyper_parameters` has another value.
     """
 
     level: ClassVar[str] = "frame"
@@ -138,7 +138,8 @@ class ClassifiedModel(BaseModel):
         """Checks the classifier.
 
         Raises:
-          UsageError: it is not a video-level model, or does not take its hyper-parameters.
+          UsageError: the classifier is not a video-level model, or lacks a hyper-parameter in
+              `classifier_hyper_parameters`.
         """
         level = getattr(self.classifier(), "level", "video")
         if level != "video":
@@ -168,8 +169,8 @@ def reduce_parts(output: ModelOutput, parts: int, reduce: Callable[[tf.Tensor, i
     """Reduces the output [B * parts, C] for `parts` parts of each video to one output for each video.
 
     Args:
-      output: its side outputs are reduced in the same way.
-      parts: rows of a video, which follow one another.
+      output: the output to reduce; its side outputs are reduced in the same way.
+      parts: number of rows of a video, which are consecutive.
       reduce: tf.reduce_mean or tf.reduce_max, of the log-odds, or of the probabilities if there are none.
     """
 

@@ -1,4 +1,4 @@
-"""Frame-level models that are a classifier on a simple pooling: the mean frame, and the deep bag of frames."""
+"""Frame-level models with simple pooling before a classifier: the mean frame, and the deep bag of frames."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class DbofModel(NormalisedModel, ClassifiedModel):
 
         Args:
           sampled: float32 [B, S, D].
-          valid: bool [B], False for a video without a frame: it is left out of the batch statistics.
+          valid: bool [B], False for a video without a frame, which is left out of the batch statistics.
         """
         mask = tf.repeat(valid, tf.shape(sampled)[1])
         rows = tf.reshape(sampled, [-1, sampled.shape[-1]])
@@ -84,7 +84,7 @@ class DbofModel(NormalisedModel, ClassifiedModel):
         """Scores [B, S, K] before their activation -> units [B, K]; [B * S, K] without pooling."""
         if self.dbof_pooling_method == "max":
             # Activations are monotonic, so only the largest scores need them. The kernel for pictures has the
-            # faster gradient; it goes to the first of equal frames (one drawn twice). Not `gather`: its
+            # faster gradient; it goes to the first of equal frames (a frame drawn twice). Not `gather`: its
             # gradient is a copy.
             picture = tf.reshape(scores, [-1, scores.shape[1], 1, scores.shape[2]])
             best = tf.nn.max_pool2d(picture, [scores.shape[1], 1], 1, "VALID")

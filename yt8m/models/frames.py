@@ -27,12 +27,12 @@ _origin: ContextVar[_Origin | None] = ContextVar("origin", default=None)
 def build_on_demand(
     inputs: tf.Tensor, codes: tf.Tensor, make: Callable[[tf.Tensor], tf.Tensor]
 ) -> AbstractContextManager[None]:
-    """A context in which only those frames of `inputs` are computed that the model picks.
+    """A context in which only the frames of `inputs` that the model picks are computed.
 
     Args:
       inputs: float32 [B, T, D], the input of a model.
       codes: [B, T, ...], from which they are computed frame by frame.
-      make: computes the frames [B, S, D] with the numbers int32 [B, S], zeros for padding.
+      make: function from frame numbers int32 [B, S] to the frames [B, S, D], zeros for padding.
     """
     return within(_origin, _Origin(inputs, codes, make))
 
@@ -46,7 +46,7 @@ def pick(inputs: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
 
 
 def count(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
-    """int32 [B], the real frames of inputs [B, T, D]: `num_frames` within 0..T; all T if None."""
+    """int32 [B], the number of real frames of inputs [B, T, D]: `num_frames` clipped to 0..T, or T if it is None."""
     origin = _origin.get()
     # The shape of `codes` is known without computing `inputs`.
     sized = origin.codes if origin is not None and origin.inputs is inputs else inputs
@@ -75,7 +75,7 @@ def mean(inputs: tf.Tensor, num_frames: tf.Tensor | None, norms: tf.Tensor | Non
 
 
 def streams(inputs: tf.Tensor, feature_sizes: tuple[int, ...]) -> list[tf.Tensor]:
-    """inputs [..., D] cut into its features (rgb, audio) along the last axis; one stream without sizes.
+    """inputs [..., D] cut into its features (rgb, audio) along the last axis; one stream if there are no sizes.
 
     Raises:
       UsageError: the sizes do not add up to D.
@@ -110,9 +110,9 @@ def sample(
     """`samples` frames of each video, [B, samples, D] out of inputs [B, T, D].
 
     Args:
-      num_frames: int [B] or None for all T. A video without a frame gives its first row, zeros.
-      scattered: frames drawn independently with replacement, evenly spaced in evaluation. Otherwise a
-        run of neighbours from a random start, frame 0 in evaluation; the last frame is repeated if the
+      num_frames: int [B] or None for all T. A video without a frame gives zeros.
+      scattered: whether frames are drawn independently with replacement (evenly spaced in evaluation). Otherwise a
+        run of consecutive frames from a random start (frame 0 in evaluation); the last frame is repeated if the
         video is shorter than the run.
       is_training: whether to draw at random.
     """
@@ -124,7 +124,7 @@ def sample(
 def in_training(
     net: Net, inputs: tf.Tensor, num_frames: tf.Tensor | None, samples: int, *, scattered: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """A sample in training, every frame in evaluation.
+    """Picks a sample of frames in training, every frame in evaluation.
 
     Returns:
       (frames [B, samples or T, D], float32 mask of the real ones).
@@ -137,7 +137,7 @@ def in_training(
 
 
 def _scattered(real: tf.Tensor, samples: int, is_training: bool) -> tf.Tensor:
-    """int32 [B, samples] of frames below real [B, 1]."""
+    """Frame numbers, int32 [B, samples], in 0..real-1 for the numbers of real frames [B, 1]."""
     if is_training:
         return _below(real, samples)
     middles = (2 * tf.range(samples) + 1) * real
@@ -145,7 +145,7 @@ def _scattered(real: tf.Tensor, samples: int, is_training: bool) -> tf.Tensor:
 
 
 def _run(real: tf.Tensor, samples: int, is_training: bool) -> tf.Tensor:
-    """int32 [B, samples], neighbours that end at the last real frame at the latest."""
+    """Frame numbers, int32 [B, samples], of consecutive frames, none after the last real frame."""
     steps = tf.range(samples)[tf.newaxis, :]
     if is_training:
         steps += _below(tf.maximum(real - samples, 0) + 1, 1)

@@ -1,4 +1,4 @@
-"""The layers of models, on `tf.nn`, with the variable names and initialisers of slim; and gates of features."""
+"""The layers of models, built on `tf.nn`, with the variable names and initialisers of slim."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Net:
     """One build of a model: makes its layers and collects what they add to a training step.
 
     Attributes:
-      is_training: batch statistics, dropout and random samples are used only then.
+      is_training: whether batch statistics, dropout and random samples are used.
       penalties: regularisation terms, scalars.
-      update_ops: run once a training step.
+      update_ops: ops that run once in each training step.
     """
 
     def __init__(self, is_training: bool, batch_norm_decay: float = BATCH_NORM_DECAY) -> None:
@@ -56,9 +56,9 @@ class Net:
 
         Args:
           name: prefix of the variables' names.
-          mask: of `batch_norm`.
+          mask: see `batch_norm`.
           batch_norm: whether to normalise; otherwise biases are added.
-          bias_stddev: of the initial biases; that of the weights if None.
+          bias_stddev: standard deviation of the initial biases; None for that of the weights.
         """
         features = int(inputs.shape[-1])
         outputs = precision.product(inputs, self.normal_weights(f"{name}_weights", features, units))
@@ -94,8 +94,8 @@ class Net:
 
         Args:
           inputs: [..., F].
-          mask: bool or float, of the shape of `inputs` without F; rows with 0 take no part in the
-            statistics of training (they are normalised like the others). None: all rows do.
+          mask: bool or float, of the shape of `inputs` without F; rows with 0 are left out of the
+            statistics of training (they are normalised like the others). None if all rows count.
         """
         size = [int(inputs.shape[-1])]
         with tf.variable_scope(scope):
@@ -108,7 +108,7 @@ class Net:
             return inputs * scale + (beta - mean * scale)
         rows = tf.reshape(inputs, [-1, size[0]])
         outputs, count, batch_mean, batch_variance = _normalise(rows, mask, gamma, beta)
-        # Without a valid row the moving averages do not move.
+        # Without a valid row the moving averages do not change.
         rate = tf.where(count > 0.0, 1.0 - self._batch_norm_decay, 0.0)
         self.update_ops += [
             mean.assign_sub((mean - batch_mean) * rate).op,
@@ -129,21 +129,21 @@ class Net:
         """Zeroes a share `rate` of the values [B, F] or [B, T, F] in training; scales the others to match."""
         if not self.is_training or not rate:
             return inputs
-        # Time first, so that padding takes its draws after the real frames and changes none of theirs.
+        # Time first, so that draws for padding come after those for real frames and do not change them.
         order = [1, 0, 2] if inputs.shape.rank == 3 else [0, 1]
         draws = tf.random.stateless_uniform(tf.gather(tf.shape(inputs), order), random_keys.next_seed())
         kept = tf.transpose(draws, order) >= rate
         return tf.where(kept, inputs / (1.0 - rate), tf.zeros_like(inputs))
 
     def absorb(self, output: ModelOutput) -> ModelOutput:
-        """Takes over the penalties and updates of an inner model; returns its output without them."""
+        """Moves the penalties and updates of an inner model's output to this net; returns the output without them."""
         if output.regularization_loss is not None:
             self.penalties.append(output.regularization_loss)
         self.update_ops += output.update_ops
         return dataclasses.replace(output, regularization_loss=None, update_ops=())
 
     def finish(self, output: ModelOutput) -> ModelOutput:
-        """`output` with its own penalties and updates and those of the layers."""
+        """`output` with the penalties and updates of the layers added to its own."""
         output = self.absorb(output)
         return dataclasses.replace(
             output,
@@ -158,7 +158,7 @@ _Moments = tuple[Any, Any, Any, Any]
 def _normalise(rows: tf.Tensor, mask: tf.Tensor | None, gamma: tf.Tensor, beta: tf.Tensor) -> _Moments:
     """rows [N, F] normalised by their statistics: (outputs, rows counted, mean, unbiased variance).
 
-    The fused kernel is three times as fast as the same sums by hand, but knows neither a mask nor other
+    The fused kernel is three times as fast as the same sums by hand, but supports neither a mask nor other
     towers. It is used if every row is valid and nothing is exchanged.
     """
     if mask is None and not across_towers.is_exchanging():
@@ -221,7 +221,7 @@ def context(
     """x * sigmoid(BN(W x)), [B, F] (context gating, Miech et al. 2017, equation 1).
 
     Args:
-      valid: [B], rows that count for the batch statistics; None: all.
+      valid: [B], true for rows that count in the batch statistics; None if all count.
       remove_diagonal: whether to remove each feature from the inputs of its own gate.
     """
     features = int(inputs.shape[-1])

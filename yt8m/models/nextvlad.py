@@ -33,10 +33,10 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
     feature_sizes: tuple[int, ...] = option((), "sizes of the features, described apart; none: together")
 
     def validate(self) -> None:
-        """Refuses groups that do not divide the expanded features.
+        """Refuses a number of groups that does not divide the expanded features.
 
         Raises:
-          UsageError: names the sizes.
+          UsageError: the groups do not divide the features; the message names both sizes.
         """
         super().validate()
         for index, size in enumerate(self.feature_sizes):
@@ -97,8 +97,8 @@ class MixNeXtVladModel(NeXtVladModel):
     """NeXtVLADs whose logits are mixed by w = softmax(FC(BN(mean x))), and which learn from the mixture.
 
     Loss = L(mixture) + sum_e L(branch e) + T^2 sum_e KL(softmax(z_e / T) to softmax(z_mixture / T)),
-    the second of each pair held constant (Lin et al. 2018, section 3.3, after Lan et al. 2018). The
-    divergence is left without its constant, the entropy of the mixture.
+    where the second of each pair is held constant (Lin et al. 2018, section 3.3, after Lan et al. 2018). The
+    divergence is computed without its constant, the entropy of the mixture.
     """
 
     mix_number: int = option(3, "branches", minimum=2)
@@ -120,7 +120,7 @@ class MixNeXtVladModel(NeXtVladModel):
     def _branch(
         self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None
     ) -> tuple[tf.Tensor, tuple[SideOutput, ...]]:
-        """The logits of one branch, and the further heads of its classifier."""
+        """The logits of one branch, and the side outputs of its classifier."""
         output = super().forward(net, inputs, vocab_size, num_frames)
         if output.logits is None:
             raise UsageError(f"{self.video_level_classifier_model} gives no logits, which a mixture needs")

@@ -1,8 +1,8 @@
 """Models that read the frames in order, and their recurrent layers.
 
 A layer computes its costly products once for all time steps: the product with the inputs before the loop, the
-gradient of the recurrent weights after it. Inside the loop, only the state is multiplied. Steps past the last
-frame of a video pass the state on unchanged. On a GPU an LSTM may run cuDNN's kernel instead (`cudnn_lstm`).
+gradient of the recurrent weights after it. Inside the loop, only the state is multiplied. Steps after the last
+frame of a video keep the state unchanged. On a GPU an LSTM may run cuDNN's kernel instead (`cudnn_lstm`).
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def lstm(
     Args:
       inputs: float32 [T, B, D], time first.
       mask: float32 [T, B], 1 at real frames, which come first.
-      kernel: "loop", or "cudnn" for cuDNN's if the layer is on a GPU.
+      kernel: "loop", or "cudnn" to use cuDNN's kernel if the layer is on a GPU.
 
     Returns:
-      (h at every step [T, B, cells], h after the last real frame [B, cells]; zeros without one).
+      (h at every step [T, B, cells], h after the last real frame [B, cells]; zeros if there is no frame).
     """
     with tf.variable_scope(f"{scope}/basic_lstm_cell"):
         variables = _variables(net, inputs, cells, 4 * cells, tf.zeros_initializer())
@@ -62,7 +62,7 @@ def lstm(
 
 
 def gru(net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str) -> tuple[tf.Tensor, tf.Tensor]:
-    """Gated recurrent unit (Cho et al. 2014, gate biases start at 1); as `lstm`."""
+    """Gated recurrent unit (Cho et al. 2014, gate biases start at 1); arguments and results are those of `lstm`."""
     with tf.variable_scope(f"{scope}/gru_cell"):
         with tf.variable_scope("gates"):
             gates, gate_weights = _driven(inputs, *_variables(net, inputs, cells, 2 * cells, tf.ones_initializer()))
@@ -86,7 +86,7 @@ Layer = Callable[..., tuple[Any, Any]]
 def stack(
     layer: Layer, net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, layers: int, scope: str = "rnn"
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """`layers` layers of `cells` on inputs [B, T, D] with mask [B, T].
+    """`layers` recurrent layers of `cells` cells each on inputs [B, T, D] with mask [B, T].
 
     Returns:
       (outputs of the last layer [B, T, cells], the final h [B, cells] of each layer).
@@ -126,7 +126,7 @@ def _variables(
 
 
 def _driven(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The input product with bias [T, B, units], and the part of the kernel for the state."""
+    """(product with the inputs plus bias [T, B, units], part of the kernel for the state)."""
     features = int(inputs.shape[-1])
     return precision.product(inputs, kernel[:features]) + bias, kernel[features:]
 
@@ -190,13 +190,13 @@ def _loop(
 
 
 def runs_cudnn(kernel: str, tensor: tf.Tensor) -> bool:
-    """Whether `kernel` asks for cuDNN's kernel and the op on `tensor` is on a GPU that has it.
+    """Whether `kernel` asks for cuDNN's kernel and the op of `tensor` is on a GPU that supports it.
 
     If cuDNN is requested but not available, this is logged once per process.
     """
     if kernel != CUDNN:
         return False
-    # With ROCm another library implements the op, with another order of the gates.
+    # On ROCm another library implements the op, with another order of the gates.
     if is_on_gpu(tf.identity(tensor)) and not tf.test.is_built_with_rocm():
         return True
     _log_that_the_loop_runs()
@@ -211,15 +211,15 @@ def _log_that_the_loop_runs() -> None:
 def cudnn_lstm(
     inputs: tf.Tensor, mask: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, *, is_training: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """As `lstm`, by cuDNN's kernel, but outputs past the last frame of a video are undefined.
+    """The same as `lstm`, by cuDNN's kernel, but outputs after the last frame of a video are undefined.
 
     The kernel takes one flat vector for all weights of a layer. Each step packs our variables into it, so variables
     and checkpoints are those of the loop, and gradients reach them through the packing.
 
-    Every row runs to the end of the longest, since no output depends on a later frame. So rows without a frame,
-    which the kernel refuses as length 0, need no special case, and its code for unequal lengths is not needed.
-    It computes in float32 whatever the precision of other layers, on tensor cores with operands of 11
-    significant bits (TF32). TensorFlow does not run its bfloat16 on tensor cores, and it would round states too.
+    Every row runs to the end of the longest one, since no output depends on a later frame. So the kernel's code for
+    unequal lengths is not needed, nor a special case for rows without a frame, which the kernel would refuse.
+    The kernel always computes in float32, on tensor cores with operands of 11 significant bits (TF32).
+    TensorFlow does not run its bfloat16 version on tensor cores, and that would also round states.
 
     Args:
       inputs: float32 [T, B, D], time first.
@@ -251,12 +251,12 @@ def packed(kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """float32 [4 * cells * (D + cells + 2)], the weights of one layer as cuDNN's kernel takes them.
 
     Gate by gate: matrices for the input [cells, D], matrices for the state [cells, cells], biases [cells]
-    of the input, biases of the state. The kernel adds the two biases: ours are those of the input, with the 1
-    that the loop adds to the forget gate; those of the state are 0.
+    of the input, biases of the state. The kernel adds the two biases. Our biases become those of the input, plus the 1
+    that the loop adds for the forget gate; those of the state are 0.
 
     Args:
-      kernel: as `cudnn_lstm`.
-      bias: as `cudnn_lstm`.
+      kernel: see `cudnn_lstm`.
+      bias: see `cudnn_lstm`.
 
     The order is that of NVIDIA cuDNN, `cudnnRNNMode_t` (CUDNN_LSTM) and `cudnnGetRNNWeightParams`; Keras relies on
     the same order of the parts (`_standardize_cudnn_weights`).
@@ -285,7 +285,7 @@ class RecurrentModel(ClassifiedModel, abc.ABC):
 
     @abc.abstractmethod
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
-        """The final state [B, H] of each layer on inputs [B, T, D], mask [B, T]."""
+        """The final state [B, H] of each layer, from inputs [B, T, D] with mask [B, T]."""
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """inputs [B, T, D] -> [B, vocab_size]."""
@@ -313,11 +313,11 @@ class LstmModel(RecurrentModel):
 
     @property
     def layer(self) -> Layer:
-        """One layer, as `recurrent.stack` takes it."""
+        """One layer, in the form that `recurrent.stack` expects."""
         return functools.partial(lstm, kernel=self.lstm_kernel)
 
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
-        """Forwards only."""
+        """The final states of layers that run forwards."""
         return stack(self.layer, net, inputs, mask, self.lstm_cells, self.lstm_layers)[1]
 
 
@@ -330,15 +330,15 @@ class GruModel(RecurrentModel):
     gru_layers: int = option(2, "layers", minimum=1)
 
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
-        """Forwards only."""
+        """The final states of layers that run forwards."""
         return stack(gru, net, inputs, mask, self.gru_cells, self.gru_layers)[1]
 
 
 @register
 @dataclass(frozen=True)
 class BiLstmModel(LstmModel):
-    """A stack of LSTM layers forwards beside one backwards, each with its cells."""
+    """Two stacks of LSTM layers, one forwards and one backwards, whose outputs are concatenated."""
 
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
-        """Both directions, concatenated."""
+        """The final states of both directions, concatenated."""
         return both_ways(self.layer, net, inputs, mask, self.lstm_cells, self.lstm_layers, "bidirectional_rnn")[1]

@@ -34,13 +34,13 @@ def log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tf.Tensor:
       float32 [B, C].
     """
     shape = tf.shape(votes)[:-1]
-    # Experts one by one: kernels for sums and slices are slow along an axis of length two or three.
+    # The experts are computed one by one, because kernels are slow along an axis of length two or three.
     odds = custom_gradient(_log_odds)(*(tf.reshape(x, [-1, x.shape[-1]]) for x in (gates, votes)))
     return tf.ensure_shape(tf.reshape(odds, shape), votes.shape[:-1])
 
 
 def _log_odds(gates: tf.Tensor, votes: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
-    """The log-odds [N] of gates [N, E + 1] and votes [N, E], with the gradient for both."""
+    """The log-odds [N] from gates [N, E + 1] and votes [N, E], with a gradient function for both."""
     *chosen, dummy = _softened(tf.unstack(gates, axis=-1))
     yes = [tf.sigmoid(vote) for vote in tf.unstack(votes, axis=-1)]
     no = [tf.sigmoid(-vote) for vote in tf.unstack(votes, axis=-1)]
@@ -91,7 +91,7 @@ class MoeModel(BaseModel):
     """A mixture of logistic experts for each class (Jordan and Jacobs 1994; Abu-El-Haija et al. 2016).
 
     g = softmax over E + 1 gates of (W_g x), p_c = sum over the E experts of g_ce sigmoid(W_ce x + b_ce);
-    the last gate leads to a dummy expert that always says 0.
+    the last gate belongs to a dummy expert that always predicts 0.
     """
 
     moe_num_mixtures: int = option(2, "experts of each class, beside the dummy one", minimum=1)
@@ -111,17 +111,17 @@ class MoeModel(BaseModel):
 @register
 @dataclass(frozen=True)
 class GatedMoeModel(NormalisedModel, MoeModel):
-    """p' = p * sigmoid(BN(W p)): classes weigh each other (Miech et al. 2017, section 3.3)."""
+    """p' = p * sigmoid(BN(W p)): classes gate each other (Miech et al. 2017, section 3.3)."""
 
     moe_prob_gating_input: str = option("prob", "what the gates see", choices=("prob", "input"))
     moe_low_rank_gating: int = option(0, "rank of W; 0 or -1: full", minimum=-1)
     gating_remove_diag: bool = option(False, "no class is an input of its own gate")
 
     def validate(self) -> None:
-        """Refuses to remove a diagonal from gates that have none.
+        """Refuses `gating_remove_diag` for gates that have no diagonal.
 
         Raises:
-          UsageError: gating_remove_diag with gates that see the input.
+          UsageError: gating_remove_diag is set, but the gates are computed from the input.
         """
         if self.gating_remove_diag and self.moe_prob_gating_input == "input":
             raise UsageError(
@@ -140,7 +140,7 @@ class GatedMoeModel(NormalisedModel, MoeModel):
         return ModelOutput(predictions=mixed.predictions * tf.sigmoid(gates), logits=-tf.reduce_logsumexp(against, 0))
 
     def _scores(self, net: Net, seen: tf.Tensor, classes: int) -> tf.Tensor:
-        """W seen, [B, classes]."""
+        """W `seen`, [B, classes]."""
         features, rank = int(seen.shape[-1]), self.moe_low_rank_gating
         if rank < 1:
             weights = net.normal_weights("weights", features, classes)
