@@ -29,8 +29,8 @@ class Inputter(abc.ABC):
     Attributes:
       batch_size: number of examples per tower and step.
       num_epochs: number of passes over the files; None if endless or unknown.
-      records: records of one epoch, as the shards' headers count them; None if not known. If it is known, training
-        counts what it reads of each shard and compares every epoch with `expected_records`.
+      records: number of records of one epoch, from the headers in the shards; None if not known. If it is known,
+        training counts the records read from each shard and compares every epoch with `expected_records`.
       expected_records: {path of a file: number of records that it should have}.
       shard_order: the settings besides the files that decide the order of shards (a seed), as JSON values.
         If it is given, the engine asks for `numbered_dataset` in place of `dataset`, and a resumed run skips
@@ -54,7 +54,7 @@ class Inputter(abc.ABC):
 
     @abc.abstractmethod
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
-        """Batches of `batch_size` examples from the string vector `files`; a batch is any nest of tensors [examples, ...]."""
+        """Batches of `batch_size` examples from the paths `files`; a batch is any nest of tensors [examples, ...]."""
 
     def numbered_dataset(self, files: tf.Tensor, batch_size: int, begun: tf.Tensor) -> tf.data.Dataset:
         """Yields pairs: a batch as in `dataset`, and int64 [B], the shard number of each example.
@@ -231,8 +231,8 @@ class InputOps:
       initializer: starts the iterator at the first record of the files fed.
       files: string [None] placeholder of paths; must be fed when `initializer` runs.
       saver_def: serialized SaverDef of the saver of the iterator's position.
-      begun: int64 scalar, 0 unless fed when `initializer` runs: that many shards at the start of the run's
-        sequence (epoch by epoch, each in its order) are skipped; None if the inputter does not number shards.
+      begun: int64 scalar, the number of shards to skip at the start of the run's sequence (epoch by epoch, each
+        in its order); 0 unless fed when `initializer` runs; None if the inputter does not number shards.
       last_shard: int64 scalar, the largest shard number (in that sequence) among the step's examples.
       shards: int64 [B], the shard number of each example; None if shards have no numbers or the graph is older.
     """

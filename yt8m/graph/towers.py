@@ -81,7 +81,7 @@ def build_towers(
     computed_in: str = "float32",
     sync_batch_norm: bool = False,
 ) -> Towers:
-    """Runs `modeler.build` and `modeler.reports` on every tower's share, with matrix products in the type `computed_in`.
+    """Runs `modeler.build` and `modeler.reports` on every tower's share; products have the type `computed_in`.
 
     With `sync_batch_norm`, in training, the towers exchange values through `across_towers`.
     """

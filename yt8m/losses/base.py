@@ -91,8 +91,8 @@ class ClassLoss(BaseLoss, abc.ABC):
     """A loss that is a weighted sum of terms, one for each class.
 
     Attributes:
-      pairwise_terms: whether a term depends on nothing but its own pair. A subclass has to say it again, since what it
-        overrides may break this.
+      pairwise_terms: whether a term depends on nothing but its own pair. Each subclass must declare it again, because
+        its overridden methods may break this.
     """
 
     pairwise_terms: ClassVar[bool] = False
