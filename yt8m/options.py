@@ -27,9 +27,9 @@ class Option(NamedTuple):
 
     Attributes:
       type: bool, int, float, str or a tuple of them.
-      default: its default.
-      help: one line.
-      shapes: what the option shapes; see `option`.
+      default: the option's default.
+      help: one line, which `--help` shows.
+      shapes: what a changed value affects; see `option`.
     """
 
     type: Any
@@ -39,10 +39,10 @@ class Option(NamedTuple):
 
 
 class Shaping(NamedTuple):
-    """What one option of a config shapes.
+    """What one option of a config affects, and its value.
 
     Attributes:
-      name: the path of its field, such as `data.batch_size`.
+      name: the path of the option's field, such as `data.batch_size`.
       shapes: as declared by `option`.
       value: the part of the option's value that matters, which `shaped_by` selects.
       default: the same part of its default.
@@ -73,14 +73,15 @@ def option(
     Args:
       default: the field's default.
       help: one line for `--help`.
-      shapes: what a changed value means for a run that is resumed. `variables`: it would be another
-        model, so the change is refused. `graph`: the graph is rebuilt by code. `input`: the graph is rebuilt, and
+      shapes: what a changed value affects in a run that is resumed. `variables`: the run would be another model, so
+          the change is refused. `graph`: the graph is rebuilt by code. `input`: the graph is rebuilt, and
         the pass over the data starts again. `nothing`: the saved graph is used. Each option that a run saves must
-        declare this; a field of a model or of a loss that does not counts as `variables`.
-      shaped_by: maps the value to the part that matters, such as `bool` if only on or off matters; None for all.
-      minimum, maximum: bounds.
+        declare this; a field of a model or of a loss without this declaration counts as `variables`.
+      shaped_by: maps the value to the part that matters, such as `bool` if only on or off matters; None for the whole
+          value.
+      minimum, maximum: inclusive bounds.
       choices: the only allowed values, if not empty.
-      alias: another name of its flag.
+      alias: another name of the flag.
     """
     metadata = {
         "help": help,
@@ -97,7 +98,7 @@ def option(
 
 
 def declared(cls: type) -> dict[str, Option]:
-    """The options of a dataclass, its own before those of shared parts; none if it is not a dataclass.
+    """The options of a dataclass: its own, then those of inherited parts; none if it is not a dataclass.
 
     Mappings (the options of a part, such as a classifier) are left out: they have no flag of their own.
     """
@@ -117,10 +118,10 @@ def declared(cls: type) -> dict[str, Option]:
 
 
 def shaping(config: Any, prefix: str = "") -> Iterator[Shaping]:
-    """What each option of a config and of its sections shapes.
+    """A `Shaping` for each option of a config and of its sections.
 
     Raises:
-      TypeError: an option does not declare it.
+      TypeError: an option does not declare `shapes`.
     """
     for field in dataclasses.fields(config):
         value, name = getattr(config, field.name), prefix + field.name
@@ -134,7 +135,7 @@ def shaping(config: Any, prefix: str = "") -> Iterator[Shaping]:
 
 
 def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"data": {"batch_size": 8}} as {"data.batch_size": 8}."""
+    """Flattens a nested mapping: {"data": {"batch_size": 8}} becomes {"data.batch_size": 8}."""
     values: dict[str, Any] = {}
     for name, value in nested.items():
         values |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
@@ -142,7 +143,7 @@ def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def expand_home(instance: Any) -> None:
-    """Replaces `~` by the user's home folder in all texts of a dataclass that begin with it: they are paths."""
+    """Replaces `~` by the user's home folder at the start of all texts of a dataclass, since such texts are paths."""
     for field in dataclasses.fields(instance):
         value = getattr(instance, field.name)
         texts = value if isinstance(value, tuple) else (value,)
@@ -155,7 +156,7 @@ def check(instance: Any) -> None:
     """Expands `~` in paths, and refuses values of a wrong type or out of bounds.
 
     Raises:
-      UsageError: names the class, the field, what was found and what is allowed.
+      UsageError: a value is wrong; the message names the class, the field, the value and the allowed values.
     """
     expand_home(instance)
     hints = typing.get_type_hints(type(instance))
@@ -170,7 +171,7 @@ class Catalogue(Registry[Any]):
     """A registry of classes whose constructor arguments are declared options."""
 
     def hyper_parameters(self, cls: type) -> dict[str, Option]:
-        """{name: (type, default, help)} of one of its classes; empty if it declares none."""
+        """{name: (type, default, help)} of a class in the catalogue; empty if the class declares no options."""
         return declared(cls)
 
     def create(self, name: str, hyper_parameters: Mapping[str, Any] | None = None) -> Any:
@@ -208,7 +209,7 @@ def _accepted(cls: type) -> list[str] | None:
 
 
 def _wrong_type(value: Any, kind: Any) -> str:
-    """What the value should have been, or the empty string."""
+    """The expected type in words; empty if the value has that type."""
     origin = typing.get_origin(kind)
     if origin is tuple:
         item = typing.get_args(kind)[0]

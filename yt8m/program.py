@@ -1,4 +1,4 @@
-"""How every program logs and ends: lines on the error stream, an exit status, one line for an error."""
+"""The log and the end of every program: lines on the error stream, one line for an error, and the exit status."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ FORMAT = "%(asctime)s %(levelname)s %(message)s"
 class _Handler(logging.StreamHandler):  # type: ignore[type-arg]
     """The log handler of this package, which writes to the current sys.stderr.
 
-    It has its own class so that `set_up_log` can find it. While a progress bar is shown, sys.stderr is the bar's
+    The handler has its own class so that `set_up_log` can find it. While a progress bar is shown, sys.stderr is the
+    bar's
     stream, which prints lines above the bar.
     """
 
@@ -59,9 +60,9 @@ _log_lock = threading.Lock()
 
 @contextlib.contextmanager
 def shown_log() -> Iterator[None]:
-    """Inside the block the log is shown as by `set_up_log`; afterwards all is as before.
+    """Sets up the log like `set_up_log` during the block, and restores the earlier state afterwards.
 
-    Several threads may be in it at once. If this process has set up logging by itself, nothing is changed.
+    Several threads may be inside at once. If the caller's process has set up logging itself, nothing is changed.
     """
     global _users_of_log, _undo_log
     with _log_lock:
@@ -80,7 +81,7 @@ def shown_log() -> Iterator[None]:
 def _shown_log() -> Callable[[], None]:
     """Sets up the log; returns a function that undoes it."""
     root, tensorflow = logging.getLogger(), logging.getLogger("tensorflow")
-    # absl's first line gives a root without handlers a plain one; that is no log that somebody has set up.
+    # absl's first line gives a root without handlers a plain one; that does not count as set up.
     plain = (logging.StreamHandler, type(absl_logging.get_absl_handler()))
     if root.level != logging.WARNING or any(type(handler) not in plain for handler in root.handlers):
         return lambda: None
@@ -99,9 +100,9 @@ _undo_log: Callable[[], None] = lambda: None  # noqa: E731 - replaced whenever t
 
 
 def shows_bar() -> bool:
-    """Whether long work shows a progress bar: on a terminal, and in a notebook; in the main thread alone.
+    """Whether long work shows a progress bar: on a terminal or in a notebook, and only in the main thread.
 
-    The bar redirects the output streams of the whole process meanwhile, which threads must not do.
+    While it is shown, the bar redirects the output streams of the whole process, which other threads must not do.
     """
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and (sys.stderr.isatty() or _is_notebook())
@@ -128,7 +129,7 @@ def with_bar(items: Iterator[T], doing: str) -> Iterator[T]:
 
 
 def _no_deprecation_notice(record: logging.LogRecord) -> bool:
-    """Filters deprecation notices: this package needs graph mode, so they are of no use to its users."""
+    """Filters deprecation notices: users cannot act on them, since this package needs graph mode."""
     return "is deprecated and will be removed" not in str(record.msg)
 
 
@@ -139,7 +140,7 @@ _called = contextvars.ContextVar("called", default="")
 
 @contextlib.contextmanager
 def calling(name: str) -> Iterator[None]:
-    """Inside the block programs call themselves `name`, the name by which the user started them."""
+    """During the block, messages name the program `name`, as the user called it."""
     token = _called.set(name)
     try:
         yield
@@ -148,7 +149,7 @@ def calling(name: str) -> Iterator[None]:
 
 
 def called(usual: str) -> str:
-    """The name by which the user called the program; `usual` if it was started by itself."""
+    """The name by which the user called the program; `usual` outside of `calling`."""
     return _called.get() or usual
 
 
@@ -181,12 +182,12 @@ def run_main(program: str, run: Program, argv: Sequence[str] | None = None) -> i
     """Runs a program and turns an exception into one line on stderr and an exit status.
 
     Args:
-      program: the name at the start of an error line, unless `calling` gives another.
-      run: takes the words after the program's name, returns the exit status.
+      program: the program's name, which begins an error line unless `calling` gives another name.
+      run: function from the words after the program's name to the exit status.
       argv: these words; None means sys.argv[1:].
 
     Returns:
-      What `run` returned; 2 for `UsageError`, 1 for `RunError` (with YT8M_DEBUG=1 their traceback is
+      What `run` returned; 2 for `UsageError`, 1 for `RunError` (if YT8M_DEBUG=1, the traceback is
       printed too), 130 after Ctrl-C, 143 for `Terminated`. Other exceptions are bugs and are
       not caught.
     """
@@ -207,12 +208,12 @@ def run_main(program: str, run: Program, argv: Sequence[str] | None = None) -> i
         print(f"{program}: stopped by {by}", file=sys.stderr)
         return 128 + number
     except BrokenPipeError:
-        # The reader of our output went away (`| head`); Python would complain again when it exits.
+        # The reader of our output has ended (`| head`). Without this, Python would print an error when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
 def _find_models_in_this_folder() -> None:
-    """Lets `--model=my_models:Mine` mean ./my_models.py; installed modules come first."""
+    """Makes `--model=my_models:Mine` find ./my_models.py; an installed module of that name takes precedence."""
     if not getattr(sys.flags, "safe_path", False) and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())

@@ -33,7 +33,7 @@ from yt8m.storage import json_text
 
 @dataclass(frozen=True)
 class ScoredClass:
-    """One class that a model names: its index, its name in the model's vocabulary, and its score, from 0 to 1."""
+    """A predicted class: its index, its name in the model's vocabulary, and its score from 0 to 1."""
 
     index: int
     name: str
@@ -54,9 +54,9 @@ class Model:
     Close it, or use it in a `with` block.
 
     Attributes:
-      path: where it was loaded from.
-      vocabulary: the names of its classes.
-      num_classes: C.
+      path: the path that the model was loaded from.
+      vocabulary: the names of the classes.
+      num_classes: number of classes, C.
     """
 
     def __init__(self, path: str, backend: LoadedRun | LoadedExport) -> None:
@@ -69,8 +69,8 @@ class Model:
         """The best classes of each video, one video after another; only one batch is in memory.
 
         Args:
-          data: what `read_records` gives, a file pattern, or one or several `NumpyBatch`.
-          top_k: classes of each video.
+          data: the result of `read_records`, a file pattern, or one or several `NumpyBatch`.
+          top_k: number of classes for each video.
 
         Raises:
           UsageError: the data do not fit the model, or no file matches.
@@ -95,20 +95,20 @@ class Model:
     def evaluate(
         self, data: Data, *, top_k: int = 20, segment_labels: bool = False, metrics: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """The figures of eval.py for these data, to the digit; nothing is written.
+        """Computes the same metrics as eval.py for these data; nothing is written.
 
         Args:
-          data: as in `predict`, with labels.
-          top_k: best predictions of each video that count.
+          data: as in `predict`; the records must have labels.
+          top_k: number of best predictions of each video that count.
           segment_labels: evaluate on the rated segments of frame records, which must come from files.
-          metrics: metrics of your own besides the usual ones, as `package.module:Class`.
+          metrics: custom metrics besides the usual ones, as `package.module:Class`.
 
         Returns:
-          What eval.py writes to eval/report.json: `gap`, `map`, `hit_at_one`, `perr`, `loss`, `num_examples`,
-          `classes` and more. An export has no `loss`, since it does not hold one.
+          A dict with the content of eval/report.json: `gap`, `map`, `hit_at_one`, `perr`, `loss`, `num_examples`,
+          `classes` and more. An export gives no `loss`, since it does not contain the loss function.
 
         Raises:
-          UsageError, RunError: as `predict`; or the data hold no example.
+          UsageError, RunError: for the reasons of `predict`, or the data have no example.
         """
         self._refuse_closed()
         config = EvalConfig(top_k=top_k, segment_labels=segment_labels, metrics=tuple(metrics))
@@ -135,7 +135,7 @@ class Model:
             raise UsageError(f"{self.path}: this model is closed; load it again.")
 
     def close(self) -> None:
-        """Closes the sessions, and removes what was unpacked from an archive; a second call does nothing."""
+        """Closes the sessions, and removes the unpacked archive; a second call does nothing."""
         self._close()
 
     def __enter__(self) -> Model:
@@ -151,12 +151,12 @@ def load(path: str | os.PathLike[str], *, checkpoint: str = "last", trust_code: 
     Args:
       path: the folder of a run, the folder of an export (SavedModel), or an archive (.tgz) that inference.py packed;
         local or gs://.
-      checkpoint: of a run: `last`, `best` (kept by eval.py --keep_best), or a step.
-      trust_code: import the code that the run names though you did not train it on this machine.
+      checkpoint: which checkpoint of a run: `last`, `best` (kept by eval.py --keep_best), or a step.
+      trust_code: import the code that the run names, even if you did not train the run on this machine.
 
     Raises:
       UsageError: there is no such model, or it names code that is not trusted.
-      RunError: it cannot be read.
+      RunError: the model cannot be read.
     """
     whole = os.path.expanduser(os.fspath(path)).rstrip("/")
     try:
@@ -167,14 +167,14 @@ def load(path: str | os.PathLike[str], *, checkpoint: str = "last", trust_code: 
 
 @dataclass(frozen=True)
 class FittedRun:
-    """A training that has ended well, or that a signal stopped in order.
+    """The result of a training that ended well, or that a signal stopped in order.
 
     Attributes:
-      folder: of the run; `load` takes it.
+      folder: the folder of the run, which you can pass to `load`.
       status: `finished`, `out_of_data` (all epochs were read), or `stopped` (by Ctrl-C or SIGTERM).
       step: the last training step.
-      message: how it ended, in words.
-      figures: those of the last line that was logged: `loss`, `GAP` and others of one batch.
+      message: how the training ended, in words.
+      figures: the values of the last log line: `loss`, `GAP` and others of one batch.
     """
 
     folder: str
@@ -188,8 +188,8 @@ def fit(**given: Any) -> FittedRun:
     """Trains a model in this process, as train.py does.
 
     Args:
-      **given: the flags of train.py by name, such as `model="MoeModel"`; lists for those with commas between. None
-        stands for a flag that is not given.
+      **given: the flags of train.py by name, such as `model="MoeModel"`; lists for flags that take several values.
+          None stands for a flag that is not given.
 
     Raises:
       UsageError: a flag is wrong, as on the command line; or TF_CONFIG makes this process part of a cluster.

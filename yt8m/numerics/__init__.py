@@ -1,4 +1,4 @@
-"""Precision, compiled passes, random keys and exchange between towers: what models and losses compute with."""
+"""Numerical tools of models and losses: precision, compiled operations, random keys, exchange between towers."""
 
 from __future__ import annotations
 

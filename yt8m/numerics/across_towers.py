@@ -1,7 +1,7 @@
 """Exchanges values between the towers of a step; synchronised batch norm is built on it.
 
 Towers are built one after another, by one Python call each. When the first tower asks for the values of
-all towers, those of the others do not exist yet. So `gathered` gives a `Pack` op that reads the tower's own
+all towers, the values of the others do not exist yet. So `gathered` gives a `Pack` op that reads the tower's own
 value N times, and once all towers are built `Exchange.connect` sets its inputs to the values of towers 0 to
 N-1. The result is an ordinary graph of differentiable ops: a meta-graph holds it, any device runs it, and
 the gradient of one tower's loss runs through the statistics into the other towers. Computing one gradient
@@ -16,8 +16,8 @@ The two other ways, and why they were not taken:
   built interleaved, and everything that tells towers apart by the order of construction (the graph's collections,
   the stacks of devices and scopes, a modeler's own state) would have to handle that.
 
-The price is `Operation._update_input`. It is not part of TensorFlow's public API; TensorFlow's own
-`while_loop` of version 1 closes its loops with it.
+The disadvantage is the use of `Operation._update_input`, which is not part of TensorFlow's public API. TensorFlow's
+own `while_loop` of version 1 closes its loops with it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Exchange:
     """The values that the towers of one step exchange.
 
     Args:
-      towers: how many there are.
+      towers: number of towers.
     """
 
     def __init__(self, towers: int) -> None:
@@ -55,12 +55,12 @@ class Exchange:
 
         Args:
           index: the index of the tower, from 0.
-          rows: int64 scalar, the number of examples of the tower; 0 if it has none and borrows a row.
+          rows: int64 scalar, the number of examples of the tower; 0 if it has none and uses a row of another tower.
         """
         return within(_current, _Tower(self, index, rows))
 
     def gathered(self, index: int, value: tf.Tensor) -> tf.Tensor:
-        """`gathered`, for tower `index`."""
+        """The function `gathered` for tower `index`."""
         if tf.get_default_graph() is not self._graph:
             raise ValueError(
                 "values are gathered over the towers (by batch norm, most likely) inside of a tf.cond, a "
@@ -72,10 +72,10 @@ class Exchange:
         return stack
 
     def connect(self) -> bool:
-        """Connects every tower to the others' values after all are built; returns whether any were asked for.
+        """Connects every tower to the values of the others, after all are built; returns whether any asked for values.
 
         Raises:
-          ValueError: the towers did not ask for the same things in the same order.
+          ValueError: the towers did not make the same calls of `gathered` in the same order.
         """
         shapes = [[tuple(value.shape) for _, value in asked] for asked in self._asked]
         if any(other != shapes[0] for other in shapes):
@@ -91,12 +91,12 @@ class Exchange:
 
 
 def is_exchanging() -> bool:
-    """Whether statistics are to be taken over all towers of the step rather than over this one."""
+    """Whether statistics are to be computed over all towers of the step rather than over this tower."""
     return _current.get() is not None
 
 
 def has_examples() -> tf.Tensor:
-    """float32 scalar: 1 if this tower has examples of its own, 0 if it has borrowed one."""
+    """float32 scalar: 1 if this tower has examples of its own, 0 if its row belongs to another tower."""
     current = _current.get()
     return tf.ones([]) if current is None else tf.cast(current.rows > 0, tf.float32)
 
@@ -104,13 +104,13 @@ def has_examples() -> tf.Tensor:
 def gathered(value: tf.Tensor) -> tf.Tensor:
     """[N, ...]: `value` of each of the N towers of the step; [1, ...] if nothing is exchanged.
 
-    Every tower makes the same calls in the same order. The gradient runs into all towers.
+    Every tower makes the same calls in the same order. Gradients flow into all towers.
 
     Args:
-      value: of a shape that is known and the same on all towers.
+      value: a tensor whose shape is known and the same on all towers.
 
     Raises:
-      ValueError: it is called inside of a tf.cond, a tf.while_loop or a function.
+      ValueError: this is called inside of a tf.cond, a tf.while_loop or a function.
     """
     current = _current.get()
     if current is None:

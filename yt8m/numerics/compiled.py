@@ -15,16 +15,16 @@ _LEAST_COLUMNS = 512
 def fused(function: Callable[..., Any], *tensors: Any) -> Any:
     """`function(*tensors)`, compiled by XLA: intermediate results stay in registers.
 
-    For elementwise operations and sums of rows, on the CPU, over [B, C] with hundreds of columns, whose cost is the
-    passes over memory. Each shape is compiled once a session, in a tenth of a second, so it is
-    not for shapes that change with every batch. Results may differ from those of the operations one by one in
-    their last bits. Do not use it for a sum over all pairs: XLA adds them one after the other, which in
-    float32 is exact to only four digits. Narrow tensors, GPUs, and a TensorFlow that was built without XLA get the
-    operations one by one.
+    Use this for elementwise operations and sums of rows, on the CPU, over [B, C] with hundreds of columns, whose cost
+    is the access to memory. Each shape is compiled once a session, in a tenth of a second, so do not
+    use it for shapes that change with every batch. Results may differ in their last bits from those of separate
+    operations. Do not use it for a sum over all pairs: XLA adds them one after the other, which in
+    float32 is exact to only four digits. For narrow tensors, on GPUs, and if TensorFlow was built without XLA,
+    the operations run separately.
 
     Args:
-      function: of tensors, to a tensor or a tuple of them; stateless, and without variables.
-      *tensors: its arguments, [B, C] first; None is passed on.
+      function: maps tensors to a tensor or a tuple of tensors; stateless, and without variables.
+      *tensors: its arguments, the first of them [B, C]; None is passed on as None.
     """
     if not is_worth_it(tensors[0]):
         return function(*tensors)
@@ -43,19 +43,19 @@ def is_on_gpu(tensor: tf.Tensor) -> bool:
 
 
 def is_worth_it(tensor: tf.Tensor) -> bool:
-    """Whether operations on `tensor` are compiled."""
+    """Whether compiling operations on `tensor` saves time."""
     columns = tensor.shape[-1] if tensor.shape.rank else None
     if columns is None or int(columns) < _LEAST_COLUMNS or not tf.test.is_built_with_xla():
         return False
     return not is_on_gpu(tensor)
 
 
-# 2 s^15 / 15 at the largest s, 1/3, is 1e-8.
+# The first omitted term, 2 s^15 / 15, is 1e-8 at the largest s, 1/3.
 _LAST_POWER = 13
 
 
 def softplus(values: tf.Tensor) -> tf.Tensor:
-    """float32 of the shape of `values`: max(x, 0) + log(1 + exp(-|x|)), to the last bits; its gradient too.
+    """float32 of the shape of `values`: max(x, 0) + log(1 + exp(-|x|)), exact to the last bits, as is its gradient.
 
     In XLA, a logarithm of 1 + e costs more than the rest of a loss. Here e is at most 1, so that the series
     log(1 + e) = 2 (s + s^3/3 + s^5/5 + ...) with s = e / (2 + e) <= 1/3 (Abramowitz & Stegun 4.1.27) is

@@ -17,11 +17,11 @@ _KEPT = "_yt8m_gradients"  # attribute of a graph: {name of the op: (number of o
 
 
 def custom_gradient(function: Callable[..., tuple[Any, Callable[..., Any]]]) -> Callable[..., Any]:
-    """A function of tensors that computes what `function` does, and has the gradient that it gives.
+    """Returns a function of tensors with the results of `function` and the gradient that `function` returns.
 
     Args:
-      function: of tensors, to its result (a tensor, or a tuple of them) and its gradient: a function from the slope of
-        each result to the slope of each argument. It uses no variables but its arguments.
+      function: maps tensors to (result, gradient). The result is a tensor or a tuple of tensors. The gradient is a
+          function from the slopes of the results to the slopes of the arguments. `function` uses only its arguments.
     """
 
     def call(*arguments: tf.Tensor) -> Any:
@@ -41,7 +41,7 @@ def custom_gradient(function: Callable[..., tuple[Any, Callable[..., Any]]]) -> 
 
 @functools.cache
 def _registered() -> str:
-    """Registers the gradient of all such calls; returns its name."""
+    """Registers the one gradient function of all these calls with TensorFlow; returns its name."""
     name = "Yt8mCustomGradient"
     tf.RegisterGradient(name)(_gradient)
     return name

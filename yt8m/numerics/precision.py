@@ -1,12 +1,12 @@
 """The precision of matrix products: float32, or bfloat16 or float16 if a tower asks for it.
 
 Only products change. Their operands are rounded to 8 or 11 significant bits, their results come back as
-float32, and so do the gradients, whose products are rounded alike: weights, batch statistics, losses,
+float32, and so do the gradients, whose products are rounded in the same way. Weights, batch statistics, losses,
 optimizer slots and checkpoints stay float32. bfloat16 has the exponents of float32, so nothing under- or
 overflows and no loss has to be scaled (Kalamkar et al. 2019).
 
-float16 ends at 65504 and has nothing below 6e-8, where gradients of a batch's mean lie. The usual remedy
-multiplies the loss by a factor that is found by trial, and discards the steps in which it was too large
+float16 ends at 65504 and has nothing below 6e-8, where gradients of a batch's mean lie. Usually
+the loss is multiplied by a factor that is found by trial, and discards the steps in which it was too large
 (Micikevicius et al. 2018). Here each operand of each product is divided by a power of two of its own, so that
 its largest value is about 1. Only values 24 bits below that are lost. No step is discarded, and there is no
 state to save. In a batch of matrices each has its own power of two, because a video without frames may have
@@ -66,7 +66,7 @@ def _operand(tensor: tf.Tensor) -> _Operand:
 
 
 def _times(a: _Operand, b: _Operand, transpose_a: bool, transpose_b: bool) -> tf.Tensor:
-    """The product, float32. With more terms than `_MANY`, `a` is scaled down so that sums cannot overflow."""
+    """The float32 product. If a sum has more terms than `_MANY`, `a` is scaled down so that it cannot overflow."""
     terms = tf.cast(tf.shape(a.values)[-2 if transpose_a else -1], tf.float32)
     room = tf.maximum(terms / _MANY, 1.0)
     values = a.values / tf.cast(room, tf.float16)
@@ -83,9 +83,9 @@ def scope(name: str) -> AbstractContextManager[None]:
 
 
 def current() -> str:
-    """The name that the innermost `scope` was given; float32 outside of any.
+    """The precision of the innermost `scope`; float32 outside of any scope.
 
-    A gradient that computes products of its own is built after the scope has closed, so it opens the scope again.
+    A custom gradient is built after the scope has closed, so it must open the scope again for its products.
     """
     return _current.get()
 
@@ -107,7 +107,7 @@ def matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool = False, tran
 
 
 def few_rows(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """[B, F] times [F, U], for few rows: one per video of a batch.
+    """[B, F] times [F, U], for few rows, such as one per video of a batch.
 
     The gradient for `inputs` of a plain product is g W^T, for which the CPU kernels copy all of W into another
     layout. That takes up to four times as long as (W g^T)^T, the gradient of this form. The transposition in
@@ -126,7 +126,7 @@ def product(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 
 CPUINFO = "/proc/cpuinfo"
 
-# By precision: Linux' names of the instructions for it, and the vendors'. Without one of them TensorFlow's
+# {precision: (instructions as Linux names them, as the vendors name them)}. Without one of them TensorFlow's
 # kernels convert every operand to float32 and back, or compute number by number.
 _INSTRUCTIONS = {
     "bfloat16": {"amx_bf16": "AMX-BF16", "avx512_bf16": "AVX512-BF16"},
@@ -137,7 +137,7 @@ _INSTRUCTIONS = {
 def slowness(precision: str) -> str:
     """The line to log if `precision` makes training slower on this processor; empty otherwise.
 
-    Empty also if the processor is unknown (not Linux, or not x86).
+    It is also empty if the processor is unknown (not Linux, or not x86).
     """
     wanted, flags = _INSTRUCTIONS.get(precision, {}), _processor_flags()
     if not wanted or not flags or not flags.isdisjoint(wanted):

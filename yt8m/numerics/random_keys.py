@@ -1,7 +1,7 @@
-"""Randomness that a restored run repeats: stateless ops keyed by seed, step, tower and place in the model.
+"""Random numbers that a restored run repeats: stateless ops keyed by seed, step, tower and place in the model.
 
 Stateful random ops keep a counter that no checkpoint holds, so a resumed run would draw other numbers.
-The engine opens `scope` for each tower; a model asks `next_seed()` for each random op it makes.
+The engine opens `scope` for each tower; a model calls `next_seed()` for each random op that it makes.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _SEED, _TOWER = 2_654_435_761, 1_000_003
 
 
 def scope(seed: int, step: tf.Tensor, tower: int = 0) -> AbstractContextManager[None]:
-    """A context in which the n-th `next_seed()` is a function of (seed, step, tower, n) alone.
+    """A context in which the n-th `next_seed()` depends only on (seed, step, tower, n).
 
     Args:
       seed: the run's seed.
-      step: int64 scalar, the global step read once for the whole step.
+      step: int64 scalar, the global step, which is read once for the whole step.
       tower: index of the tower (in a cluster, of the tower in the whole cluster).
     """
     return within(_current, _Scope(seed, step, tower, itertools.count()))

@@ -36,12 +36,12 @@ class Reader(abc.ABC):
     """Parses records; knows the names and sizes of the features, and how a record stores them.
 
     Attributes:
-      num_classes: C, size of the vocabulary.
-      feature_sizes: values of each feature (of one frame), in the order of the names.
+      num_classes: number of classes, C.
+      feature_sizes: number of values of each feature (per frame), in the order of the names.
       feature_names: names of the features in the records.
       nan_policy: what happens to features that are NaN, infinite or too large: refuse or zero.
       feature_ranges: for each feature the two ends of the range that its bytes stand for, or () if it is stored as
-        floats; empty for records as YouTube-8M has them.
+          floats; empty for records with YouTube-8M's ranges.
       zeroed: counts the values that were set to 0; None if they are not counted.
     """
 
@@ -104,7 +104,7 @@ def at_least_one(name: str, value: int) -> int:
 
 
 def dequantize(tensor: tf.Tensor, max_quantized_value: float = 2.0, min_quantized_value: float = -2.0) -> tf.Tensor:
-    """Maps bytes 0..255 to the middles of 256 steps between two values: q * range/255 + range/512 + min.
+    """Maps bytes 0..255 to the middles of 256 equal steps of a range: q * range/255 + range/512 + min.
 
     The features of YouTube-8M (Abu-El-Haija et al., arXiv:1609.08675) were clipped to -2..2 and quantised
     to 256 steps; for this range the formula is q * 4/255 + 4/512 - 2.
@@ -138,11 +138,11 @@ def resize_axis(tensor: tf.Tensor, axis: int, new_size: int, fill_value: float =
 
 
 def join_features(batch: Batch) -> tf.Tensor:
-    """The features of a batch side by side, as floats.
+    """Joins the features of a batch side by side, as floats.
 
     Returns:
-      float32 [B, D] at video level; [B, T, D] for frames: uint8 is dequantised, floats are taken as they
-      are, and frames past num_frames are exactly 0 (the byte 0 would be -1.99).
+      float32 [B, D] at video level; [B, T, D] for frames: uint8 is dequantised, floats stay
+      unchanged, and frames past num_frames are exactly 0 (the byte 0 would be -1.99).
     """
     floats = [dequantize(one) if one.dtype == tf.uint8 else one for one in batch.features]
     return zero_padding(tf.concat(floats, axis=-1), batch.num_frames)
@@ -151,7 +151,7 @@ def join_features(batch: Batch) -> tf.Tensor:
 def zero_padding(features: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
     """`features` [B, T, D] with frames past `num_frames` [B] set to 0; unchanged at video level, [B, D].
 
-    Multiplying by a mask would not do: padding may hold NaN.
+    Multiplication by a mask would be wrong, because padding may hold NaN.
     """
     if features.shape.rank == 2:
         return features
@@ -162,7 +162,7 @@ def zero_padding(features: tf.Tensor, num_frames: tf.Tensor) -> tf.Tensor:
 def parse_ids(serialized: tf.Tensor) -> tf.Tensor:
     """string [B] from Examples or SequenceExamples: `id`, or `video_id` as in the files of 2017 and AudioSet.
 
-    Fails on a record that has neither, and on bytes that are no such proto, such as a record cut short. The ids are
+    Fails on a record that has neither, and on bytes that are not such a proto, such as a record cut short. The ids are
     parsed before the features, so that errors of the second parse can name the video.
     """
     # On the wire an Example is a SequenceExample with only a context. The parser of SequenceExamples says what is
@@ -241,7 +241,7 @@ def only_finite(
         if policy == "zero":
             zero = tf.zeros([])
             if zeroed is not None:
-                # Counted in Python, since a batch cannot carry a counter of the input pipeline. Declared stateless,
+                # Counted in Python, since a batch cannot carry a counter out of the input pipeline. Declared stateless,
                 # since the position of an input with stateful functions cannot be saved.
                 zero = tf.numpy_function(zeroed.add, [tf.reduce_sum(bad)], tf.float32, stateful=False)
             return tf.where_v2(good, values, tf.reshape(zero, []))
@@ -288,13 +288,13 @@ def require_of_video(
     Args:
       good: bool [N].
       id_of: maps the index of a bad entry to the id of its video.
-      describe: maps that index to the parts of a `message`.
+      describe: maps the same index to the parts of a `message`.
     """
     return require(good, lambda at: message("video ", id_of(at), ": ", *describe(at)))
 
 
 def id_of_value(ragged: tf.RaggedTensor, ids: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
-    """A function that maps the index of a value in `ragged` [B, (values)] to the id of its record."""
+    """Returns a function that maps the index of a value in `ragged` [B, (values)] to the id of its record."""
     return lambda at: ids[ragged.value_rowids()[at]]
 
 
@@ -313,12 +313,12 @@ def require_known_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: i
 def require_complete(serialized: tf.Tensor) -> tf.Tensor:
     """A check that the outermost fields of each record [B] end at the end of the record.
 
-    TensorFlow's parser ends a message at the end of the record even if its length says more. So a record that was
+    If a message is longer than the rest of the record, TensorFlow's parser silently ends it there. So a record that was
     cut between two features would silently lose the rest. Fails with DataLossError.
     """
 
     def walk() -> tf.Tensor:
-        # The op walks over all fields and extracts one that no record has, so that nothing is copied.
+        # The op reads all fields but extracts one that no record has, so that nothing is copied.
         found = tf.raw_ops.DecodeProtoV2(
             bytes=serialized,
             message_type="yt8m.Outermost",
@@ -334,7 +334,7 @@ def require_complete(serialized: tf.Tensor) -> tf.Tensor:
 
 
 def _outermost_message() -> bytes:
-    """Descriptor, in the form that DecodeProto takes, of a message with one field that no record has."""
+    """The descriptor, in the form that DecodeProto expects, of a message with one field that no record has."""
     files = descriptor_pb2.FileDescriptorSet()
     outermost = files.file.add(name="yt8m/outermost.proto", package="yt8m").message_type.add(name="Outermost")
     field = descriptor_pb2.FieldDescriptorProto

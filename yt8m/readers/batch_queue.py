@@ -37,7 +37,7 @@ from yt8m.records.shards import DamagedError
 VIDEO_SHUFFLE_BUFFER = 4096
 FRAME_SHUFFLE_BUFFER = 256
 
-BLOCK = 4  # records taken from one file before the next one's turn
+BLOCK = 4  # number of records taken from one file before those of the next file
 
 
 class BatchQueue(Inputter):
@@ -77,8 +77,8 @@ class BatchQueue(Inputter):
           batch_size: examples per tower and step.
           num_epochs: passes over the files; None for endless passes.
           shuffle: whether files and records are drawn at random.
-          shuffle_buffer: records to draw from; None chooses by the kind of reader.
-          num_readers: files read side by side if shuffled.
+          shuffle_buffer: number of records to draw from; None chooses a number by the kind of reader.
+          num_readers: number of files read in parallel if shuffled.
           seed: seed of the shuffling.
           list_files: maps one pattern to the paths that match.
           max_bad_records: bad records that are tolerated; after each, the rest of its shard is skipped.
@@ -113,7 +113,7 @@ class BatchQueue(Inputter):
         """The queue of a run: shuffled epochs for `train`, one pass in order for `eval` and `infer`.
 
         Raises:
-          UsageError: settings that contradict each other.
+          UsageError: the settings contradict each other.
         """
         if mode not in ("train", "eval", "infer"):
             raise ValueError(f"mode is {mode!r}; expected train, eval or infer")
@@ -148,21 +148,21 @@ class BatchQueue(Inputter):
         return list(self._files)
 
     def count_reads(self) -> None:
-        """Turns on counting, for `reads`: the records of each file in each later pass without shuffling."""
+        """Turns on counting: from now on `reads` has the records of each file in each pass without shuffling."""
         self._counts = ReadCounts()
 
     def reads(self) -> dict[str, int]:
-        """How many records of each file the last pass has read, if they are counted."""
+        """The number of records that the last pass read from each file, if records are counted."""
         counts = self._counts or ReadCounts()
         return {path: counts.of(number) for number, path in enumerate(self.files())}
 
     def reads_of(self, held: Mapping[str, int]) -> dict[str, int | None]:
-        """How many records of each file a pass in order should read; None if unknown.
+        """The number of records that a pass in order should read from each file; None if unknown.
 
-        A file with a bad record is read up to that one, any other to its end.
+        A file with a bad record is read up to that record, any other to its end.
 
         Args:
-          held: the records of each file, by its path.
+          held: {path: number of records in the file}.
         """
         skipped = self.tolerance.skipped if self.tolerance else {}
         found: dict[str, int | None] = {}
@@ -181,7 +181,7 @@ class BatchQueue(Inputter):
         return self._parts == 1
 
     def _own_below(self, place: int) -> int:
-        """How many of the first `place` records are this queue's."""
+        """The number of this queue's records among the first `place`."""
         return (place + self._parts - 1 - self._part) // self._parts
 
     def share(self, index: int, count: int) -> BatchQueue:
@@ -211,11 +211,11 @@ class BatchQueue(Inputter):
         return find_damage(self._check, self.files())
 
     def bad_records(self) -> list[DamagedError]:
-        """The bad records skipped so far; the rest of each one's shard was skipped too."""
+        """The bad records skipped so far; the records after them in their shards were skipped too."""
         return list(self.tolerance.skipped.values()) if self.tolerance else []
 
     def zeroed_values(self) -> int:
-        """How many values the reader has set to 0, if it counts them."""
+        """The number of values that the reader has set to 0, if it counts them."""
         zeroed = getattr(self.reader, "zeroed", None)
         return zeroed.count if zeroed is not None else 0
 
@@ -275,7 +275,7 @@ class BatchQueue(Inputter):
     def _batches(self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any]) -> tf.data.Dataset:
         batches = parse_in_batches(records, parse, batch_size, self.threads.parse_calls, self._has_segments)
         options = tf.data.Options()
-        options.autotune.enabled = False  # all parallelism is set here: the tuner's thread would only cost time
+        options.autotune.enabled = False  # all parallelism is set here, so the autotuner's thread would only cost time
         options.deterministic = True
         if self._staged:  # so that threads that wait for files do not block the training steps
             options.threading.private_threadpool_size = self._num_readers + cores()
@@ -283,7 +283,7 @@ class BatchQueue(Inputter):
 
     @property
     def _has_segments(self) -> bool:
-        """Whether a record is a video of any number of examples (its segments)."""
+        """Whether a record is a video with several examples (its segments)."""
         return bool(getattr(self.reader, "segment_labels", False))
 
     def _in_order_numbered(self, files: tf.Tensor) -> tf.data.Dataset:
@@ -360,11 +360,11 @@ def cores() -> int:
 
 
 class Threads(NamedTuple):
-    """How many batches are made at once.
+    """How many batches are made in parallel.
 
     Attributes:
-      parse_calls: batches parsed in parallel; few, since each is held in memory.
-      prefetch: batches made before they are asked for.
+      parse_calls: number of batches parsed in parallel; small, since each is held in memory.
+      prefetch: number of batches made in advance.
     """
 
     parse_calls: int

@@ -31,7 +31,7 @@ from yt8m.types import Batch
 # Appended to each id, since NumPy drops zero bytes at the end of a string.
 _END_OF_ID = b"."
 
-_HEAD = 64  # bytes before the arrays
+_HEAD = 64  # number of bytes before the arrays
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class CachedShard:
       ids: bytes [N], each with `_END_OF_ID` appended.
       classes: int64, the labels of all records, concatenated.
       splits: int64 [N + 1], the borders of each record in `classes`.
-      features: float32 [N, size] each.
+      features: one float32 [N, size] for each feature.
     """
 
     ids: np.ndarray
@@ -62,7 +62,8 @@ class CachedShard:
         classes = np.concatenate([np.zeros(0, np.int64), *labels])
         marked = np.array([name + _END_OF_ID for name in ids], np.bytes_)
         content = io.BytesIO()
-        for array in (splits, classes, *features, marked):  # ids last: an array after them would not be aligned
+        # ids come last, because an array after them would not be aligned
+        for array in (splits, classes, *features, marked):
             np.lib.format.write_array(content, array, version=(1, 0), allow_pickle=False)
         with storage.write_atomic(path) as file:
             file.write(_head(content.getbuffer()))
@@ -70,11 +71,11 @@ class CachedShard:
 
     @classmethod
     def read(cls, path: str, checked: bool = False) -> CachedShard | None:
-        """The arrays, mapped; None if the file is missing or damaged.
+        """The memory-mapped arrays; None if the file is missing or damaged.
 
         Args:
           path: the file.
-          checked: whether its checksum is already known to be right.
+          checked: whether the checksum is already known to be right.
         """
         if not storage.exists(path) or not storage.size(path):
             return None
@@ -122,7 +123,7 @@ def _arrays(path: str, data: np.ndarray) -> list[np.ndarray]:
     return arrays
 
 
-_RECORDS = 512  # parsed at once
+_RECORDS = 512  # number of records that are parsed together
 
 
 class ShardParser:
@@ -176,7 +177,7 @@ class ShardParser:
 
 
 _FORMAT = 2  # version of the file format; a new version makes existing files stale
-_OPEN = 64  # shards that are kept mapped
+_OPEN = 64  # number of shards that stay memory-mapped
 _ROWS = 1 << 32  # more than any shard has; record number = shard number * _ROWS + row
 
 
@@ -197,14 +198,14 @@ class ShardCache:
         self._numbers = {path: number for number, path in enumerate(self._files)}
         self._parser = ShardParser(reader)
         self._open: OrderedDict[int, tuple[str, CachedShard]] = OrderedDict()
-        self._sound: set[str] = set()  # files whose checksums were right
+        self._sound: set[str] = set()  # files whose checksums have been verified
         self._lock = threading.Lock()
         self._is_closed = False
         self.failure: RunError | None = None
 
     def numbers(self, path: tf.Tensor) -> tf.data.Dataset:
         """Dataset of int64: the number of each record of a shard, in order."""
-        # Declared stateless: else the position of the input could not be saved.
+        # Declared stateless, because otherwise the position of the input could not be saved.
         ends = tf.numpy_function(self._ends, [path], tf.int64, stateful=False)
         return tf.data.Dataset.range(ends[0], ends[1])
 
@@ -242,7 +243,10 @@ class ShardCache:
         return taken
 
     def _shard(self, number: int, is_begun: bool = False) -> CachedShard:
-        """A shard, parsed if it is not cached. `is_begun`: a pass opens it, so its file is checked for changes."""
+        """A shard, from the cache or parsed.
+
+        If `is_begun`, a pass opens the shard now, and its file is checked for changes.
+        """
         with self._lock:
             if self._is_closed:  # prefetch threads may still run
                 raise RunError("the cache of parsed videos is closed")
@@ -278,7 +282,7 @@ class ShardCache:
         return found
 
     def _place(self, shard: str) -> str:
-        """The cache file of a shard as it is now, for this reader."""
+        """The path of the cache file for the present version of a shard and this reader."""
         try:
             stat = os.stat(shard)
         except OSError as error:

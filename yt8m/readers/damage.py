@@ -22,9 +22,9 @@ from yt8m.readers.pipeline import cpu_session
 from yt8m.records import shards
 from yt8m.records.shards import DamagedError
 
-END = -1  # stands for the offset after the last record
-_RECORDS, _BYTES = 256, 8 << 20  # largest size of a block
-_LONGEST = 400  # most characters shown of a parser message, which may quote the record
+END = -1  # in place of an offset, after the last record
+_RECORDS, _BYTES = 256, 8 << 20  # limits of a block
+_LONGEST = 400  # limit of the shown characters of a parser message, which may quote the record
 _MISSING = re.compile(r"^Name: (.*), Feature list '(.*)' is required but could not be found")
 # Error messages of TensorFlow's parser and of the DecodeProto op (`base.require_complete`).
 _NO_PROTO = re.compile(r"Invalid protocol message|Failed skipping unrequested|CountFields|AccumulateFields")
@@ -46,7 +46,7 @@ class RecordCheck:
         self._session: tf.Session | None = None
 
     def first_bad(self, records: Sequence[bytes]) -> tuple[int, str] | None:
-        """Index of the first record that cannot be parsed, and what is wrong with it; None if all are good."""
+        """(index of the first record that cannot be parsed, what is wrong with it); None if all are good."""
         with self._lock:
             if not records or not self._problem(records):
                 return None
@@ -84,7 +84,7 @@ class RecordCheck:
 
 
 def _other_level(reader: Any, payload: bytes) -> str:
-    """Says so if the record is not of the level that YouTube-8M's `reader` reads; else empty."""
+    """A sentence if the record is not of the level that YouTube-8M's `reader` expects; else empty."""
     try:
         record = shards.parse(payload)
     except ValueError:
@@ -110,7 +110,7 @@ def read_block(path: str, offset: int, number: int) -> tuple[list[bytes], int, D
       number: number of the first record.
 
     Returns:
-      The records, the offset after them or END, and the damage that ended them.
+      (records, offset after them or END, damage at that place or None).
     """
     records: list[bytes] = []
     size = 0
@@ -185,7 +185,7 @@ class Tolerance:
 
     Args:
       check: finds the bad records.
-      limit: how many bad records are tolerated.
+      limit: number of bad records that are tolerated.
 
     Attributes:
       skipped: {path of a shard that was not read to its end: its bad record}.
@@ -222,14 +222,14 @@ class Tolerance:
         records: list[bytes] = []
         if offset != END:
             records, offset, damage = sound_block(self._check, self.find(path.decode()), int(offset), int(number))
-            if damage is not None:  # it may name a local copy: name the shard instead
+            if damage is not None:  # names the shard, because the error may name a local copy
                 self._note(DamagedError(path.decode(), damage.record, damage.what))
         return np.array(records, object), np.int64(offset), np.int64(number + len(records))
 
     def _note(self, damage: DamagedError) -> None:
         """Counts a bad record once, however often its shard is read.
 
-        Runs in a thread of the runtime, so the caller of the session logs it.
+        This runs in a thread of TensorFlow, so the caller of the session logs the record.
         """
         with self._lock:
             if damage.path in self.skipped:

@@ -1,10 +1,10 @@
-"""Frame records parsed but not yet padded: the frames of a batch as one flat list, and its rated segments.
+"""Parses frame records without padding: the frames of a batch as one flat list, and the batch's rated segments.
 
 Frames stay flat until they are padded to videos or picked for segments, so that only frames in use are decoded.
 Two rules for special cases:
 
 * A segment that straddles the end of its video keeps the frames before the end; a segment wholly past
-  the end has no frames. num_frames is their number; the rest of the segment is 0.
+  the end has no frames. num_frames counts the frames in the video; the rest of the segment is 0.
 * If one (segment, class) pair is rated several times, the largest score counts: the maximum does not depend
   on the order of the ratings, and scores of 0 and 1 stay 0 and 1.
 """
@@ -31,7 +31,7 @@ from yt8m.records.data_format import PUBLISHED
 
 
 def list_features(floats: Mapping[str, bool]) -> dict[str, Any]:
-    """How the feature lists are parsed: ragged, so that one huge record does not widen all others.
+    """The parsing specification of the feature lists: ragged, so that one long record does not pad all others.
 
     Args:
       floats: for each feature, whether its frames are floats rather than bytes.
@@ -48,7 +48,7 @@ class Frames(NamedTuple):
     Attributes:
       values: string [F] (raw bytes; only the frames in use are decoded) or float32 [F, size].
       row_splits: int64 [N + 1], the borders of each record in `values`.
-      size: values of a frame.
+      size: number of values of a frame.
       bounds: the range that bytes are dequantised to here, since `join_features` knows that of YouTube-8M alone;
         empty if they stay bytes.
     """
@@ -62,7 +62,7 @@ class Frames(NamedTuple):
         """uint8 or float32 [N, longest, size]; frames after `longest` are left out, missing frames are 0.
 
         Args:
-          lengths: int64 [N]; the values are computed only after it, since its checks must pass first.
+          lengths: int64 [N]; the values are computed only after it, because the checks of `lengths` must pass first.
           longest: int64 scalar.
         """
         values = self._decode(after_checks(self.values, [lengths]))
@@ -139,7 +139,7 @@ def equal_lengths(parts: Sequence[Frames], names: Sequence[str], ids: tf.Tensor,
         )
         for other, name in zip(counts, names, strict=True)
     ]
-    # An absent list and an empty one look the same when parsed ragged; the strict parser tells them apart.
+    # Ragged parsing does not distinguish an absent list from an empty one; the strict parser does.
     empty = tf.equal(counts[0], 0)
     checks.append(
         tf.cond(
@@ -167,7 +167,7 @@ def _all_present(parts: Sequence[Frames], names: Sequence[str], serialized: tf.T
         for name, part in zip(names, parts, strict=True)
     }
     _, _, lengths = tf.io.parse_sequence_example(serialized, {}, strict, example_names=valid_utf8(ids))
-    # The parser itself fails; if its result were unused, the parser would be optimised away.
+    # The parser itself raises. If its result were unused, TensorFlow would remove the parser from the graph.
     seen = tf.concat(list(lengths.values()), axis=0)
     return require(seen >= 0, lambda row: message("a feature list has ", seen[row], " frames"))
 
@@ -186,7 +186,7 @@ def _picked(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
 # Lists of equal length in the context of a record, one entry per rating.
 CONTEXT = {"segment_start_times": "int64", "segment_labels": "int64", "segment_scores": "float32"}
 
-# Later starts are refused as garbage. With starts below it, (record, start) fits one int64.
+# Later starts are refused as implausible. Below this limit, (record, start) fits one int64.
 _LATEST = 1 << 31
 
 
@@ -194,7 +194,7 @@ class Segments(NamedTuple):
     """The R rated segments of N records.
 
     Attributes:
-      rows: int64 [R], the record each belongs to.
+      rows: int64 [R], the record that each segment belongs to.
       starts: int64 [R], the first frame of each segment (in seconds).
       labels: float32 [R, C], scores in 0..1.
       label_weights: float32 [R, C], 1 if the class was rated.

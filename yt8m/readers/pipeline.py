@@ -24,10 +24,10 @@ R = TypeVar("R")
 
 
 def without_autograph(function: Callable[P, R]) -> Callable[P, R]:
-    """A decorator: AutoGraph does not convert the functions that `function` passes to datasets.
+    """A decorator that keeps AutoGraph from converting the functions that `function` passes to datasets.
 
-    None of these functions branches on a tensor in Python. AutoGraph would take half a second to find that out, and
-    would leave a folder of bytecode in the system's temporary folder.
+    None of these functions branches on a tensor in Python. AutoGraph would take half a second to find
+    that out, and would leave a folder of bytecode in the system's temporary folder.
     """
 
     @functools.wraps(function)  # do_not_convert is applied in the call, so that TensorFlow is not imported earlier
@@ -39,7 +39,7 @@ def without_autograph(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def cpu_session(graph: tf.Graph, *, is_optimized: bool = True) -> tf.Session:
-    """A session with its own threads: the training session's threads call it, so it must not wait for them."""
+    """A session with its own threads, because the training session's threads call it and it must not wait for them."""
     config = tf.ConfigProto(use_per_session_threads=True, inter_op_parallelism_threads=2, device_count={"GPU": 0})
     if not is_optimized:
         config.graph_options.rewrite_options.disable_meta_optimizer = True
@@ -60,7 +60,7 @@ def parse_in_batches(
       records: serialised records, or tuples that begin with one.
       parse: maps vectors of these to a batch, or to a tuple that begins with a batch.
       batch_size: examples in a batch.
-      calls: batches parsed in parallel.
+      calls: number of batches parsed in parallel.
       has_segments: whether the examples are segments, of which a record may have any number.
     """
     if not has_segments:
@@ -85,14 +85,14 @@ def with_numbers(parse: Callable[[tf.Tensor], Batch], has_segments: bool) -> Cal
 
 
 class ReadCounts:
-    """How many records of each file were read in one pass; any thread may add to it."""
+    """Counts the records read from each file in one pass; any thread may add to it."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
         self._lock = threading.Lock()
 
     def of(self, number: int) -> int:
-        """How many records of file `number` were read."""
+        """The number of records that were read from file `number`."""
         return self._counts[number]
 
     def counting(self, parse: Callable[[tf.Tensor], Batch]) -> Callable[..., Batch]:
@@ -135,9 +135,9 @@ def in_epochs(
 
     Args:
       files: string [F].
-      begun: int64 scalar, how many shards of the sequence are skipped: whole epochs, then the first shards of the
+      begun: int64 scalar, the number of shards of the sequence to skip: whole epochs, then the first shards of the
         next epoch.
-      num_epochs: epochs in all, skipped ones included; None for endless.
+      num_epochs: number of epochs, including skipped ones; None for no end.
       seed: seed of the orders.
       read: maps the paths of an epoch, their numbers in the sequence and the epoch (int64 scalar) to its records.
     """
@@ -191,7 +191,7 @@ def shuffled(records: tf.data.Dataset, buffer: int, seed: int, epoch: tf.Tensor)
     return tf.data.experimental.from_variant(variant, records.element_spec)
 
 
-_AHEAD = 4  # files fetched ahead of those that are being read
+_AHEAD = 4  # number of files fetched ahead of those that are being read
 _BUFFER = 256 << 10  # bytes, the default of tf.data.TFRecordDataset
 
 
@@ -212,7 +212,7 @@ class StagedFiles:
         return self._stage.failure
 
     def announced(self, paths: tf.data.Dataset) -> tf.data.Dataset:
-        """The same paths; the fetch of a file starts some files before its path is consumed."""
+        """The same paths, but the fetch of a file starts some files before its path is consumed."""
         return paths.map(lambda path: self._call(self._announce, path)).prefetch(self._ahead)
 
     def records(self, path: tf.Tensor) -> tf.data.Dataset:
@@ -241,10 +241,10 @@ class StagedFiles:
 
 
 def staging_for(patterns: Sequence[str], num_readers: int) -> StagedFiles | None:
-    """How the files of `patterns` are staged; None if none is in a bucket, or with --gs_reading=direct.
+    """The `StagedFiles` for `patterns`; None if no file is in a bucket, or with --gs_reading=direct.
 
     Raises:
-      UsageError: --gs_reading=direct, but this TensorFlow cannot read gs:// paths.
+      UsageError: --gs_reading=direct was given, but this TensorFlow cannot read gs:// paths.
     """
     if not any("gs://" in pattern for pattern in patterns):
         return None

@@ -40,7 +40,7 @@ class YT8MAggregatedFeatureReader(Reader):
     """Reads tf.train.Example records.
 
     Fields: `id` or `video_id` (bytes), `labels` (int64 list, may be missing), and for each of `feature_names` one
-    float list of `feature_sizes[i]` values; or one string of as many bytes, if `feature_ranges` gives it a range.
+    float list of `feature_sizes[i]` values; or one string of as many bytes, if `feature_ranges` has a range for it.
     """
 
     def __init__(
@@ -92,16 +92,16 @@ class YT8MFrameFeatureReader(Reader):
     """Reads tf.train.SequenceExample records.
 
     Context: `id` or `video_id`, `labels` (may be missing). Feature lists: one for each of
-    `feature_names`, one entry a frame: bytes (uint8 values), or floats if the name ends in `/floats`, as
+    `feature_names`, one entry per frame: bytes (uint8 values), or floats if the name ends in `/floats`, as
     MediaPipe writes it (`RGB/feature/floats`). If `feature_ranges` is given, it alone decides what is stored as floats.
 
     With `segment_labels`, an example is one rated segment: `segment_size` frames from its start, labels
     and label weights from the context lists `segment_start_times`, `segment_labels`, `segment_scores`.
 
     Attributes:
-      max_frames: frames of a video that are read, from its start (a rated segment may lie after them).
+      max_frames: number of frames that are read from the start of a video (a rated segment may lie after them).
       segment_labels: whether segments are read in place of videos.
-      segment_size: frames of a segment.
+      segment_size: number of frames of a segment.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class YT8MFrameFeatureReader(Reader):
 
     @property
     def keeps_few_frames(self) -> bool:
-        """Whether most of what is parsed is left out."""
+        """Whether only a small part of the parsed frames is kept."""
         return self.segment_labels
 
     def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
@@ -195,14 +195,14 @@ class YT8MFrameFeatureReader(Reader):
 
 
 class EverySegmentReader(YT8MFrameFeatureReader):
-    """Reads each video as all of its segments, rated or not, for segment inference: one every `seconds` from 0 on.
+    """Reads all segments of each video, rated or not, for segment inference: one starts every `seconds` from 0 on.
 
     The last segment of a video may be shorter, as in the published code. `video_ids` of a batch are `video:start`;
     the segments of a video follow one another. A video without frames has no segments.
 
     Attributes:
       seconds: distance between two starts.
-      context: frames before and after a segment that the model sees too; fewer at the ends of the video.
+      context: number of frames before and after a segment that are included; fewer at the ends of the video.
     """
 
     def __init__(
@@ -273,7 +273,7 @@ def own_reader_class(name: str) -> Any:
     """The class that `package.module:Class` names: derived from `Reader`, or with its members.
 
     Raises:
-      UsageError: it cannot be loaded, is not a class, or lacks a method; or the name comes from a run
+      UsageError: the class cannot be loaded, is not a class, or lacks a method; or the name comes from a run
         that is not trusted.
     """
     if ":" not in name:
@@ -337,6 +337,6 @@ def _check_batch(reader: Any, data: DataConfig) -> None:
 
 
 def _has_shapes(found: list[Any], expected: list[list[int | None]]) -> bool:
-    """Whether ranks and last dimensions are the expected ones; other dimensions may differ."""
+    """Whether ranks and last dimensions are as expected; other dimensions may differ."""
     ends = [(len(shape), shape[-1]) for shape in found if shape]
     return ends == [(len(shape), shape[-1]) for shape in expected]

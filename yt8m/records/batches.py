@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 # Records held for shuffling, serialised. A video record has 5 KB, a frame record 250 to 350 KB.
 VIDEO_SHUFFLE_BUFFER, FRAME_SHUFFLE_BUFFER = 4096, 256
-BLOCK = 4  # records taken from one file before the next one's turn
-_AT_ONCE = 8  # files that a shuffled epoch reads in turns
+BLOCK = 4  # number of records taken from one file before those of the next file
+_AT_ONCE = 8  # number of files that a shuffled epoch reads in turns
 
 
 @dataclass(eq=False)
@@ -39,9 +39,9 @@ class Records:
       format: level, features and class count of the records.
       batch_size: B; the last batch of an epoch may be smaller.
       max_frames: frames of a video that are read, from its start.
-      dequantize: give floats in place of bytes.
+      dequantize: whether bytes are converted to floats.
       seed: shuffles files and records, each epoch anew; None keeps their order.
-      shuffle_buffer: records to draw from.
+      shuffle_buffer: number of records to draw from.
       worker: (i, n) reads the i-th of n shares: whole files if there are enough of them, else every n-th record.
     """
 
@@ -68,10 +68,10 @@ class Records:
         return self.epoch(self._epoch - 1)
 
     def epoch(self, number: int) -> Iterator[NumpyBatch]:
-        """The batches of one epoch, whose order depends on the files, the seed and this number alone.
+        """The batches of one epoch, whose order depends only on the files, the seed and `number`.
 
         Raises:
-          DamagedError: a record is damaged or is not as the format says; names file and record.
+          DamagedError: a record is damaged or not of the expected format; the message names file and record.
           RunError: a file holds more or fewer records than its manifest says, or cannot be read.
         """
         for raws in self.serialized(number):
@@ -79,7 +79,7 @@ class Records:
             yield batch.dequantize() if self.dequantize else batch
 
     def serialized(self, epoch: int = 0) -> Iterator[list[Raw]]:
-        """The batches of one epoch as they are in the files: each record with its file and its number there."""
+        """The batches of one epoch, not parsed: each record with its file and its number in the file."""
         raws = self._raws(epoch)
         while group := list(itertools.islice(raws, self.batch_size)):
             yield group
@@ -101,7 +101,7 @@ class Records:
 
 
 def _of_file(path: str, known: Manifest, share: tuple[int, int]) -> Iterator[Iterator[Raw]]:
-    """The records of a file whose numbers fall to the i-th of n workers, for `share` (i, n); a block at a time.
+    """The records of a file that belong to the i-th of n workers, for `share` (i, n); one block at a time.
 
     At the end the number of all records is compared with the manifest's.
     """
@@ -121,7 +121,7 @@ def _of_file(path: str, known: Manifest, share: tuple[int, int]) -> Iterator[Ite
 
 
 def _in_turns(streams: Sequence[Iterator[T]]) -> Iterator[T]:
-    """All items of the streams: some from each of a few by turns; a stream that ends is replaced by the next."""
+    """All items of the streams. A few streams are read in turns; one that ends is replaced by the next."""
     waiting, open_streams = deque(streams), deque[Iterator[T]]()
     while waiting or open_streams:
         while waiting and len(open_streams) < _AT_ONCE:
@@ -145,10 +145,10 @@ def _shuffled(items: Iterator[T], size: int, draw: random.Random) -> Iterator[T]
 
 
 def files_of(pattern: str | os.PathLike[str] | Sequence[str]) -> list[str]:
-    """The files that match a pattern, or several of them (in a list, or with commas between), sorted.
+    """The sorted files that match a pattern or one of several (a list, or separated by commas).
 
     Raises:
-      UsageError: no file matches one of them, or a folder does.
+      UsageError: a pattern matches no file, or matches a folder.
     """
     patterns = [os.fspath(pattern)] if isinstance(pattern, str | os.PathLike) else list(pattern)
     found = {one: storage.glob(one) for one in patterns}
@@ -177,23 +177,23 @@ def read_records(
     """Batches of TFRecord files as NumPy arrays; TensorFlow is not imported.
 
     Args:
-      pattern: of the files, local or gs://; or a list of patterns.
-      batch_size: videos of a batch; the last batch of an epoch may be smaller.
-      feature_names: which features, and in which order; by default all of them, in the order of the manifest, else of
+      pattern: a pattern of files, local or gs://; or a list of patterns.
+      batch_size: number of videos of a batch; the last batch of an epoch may be smaller.
+      feature_names: which features, and in which order; by default all, in the order of the manifest, or else of
         the alphabet.
-      num_classes: C; by default as many as the vocabulary or the manifest of the data says, else 3862.
+      num_classes: number of classes, C; by default that of the vocabulary or the manifest of the data, else 3862.
       max_frames: frames of a video that are read, from its start.
-      dequantize: give frames that are stored as bytes as float32.
+      dequantize: whether frames that are stored as bytes are converted to float32.
       seed: shuffles the files and the records, each epoch in another order; None keeps their order.
-      shuffle_buffer: records to draw from; by default 4096 videos, or 256 of frames.
+      shuffle_buffer: number of records to draw from; by default 4096 videos, or 256 of frames.
       worker: (i, n) reads the i-th of n shares of the files, so that n processes read each record once.
 
     Returns:
-      `Records`, whose every `iter` is one epoch.
+      `Records`; each iteration over it is one epoch.
 
     Raises:
       UsageError: no file matches, or an argument is out of its bounds.
-      DamagedError: the first record, which tells level and features if no manifest does, is damaged.
+      DamagedError: there is no manifest to describe the data, and the first record is damaged.
     """
     files = files_of(pattern)
     data = _format_of(files)
@@ -211,7 +211,7 @@ def _feature(data: DataFormat, name: str) -> FeatureFormat:
 
 
 def _classes_of(files: Sequence[str], data: DataFormat) -> int:
-    """The class count of the vocabulary by the files, else of the manifest, else YouTube-8M's."""
+    """The class count of the files' vocabulary, or else of their manifest, or else of YouTube-8M."""
     path = vocabulary.find(files)
     return len(vocabulary.read(path)) if path else data.num_classes or len(vocabulary.load())
 
@@ -221,7 +221,7 @@ def _format_of(files: Sequence[str]) -> DataFormat:
     found = discovery.find(files)
     if found is not None:
         return found.format
-    for path in files:  # damage is the likely cause, and is named by who reads the shard
+    for path in files:  # damage is the likely cause; reading the shard gives an error that describes it
         for number, payload in enumerate(itertools.islice(shards.read_shard(path), 1)):
             try:
                 shards.parse(payload)

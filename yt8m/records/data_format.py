@@ -1,4 +1,4 @@
-"""What the records of a data set hold: level, features, classes; and values stored as bytes.
+"""The format of the records of a data set: level, features, classes; and values stored as bytes.
 
 `manifest.json` keeps it under its key `data`; the last four entries are optional:
 
@@ -21,11 +21,11 @@ from yt8m.errors import RunError
 LEVELS = ("video", "frame")
 
 Range = tuple[float, float]
-PUBLISHED: Range = (-2.0, 2.0)  # of YouTube-8M's features
+PUBLISHED: Range = (-2.0, 2.0)  # the range of YouTube-8M's features
 
 
 def usual_range(level: str, name: str) -> Range | None:
-    """The range of a feature of which no manifest says it: bytes of YouTube-8M's range for frames, else None (floats).
+    """The range of a feature that no manifest describes: YouTube-8M's for frames (bytes), else None (floats).
 
     MediaPipe writes frames as floats, under names that end in `/floats`.
     """
@@ -36,7 +36,7 @@ class FeatureFormat(NamedTuple):
     """One feature of the records.
 
     Attributes:
-      name: its name in the records.
+      name: the feature's name in the records.
       size: number of its values, in one frame if it has frames.
       range: the values that bytes stand for (see `dequantized`); None if the values are stored as floats.
     """
@@ -50,7 +50,7 @@ class FeatureFormat(NamedTuple):
 
 
 class DataFormat(NamedTuple):
-    """What the records of a data set hold.
+    """The format of the records of a data set.
 
     Attributes:
       level: `video` or `frame`.
@@ -58,7 +58,7 @@ class DataFormat(NamedTuple):
       segment_labels: whether the records have rated segments.
       num_classes: number of classes; None if unknown.
       max_frames: the largest number of frames of a video; None at video level, or if unknown.
-      positives: how many videos of these shards have each class; None if they were not counted.
+      positives: number of videos with each class in these shards; None if they were not counted.
     """
 
     level: str
@@ -69,7 +69,7 @@ class DataFormat(NamedTuple):
     positives: tuple[int, ...] | None = None
 
     def sizes(self) -> dict[str, int]:
-        """{feature: its size}, in the order of the features."""
+        """{name of a feature: its size}, in the order of the features."""
         return {feature.name: feature.size for feature in self.features}
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class DataFormat(NamedTuple):
         return ", ".join(parts)
 
     def as_json(self) -> dict[str, Any]:
-        """What a manifest keeps; `parse` is the inverse."""
+        """The dict that a manifest stores; `parse` is the inverse."""
         return _known(self) | {"features": [_known(feature) for feature in self.features]}
 
 
@@ -92,7 +92,7 @@ def parse(written: Mapping[str, Any]) -> DataFormat:
     """The format that `DataFormat.as_json` gave.
 
     Raises:
-      ValueError, KeyError, TypeError: it is none.
+      ValueError, KeyError, TypeError: the argument is not such a dict.
     """
     level, positives = written["level"], written.get("positives")
     if level not in LEVELS:
@@ -124,14 +124,14 @@ def _at_least_one(name: str, value: Any) -> int:
 
 
 def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:
-    """What all of several shards hold, given as (file that says it, what it says); None for no files.
+    """Joins the formats of several shards, given as (file, format in it); None if there are none.
 
     Args:
-      formats: a format may leave out the number of classes or of frames; the others' holds then. The counts of
-        positives are added if each has them.
+      formats: a format may leave out the number of classes or of frames; then that of the others counts. The counts of
+          positives are added if each format has them.
 
     Raises:
-      RunError: two files contradict one another; names them and the first difference.
+      RunError: two files contradict one another; the message names them and the first difference.
     """
     for (first_path, first), (path, other) in itertools.combinations(formats, 2):
         difference = next(_differences(first, other), None)

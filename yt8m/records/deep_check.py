@@ -1,4 +1,4 @@
-"""Checks what a record holds: id, labels, ratings, and the sizes and values of its features."""
+"""Checks the content of records: id, labels, ratings, and the sizes and values of features."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class DeepCheck:
     """Checks the content of records, one at a time.
 
     Args:
-      sizes: {feature: number of values per frame} that every record must have; if empty, those that the manifest of
-        a shard gives, or else those of its first record.
-      num_classes: labels must be below this number; None for that of the manifest. If there is none, every label that
-        is not negative is allowed.
+      sizes: {feature: number of values per frame} that every record must have; if empty, those in the manifest of a
+          shard, or else those of its first record.
+      num_classes: labels must be below this number; None for the number in the manifest. If there is no number, all
+          labels from 0 on are allowed.
     """
 
     def __init__(self, sizes: Mapping[str, int], num_classes: int | None = None) -> None:
@@ -25,10 +25,10 @@ class DeepCheck:
         self.begin_shard()
 
     def begin_shard(self, said: DataFormat | None = None) -> None:
-        """Call before each shard, which may be of another kind than the last one.
+        """Call this before each shard, since its records may have another format than those of the last one.
 
         Args:
-          said: what its manifest says of the records, if it does.
+          said: the format of the records in the shard's manifest; None if there is none.
         """
         sizes, num_classes = self._given
         self._level = said and said.level
@@ -40,7 +40,7 @@ class DeepCheck:
 
         Args:
           payload: the record.
-          where: shard and number of the record; named in the problem of a later record with the same id.
+          where: shard and number of the record, for the message if a later record has the same id.
         """
         try:
             record = shards.parse(payload)

@@ -1,4 +1,4 @@
-"""Finds out what shards hold, without TensorFlow: from their manifest, or else from a first record."""
+"""Finds the format of the records in shards, without TensorFlow: from a manifest, or else from a first record."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from yt8m.records import manifest, shards
 from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat
 from yt8m.records.shards import Record
 
-_TRIED = 3  # shards whose first record is looked at, until one tells
-_HEAD = 1 << 18  # bytes that hold the first record of most shards
-_LARGEST = 1 << 28  # a longer record is not fetched for this
+_TRIED = 3  # number of shards whose first record is tried
+_HEAD = 1 << 18  # number of bytes that include the first record of most shards
+_LARGEST = 1 << 28  # limit of bytes; a longer first record is not fetched
 
 
 class Found(NamedTuple):
-    """What shards hold, and which file says so.
+    """The format of the records in shards, and the file that it was found in.
 
     Attributes:
       format: level, features, and the rest as far as it is known.
       source: the manifest, or the shard whose first record was read.
-      is_declared: True if a manifest says it. A single record may lack what others have.
+      is_declared: whether it comes from a manifest. A single record may lack features of others.
     """
 
     format: DataFormat
@@ -37,7 +37,7 @@ class Found(NamedTuple):
 
 
 def find(files: Sequence[str], manifest_path: str = "") -> Found | None:
-    """What the shards hold; None if no manifest says it and no first record shows it.
+    """The format of the records; None if neither a manifest nor a first record shows it.
 
     Args:
       files: the shards.
@@ -61,10 +61,10 @@ def find(files: Sequence[str], manifest_path: str = "") -> Found | None:
 
 
 def of_record(record: Record) -> DataFormat | None:
-    """The format of records like this one, with its features in alphabetical order; None if it does not show them.
+    """The format of a record, with its features in alphabetical order; None if the record does not show them.
 
-    A feature is a list of floats, or in each frame a list of floats or one string of bytes. A record does not show its
-    features if one of them has no frame, or frames of several sizes.
+    A feature is a list of floats or, in each frame, a list of floats or one string of bytes. The features are not
+    shown if one of them has no frame, or has frames of several sizes.
     """
     has_frames = bool(record.lists)
     of_video = {name: [one] for name, one in record.context.items() if name not in shards.NOT_FEATURES}
@@ -73,7 +73,7 @@ def of_record(record: Record) -> DataFormat | None:
     for name, frames in sorted((record.lists or of_video).items()):
         found = {(one.kind, len(one.numbers())) for one in frames}
         if found and not {kind for kind, _ in found} & {*kinds, ""}:
-            continue  # timestamps, say
+            continue  # not a feature, but timestamps, for example
         kind, size = next(iter(found), ("", 0))
         if len(found) != 1 or size == 0:
             return None
@@ -83,7 +83,7 @@ def of_record(record: Record) -> DataFormat | None:
 
 
 def _first_record(path: str) -> Record | None:
-    """The first record of a shard; None if it is damaged, which whoever reads the shard next says better."""
+    """The first record of a shard; None if it is damaged. Later readers of the shard report the damage in detail."""
     with contextlib.suppress(RunError, ValueError):
         for payload in shards.read_records(io.BytesIO(_start_of(path)), path):
             return shards.parse(payload)

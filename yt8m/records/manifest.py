@@ -1,4 +1,4 @@
-"""manifest.json: how many records and bytes each shard must have, and what the records hold.
+"""manifest.json: the number of records and bytes that each shard must have, and the format of the records.
 
     {"format": "yt8m manifest 1",
      "shards": {"train0000.tfrecord": {"records": 1024, "bytes": 5318272, "crc32c": "1f2e3d4c"}, ...},
@@ -8,7 +8,7 @@ Names of shards are relative to the manifest's folder; crc32c is that of the who
 `data` is optional (see `data_format`): the manifests of YouTube-8M's own shards have none.
 
 `count_records` counts the records of a shard and reads only the 12 header bytes before each record. If a shard
-was cut inside such a header, TensorFlow takes the cut for the end of the shard; the count finds the cut.
+was cut inside such a header, TensorFlow regards the cut as the end of the shard, but the count finds it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _THREADS = 8
 
 
 class Shard(NamedTuple):
-    """What a shard holds.
+    """The content of a shard.
 
     Attributes:
       records: number of records.
@@ -56,8 +56,8 @@ class Manifest(NamedTuple):
 
     Attributes:
       sources: the files that it was read from.
-      shards: {absolute path: what the shard must hold}.
-      data: what the records hold; None if no file says it.
+      shards: {absolute path: the content that the shard must have}.
+      data: the format of the records; None if no file describes it.
     """
 
     sources: tuple[str, ...]
@@ -65,7 +65,7 @@ class Manifest(NamedTuple):
     data: DataFormat | None = None
 
     def expected(self, path: str) -> Shard | None:
-        """What the shard must hold; None if no manifest names it."""
+        """The content that the shard must have; None if no manifest names the shard."""
         return self.shards.get(_whole(path))
 
 
@@ -73,7 +73,7 @@ def read(path: str) -> Manifest:
     """The manifest in a file.
 
     Raises:
-      RunError: the file is no manifest.
+      RunError: the file is not a valid manifest.
       NotFoundError: there is no such file.
     """
     folder = os.path.dirname(path)
@@ -98,7 +98,7 @@ def find(files: Sequence[str]) -> Manifest:
     """The joined manifests of the folders of `files`; it has no shards if there is no manifest.
 
     Raises:
-      RunError: a file is no manifest, or two contradict one another about what the records hold.
+      RunError: a file is not a valid manifest, or two contradict one another about the format of the records.
     """
     folders = sorted({os.path.dirname(path) for path in files})
     found = [storage.join(folder, NAME) if folder else NAME for folder in folders]
@@ -113,8 +113,8 @@ def write(path: str, shards: Mapping[str, Shard], data: DataFormat | None = None
 
     Args:
       path: the file to write.
-      shards: {path: what it holds}.
-      data: what the records hold, if it is known.
+      shards: {path: content of the shard}.
+      data: the format of the records; None if unknown.
 
     Raises:
       UsageError: a shard has no path relative to the manifest (it is in a bucket and the manifest is not, say).
@@ -132,7 +132,7 @@ def write(path: str, shards: Mapping[str, Shard], data: DataFormat | None = None
 
 
 def shards_at(pattern: str, list_files: Callable[[str], list[str]] = storage.glob) -> list[str]:
-    """The files that match the pattern, sorted, without manifests, which lie beside the shards."""
+    """The sorted files that match the pattern, without manifests, which lie beside the shards."""
     return [path for path in list_files(pattern) if os.path.basename(path) != NAME]
 
 
@@ -140,7 +140,7 @@ def write_shard(path: str, payloads: Iterable[bytes]) -> Shard:
     """Writes serialized records into a shard, which appears under its name when it is complete.
 
     Raises:
-      RunError: it cannot be written.
+      RunError: the shard cannot be written.
     """
     records = size = crc = 0
     with storage.write_atomic(path) as file:
@@ -156,7 +156,7 @@ def _shard(values: Mapping[str, Any]) -> Shard:
 
 
 def _whole(path: str) -> str:
-    """The absolute path, so that a file has one name."""
+    """The absolute path, so that each file has only one name."""
     return path if storage.is_remote(path) else os.path.abspath(path)
 
 
@@ -165,7 +165,7 @@ def count_records(path: str) -> int:
 
     Raises:
       DamagedError: the shard is empty, cut short, or the lengths of its records do not add up to its size.
-      RunError: it cannot be read.
+      RunError: the shard cannot be read.
     """
     with storage.open_read(path) as file:
         count = _walk(file)
@@ -177,7 +177,7 @@ def count_records(path: str) -> int:
 
 
 def count_all(paths: Sequence[str]) -> list[int | Exception]:
-    """`count_records` of each path, in several threads; an error that it raises takes the place of the count."""
+    """`count_records` of each path, in several threads; an error that it raises is returned in place of the count."""
 
     def count(path: str) -> int | Exception:
         try:

@@ -29,8 +29,8 @@ class TextLine(NamedTuple):
 
     Attributes:
       path: of the file.
-      number: from 1.
-      text: without the line end.
+      number: the line number, from 1.
+      text: the line without its line end.
     """
 
     path: str
@@ -68,7 +68,7 @@ def checked(path: str, number: int, text: bytes) -> TextLine:
 
 
 def whole_number(text: bytes) -> int:
-    """The whole number that `text` is, or -1 if it is not one or has more than 18 digits."""
+    """The value of `text`, or -1 if it is not a whole number of at most 18 digits."""
     return int(text) if text.isdigit() and len(text) <= _DIGITS else -1
 
 
@@ -87,8 +87,8 @@ class PredictionWriter:
     """Writes predictions for videos in the order in which they arrive; called with each report of inference.
 
     Args:
-      file: text, opened for writing.
-      top_k: most pairs in a row; a row has fewer if the reports have fewer columns.
+      file: a text file, open for writing.
+      top_k: largest number of pairs in a row; a row has fewer if the reports have fewer columns.
     """
 
     def __init__(self, file: IO[Any], top_k: int) -> None:
@@ -144,7 +144,7 @@ class PredictionRow(NamedTuple):
     Attributes:
       where: file and line, for error messages.
       video_id: the text of the id, as `id_text` gives it.
-      classes: int32 [k], in the order of the file, each once.
+      classes: int32 [k], in the order of the file, without duplicates.
       scores: float32 [k].
     """
 
@@ -158,8 +158,8 @@ def read_predictions(path: str, num_classes: int) -> Iterator[PredictionRow]:
     """The rows of a prediction file, with or without its header, one in memory at a time.
 
     Raises:
-      RunError: a video that is given twice, an empty id, an unknown or repeated class, a word that is not a
-        number, CRLF, gzip, a last line that was cut short (the message names the line); or the file has no video.
+      RunError: the file has a repeated video, an empty id, an unknown or repeated class, a word that is not a number,
+          CRLF line ends, gzip compression or a last line that was cut short (the message names the line), or no video.
     """
     seen: set[str] = set()
     for line in read_lines(path):
@@ -220,7 +220,7 @@ SEGMENTS_HEADER = b"Class,Segments"
 _FORBIDDEN = (b",", b"\t", b"\r", b'"')  # never part of a segment's name
 _SEPARATOR = re.compile(r'[ ,"]')
 _BLANK, _COLON, _ZERO = b" "[0], b":"[0], b"0"[0]
-_START_DIGITS = 6  # most digits of a start in seconds: more than eleven days
+_START_DIGITS = 6  # limit of digits of a start in seconds; they suffice for more than eleven days
 _GRID = 5  # seconds between the starts of successive segments
 
 
@@ -294,7 +294,7 @@ def _ranks(line: TextLine, text: bytes, any_start: bool) -> dict[bytes, int]:
 
 
 def _first_bad(text: bytes, segments: list[bytes], any_start: bool) -> int:
-    """Index of the first word that is not a valid `video:start`, or -1.
+    """The index of the first word that is not a valid `video:start`, or -1.
 
     NumPy checks all words at once: a Python loop would take ten times as long, and a file has 100 million words.
     """
@@ -304,7 +304,7 @@ def _first_bad(text: bytes, segments: list[bytes], any_start: bool) -> int:
     ends = np.append(np.flatnonzero(letters == _BLANK), len(letters))
     starts = np.append(0, ends[:-1] + 1)
     colons = np.append(-1, np.flatnonzero(letters == _COLON))
-    colon = colons[np.searchsorted(colons, ends) - 1]  # the last one before the end of the word
+    colon = colons[np.searchsorted(colons, ends) - 1]  # the last colon before the end of the word
     length = ends - colon - 1
     good = (colon > starts) & (length >= 1) & (length <= _START_DIGITS)
     good[good] &= _are_starts(letters, colon[good] + 1, length[good], any_start)
@@ -317,7 +317,8 @@ def _are_starts(
     """Which of the numbers, given by the index of their first digit and their length, are valid starts."""
     good = (letters[first] != _ZERO) | (length == 1)
     for place in range(int(length.max(initial=0))):
-        here = letters[first[place < length] + place] - _ZERO  # wraps around below "0"
+        # an unsigned value wraps around if the character is below "0"
+        here = letters[first[place < length] + place] - _ZERO
         good[place < length] &= here <= 9
     last = letters[first + length - 1]
     return good if any_start else np.asarray(good & ((last - _ZERO) % _GRID == 0))

@@ -1,4 +1,4 @@
-"""Parses records of a known format into NumPy arrays: by hand if they are encoded as usual, else by protobuf."""
+"""Parses records of a known format into NumPy arrays: by `wire` if they are encoded as usual, else by protobuf."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Raw = tuple[bytes, str, int]  # a serialised record, its file, and its number in
 
 @dataclass(frozen=True, eq=False)
 class NumpyBatch:
-    """B videos.
+    """A batch of B videos.
 
     Attributes:
       ids: the text of each id.
@@ -29,7 +29,8 @@ class NumpyBatch:
         the frames after the end of a shorter one are 0.
       num_frames: int32 [B]; 1 for videos.
       labels: bool [B, C].
-      ranges: the values that the bytes of each uint8 feature stand for; YouTube-8M's -2..2 if it is not named.
+      ranges: the values that the bytes of each uint8 feature stand for; a feature that is not named has YouTube-8M's
+          -2..2.
     """
 
     ids: Sequence[str]
@@ -55,7 +56,10 @@ class NumpyBatch:
 
 
 class _Layout(NamedTuple):
-    """Where the values are in a record: in all others of its length whose remaining bytes (`fixed`) are equal too."""
+    """The places of the values in a record.
+
+    They hold for all records of the same length whose other bytes equal `fixed`.
+    """
 
     video_id: wire.Span
     labels: wire.Span
@@ -64,11 +68,11 @@ class _Layout(NamedTuple):
 
 
 class RecordParser:
-    """Parses records of one format and puts them together to batches.
+    """Parses records of one format and joins them to batches.
 
     Args:
-      data: what the records hold; the class count must be known.
-      max_frames: frames of a video that are read.
+      data: the format of the records; the class count must be known.
+      max_frames: number of frames that are read from the start of a video.
     """
 
     def __init__(self, data: DataFormat, max_frames: int = 300) -> None:
@@ -80,7 +84,7 @@ class RecordParser:
         """The arrays of some records, in their order.
 
         Raises:
-          DamagedError: one is damaged, or is not as the format says; names file and record.
+          DamagedError: a record is damaged or not of the format; the message names file and record.
         """
         found = _Videos(self, raws) if self._data.level == "video" else _Frames(self, raws, self._max_frames)
         for values in found.features.values():
@@ -90,7 +94,7 @@ class RecordParser:
         return NumpyBatch(_texts(found.ids), found.features, found.num_frames, self._labels(found, raws), ranges)
 
     def _labels(self, found: _Parsed, raws: Sequence[Raw]) -> NDArray[np.bool_]:
-        """bool [B, C]."""
+        """The labels, bool [B, C]."""
         rows, classes = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (found.rows, found.classes))
         for row in rows[(classes < 0) | (classes >= self._classes)]:
             self.refuse_damage(raws[row])
@@ -99,7 +103,7 @@ class RecordParser:
         return labels
 
     def layout(self, record: bytes) -> _Layout | None:
-        """Where the values of a video-level record are; None if only protobuf can tell."""
+        """The places of the values in a video-level record; None if only protobuf can parse it."""
         places = wire.entries(record)
         spans = None if places is None else self._id_and_labels(record, places)
         if places is None or spans is None:
@@ -123,7 +127,7 @@ class RecordParser:
         return None if video_id is None or video_id[0] == video_id[1] or packed is None else [video_id, packed]
 
     def frames(self, record: bytes) -> Example | None:
-        """The example in a frame-level record; None if only protobuf can tell."""
+        """The example in a frame-level record; None if only protobuf can parse it."""
         places = wire.entries(record)
         spans = None if places is None else self._id_and_labels(record, places)
         if places is None or spans is None:
@@ -163,12 +167,12 @@ class RecordParser:
 
     @property
     def format(self) -> DataFormat:
-        """What the records hold."""
+        """The format of the records."""
         return self._data
 
 
 def _vector(record: bytes, place: wire.Span, feature: FeatureFormat) -> wire.Span | None:
-    """Where the vector of a video is, as floats or bytes."""
+    """The place of a video's vector, which is stored as floats or bytes."""
     if not feature.range:
         return wire.floats_value(record, place, feature.size)
     span = wire.bytes_value(record, place)
@@ -187,8 +191,8 @@ class _Parsed:
     """B parsed records.
 
     Attributes:
-      ids, features, num_frames: as in `NumpyBatch`.
-      rows, classes: int64 arrays, one pair of entries for each label.
+      ids, features, num_frames: see `NumpyBatch`.
+      rows, classes: int64 arrays with the row and the class of each label.
     """
 
     features: Mapping[str, NDArray[Any]]
@@ -200,14 +204,14 @@ class _Parsed:
         self.classes: list[NDArray[np.int64]] = []
 
     def add(self, row: int, example: Example) -> None:
-        """Takes id and labels of one record."""
+        """Adds the id and the labels of one record."""
         self.ids[row] = example.video_id
         self.rows.append(np.full(len(example.labels), row))
         self.classes.append(example.labels)
 
 
 class _Videos(_Parsed):
-    """Parses video-level records: those of equal length together, since they are mostly laid out alike."""
+    """Parses video-level records, those of equal length together, since most of them have the same layout."""
 
     def __init__(self, parser: RecordParser, raws: Sequence[Raw]) -> None:
         super().__init__(len(raws))
@@ -238,7 +242,7 @@ class _Videos(_Parsed):
             rows, records = rows[1:], records[1:]
 
     def _take(self, records: NDArray[np.uint8], rows: NDArray[np.int64], layout: _Layout) -> bool:
-        """Copies the values of records of one layout; False if their labels cannot be decoded."""
+        """Copies the values of records of one layout; returns False if their labels cannot be decoded."""
         start, end = layout.video_id
         labels = wire.numbers(records[:, slice(*layout.labels)])
         if labels is None:
@@ -259,7 +263,7 @@ class _Videos(_Parsed):
 
 
 class _Frames(_Parsed):
-    """Parses frame-level records one by one: the time is spent on copying the frames."""
+    """Parses frame-level records one by one, because most of the time is spent on copying the frames."""
 
     def __init__(self, parser: RecordParser, raws: Sequence[Raw], max_frames: int) -> None:
         super().__init__(len(raws))
@@ -275,7 +279,7 @@ class _Frames(_Parsed):
 
 
 def _padded(values: Sequence[NDArray[Any]], lengths: Sequence[int]) -> NDArray[Any]:
-    """[B, T, size] of one feature of frames; T is the largest of `lengths`, and at least 1."""
+    """One feature of frames as [B, T, size]; T is the largest of `lengths`, and at least 1."""
     padded = np.empty((len(values), max(1, *lengths), values[0].shape[1]), values[0].dtype)
     for row, (frames, length) in enumerate(zip(values, lengths, strict=True)):
         padded[row, :length] = frames[:length]
@@ -284,7 +288,7 @@ def _padded(values: Sequence[NDArray[Any]], lengths: Sequence[int]) -> NDArray[A
 
 
 def _unfit_rows(values: NDArray[Any]) -> NDArray[np.int64]:
-    """The rows of [B, ...] with a value that no feature may have."""
+    """The rows of [B, ...] that have a NaN, an infinity or too large a number."""
     # If the sum of squares, which takes one pass, is small, each value is in range.
     flat = values.reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -294,7 +298,7 @@ def _unfit_rows(values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _texts(ids: Sequence[bytes]) -> list[str]:
-    """The text of each id; if all are ordinary, which is seen at one glance, they are only decoded."""
+    """The text of each id. If one test of all shows that they are ordinary, they are only decoded."""
     joined = b"\n".join(ids)
     texts = joined.decode("ascii").split("\n") if shards.are_ordinary_ids(joined) else []
     return texts if len(texts) == len(ids) else [id_text(one) for one in ids]

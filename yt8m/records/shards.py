@@ -35,13 +35,13 @@ NOT_FEATURES = {"id", "video_id", "labels", "segment_end_times", *RATING_LISTS}
 # The largest absolute value of a feature. The sum of the squares of up to 3.4 million such values fits a float32,
 # so the L2 norm of their vector is finite; the square of a single 1e38 overflows.
 LARGEST = 1e16
-UNFIT = f"NaN, infinite or beyond {LARGEST:.0e}"  # how messages call values that no feature may have
+UNFIT = f"NaN, infinite or beyond {LARGEST:.0e}"  # the words of messages for values that no feature may have
 
 NO_PROTO = "it is no Example or SequenceExample"
 EMPTY = "the file is empty: it holds no example"
 
 _USUAL = 1 << 24  # bytes; before a longer read, `_is_there` checks that the file has that many
-_BLOCK = 1 << 20  # bytes that `read_blocks` reads at once: they stay in a core's cache
+_BLOCK = 1 << 20  # number of bytes that `read_blocks` reads together; they stay in a core's cache
 _GZIP = b"\x1f\x8b"
 _MASK_DELTA, _WORD = 0xA282EAD8, 0xFFFFFFFF
 
@@ -53,16 +53,17 @@ _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 
 
 class DamagedError(RunError):
-    """A shard is damaged from some record on; the records before it are sound.
+    """A record of a shard is damaged; the records before it are sound.
 
     Attributes:
-      path: of the shard.
+      path: the path of the shard.
       record: number of the damaged record, from 0.
-      what: what is wrong with it.
+      what: what is wrong with the record.
     """
 
     def __init__(self, path: str, record: int, what: str) -> None:
-        remedy = "" if "--" in what else "; fetch the file again, or leave it out"  # a named flag is the remedy
+        # if the message names a flag, that is the remedy
+        remedy = "" if "--" in what else "; fetch the file again, or leave it out"
         super().__init__(f"{path}: record {record}: {what}{remedy}.")
         self.path, self.record, self.what = path, record, what
 
@@ -72,14 +73,14 @@ class Feature(NamedTuple):
 
     Attributes:
       kind: `bytes`, `float` or `int64`; empty for a feature without a value.
-      value: the values as protobuf keeps them.
+      value: the values in the encoding of protobuf.
     """
 
     kind: str
     value: Sequence[Any]
 
     def values(self) -> Values:
-        """The values; none for an empty feature."""
+        """The values as a list; empty for an empty feature."""
         return list(self.value)
 
     def numbers(self) -> NDArray[Any]:
@@ -101,7 +102,7 @@ class Record(NamedTuple):
     lists: dict[str, list[Feature]]
 
     def values(self, name: str) -> list[Any]:
-        """The values of one feature of the context; none if there is no such feature."""
+        """The values of one feature of the context; empty if there is no such feature."""
         return list(self.context[name].value) if name in self.context else []
 
     def id(self) -> bytes:
@@ -130,7 +131,7 @@ def id_text(video_id: bytes) -> str:
 
 
 def are_ordinary_ids(lines: bytes) -> bool:
-    """Whether the text of each of these ids, one a line, is the id itself in ASCII."""
+    """Whether each of these ids, one per line, is ASCII and its own text."""
     return _ORDINARY_IDS.fullmatch(lines) is not None
 
 
@@ -147,7 +148,7 @@ def read_shard(path: str) -> Iterator[bytes]:
     """The records of a TFRecord file, one after another.
 
     Raises:
-      DamagedError: names the file and the number of the record (from 0) that is damaged or cut short.
+      DamagedError: a record is damaged or cut short; the message names the file and the record's number, from 0.
     """
     with storage.open_read(path) as file:
         yield from read_records(file, path)
@@ -157,9 +158,9 @@ def read_records(file: BinaryIO, path: str, number: int = 0) -> Iterator[bytes]:
     """The records of an open shard from its present position on.
 
     Args:
-      file: at the beginning of a record.
-      path: for the errors, which are those of `read_shard`.
-      number: of the first record to come.
+      file: an open file, positioned at the beginning of a record.
+      path: the path for error messages, which are those of `read_shard`.
+      number: number of the next record.
     """
     while header := file.read(12):
         if len(header) < 12 or header[8:] != masked_crc(header[:8]):
@@ -176,9 +177,9 @@ def read_records(file: BinaryIO, path: str, number: int = 0) -> Iterator[bytes]:
 
 
 def read_blocks(path: str) -> Iterator[list[bytes]]:
-    """The records of a TFRecord file, some at a time: as `read_shard`, in a fraction of the time for small records."""
+    """The same as `read_shard`, but several records at a time, which is much faster if records are small."""
     with storage.open_read(path) as file:
-        data, begun, number = b"", 0, 0  # bytes not yet parsed, where they begin in the file, and the next record
+        data, begun, number = b"", 0, 0  # unparsed bytes, their offset in the file, the number of the next record
         while chunk := file.read(_BLOCK):
             data += chunk
             records, used = _block(data)
@@ -186,7 +187,7 @@ def read_blocks(path: str) -> Iterator[list[bytes]]:
                 yield records
             begun, number, data = begun + used, number + len(records), data[used:]
             if len(data) > 12 and not used:
-                break  # a record longer than a block, or damage
+                break  # a record longer than a block, or a damaged one
         file.seek(begun)
         rest = read_records(file, path, number)
         while records := list(itertools.islice(rest, 1)):
@@ -194,9 +195,9 @@ def read_blocks(path: str) -> Iterator[list[bytes]]:
 
 
 def _block(data: bytes) -> tuple[list[bytes], int]:
-    """The whole and sound records at the beginning of `data`, and the number of bytes that they take."""
+    """(complete, sound records at the beginning of `data`; number of bytes that they take)."""
     records, crcs, ends, place = [], [], [], 0
-    lengths: dict[bytes, int] = {}  # by header: most records have one of a few lengths
+    lengths: dict[bytes, int] = {}  # {header: length}, because most records have one of a few lengths
     while True:
         header = data[place : place + 12]
         length = lengths.get(header, -1)
@@ -216,7 +217,7 @@ def _block(data: bytes) -> tuple[list[bytes], int]:
 
 
 def _sound(data: bytes, records: list[bytes], crcs: list[int], ends: list[int]) -> tuple[list[bytes], int]:
-    """Those of the records before the first whose checksum, at its end, is wrong; and where they end."""
+    """(the records before the first with a wrong checksum, the end of these records)."""
     if not records:
         return [], 0
     places = np.array(ends)
@@ -233,7 +234,10 @@ def _header_damage(header: bytes, number: int) -> str:
 
 
 def _is_there(file: BinaryIO, length: int) -> bool:
-    """Whether the file has `length` more bytes. Else a read with a damaged length would allocate that much memory."""
+    """Whether the file has `length` more bytes.
+
+    Without this check, a read with a damaged length would allocate that much memory.
+    """
     if length < _USUAL:
         return True
     here = file.tell()
@@ -250,14 +254,14 @@ def parse(payload: bytes, with_lists: bool = True) -> Record:
       with_lists: whether the result has the feature lists (the frames).
 
     Raises:
-      ValueError: protobuf does not parse it as such a message.
+      ValueError: protobuf cannot parse `payload` as such a message.
     """
     from google.protobuf.message import DecodeError
 
     try:
         message = _proto().FromString(payload)
     except DecodeError:
-        _refuse_damage(payload, "SequenceExample")  # names the place of the damage, if it finds it
+        _refuse_damage(payload, "SequenceExample")  # raises an error that names the place of the damage, if it finds it
         raise ValueError("protobuf refuses what is inside its features") from None
     context = {entry.key: _feature(entry.value) for entry in message.context.feature}
     lists = {entry.key: entry.value.feature for entry in message.feature_lists.feature_list} if with_lists else {}
@@ -270,7 +274,7 @@ def _feature(message: Any) -> Feature:
 
 
 def unfit_values(values: NDArray[Any]) -> int:
-    """How many values are `UNFIT` for a feature."""
+    """The number of values that are `UNFIT` for a feature."""
     return int(np.sum(~(np.abs(values) <= LARGEST))) if values.dtype.kind == "f" else 0
 
 
@@ -315,18 +319,18 @@ def _proto() -> Any:
 
 
 def _refuse_damage(content: bytes, message: str) -> None:
-    """Raises `ValueError` with the first place where `content` is not a valid `message`; returns if it finds none."""
+    """Raises `ValueError` with the first place where `content` is not a valid `message`; returns if there is none."""
     for _ in field_sizes(content, message):
         pass
 
 
 def field_sizes(content: bytes, message: str = "SequenceExample") -> Iterator[int]:
-    """Walks through a record without building anything: a 1 for each field, but for one of whole numbers their count.
+    """Yields 1 for each field of a record or, for a field of integers, their count, without building any object.
 
-    The sum says how much work the record is to parse, and a caller can stop when it is too much.
+    The sum estimates the work of parsing the record; a caller can stop early if it is too large.
 
     Raises:
-      ValueError: here `content` is no such message.
+      ValueError: `content` is not such a message; the error is raised when the iteration reaches the damage.
     """
     parts = dict(enumerate(_MESSAGES.get(message, ()), 1))
     for number, value in _fields(content):
@@ -339,10 +343,10 @@ def field_sizes(content: bytes, message: str = "SequenceExample") -> Iterator[in
 
 
 def _fields(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """(number, content) of each length-delimited field of a message; (0, nothing) for a field of another type.
+    """Yields (number, content) of each length-delimited field of a message; (0, empty) for a field of another type.
 
     Raises:
-      ValueError: `content` is no message.
+      ValueError: `content` is not a message.
     """
     place, end = 0, len(content)
     while place < end:
@@ -375,7 +379,7 @@ def _varint(content: bytes, place: int) -> tuple[int, int]:
 
 
 def masked_crc(data: bytes) -> bytes:
-    """TFRecord's masked CRC-32C: rotated and offset, since a CRC over data that holds plain CRCs would be weak."""
+    """TFRecord's masked CRC-32C: the CRC is rotated and offset, since a CRC of data that contain CRCs would be weak."""
     return struct.pack("<I", masked(google_crc32c.value(data)))
 
 
@@ -385,14 +389,14 @@ def masked(crc: Any) -> Any:
 
 
 def framed(payload: bytes) -> bytes:
-    """One record as it stands in a TFRecord file."""
+    """One record with length and checksums, as in a TFRecord file."""
     length = struct.pack("<Q", len(payload))
     return b"".join((length, masked_crc(length), payload, masked_crc(payload)))
 
 
 def varint(value: int) -> bytes:
     """A whole number, encoded as a varint (wire type 0)."""
-    value &= (1 << 64) - 1  # a negative int64 travels as its two's complement
+    value &= (1 << 64) - 1  # a negative int64 is encoded as its two's complement
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -429,7 +433,7 @@ def frame_features(frames: NDArray[np.uint8]) -> list[bytes]:
     """
     size = frames.shape[1]
     value = varint(1 << 3 | 2) + varint(size)
-    header = varint(1 << 3 | 2) + varint(len(value) + size) + value  # the same for every frame
+    header = varint(1 << 3 | 2) + varint(len(value) + size) + value  # the header, which is the same for every frame
     return [header + frame.tobytes() for frame in frames]
 
 
@@ -444,6 +448,6 @@ def example(features: Mapping[str, bytes]) -> bytes:
 
 
 def sequence_example(context: Mapping[str, bytes], feature_lists: Mapping[str, Sequence[bytes]]) -> bytes:
-    """A tf.train.SequenceExample of encoded Features: those of the whole video, and those of each frame by name."""
+    """A tf.train.SequenceExample of encoded Features: the context, and {name: Features of the frames}."""
     lists = {name: b"".join(field(1, feature) for feature in features) for name, features in feature_lists.items()}
     return field(1, _map(context)) + field(2, _map(lists))

@@ -1,11 +1,11 @@
-"""Vocabularies: the names of classes, in files that travel with the data and the runs, and those of YouTube-8M.
+"""Vocabularies: the names of classes, in files that are kept with the data and the runs, and the names of YouTube-8M.
 
     index,name,vertical,count
     0,cat,Animals,120
     1,dog,Animals,97
 
 The column `index` counts from 0; `vertical` and `count` (the number of training videos) may be missing.
-YouTube-8M's own file (`Index,TrainVideoCount,...,Name,...,Vertical1,...`) is read as it is.
+YouTube-8M's own file (`Index,TrainVideoCount,...,Name,...,Vertical1,...`) can be read too.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from yt8m.errors import RunError, UsageError
 from yt8m.records import prediction_files
 
 NAME = "vocabulary.csv"
-_ABOVE = 2  # folders above that of the shards which may have the file: data/vocabulary.csv, data/video/train/*.tfrecord
+_ABOVE = 2  # the file may be this many folders above the shards: data/vocabulary.csv, data/video/train/*.tfrecord
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """The classes of data or of a model, or no class. All attributes are indexed by class.
+    """The classes of data or of a model; it may be empty. All attributes are indexed by class.
 
     Attributes:
-      names: one for each class; `class 123` for the few of YouTube-8M without a name.
+      names: the name of each class; `class 123` for the few classes of YouTube-8M without a name.
       counts: int64 [C], the number of training videos with the class; 0 where it is not known.
       verticals: the (first) vertical of each class; empty if it is not known.
     """
@@ -50,16 +50,16 @@ class Vocabulary:
         return len(self.names)
 
     def name(self, index: int) -> str:
-        """The name of a class; `class 5000` for one that the vocabulary does not have."""
+        """The name of a class; `class 5000` for a class that is not in the vocabulary."""
         return self.names[index] if 0 <= index < len(self.names) else f"class {index}"
 
     def vertical(self, index: int) -> str:
-        """The first vertical of a class; empty for one that the vocabulary does not have."""
+        """The first vertical of a class; empty for a class that is not in the vocabulary."""
         return self.verticals[index] if 0 <= index < len(self.verticals) else ""
 
     @property
     def is_youtube8m(self) -> bool:
-        """Whether these are classes of YouTube-8M: all of them, or the first ones."""
+        """Whether these are all classes of YouTube-8M, or the first of them."""
         return len(self) > 0 and self.first_difference(load()) in (None, len(self))
 
     def first_difference(self, other: Vocabulary) -> int | None:
@@ -71,7 +71,7 @@ class Vocabulary:
 
 
 def of_names(names: Sequence[str]) -> Vocabulary:
-    """A vocabulary of names alone: no verticals, and no counts."""
+    """A vocabulary of names, without verticals and counts."""
     return Vocabulary(tuple(names), np.zeros(len(names), np.int64), ("",) * len(names))
 
 
@@ -80,17 +80,17 @@ def read(path: str) -> Vocabulary:
 
     Raises:
       RunError: the file lists no class, a line has a wrong index, an empty name or another number of fields than the
-        header, or the file is no UTF-8 text; the message names the line.
+        header, or the file is not UTF-8 text; the message names the line.
       NotFoundError: there is no such file.
     """
     return _parse(storage.read_bytes(path), path)
 
 
 def write(path: str, vocabulary: Vocabulary) -> None:
-    """Writes a vocabulary, whole or not at all. Verticals and counts are left out if no class has any.
+    """Writes a vocabulary, whole or not at all. The columns of verticals and counts are left out if they are empty.
 
     Raises:
-      RunError: it cannot be written, or `read` would refuse it.
+      RunError: the file cannot be written, or `read` would refuse it.
     """
     columns: dict[str, Sequence[object]] = {"index": range(len(vocabulary)), "name": vocabulary.names}
     if any(vocabulary.verticals):
@@ -108,11 +108,11 @@ def write(path: str, vocabulary: Vocabulary) -> None:
 def find(files: Sequence[str]) -> str:
     """The path of the `vocabulary.csv` that belongs to shards: in their folder, or in one of the two above it.
 
-    The nearest one counts. The result is empty if there is none.
+    The nearest file counts. The result is empty if there is none.
 
     Raises:
       UsageError: the shards are in several folders, whose vocabularies differ.
-      RunError: one of several such files is no vocabulary.
+      RunError: one of several such files is not a valid vocabulary.
     """
     folders = sorted({os.path.dirname(path) for path in files})
     first, *others = dict.fromkeys(filter(None, map(_nearest, folders))) or [""]
@@ -129,10 +129,10 @@ class OfData(NamedTuple):
 
 
 def of_data(named: str, files: Sequence[str]) -> OfData | None:
-    """The vocabulary in the file `named` by --vocabulary; if that is empty, the one that belongs to the shards `files`.
+    """The vocabulary in the file `named` by --vocabulary; if that is empty, the one that `find` finds for `files`.
 
     Raises:
-      UsageError: the named file does not exist; or as `find`.
+      UsageError: the named file does not exist, or for the reason of `find`.
       RunError: the file is no vocabulary.
     """
     if named and not storage.exists(named):
@@ -147,7 +147,7 @@ def class_count(given: int | None, found: OfData | None) -> int | None:
     """The number of classes that --num_classes gives, or else the data's vocabulary; None if there is neither.
 
     Raises:
-      UsageError: the two contradict each other.
+      UsageError: flag and vocabulary contradict each other.
     """
     if given is not None and found is not None and given != len(found.names):
         raise UsageError(
@@ -158,7 +158,7 @@ def class_count(given: int | None, found: OfData | None) -> int | None:
 
 
 def log(found: OfData) -> None:
-    """Says in the log where the names come from."""
+    """Logs which file the names come from."""
     logging.info("the names of the %d classes are those of %s", len(found.names), found.path)
 
 
@@ -169,13 +169,13 @@ def for_model(own: Vocabulary, num_classes: int | None, where: str, found: OfDat
     """The vocabulary of a model: its own, or else that of the data; empty if there is neither.
 
     Args:
-      own: the model's; empty if it has none.
-      num_classes: of the model; None if it is not known.
+      own: the vocabulary of the model; empty if it has none.
+      num_classes: number of classes of the model; None if it is not known.
       where: the folder of the model.
-      found: the data's.
+      found: the vocabulary of the data.
 
     Raises:
-      UsageError: the two number their classes differently; the message names the first class that differs.
+      UsageError: the two vocabularies number their classes differently; the message names the first class that differs.
     """
     if found is None:
         return own
@@ -188,17 +188,17 @@ def for_model(own: Vocabulary, num_classes: int | None, where: str, found: OfDat
 
 
 def refuse_difference(expected: Vocabulary, where: str, found: Vocabulary, there: str, remedy: str = _REMEDY) -> None:
-    """Refuses a vocabulary that differs from the one expected.
+    """Refuses a vocabulary that differs from the expected one.
 
     Args:
-      expected: the right one.
-      where: the file or the folder that has it.
-      found: the other one.
-      there: the file or the folder that has that one.
+      expected: the expected vocabulary.
+      where: the file or the folder of the expected vocabulary.
+      found: the vocabulary to check.
+      there: the file or the folder of the vocabulary to check.
       remedy: what the user can do, as a sentence.
 
     Raises:
-      UsageError: they differ; the message names the first class that does.
+      UsageError: they differ; the message names the first class that differs.
     """
     index = expected.first_difference(found)
     if index is not None:
@@ -226,7 +226,7 @@ def _nearest(folder: str) -> str:
 
 
 class _Row(NamedTuple):
-    """One line of a vocabulary; several lines if a quoted field has line breaks."""
+    """One row of a vocabulary; it takes several lines if a quoted field has line breaks."""
 
     path: str
     line: int
@@ -254,7 +254,7 @@ def _parse(content: bytes, path: str) -> Vocabulary:
     if not names:
         raise RunError(f"{path} lists no class; expected a line `index,name` for each, after the header.")
     array = np.array(counts, np.int64)
-    array.flags.writeable = False  # one array for all callers
+    array.flags.writeable = False  # because all callers share one array
     return Vocabulary(tuple(names), array, tuple(verticals))
 
 
@@ -325,11 +325,11 @@ def load() -> Vocabulary:
 
 
 def of(num_classes: int | None, own: Vocabulary | None = None) -> Vocabulary:
-    """The names to show for data or a model with this many classes: its `own` vocabulary, if it has one.
+    """The names to show for data or a model with `num_classes` classes: its `own` vocabulary, if it has one.
 
-    Without one, 3862 classes are YouTube-8M's. If the number is another, the classes are the user's own, and
-    YouTube-8M's names would be wrong. The vocabulary is then empty, and class 7 is called `class 7`. None stands for
-    an unknown number, with the same result.
+    Without one, 3862 classes are YouTube-8M's. With another number the classes are the user's own, and YouTube-8M's
+    names would be wrong. The vocabulary is then empty, and class 7 is called `class 7`. The same holds if the number
+    is unknown (None).
     """
     return own or (load() if num_classes == len(load()) else of_names(()))
 
@@ -355,7 +355,7 @@ def read_segment_classes(path: str = "") -> set[int]:
     """The classes in a CSV file with the header `Index`; without a path, the published 1000.
 
     Raises:
-      RunError: a line of the file is no class number, or the file has none.
+      RunError: a line of the file is not a class number, or the file has none.
     """
     if not path:
         return set(segment_classes().tolist())

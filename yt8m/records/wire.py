@@ -1,8 +1,8 @@
-"""Parses records without protobuf, in the one encoding that writers use; many times as fast.
+"""Parses records without protobuf, in the one encoding that writers use; this is many times as fast.
 
 An Example or SequenceExample may be encoded in many ways: fields in any order, numbers packed or not, a field given
-twice. Writers use one of them, and only that one is understood here. For any other the functions return None, and
-the caller asks `yt8m.records.shards.parse`, which knows them all.
+twice. Writers use one of these encodings, and the functions here parse only that one. For any other they return None,
+and the caller uses `yt8m.records.shards.parse`, which parses all encodings.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 
 from yt8m.records.shards import varint
 
-Span = tuple[int, int]  # where a value begins and ends in the record
+Span = tuple[int, int]  # (begin, end) of a value in the record
 
 _IN_1, _IN_2, _IN_3 = 0x0A, 0x12, 0x1A  # keys of the length-delimited fields 1, 2 and 3
-_LONGEST = 9  # bytes of a varint; ten are a negative number
+_LONGEST = 9  # longest varint of a number from 0 on; a negative one takes ten bytes
 
 
 class Entries(NamedTuple):
-    """Where the features are in a record.
+    """The places of the features in a record.
 
     Attributes:
-      context: span of the Feature of each name.
-      lists: span of the FeatureList of each name.
+      context: {name: span of the Feature}.
+      lists: {name: span of the FeatureList}.
     """
 
     context: dict[bytes, Span]
@@ -38,7 +38,7 @@ class _OtherEncodingError(Exception):
 
 
 def entries(record: bytes) -> Entries | None:
-    """The features of a record; None if it is encoded in another way, or is no record."""
+    """The features of a record; None if it is encoded in another way, or is not a record."""
     try:
         context, place = _message(record, _IN_1, 0)
         lists = (place, place)
@@ -50,14 +50,15 @@ def entries(record: bytes) -> Entries | None:
 
 
 def _map(record: bytes, place: int, end: int) -> dict[bytes, Span]:
-    """The entries of a proto map: in field 1, each with the name in its field 1 and the value in its field 2."""
+    """The entries of a proto map, which are in field 1; each has its name in field 1 and its value in field 2."""
     found: dict[bytes, Span] = {}
     while place < end:
         (place, stop), after = _message(record, _IN_1, place)
         name, place = _message(record, _IN_1, place)
         value, place = _message(record, _IN_2, place)
         key = record[slice(*name)]
-        if place != stop or key in found or not key.isascii():  # other names must be valid UTF-8: protobuf sees to it
+        # other names must be checked for valid UTF-8, which protobuf does
+        if place != stop or key in found or not key.isascii():
             raise _OtherEncodingError
         found[key], place = value, after
     if place != end:
@@ -66,7 +67,7 @@ def _map(record: bytes, place: int, end: int) -> dict[bytes, Span]:
 
 
 def _message(record: bytes, key: int, place: int) -> tuple[Span, int]:
-    """The span of the field at `place`, which must have this key, and the place after it."""
+    """(span of the field at `place`, which must have this key; the place after the field)."""
     if record[place] != key:
         raise _OtherEncodingError
     size, place = record[place + 1], place + 2
@@ -88,12 +89,12 @@ def bytes_value(record: bytes, feature: Span) -> Span | None:
 
 
 def numbers_value(record: bytes, feature: Span) -> Span | None:
-    """Where the packed numbers of a Feature with an Int64List, or without a value, are; None for any other Feature."""
+    """The span of the packed numbers of a Feature with an Int64List or without a value; None for any other Feature."""
     return feature if feature[0] == feature[1] else _value(record, feature, _IN_3)
 
 
 def _value(record: bytes, feature: Span, kind: int) -> Span | None:
-    """Where field 1 of the list of a Feature is, if it is the list's only field; an empty list has an empty one."""
+    """The span of field 1 of a Feature's list, if it is the only field; empty for an empty list."""
     try:
         (start, end), after = _message(record, kind, feature[0])
         value, last = _message(record, _IN_1, start) if start < end or kind == _IN_1 else ((end, end), end)
@@ -103,7 +104,7 @@ def _value(record: bytes, feature: Span, kind: int) -> Span | None:
 
 
 def floats_value(record: bytes, feature: Span, size: int) -> Span | None:
-    """Where the `size` float32 of a Feature with a packed FloatList are; None if it is any other Feature."""
+    """The span of the `size` float32 of a Feature with a packed FloatList; None for any other Feature."""
     header = _header(_IN_2, 4 * size)
     start = feature[0] + len(header)
     is_such = start + 4 * size == feature[1] and record.startswith(header, feature[0])
@@ -121,7 +122,7 @@ def numbers(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.in
     """Decodes rows of packed varints, uint8 [N, bytes].
 
     Returns:
-      The row of each number, and the numbers; None if a row does not end with a number, or one is negative.
+      (row of each number, numbers); None if a row ends within a number, or a number is negative.
     """
     flat = packed.reshape(-1).astype(np.int64)
     if not len(flat):
@@ -138,18 +139,18 @@ def numbers(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def byte_frames(record: bytes, frames: Span, size: int) -> NDArray[np.uint8] | None:
-    """uint8 [T, size], a view of a FeatureList of one string of `size` bytes a frame; None for any other list."""
+    """uint8 [T, size], a view of a FeatureList with one string of `size` bytes per frame; None for any other list."""
     return _frames(record, frames, _header(_IN_1, size), size)
 
 
 def float_frames(record: bytes, frames: Span, size: int) -> NDArray[np.float32] | None:
-    """float32 [T, size], a copy of a FeatureList of `size` packed floats a frame; None for any other list."""
+    """float32 [T, size], a copy of a FeatureList with `size` packed floats per frame; None for any other list."""
     found = _frames(record, frames, _header(_IN_2, 4 * size), 4 * size)
     return None if found is None else np.ascontiguousarray(found).view("<f4")
 
 
 def _frames(record: bytes, frames: Span, of_value: bytes, size: int) -> NDArray[np.uint8] | None:
-    """The values of frames that are encoded alike: Features in field 1 of the list, `of_value` before each value."""
+    """The values of frames that are all encoded in the same way, with `of_value` before each value in field 1."""
     header = bytes([_IN_1]) + varint(len(of_value) + size) + of_value
     count, rest = divmod(frames[1] - frames[0], len(header) + size)
     if rest:

@@ -43,7 +43,7 @@ runners.register(ClusterRunner, "cluster_runner")
 def build(
     config: RunnerConfig, inputter: Inputter, modeler: Modeler, callbacks: CallbackConfig | Sequence[str] = ()
 ) -> Runner:
-    """The runner called `config.name`; if that is empty, chosen by the number of processes and towers.
+    """The runner named `config.name`; if that is empty, it is chosen by the number of processes and towers.
 
     Raises:
       UsageError: there is no such runner.

@@ -20,12 +20,12 @@ R = TypeVar("R")
 
 NAME, INPUT_NAME, STATE = "model.ckpt", "input", "checkpoint"
 _UNFINISHED = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-\d+\..*(tempstate\d+|\.tmp[0-9a-f]{{32}})")
-KEEP_EVERY_SECONDS = 0.25 * 3600  # besides the newest, one per quarter of an hour is kept
+KEEP_EVERY_SECONDS = 0.25 * 3600  # besides the newest checkpoints, one per quarter of an hour is kept
 _FILE = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-(\d+)\.(index|meta|json|data-\d+-of-\d+)")
 
 
 def sweep(model_dir: str) -> None:
-    """Removes the files that a killed save left: nothing reads them, and they may be large."""
+    """Removes the files of a save that was killed: they cannot be used, and may be large."""
     for name in storage.names_in(model_dir):
         if _UNFINISHED.fullmatch(name):
             remove(model_dir, name, "a file of a killed save stays")
@@ -61,7 +61,7 @@ def steps_in(model_dir: str) -> list[int]:
 
 
 def _is_saved(names: Sequence[str]) -> bool:
-    """Whether these files include an index or a meta-graph: the save got past its data."""
+    """Whether these files include an index or a meta-graph, which are written after the data."""
     return any(name.startswith(NAME) and name.endswith((".index", ".meta")) for name in names)
 
 
@@ -71,9 +71,9 @@ def newest_readable(model_dir: str) -> str | None:
     A damaged one is skipped with a warning in the log.
 
     Raises:
-      RunError: there are checkpoints but none can be read. A fresh start would overwrite that run.
+      RunError: there are checkpoints but none can be read. A new run would overwrite them.
     """
-    read_state(model_dir)  # warns if it is damaged
+    read_state(model_dir)  # called for its warning if the file is damaged
     while True:
         steps = steps_in(model_dir)
         damaged: list[str] = []
@@ -93,7 +93,7 @@ def newest_readable(model_dir: str) -> str | None:
 
 
 def read_state(model_dir: str) -> Any:
-    """The CheckpointState in `model_dir`; None if there is none, or (with a warning) if it is damaged."""
+    """The CheckpointState in `model_dir`; None if there is none or, with a warning, if it is damaged."""
     path = storage.join(model_dir, STATE)
     if not storage.exists(path):
         return None
@@ -137,7 +137,10 @@ def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
 
 
 def is_gone(checkpoint: str) -> bool:
-    """Whether the checkpoint was deleted and no local copy is held. It looks for the index, which is deleted first."""
+    """Whether the checkpoint was deleted and no local copy is held.
+
+    Only the index is looked for, since it is deleted first.
+    """
     return not copies.is_held(checkpoint) and not storage.exists(f"{checkpoint}.index")
 
 
@@ -150,7 +153,7 @@ def with_newer(found: T, find: Callable[[], T], paths: Callable[[T], Sequence[st
       found: an earlier result of `find`.
       find: looks for checkpoints that can be read.
       paths: lists the checkpoints in a result of `find`; a newer one has the index of the one that it replaces.
-      use: reads them; called again from the start with newer ones.
+      use: function that reads the found checkpoints; called again with newer ones.
 
     Raises:
       The error of `use`, if its checkpoints still exist or there is no newer one; also the errors of `find`.
@@ -182,14 +185,17 @@ def _held(found: T, find: Callable[[], T], paths: Callable[[T], Sequence[str]], 
                 for path in paths(found):
                     holding.enter_context(copies.hold(path))
             except storage.NotFoundError:
-                pass  # deleted too, before it could be held
+                pass  # the newer checkpoint was deleted too, before it could be held
             else:
                 return use(found)
         found = find()
 
 
 def problem_of(checkpoint: str) -> str:
-    """Why the checkpoint cannot be read; empty if it can. Reads every tensor and checks the checksums."""
+    """The reason why a checkpoint cannot be read; empty if it can.
+
+    All tensors are read, and their checksums checked.
+    """
     if is_gone(checkpoint):
         return "its .index is missing"
     try:
@@ -213,7 +219,7 @@ def to_delete(times: Mapping[int, float], keep: int, last_preserved: float) -> t
 
     Args:
       times: when each step was saved, in seconds.
-      keep: at least this many of the newest stay; 0 for all.
+      keep: number of newest steps that stay; 0 for all.
       last_preserved: the time of the newest quarter-hourly checkpoint, or of the start of the run.
 
     Returns:
@@ -251,12 +257,12 @@ def _passed(times: Mapping[int, float]) -> dict[int, float]:
 def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = None) -> None:
     """Points the file `checkpoint` to `step`, then deletes what is no longer kept.
 
-    Only checkpoints up to `step` count: a newer one is damaged and was passed over.
+    Only checkpoints up to `step` count: a newer one is damaged and was skipped.
 
     Args:
       model_dir: the run's folder.
       step: the step that was just saved.
-      keep: how many of the newest stay; 0 for all.
+      keep: number of newest checkpoints that stay; 0 for all.
       elapsed: seconds since the previous save, if this process made that one. Otherwise the wall clock
         gives it, or 0 if the clock was put back.
     """
@@ -281,7 +287,7 @@ def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = No
 
 
 def _times_in_state(model_dir: str) -> tuple[dict[int, float], float]:
-    """From the state file: the time of each save, and the last preserved time (0 if there is none)."""
+    """({step: time of its save}, last preserved time or 0), from the state file."""
     state = read_state(model_dir)
     if state is None:
         return {}, 0.0
@@ -307,7 +313,7 @@ def _delete(model_dir: str, names: Sequence[str]) -> None:
 
 
 def remove(model_dir: str, name: str, otherwise: str) -> None:
-    """Removes a file of the run; if that fails, logs `otherwise` and the reason."""
+    """Removes a file of the run; if that fails, logs the text `otherwise` and the reason."""
     try:
         storage.remove(storage.join(model_dir, name))
     except RunError as error:

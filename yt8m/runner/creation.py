@@ -30,9 +30,9 @@ class CreatedGraph:
     """A graph that a session can be opened on.
 
     Attributes:
-      ops: its handles; None if its maker keeps them.
-      saver: of its variables; None in evaluation and inference, which save nothing.
-      checkpoint: what to restore; None for a fresh start.
+      ops: the handles of the graph; None if its builder keeps them.
+      saver: the saver of its variables; None in evaluation and inference, which save nothing.
+      checkpoint: path of the checkpoint to restore; None for a new run.
       restorer: reads a checkpoint into a graph built by code; None if `saver` does that.
       reason: why the graph was built by code although a checkpoint exists.
     """
@@ -45,13 +45,13 @@ class CreatedGraph:
 
 
 def graph_signature(config: RunnerConfig) -> dict[str, Any]:
-    """Everything that shapes the graph, as it reads back from JSON."""
+    """All settings that shape the graph, in the form in which JSON returns them."""
     given = {**config.input_signature, **config.signature, **_own_signature(config)}
     return json.loads(json.dumps(given, default=str))
 
 
 def _own_signature(config: RunnerConfig) -> dict[str, Any]:
-    """The part of the signature that only the runner knows: the towers, their devices, the cluster."""
+    """The runner's part of the signature: the towers, their devices, the cluster."""
     signature = {
         "batch_size": config.batch_size_per_gpu,
         "num_gpu": config.towers,
@@ -90,7 +90,7 @@ def input_signature(config: RunnerConfig) -> dict[str, Any]:
 def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.DeploymentConfig:
     """Towers on GPUs if there are enough of them, else on the CPU.
 
-    Unless `quiet`, the log says so, and warns if the CPU is slower in the precision that was asked for.
+    Unless `quiet`, this is logged, with a warning if the CPU is slower in the requested precision.
 
     Raises:
       UsageError: the local runner was asked for several towers.
@@ -158,7 +158,7 @@ def create(
     signature, else in a graph rebuilt from code, and the log says why.
 
     Raises:
-      RunError: no checkpoint for evaluation or inference; checkpoints of which none can be read.
+      RunError: there is no checkpoint for evaluation or inference, or none can be read.
     """
     if config.mode != "train":
         chosen = choose(config)
@@ -176,7 +176,7 @@ def create(
 
 
 def filled_from(checkpoint: str, optimizer: OptimizerConfig, ops: Any = None) -> CreatedGraph:
-    """The current graph, for evaluation or inference; filled from a checkpoint, from its averages if it has any."""
+    """The current graph, to be filled from a checkpoint (from its averages if any) for evaluation or inference."""
     return CreatedGraph(ops, None, checkpoint, graph.Restorer(_decay_in(checkpoint, optimizer)))
 
 
@@ -184,7 +184,7 @@ def choose(config: RunnerConfig) -> str:
     """The checkpoint for evaluation or inference.
 
     Raises:
-      RunError: there is none.
+      RunError: there is no checkpoint.
     """
     if config.checkpoint:
         return config.checkpoint
@@ -196,8 +196,8 @@ def choose(config: RunnerConfig) -> str:
 
 
 def _why_rebuild(checkpoint: str, config: RunnerConfig) -> str:
-    """Why this run cannot use the meta-graph of `checkpoint`; empty if it can."""
-    from google.protobuf.message import DecodeError  # slow to import; --help does without
+    """The reason why this run cannot use the meta-graph of `checkpoint`; empty if it can."""
+    from google.protobuf.message import DecodeError  # imported here because it is slow, and --help does not need it
 
     if not config.signature:
         return "the run does not say what shapes its graph"
@@ -258,7 +258,7 @@ def _decay_in(checkpoint: str, optimizer: OptimizerConfig) -> float:
 
 
 def initializers(created: CreatedGraph) -> list[tf.Operation]:
-    """The ops to run before the restore. Only those needed are made, since each op stays in the saved graph."""
+    """The ops to run before the restore. Only necessary ops are made, since each stays in the saved graph."""
     ops = [] if created.checkpoint else [tf.global_variables_initializer()]
     if tf.local_variables():
         ops.append(tf.local_variables_initializer())
@@ -273,7 +273,7 @@ def start_session(
     """Runs `first`, then restores the checkpoint; if there is none, loads `config.init_checkpoint` if given.
 
     Raises:
-      RunError: the checkpoint is another model's.
+      RunError: the checkpoint belongs to another model.
     """
     session.run(list(first))
     if created.checkpoint is None:
@@ -291,7 +291,7 @@ def start_session(
 
 
 def _warm_start(session: tf.Session, created: CreatedGraph, checkpoint: str) -> None:
-    """Loads the weights of another run and logs which variables it did not have."""
+    """Loads the weights of another run, and logs the variables that are missing there."""
     folder = checkpoint.rpartition("/")[0] or "."
 
     def read(path: str) -> WarmStart:

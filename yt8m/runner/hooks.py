@@ -29,7 +29,7 @@ from yt8m.runner.run_config import Context
 from yt8m.runner.saver import Position, ShardPosition
 from yt8m.runner.signals import StopSignals
 
-_SHOWN = 3  # shards that one log line lists
+_SHOWN = 3  # number of shards that one log line lists
 
 
 class Callback(tf.train.SessionRunHook):
@@ -45,7 +45,7 @@ class Callback(tf.train.SessionRunHook):
 class InputHook(Callback):
     """Starts the iterator on the files at the saved position.
 
-    A hook runs after the variables are restored: in a plain session, and in a cluster after each recovery.
+    It does so after the variables are restored: in a single process once, in a cluster after each recovery.
     """
 
     def __init__(self, context: Context, files: Sequence[str], position: Position | ShardPosition | None) -> None:
@@ -65,7 +65,7 @@ class InputHook(Callback):
             position.restore(session, folder, step)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Asks for the largest shard number of the step."""
+        """Requests the largest shard number of the step."""
         if isinstance(self._position, ShardPosition):
             return tf.train.SessionRunArgs(self.context.ops.input.last_shard)
         return None
@@ -93,7 +93,7 @@ class StepHook(Callback):
         context.line.start(context.step, context.last_step)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Asks for the step read after train_op: the variable itself could be read before or after it."""
+        """Requests the step as read after train_op; the variable itself could be read before or after it."""
         return tf.train.SessionRunArgs(self.context.ops.step) if self._is_training else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -121,18 +121,18 @@ class LineHook(Callback):
     """Emits the line that the callbacks have filled in."""
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Emits the line, if this step has one."""
+        """Emits the line if one is due at this step."""
         self.end(None)
 
     def end(self, session: Any) -> None:
-        """Emits the values that callbacks put in at the end."""
+        """Emits the values that callbacks put into the line at the end."""
         self.context.line.emit(self.context.step, self.context.global_step)
 
 
 class SkippedHook(Callback):
     """Writes each bad record that the inputter skips into metrics.jsonl, and at the end all of them into the log.
 
-    Leaves in the results how many there were (`bad_records`), and how many values were set to 0 (`zeroed_values`).
+    Puts their number (`bad_records`) and the number of values set to 0 (`zeroed_values`) into the results.
     """
 
     def __init__(self, context: Context, inputter: Inputter) -> None:
@@ -180,9 +180,9 @@ class EpochHook(Callback):
     The first epoch of a resumed run is not compared, because the run may have begun in the middle of it.
 
     Args:
-      context: of the run; its graph numbers the shards of the examples.
-      inputter: of the run; its `records` are known.
-      files: what is read.
+      context: the context of the run, whose graph numbers the shards of the examples.
+      inputter: the inputter of the run, whose `records` are known.
+      files: the files that are read.
     """
 
     def __init__(self, context: Context, inputter: Inputter, files: Sequence[str]) -> None:
@@ -195,7 +195,7 @@ class EpochHook(Callback):
         self._counts = np.zeros(len(self._files), np.int64)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Asks for the shards of the step's records: 8 bytes a record, on the host."""
+        """Requests the shard numbers of the step's records: 8 bytes per record, on the host."""
         return tf.train.SessionRunArgs(self.context.ops.input.shards)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -243,19 +243,19 @@ class EpochHook(Callback):
 
 
 class ReplicaHook(tf.train.SessionRunHook):
-    """The first hook of a replica: prepares each new session, and lets a replica without data go on.
+    """The first hook of a replica: prepares each new session, and lets a replica without data continue.
 
-    With common steps a replica that has read all its data goes on with weight 0, until no replica has data.
+    With common steps a replica that has read all its data continues with weight 0, until no replica has data.
 
     Args:
-      cluster: which replica this is.
-      state: where it notes that it has data.
-      signals: closes the session if the process is told to stop.
+      cluster: the processes, and the role of this one.
+      state: the shared state, in which it records whether it has data.
+      signals: closes the session if the process gets a signal to stop.
       synchrony: starts the common steps; None if each replica steps by itself.
 
     Attributes:
       is_idle: whether this replica has read all its data.
-      steps: common steps that it took without data.
+      steps: number of common steps that it took without data.
     """
 
     def __init__(
@@ -286,7 +286,7 @@ class ReplicaHook(tf.train.SessionRunHook):
 
 
 class BeatHook(tf.train.SessionRunHook):
-    """Tells the watchdog about each step. It is the last hook of a replica, since the others may take long."""
+    """Tells the watchdog about each step. It is the last hook of a replica, because the other hooks may take long."""
 
     def __init__(self, watchdog: Watchdog) -> None:
         self._watchdog = watchdog

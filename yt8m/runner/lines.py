@@ -24,13 +24,13 @@ class Every:
         self.fired(0)
 
     def due(self, step: int) -> bool:
-        """Whether a multiple of the steps was passed, or the seconds have elapsed, since it last fired."""
+        """Whether a multiple of the steps was passed, or the seconds have elapsed, since the last call of `fired`."""
         if self._steps and step // self._steps > self._step // self._steps:
             return True
         return self._seconds is not None and self._clock() - self._time >= self._seconds
 
     def fired(self, step: int) -> None:
-        """Counts from `step` and the present time."""
+        """Starts to count at `step` and the current time."""
         self._step, self._time = step, self._clock()
 
 
@@ -40,12 +40,12 @@ class StepValues:
 
     Attributes:
       step: the global step in training, else the number of batches done.
-      global_step: of the checkpoint, in evaluation and inference.
+      global_step: the step of the checkpoint, in evaluation and inference.
       figures: the metrics of the step, by the names under which they are printed.
-      examples: examples so far, in evaluation and inference.
-      elapsed_seconds: since the first step.
+      examples: number of examples so far, in evaluation and inference.
+      elapsed_seconds: seconds since the first step.
       last_step: the step, counted as `step`, at which the run will end; None if that is not known.
-      seconds_left: until then, at the speed so far.
+      seconds_left: seconds until the last step, at the speed so far.
     """
 
     step: int = 0
@@ -77,7 +77,7 @@ class StepLine:
         self.start(0)
 
     def start(self, step: int, last: int | None = None) -> None:
-        """Counts from `step`; the run ends at step `last`, if that is known."""
+        """Starts to count at `step`; the run ends at step `last`, if that is known."""
         self._every.fired(step)
         self._last, self._since, self._is_first = last, (step, self._clock()), True
 
@@ -101,7 +101,7 @@ class StepLine:
             sink(values)
 
     def _left(self, step: int) -> float | None:
-        """The seconds until the last step, at the speed since the first line: the first steps take longer."""
+        """The seconds until the last step, at the speed since the first line, because the first steps take longer."""
         first, since = self._since
         if self._last is None or step <= first:
             return None

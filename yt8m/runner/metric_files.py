@@ -1,4 +1,4 @@
-"""The files that hold a run's figures: metrics.jsonl and TensorBoard's event files.
+"""The files of a run's metrics: metrics.jsonl and TensorBoard's event files.
 
 TensorFlow no longer installs TensorBoard, and a run does not need it. So the messages that two of its plugins look
 for in the metadata of a summary (tensorboard/plugins/hparams/plugin_data.proto and pr_curve/plugin_data.proto) are
@@ -32,7 +32,7 @@ from yt8m.storage.sending import GrowingFile
 class QuietlyFailing:
     """Runs calls whose failure must not end the run. The first failure is logged; later calls are skipped.
 
-    A training run must not be lost because the disk has no room for its curves.
+    A training run must not fail because the disk is too full for its curves.
     """
 
     def __init__(self, what: str) -> None:
@@ -57,7 +57,7 @@ class MetricsFile:
         self._file, self._quietly = GrowingFile(path, go_on=True), QuietlyFailing(path)
 
     def add(self, values: StepValues) -> None:
-        """Appends one line. A figure that is not finite becomes null, since JSON has no NaN."""
+        """Appends one line. A value that is not finite becomes null, since JSON has no NaN."""
         named = {name: getattr(values, name) for name in ("step", "loss", "examples_per_second", "examples")}
         given = {key: value for key, value in named.items() if value is not None} | values.figures
         line = json.dumps({key: value if math.isfinite(value) else None for key, value in given.items()})
@@ -95,7 +95,7 @@ class EventFile:
         self._try(lambda: self._write(tf.Event(wall_time=time.time(), graph_def=graph_def.SerializeToString())))
 
     def close(self) -> None:
-        """Closes the file; add nothing afterwards."""
+        """Closes the file; nothing may be added afterwards."""
         if self._writer is not None:
             self._try(self._writer.close)
             self._writer = None
@@ -144,7 +144,7 @@ def precision_recall(tag: str, counts: np.ndarray) -> Any:
     """The summary of a precision-recall curve.
 
     Args:
-      tag: its name.
+      tag: the name of the curve.
       counts: [4, thresholds from 0 to 1]: true and false positives, true and false negatives.
     """
     true, false, _, missed = counts

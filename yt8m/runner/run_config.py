@@ -24,42 +24,45 @@ class RunnerConfig:
 
     Attributes:
       mode: train, eval or infer.
-      model_dir: where checkpoints, event files and metrics.jsonl are, or will be.
+      model_dir: the folder of checkpoints, event files and metrics.jsonl.
       name: local_runner (one tower, which holds its variables) or parameter_server_runner (several towers,
-        the variables on the CPU); empty: by the number of towers.
-      batch_size_per_gpu: examples per tower and step, equal to the inputter's; None: taken from the inputter.
-      gpu_count: towers. Inference always takes one.
+        the variables on the CPU); empty to choose by the number of towers.
+      batch_size_per_gpu: examples per tower and step, equal to the inputter's; None for that of the inputter.
+      gpu_count: number of towers. Inference always uses one.
       summary_names: patterns (`*` as in a shell) of the summaries that are written, each in an entry of its own or
         several with commas between; empty for all.
-      log_every_n_iter: steps between lines in the log and in metrics.jsonl.
-      save_summary_steps: steps between the graph's summaries, which the first step has too; 0 for never.
+      log_every_n_iter: number of steps between lines in the log and in metrics.jsonl.
+      save_summary_steps: number of steps between summaries of the graph, which are also written at the first step; 0
+          for
+            none.
       max_steps: training stops at this global step; None for no limit.
-      seed: of everything random in the graph.
+      seed: the seed of all random ops in the graph.
       optimizer, checkpoints: training only, except for `optimizer.moving_average_decay`: evaluation reads
         the averages of the weights if it is not 0.
-      exact_resume: the position in the data is saved beside each checkpoint.
+      exact_resume: whether the exact position in the data is saved with each checkpoint.
       prefetch_to_device: each step of a training copies the next one's batch to the towers' devices while it
         computes. Not with exact_resume: the saved position would be one batch ahead.
       sync_batch_norm: batch norm in training takes its statistics over all towers of this process.
-      split_batch: one batch a step, split over the towers; False: one batch for each tower.
+      split_batch: whether each step splits one batch over the towers; if false, each tower gets a batch of its own.
       signature: the other options that shape the graph (model, features, epochs, ...), as JSON values. If it is
         empty, or differs from the checkpoint's, a resumed run rebuilds its graph by code.
       signature_defaults: values for entries that a checkpoint's signature lacks because it is older than the
-        option; an entry that is not here either counts as None.
+        option; an entry that is missing here too counts as None.
       input_signature: the other options that decide which examples come in which order (epochs, shuffling, ...);
         a saved position is ignored if they have changed.
-      input_calls_python: part of the input is Python, so that the graph saved with a checkpoint is of no use.
-      checkpoint: for evaluation and inference, which one; empty for the newest in `model_dir`.
-      init_checkpoint: for a training that starts afresh, the checkpoint whose weights it begins with, by name
-        (optimizer slots and the step stay fresh); empty for none.
-      cluster: for training by several processes, all processes and which one this is.
-      sync_replicas: the replicas of a cluster take each step together; else each steps by itself.
+      input_calls_python: whether the input calls Python functions, so that the graph saved with a checkpoint is of no
+          use.
+      checkpoint: the checkpoint for evaluation and inference; empty for the newest in `model_dir`.
+      init_checkpoint: for a new training, the checkpoint from which weights are read by name (optimizer slots and the
+          step are not read); empty for none.
+      cluster: for training by several processes, all of them and the role of this one.
+      sync_replicas: whether the replicas of a cluster take each step together; otherwise each steps on its own.
       precision: dtype of the towers' matrix products in training: float32, bfloat16 or float16.
-      xla: XLA compiles the ops that it supports.
+      xla: whether XLA compiles the ops that it supports.
       stall_timeout: seconds that a process of a cluster waits for the others before it fails.
       stop_grace_seconds: after SIGTERM or ctrl-C, the seconds that the current step may take to end by itself.
-      format_line: makes the line of the log; None for the published one of the mode.
-      progress: show a progress bar on stderr, which is a terminal, in place of the lines.
+      format_line: formats the log line; None for the mode's published format.
+      progress: whether a progress bar on stderr, which must be a terminal, replaces the lines.
     """
 
     mode: str = "train"
@@ -148,7 +151,7 @@ class RunnerConfig:
 
 @dataclass(frozen=True)
 class CallbackConfig:
-    """Which callbacks, by name or as `package.module:Class`.
+    """The callbacks of a run, by name or as `package.module:Class`.
 
     Attributes:
       names: callbacks besides the mode's usual ones; `-name` removes a usual one.
@@ -171,16 +174,16 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a run.
+    """How and where a run ended.
 
     Attributes:
       status: finished (a callback asked for the end, such as max_steps), out_of_data, stopped (by a
         signal) or failed.
-      global_step: of the last completed training step; of the checkpoint in evaluation and inference.
+      global_step: the last completed training step; in evaluation and inference, the step of the checkpoint.
       message: one sentence for the user.
       signal: the signal that stopped the run.
-      results: values that callbacks left (the figures of an evaluation).
-      error: what made the run fail.
+      results: values that callbacks return (such as the metrics of an evaluation).
+      error: the exception that made the run fail.
     """
 
     status: Status
@@ -192,7 +195,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """0 for a good end, 143 after SIGTERM, 130 after ctrl-C, else the error's own or 1."""
+        """0 if the run ended well, 143 after SIGTERM, 130 after ctrl-C, otherwise the error's own status or 1."""
         if self.status is Status.STOPPED:
             return 128 + (self.signal or signal.SIGTERM)
         if self.status is Status.FAILED:
@@ -202,20 +205,20 @@ class Outcome:
 
 @dataclass
 class Context:
-    """Handed to each callback when it is made; the engine keeps `step` up to date.
+    """The state that callbacks share; each gets it when it is made. The engine keeps `step` up to date.
 
     Attributes:
-      config: the run's.
+      config: the config of the run.
       ops: the graph's handles: TrainOps in training, else EvalOps.
-      modeler: the model; callbacks take its evaluator.
-      line: the line of the step, shared.
+      modeler: the model, which gives callbacks its evaluator.
+      line: the line of the step, which all callbacks share.
       saver: the RunSaver that saves checkpoints; None in evaluation and inference.
       is_resumed: whether the variables came from a checkpoint.
-      step: last completed step: the global step in training, else the number of batches.
-      global_step: of the training, or of the checkpoint.
+      step: the last completed step: the global step in training, else the number of batches.
+      global_step: the step of the training, or of the checkpoint.
       last_step: the step, counted as `step`, at which the run will end; None if that is not known.
       has_read_all: whether all data were read; set before the callbacks' `end` is called.
-      results: values that callbacks leave for the Outcome.
+      results: values that callbacks put into the Outcome.
     """
 
     config: RunnerConfig

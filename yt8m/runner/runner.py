@@ -1,4 +1,4 @@
-"""One run: creates or restores the graph, opens the session, runs steps until told to stop, says how it ended."""
+"""One run: creates or restores the graph, opens the session, runs steps until told to stop, and reports the end."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Runner:
     """One run: training, evaluation or inference of one workload.
 
     Args:
-      config: the run's.
-      inputter: files and how they become batches.
+      config: the config of the run.
+      inputter: the files, and how to make batches of them.
       modeler: the model and its loss.
-      callbacks: which callbacks, by name.
+      callbacks: the callbacks of the run.
 
     Raises:
       UsageError: config and inputter differ on the batch size, or the workload is not derived from the base classes.
@@ -67,7 +67,7 @@ class Runner:
                 outcome = self._failed(error, signals)
             finally:
                 sending.send_growing()
-        # A signal after the last step stops nothing here, but the caller may have more to do and must know of it.
+        # A signal after the last step stops nothing here, but the caller must know of it, since it may have more to do.
         return dataclasses.replace(outcome, signal=signals.signal)
 
     def create_graph(self) -> CreatedGraph:
@@ -80,7 +80,7 @@ class Runner:
         return creation.replicate(self.config, self.inputter, self.modeler, deployment)
 
     def _run(self, signals: StopSignals) -> Outcome:
-        files = list(self.inputter.files())  # before anything is built: missing files are reported first
+        files = list(self.inputter.files())  # listed before anything is built, so that missing files are reported first
         created = self.create_graph()
         context, position = self._context(created, files)
         hooks: list[tf.train.SessionRunHook] = []

@@ -30,11 +30,11 @@ class RunSaver:
     """Saves checkpoints of a training run into its folder.
 
     Args:
-      model_dir: the folder.
-      saver: of the variables.
-      keep: how many of the newest stay.
+      model_dir: the folder of the run.
+      saver: the saver of the variables.
+      keep: number of newest checkpoints that stay.
       saved_step: the step of the newest checkpoint; None for none.
-      position: saved with each checkpoint; None for no position.
+      position: the position in the data, saved with each checkpoint; None for none.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class RunSaver:
         self._model_dir, self._saver, self._keep = model_dir, saver, keep
         self._saved_step, self._position = saved_step, position
         self._listeners: list[Callable[[int], None]] = []
-        self._saved_at: float | None = None  # of the monotonic clock
+        self._saved_at: float | None = None  # time of the monotonic clock
         checkpoints.sweep(model_dir)
 
     def listen(self, listener: Callable[[int], None]) -> None:
@@ -97,7 +97,7 @@ class RunSaver:
         checkpoints.write_state(self._model_dir, step, self._keep, elapsed)
         self._saved_at = now
         sending.send_growing()
-        storage.refuse_lost_lock(self._model_dir)  # else it would end with status 0
+        storage.refuse_lost_lock(self._model_dir)  # otherwise the run would end with status 0
         logging.info("saved %s", checkpoints.path_of(self._model_dir, step))
 
     def _send(self, folder: str, step: int) -> None:
@@ -183,7 +183,7 @@ class _PositionFile:
 
     Args:
       files: the files of this run.
-      shape: the other options that decide which examples come.
+      shape: the other options that decide which examples are read.
     """
 
     def __init__(self, files: Sequence[str], shape: Mapping[str, Any]) -> None:
@@ -196,7 +196,10 @@ class _PositionFile:
             json.dump({"data": self._digest, **values}, file)
 
     def read(self, path: str, step: int, use: Callable[[Mapping[str, Any]], None]) -> bool:
-        """Calls `use` with the content. False, with a warning, if the file is missing or belongs to other data."""
+        """Calls `use` with the content.
+
+        Returns False, with a warning, if the file is missing or belongs to other data.
+        """
         try:
             if not storage.exists(f"{path}.json"):
                 raise RunError(f"there is no {path}.json")
@@ -210,7 +213,7 @@ class _PositionFile:
 
 
 def _checked(path: str, digest: str) -> Mapping[str, Any]:
-    """What the file holds, if it is of the data with this digest."""
+    """The content of the file, if it belongs to the data with this digest."""
     try:
         found = json_text.parse(storage.read_text(path))
         if "data" in found and found["data"] != digest:
@@ -221,7 +224,7 @@ def _checked(path: str, digest: str) -> Mapping[str, Any]:
 
 
 class ShardPosition:
-    """Counts the shards from which the steps so far had records; a resumed run skips these shards.
+    """Counts the shards from which records were used so far; a resumed run skips these shards.
 
     Args:
       ops: the graph's input side, with numbered shards.
@@ -248,7 +251,7 @@ class ShardPosition:
         self._file.write(_path(model_dir, step), begun=self._begun, shards=self._shards)
 
     def resume(self, model_dir: str, step: int) -> dict[tf.Tensor, int]:
-        """The feed for the start of the iterator; logs where in the data the run continues."""
+        """Returns the feed for the start of the iterator; logs where in the data the run continues."""
         if self._file.read(_path(model_dir, step), step, self._restore):
             epoch, shard = divmod(self._begun, self._shards)
             if self._num_epochs is not None and epoch >= self._num_epochs:
@@ -278,7 +281,7 @@ class Position:
     Args:
       ops: the graph's input side.
       files: the files of this run.
-      shape: the other options that decide which examples come (batch size, seed, ...).
+      shape: the other options that decide which examples are read (batch size, seed, ...).
     """
 
     def __init__(self, ops: InputOps, files: Sequence[str], shape: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Handles SIGTERM and ctrl-C: the current step ends and is saved; a step that hangs is aborted after a grace."""
+"""Handles SIGTERM and ctrl-C: the current step ends and is saved; a step that hangs is aborted after a grace period."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _AFTER_CLOSE_SECONDS = 2.0
 class StopSignals:
     """A context in which SIGTERM and ctrl-C set `requested`; a second signal ends the process at once.
 
-    A Python handler does not run while the main thread sits in the runtime, so the handlers do nothing
+    A Python handler does not run while the main thread is in TensorFlow's C++ code, so the handlers do nothing
     and a thread reads the signals' numbers from the wake-up descriptor. If the main thread does not
-    leave its step within the grace, the thread closes the session (which frees a blocked dequeue), and
+    finish its step within the grace period, the thread closes the session (which frees a blocked dequeue), and
     two seconds later ends the process. Outside of the main thread, where Python allows no handlers, it
     does nothing.
 
     Attributes:
       signal: the number of the first signal.
-      has_closed: whether the session was closed, so that later failures come from that.
+      has_closed: whether the session was closed, so that later failures are a consequence.
     """
 
     def __init__(self, grace_seconds: float) -> None:
@@ -43,11 +43,11 @@ class StopSignals:
         return self.signal is not None
 
     def guard(self, session: Any) -> None:
-        """Sets the session to close when the grace is over."""
+        """Sets the session to close when the grace period is over."""
         self._session = session
 
     def renew_grace(self) -> None:
-        """Call after the last step: gives saving and closing a grace of their own.
+        """Call after the last step: gives saving and closing a new grace period.
 
         From now on the thread does not close the session, because saving needs it.
         """

@@ -11,7 +11,7 @@ from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.runner.run_config import CallbackConfig, Context
 
-# By path, so that importing this module does not import TensorFlow, whose hook class they extend.
+# Given by path, because they extend a class of TensorFlow, which importing this module must not import.
 callbacks: Registry[Any] = Registry("callback")
 for _name, _class in {
     "train_basic": "steps:TrainBasic",
@@ -43,11 +43,11 @@ def names_for(mode: str, names: Sequence[str]) -> list[str]:
     """The names of the callbacks of a run, in order: the usual ones of the mode, then the additional ones.
 
     In training, `["my_module:Mine", "-train_speed"]` gives the usual ones without `train_speed`, then
-    `my_module:Mine`. Naming a usual one changes nothing. The mode's `_basic` cannot be taken away,
+    `my_module:Mine`. Naming a usual callback changes nothing. The mode's `_basic` callback cannot be removed,
     since a run without it would save and count nothing.
 
     Raises:
-      UsageError: a callback belongs to another mode, is named twice, or cannot be taken away.
+      UsageError: a callback belongs to another mode, is named twice, or cannot be removed.
     """
     usual = DEFAULTS[mode]
     for index, name in enumerate(names):
@@ -67,8 +67,8 @@ def names_for(mode: str, names: Sequence[str]) -> list[str]:
 def build(config: CallbackConfig, context: Context) -> list[Any]:
     """The hooks of a run.
 
-    A class of the user's own is called with the context, or with nothing if it takes no argument. Options for a
-    callback that the run does not have add that callback.
+    A custom class is called with the context, or with nothing if it takes no argument. If there are options for a
+    callback that the run does not have, it is added.
 
     Raises:
       UsageError: there is no such callback, or it does not take the options given.
@@ -89,7 +89,7 @@ def check(mode: str, names: Sequence[str]) -> None:
     """Refuses invalid callbacks before anything is built. This imports the user's own callbacks.
 
     Raises:
-      UsageError: as `names_for`, or there is no such callback, or it is not a SessionRunHook.
+      UsageError: for the reasons of `names_for`, or a callback does not exist or is not a SessionRunHook.
     """
     for name in names_for(mode, names):
         found = callbacks.get(name)

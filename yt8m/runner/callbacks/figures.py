@@ -19,10 +19,10 @@ from yt8m.runner.run_config import Context
 
 
 class OneStepBehind:
-    """Calls a function in its own thread, one call at a time, at most one step later.
+    """Runs calls of a function in a thread, one at a time, at most one step late.
 
-    NumPy releases Python's lock while it computes, and so does TensorFlow during a step. So both use the cores at the
-    same time.
+    NumPy releases Python's lock while it computes, and so does TensorFlow during a step. So both can use the cores at
+    the same time.
 
     Args:
       work: the function.
@@ -34,12 +34,12 @@ class OneStepBehind:
         self._last: Future[Any] | None = None
 
     def put(self, *given: Any) -> None:
-        """Starts a call as soon as the previous one has ended; raises what the previous one raised."""
+        """Waits for the previous call, whose error it raises, and starts the next."""
         self.wait()
         self._last = self._executor.submit(self._work, *given)
 
     def wait(self) -> Any:
-        """Waits for the last call and returns its result, None if there was no call; raises what it raised."""
+        """Waits for the last call; returns its result (None if there was no call) or raises its error."""
         return None if self._last is None else self._last.result()
 
     def close(self) -> None:
@@ -48,10 +48,10 @@ class OneStepBehind:
 
 
 class TrainLoss(Callback):
-    """Fetches the label loss, only on the steps that get a line, since fetching it takes time."""
+    """Puts the label loss into the line. It is fetched only on steps with a line, since that takes time."""
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Asks for the loss when a line is due."""
+        """Requests the loss if a line is due."""
         return tf.train.SessionRunArgs(self.context.ops.label_loss) if self.context.line_due else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -70,7 +70,7 @@ class _ExampleCounter(Callback):
     """Counts examples from the moment at which the session is ready.
 
     Attributes:
-      examples: so far.
+      examples: number of examples so far.
       since: the time at which counting began.
       is_due: whether the current step gets a line.
     """
@@ -84,12 +84,12 @@ class _ExampleCounter(Callback):
         self.since = time.monotonic()
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Asks for the number of examples, since the last batch may be smaller."""
+        """Requests the number of examples, since the last batch may be smaller."""
         self.is_due = self.context.line_due
         return tf.train.SessionRunArgs(self.context.ops.examples)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts."""
+        """Adds the examples of the step."""
         self.examples += int(run_values.results)
 
 
@@ -102,7 +102,7 @@ class Speed(_ExampleCounter):
         self.examples = 0
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts; puts the speed into the line if one is due."""
+        """Adds the examples of the step; puts the speed into the line if one is due."""
         super().after_run(run_context, run_values)
         if self.is_due:
             now = time.monotonic()
@@ -118,13 +118,13 @@ class TrainAccuracy(Callback):
         self._evaluator = context.modeler.evaluator()
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Asks for the reports when a line is due."""
+        """Requests the reports if a line is due."""
         if not self.context.ops.reports or not self.context.line_due:
             return None
         return tf.train.SessionRunArgs(dict(self.context.ops.reports))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Has the evaluator compute the metrics of this batch alone."""
+        """Computes the metrics of only this batch by the evaluator."""
         if run_values.results is not None:
             reports = self.context.modeler.completed(run_values.results)
             self.context.line.values.figures.update(self._evaluator.accumulate(reports, None))
@@ -132,10 +132,10 @@ class TrainAccuracy(Callback):
 
 
 class EvalBasic(_ExampleCounter):
-    """Counts examples; `examples_processed: N` in the line and `examples` in the results."""
+    """Counts examples: `examples_processed: N` in the line, and `examples` in the results."""
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Counts; puts the count into the line if one is due."""
+        """Adds the examples of the step; puts the count into the line if one is due."""
         super().after_run(run_context, run_values)
         if self.is_due:
             self._report()
@@ -157,7 +157,7 @@ class _InBackground(Callback):
         self.thread = OneStepBehind(self.work)
 
     def work(self, *given: Any) -> Any:
-        """Called in the thread."""
+        """Processes one step; called in the thread."""
 
     def end(self, session: tf.Session) -> None:
         """Waits for the last step."""
@@ -171,7 +171,7 @@ class _InBackground(Callback):
 class EvalMetrics(_InBackground):
     """Accumulates the reports and the loss of every step; the metrics of single batches go into the line.
 
-    At the end the results hold the figures of all steps under `figures`, as the evaluator gives them, and the
+    At the end the results have the metrics of all steps under `figures`, as the evaluator gives them, and the
     evaluator itself under `evaluator`.
     """
 
@@ -180,7 +180,7 @@ class EvalMetrics(_InBackground):
         self._evaluator, self._is_due = context.modeler.evaluator(), False
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Asks for the reports, and for the loss if there is one."""
+        """Requests the reports, and the loss if there is one."""
         self._is_due = self.context.line_due
         ops = self.context.ops
         loss = {} if ops.label_loss is None else {"loss": ops.label_loss}
@@ -196,7 +196,7 @@ class EvalMetrics(_InBackground):
             self.context.line.values.loss = loss
 
     def end(self, session: tf.Session) -> None:
-        """Puts the figures of all steps into the results."""
+        """Puts the metrics of all steps into the results."""
         super().end(session)
         self.context.results |= {"figures": self._evaluator.get(), "evaluator": self._evaluator}
 
@@ -206,7 +206,7 @@ class EvalMetrics(_InBackground):
 
 
 class InferBasic(EvalBasic):
-    """`num examples processed: N elapsed seconds: S` in the line, and both in the results."""
+    """Puts `num examples processed: N elapsed seconds: S` into the line, and both numbers into the results."""
 
     def end(self, session: tf.Session) -> None:
         """Puts the final count and time into the results."""
@@ -222,8 +222,8 @@ class InferWriter(_InBackground):
     """Hands each step's reports to `consumer`, in the order of the data.
 
     Args:
-      consumer: gets the reports by name, as the modeler offers them for inference (or evaluation). It is called in
-        one thread, which is not the thread of the steps.
+      consumer: called with {name: report} from the modeler, for inference (or evaluation). It is called in one thread,
+          which is not the thread of the steps.
     """
 
     def __init__(self, context: Context, consumer: Callable[[Mapping[str, np.ndarray]], None]) -> None:
@@ -231,13 +231,13 @@ class InferWriter(_InBackground):
         self._consumer = consumer
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Asks for the reports."""
+        """Requests the reports."""
         return tf.train.SessionRunArgs(dict(self.context.ops.reports))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Hands them to the consumer while the next step runs."""
+        """Hands the reports to the consumer while the next step runs."""
         self.thread.put(run_values.results)
 
     def work(self, reports: Mapping[str, np.ndarray]) -> None:
-        """Hands on one step."""
+        """Calls the consumer with one step."""
         self._consumer(self.context.modeler.completed(reports))

@@ -1,4 +1,4 @@
-"""A progress bar on a terminal: step, speed, time left, and the figures of the last line."""
+"""A progress bar on a terminal: step, speed, time left, and the values of the last line."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Progress(Callback):
     """Shows the run's step; log lines appear above it.
 
     Args:
-      context: of the run; its `last_step`, if known, is the end of the bar.
-      console: by default that of the error stream.
+      context: the context of the run; its `last_step`, if known, is the end of the bar.
+      console: where to draw the bar; by default the error stream.
     """
 
     def __init__(self, context: Context, console: Console | None = None) -> None:
@@ -55,7 +55,7 @@ class Progress(Callback):
             self._bar.update(self._task, figures=_figures(values, self._room(self._bar.tasks[0])))
 
     def _room(self, task: bars.Task) -> int:
-        """The columns that remain for figures; the step and the time are never shortened."""
+        """The number of columns left for metrics; the step and the time are never shortened."""
         last = f" of {task.total:.0f}" if task.total is not None else ""
         text = f"{task.description} step {task.total or task.completed:.0f}{last}"
         return self._console.width - len(text) - _TIME_AND_BAR
@@ -85,7 +85,8 @@ def _figures(values: StepValues, room: int) -> str:
     if values.loss is not None:
         parts.append(f"loss {values.loss:.2f}")
     figures = {name: f"{name} {value:.3f}" for name, value in values.figures.items()}
-    parts += [figures.pop("GAP")] if "GAP" in figures else []  # first, since it matters most in a narrow bar
+    # GAP is first, because it matters most if the bar is narrow
+    parts += [figures.pop("GAP")] if "GAP" in figures else []
     rate = _rate(values)
     parts += [] if rate is None else [f"{rate:.0f} examples/s"]
     parts += figures.values()

@@ -22,7 +22,7 @@ class TrainGuard(Callback):
     """
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
-        """Asks for the norms, and for the tower that had the first bad gradient."""
+        """Requests the norms, and the tower that had the first bad gradient."""
         ops = self.context.ops
         tower = {} if ops.bad_tower is None else {"tower": ops.bad_tower}
         return tf.train.SessionRunArgs({"norms": ops.gradient_norms, **tower})
@@ -42,10 +42,11 @@ class TrainGuard(Callback):
 
 
 class TrainBasic(Callback):
-    """Saves the first step, the last step and every N steps or minutes between; ends the run at max_steps.
+    """Saves the first step, the last step, and steps in between every N steps or minutes; ends the run at max_steps.
 
-    Gradients in closed form can be finite when the loss is not. So the loss of a step is checked before it is saved;
-    on other steps it is not, since fetching it takes time.
+    Gradients in closed form can be finite when the loss is not. So the loss of a step is checked before the step is
+    saved,
+    but not on other steps, since fetching it takes time.
     """
 
     def __init__(self, context: Context) -> None:
@@ -54,7 +55,7 @@ class TrainBasic(Callback):
         self._every = Every(wanted.save_checkpoint_steps, wanted.save_checkpoint_minutes * 60)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Saves the first checkpoint of a new run; asks to stop if the run is already at its last step."""
+        """Saves the first checkpoint of a new run; requests a stop if the run is already at its last step."""
         if not self.context.is_resumed:
             self.context.saver.save(session, self.context.step)
         self._every.fired(self.context.step)
@@ -64,13 +65,13 @@ class TrainBasic(Callback):
             coord.request_stop()
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Asks for the loss if the step will be saved."""
+        """Requests the loss if the step will be saved."""
         following = self.context.step + 1
         is_saved = self._every.due(following) or self._is_over(following)
         return tf.train.SessionRunArgs(self.context.ops.label_loss) if is_saved else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Saves when it is due; asks to stop when the steps are done.
+        """Saves if a checkpoint is due; requests a stop after the last step.
 
         Raises:
           RunError: the loss is not finite.
@@ -86,7 +87,10 @@ class TrainBasic(Callback):
             run_context.request_stop()
 
     def save_when_due(self, session: tf.Session) -> None:
-        """Saves if a checkpoint is due. A chief that waits for its workers calls it too, although it runs no steps."""
+        """Saves if a checkpoint is due.
+
+        A chief that waits for its workers also calls this, although it runs no steps.
+        """
         step = self.context.step
         if self._every.due(step):
             self.context.saver.save(session, step)
@@ -105,7 +109,7 @@ class TrainExport(Callback):
     """Saves a checkpoint and exports it, every `export_model_steps` steps and at the end.
 
     Args:
-      exporter: gets the checkpoint's path and its step. The session's graph is already finalized, so an exporter
+      exporter: called with the checkpoint's path and its step. The session's graph is already finalized, so an exporter
         builds a graph of its own.
     """
 
@@ -115,11 +119,11 @@ class TrainExport(Callback):
         self._every = Every(steps=context.config.checkpoints.export_model_steps)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Counts from the step at which the run resumes."""
+        """Starts to count at the step at which the run resumes."""
         self._every.fired(self.context.step)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Exports when it is due."""
+        """Exports if an export is due."""
         if self._every.due(self.context.step):
             self._export(run_context.session)
 
@@ -142,7 +146,7 @@ class TrainProfile(Callback):
     traces nothing.
 
     Args:
-      context: of the run.
+      context: the context of the run.
       first: the first step of the trace.
       last: the last step of the trace; the end of the run finishes it too.
       folder: TensorBoard's log folder; empty for the run's own.

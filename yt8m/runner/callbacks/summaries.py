@@ -24,9 +24,9 @@ class TrainSummary(Callback):
     The summaries are fetched as part of a step, so they never consume a batch.
 
     Args:
-      context: of the run.
-      folder: of the event files; empty for the run's own.
-      hyper_parameters: of the run, for TensorBoard's table of them; None to leave the run out of the table.
+      context: the context of the run.
+      folder: the folder of the event files; empty for the run's own.
+      hyper_parameters: those of the run, for TensorBoard's table; None to leave the run out of the table.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class TrainSummary(Callback):
             self._is_open = True
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
-        """Asks for the summaries when they are due."""
+        """Requests the summaries if they are due."""
         is_first = self.context.config.save_summary_steps > 0 and not self._has_written
         is_due = is_first or self._every.due(self.context.step + 1)
         return tf.train.SessionRunArgs(self.context.ops.summary_op) if is_due else None
@@ -67,7 +67,7 @@ class TrainSummary(Callback):
         self._events.add(summary, self.context.step)
 
     def end(self, session: tf.Session) -> None:
-        """Notes that the run ended well."""
+        """Records that the run ended well."""
         self._end(is_well=True)
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ from yt8m.runner.saver import SavedByTheChief
 from yt8m.runner.signals import StopSignals
 
 POLL_SECONDS = 0.5
-LAST_STEP_SECONDS = 20.0  # how long the others may take for their current step at the end
+LAST_STEP_SECONDS = 20.0  # time that the others may take for their current step at the end
 _STOP_SECONDS = 2  # a session waits this long for its threads; the gradient-summing one never ends by itself
 _CHIEFS_OWN = ("train_summary", "train_export")  # callbacks whose files only one process may write
 
@@ -36,12 +36,12 @@ class ReplicaRun:
     """The run of one replica.
 
     Attributes:
-      cluster: all processes, and which one this is.
+      cluster: all processes, and the role of this one.
       graph: the graph of this replica.
-      context: what the callbacks share.
+      context: the state that the callbacks share.
       signals: the signals that ask this process to stop.
       watchdog: ends the process if it waits too long for others.
-      files: the part of the data that this replica reads.
+      files: the files that this replica reads.
       hooks: all hooks of the session, in their order; empty until they are made.
     """
 
@@ -69,14 +69,14 @@ class ReplicaRun:
     def _start_data_again(self, session: Any) -> None:
         inputs = self.graph.ops.input
         feed = {inputs.files: list(self.files)}
-        # TensorFlow demands the argument's name.
+        # TensorFlow requires this name of the argument.
         session.run_step_fn(lambda step_context: step_context.session.run(inputs.initializer, feed))
 
     def run_steps(self, session: Any) -> bool:
         """Runs steps until a hook or a signal asks to stop; True if all data were read.
 
         Raises:
-          RunError: an OutOfRangeError that is not the end of the data; MonitoredSession would take it for that.
+          RunError: an OutOfRangeError that is not the end of the data, for which MonitoredSession would take it.
         """
         try:
             while not session.should_stop() and not self.signals.requested:
@@ -88,7 +88,7 @@ class ReplicaRun:
         return False
 
     def announce_end(self, session: Any) -> None:
-        """Tells the others that this replica takes no more steps."""
+        """Tells the other replicas that this one takes no more steps."""
         session.run_step_fn(lambda step_context: self.graph.state.set_ended(step_context.session, self.cluster.replica))
 
     def wait_for_others(self, session: Any, patience: float) -> None:
@@ -127,8 +127,8 @@ class ReplicaRun:
 class ClusterRunner(Runner):
     """Trains as one replica of a cluster.
 
-    If a parameter server is lost, MonitoredSession goes back to the newest checkpoint by itself. The chief saves,
-    writes summaries and exports, and ends last. A worker logs and stops with it.
+    If a parameter server is lost, MonitoredSession goes back to the newest checkpoint automatically. The chief saves,
+    writes summaries and exports, and ends last. A worker only logs, and stops with the chief.
     """
 
     def _run(self, signals: StopSignals) -> Outcome:
@@ -152,7 +152,7 @@ class ClusterRunner(Runner):
                 )
                 creator = self._creator(runtime.target, run)
                 outcome = self._drive_monitored(creator, run)
-                if outcome.status is not Status.STOPPED:  # a process that was told to stop may come back
+                if outcome.status is not Status.STOPPED:  # a process that was told to stop may be restarted
                     creator.say_done()
                 return outcome
             finally:
@@ -198,7 +198,7 @@ class ClusterRunner(Runner):
         return outcome
 
     def _patience(self, context: Context) -> float:
-        """How many seconds the others may take for a step; fewer at max_steps, when each only ends its current step."""
+        """Seconds that the others may take for a step; fewer at max_steps, when each only finishes its current step."""
         limit = self.config.max_steps
         is_last = limit is not None and context.step >= limit
         return LAST_STEP_SECONDS if is_last else self.config.stall_timeout

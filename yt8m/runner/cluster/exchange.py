@@ -9,16 +9,20 @@ There are three channels, because each must survive a different failure:
 
 - **`SharedState`, a table on each parameter server.** It describes the variables on the servers and is lost with them:
   a server that restarts without variables has no table either. The chief writes the name of the run
-  when the variables have values, and removes it before it restores them; workers take up no other run's variables. A
+  when the variables have values, and removes it before it restores them; workers use no other run's variables. A
   replica that has read all its data writes `ended`, and the chief, which saves the last checkpoint, waits for that. A
-  replica that has closed its last session writes `done` on every server. A server ends when all have, and learns that
+  replica that has closed its last session writes `done` on every server. A server ends when all replicas have done so,
+  and learns that
   from its own table, since it may not reach the other servers.
 - **`RunMarker`, the file cluster.json in the run's folder.** It can be read before there is a session, and when
   all processes have ended. A worker that comes late reads in it that training is over, and the evaluator that no
   checkpoint will follow.
-- **`answers(address)`, a connection that is closed at once.** A dead process cannot write that it is dead. The runtime
-  of a process accepts connections as long as it lives; a chief without parameter servers has no runtime and opens
-  its port by `answering_at`. The watchdog names the processes that do not answer, a parameter server stops waiting
+- **`answers(address)`, a connection that is closed at once.** A dead process cannot write that it is dead. The
+TensorFlow server
+  in a process accepts connections as long as the process lives; a chief without parameter servers has no such server
+  and
+  opens its port by `answering_at`. The watchdog names the processes that do not answer, a parameter server stops
+  waiting
   for them, and the evaluator gives up a training whose chief does not answer.
 """
 
@@ -58,10 +62,11 @@ def server_device(index: int) -> str:
 class SharedState:
     """A table on one parameter server, which all processes read and write: its keys are the messages.
 
-    The runtime makes it at its first use; no session has to initialise it. `graph.Synchrony` keeps a count in it too.
+    TensorFlow makes the table at its first use; no session has to initialise it. `graph.Synchrony` has a count in it
+    too.
 
     Args:
-      device: of the server.
+      device: the device of the server.
     """
 
     def __init__(self, device: str) -> None:
@@ -80,11 +85,11 @@ class SharedState:
         return f"{_RUN}{run}" in self._all(session)
 
     def set_live(self, session: tf.Session, run: str) -> None:
-        """Says that the variables have values of the run `run`; call `clear` before they are assigned."""
+        """Records that the variables have values of the run `run`; call `clear` before they are assigned."""
         self._change(session, self._insert, f"{_RUN}{run}")
 
     def clear(self, session: tf.Session, run: str) -> None:
-        """Says that the variables have no values, and removes the messages of all other runs than `run`."""
+        """Records that the variables have no values, and removes the messages of all runs but `run`."""
         found = self._all(session)
         is_ours = f"{_RUN}{run}" in found
         self._change(session, self._remove, *(key for key in found if key.startswith(_RUN) or not is_ours))
@@ -94,15 +99,15 @@ class SharedState:
         return {int(number) for number in self._with_prefix(session, _ENDED)}
 
     def set_ended(self, session: tf.Session, replica: int, is_ended: bool = True) -> None:
-        """Says whether a replica has read all its data; False if it has begun again."""
+        """Records whether a replica has read all its data (False if it started again)."""
         self._change(session, self._insert if is_ended else self._remove, f"{_ENDED}{replica}")
 
     def done(self, session: tf.Session) -> set[str]:
-        """The names of the processes that need this server no longer."""
+        """The names of the processes that no longer need this server."""
         return self._with_prefix(session, _DONE)
 
     def set_done(self, session: tf.Session, name: str) -> None:
-        """Says that the process `name` needs this server no longer."""
+        """Records that the process `name` no longer needs this server."""
         self._change(session, self._insert, f"{_DONE}{name}")
 
     def _with_prefix(self, session: tf.Session, prefix: str) -> set[str]:
@@ -121,18 +126,18 @@ def states_of(cluster: ClusterConfig) -> list[SharedState]:
 
 
 def say_done(cluster: ClusterConfig, runtime: Any) -> None:
-    """Tells each parameter server, in a session of its own, that this chief or worker needs it no longer.
+    """Tells each parameter server, in a session of its own, that this chief or worker no longer needs it.
 
-    For training whose graph is already finalised, or that another program than the runner runs.
+    For use if the training graph is finalised, or if another program than the runner trains.
 
     Args:
       cluster: all processes, and which one this is.
-      runtime: the server of this process, from `servers.start`.
+      runtime: the TensorFlow server of this process, from `servers.start`.
     """
     own = f"/job:{WORKER_JOB}/task:{cluster.replica}"
     with tf.Graph().as_default():
         states = states_of(cluster)
-        # Without the filters, the session would wait for workers that have ended before.
+        # Without device filters, the session would wait for workers that have already ended.
         filters = tf.ConfigProto(device_filters=[f"/job:{PS_JOB}", own])
         with tf.Session(runtime.target, config=filters) as session:
             for state in states:
@@ -143,8 +148,8 @@ class RunMarker(NamedTuple):
     """The content of cluster.json, which the chief writes.
 
     Attributes:
-      run: a name that no other run has; a resumed run keeps it.
-      ended: the last step; None while the run lasts.
+      run: a unique name; a resumed run keeps it.
+      ended: the last step; None until the run ends.
     """
 
     run: str
@@ -152,7 +157,7 @@ class RunMarker(NamedTuple):
 
 
 def read_run_marker(model_dir: str) -> RunMarker | None:
-    """The marker in a run's folder; None if there is none, or none that can be read."""
+    """The marker in a run's folder; None if it is missing or cannot be read."""
     path = storage.join(model_dir, MARKER_NAME)
     if not storage.exists(path):
         return None
@@ -164,7 +169,7 @@ def read_run_marker(model_dir: str) -> RunMarker | None:
 
 
 def begin_run_marker(model_dir: str) -> RunMarker:
-    """Marks that the run in the folder, or a new one, has begun; returns its marker."""
+    """Writes that the run in the folder, or a new one, has begun; returns its marker."""
     found = read_run_marker(model_dir)
     marker = RunMarker(found.run if found is not None else uuid.uuid4().hex)
     _write(model_dir, marker)
@@ -172,7 +177,7 @@ def begin_run_marker(model_dir: str) -> RunMarker:
 
 
 def end_run_marker(model_dir: str, marker: RunMarker, step: int) -> None:
-    """Marks that the run has ended at `step`."""
+    """Writes that the run has ended at `step`."""
     _write(model_dir, marker._replace(ended=step))
 
 
@@ -193,7 +198,10 @@ def answers(address: str) -> bool:
 
 
 def end_process(status: int) -> NoReturn:
-    """Ends this process at once; nothing else stops a server of TensorFlow or a step that waits for a process."""
+    """Ends this process at once.
+
+    There is no other way to stop TensorFlow's server, or a step that waits for a process.
+    """
     logging.flush()
     sys.stdout.flush()
     os._exit(status)
@@ -222,7 +230,7 @@ def answering_at(address: str) -> Iterator[None]:
 
 
 def _accept_all(listener: socket.socket) -> None:
-    """Accepts and closes each connection until the socket is shut down; else its queue would fill up."""
+    """Accepts and closes each connection until the socket is shut down, so that the queue does not fill up."""
     with contextlib.suppress(OSError):
         while True:
             listener.accept()[0].close()

@@ -1,4 +1,4 @@
-"""The graph of one replica, and its sessions: the chief initialises the variables, a worker waits for that.
+"""The graph of one replica, and its sessions: the chief initialises the variables, and workers wait until it has.
 
 Every process builds the same variables, on the same parameter servers. MonitoredSession asks a creator for a session at
 the start, and again whenever a parameter server was lost. So a creator must be safe to run at any moment.
@@ -28,17 +28,17 @@ POLL_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class ReplicaGraph:
-    """The graph of one replica, with what a session on it needs.
+    """The graph of one replica, and the objects that a session on it needs.
 
     Attributes:
       ops: the handles of the graph.
       states: the shared state on each parameter server; the replicas share the first.
       saver: writes checkpoints.
       restorer: reads checkpoints.
-      missing: names of variables without a value.
-      init: gives the shared variables their first values.
-      local_init: gives this process' own variables and tables their first values.
-      deployment: devices, and how to open a session.
+      missing: tensor of the names of variables without a value.
+      init: op that gives the shared variables their first values.
+      local_init: op that gives this process' own variables and tables their first values.
+      deployment: the devices, and the session configuration.
       synchrony: the common steps; None if each replica steps by itself.
     """
 
@@ -107,23 +107,26 @@ def _check_places() -> None:
 
 
 class StoppedWaiting(Exception):  # noqa: N818 - nothing went wrong
-    """The process was told to stop while it waited for others, or training is over."""
+    """The wait has ended, because the process was told to stop or training is over."""
 
 
 class _Creator:
     """The common base class of both session creators.
 
     Args:
-      target: address of this process' runtime.
-      replica: its graph.
-      context: its `is_resumed` is set to whether the variables have been trained before.
+      target: address of this process' TensorFlow server.
+      replica: the graph of this process.
+      context: the run's context; `is_resumed` is set if the variables have been trained before.
     """
 
     def __init__(self, target: str, replica: ReplicaGraph, context: Context) -> None:
         self._target, self._graph, self._context = target, replica, context
 
     def say_done(self) -> None:
-        """Tells the parameter servers that this process needs them no longer. Close its last session before."""
+        """Tells the parameter servers that this process no longer needs them.
+
+        Call it after the last session is closed.
+        """
         cluster = self._context.config.cluster
         assert cluster is not None
         with self._open() as session:
@@ -142,13 +145,13 @@ class _Creator:
 
 
 class ChiefCreator(_Creator):
-    """Continues with the live variables if they are of this run and not older than its checkpoint; else restores.
+    """Continues with the servers' variables if they are of this run and not older than its checkpoint; else restores.
 
     If a restarted chief always restored, it would discard the steps that the workers took meanwhile.
 
     Args:
       run: the run's name.
-      modeler: restores the weights that it brings itself.
+      modeler: restores weights that come from elsewhere (a teacher's).
     """
 
     def __init__(self, target: str, replica: ReplicaGraph, context: Context, run: str, modeler: Modeler) -> None:
@@ -189,7 +192,7 @@ class WorkerCreator(_Creator):
     """Waits until the chief has given the variables their values; asks every second.
 
     Args:
-      is_stopped: whether to stop waiting.
+      is_stopped: function that says whether to stop waiting.
     """
 
     def __init__(self, target: str, replica: ReplicaGraph, context: Context, is_stopped: Callable[[], bool]) -> None:
@@ -224,6 +227,6 @@ class WorkerCreator(_Creator):
         self._context.is_resumed = True  # a worker gives no variable its first value
         if found is None or not self._is_live(session, found.run):
             return False
-        if found.ended is not None:  # without a chief, nothing that the worker does would be saved
+        if found.ended is not None:  # without a chief, no work of the worker would be saved
             raise StoppedWaiting(f"training had ended at step {found.ended} before this worker came")
         return True

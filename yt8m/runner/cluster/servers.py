@@ -1,4 +1,4 @@
-"""The runtime of one process of a cluster, and what a parameter server does: hold variables until training is over."""
+"""Starts TensorFlow servers, and runs parameter servers, which hold variables until training is over."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from yt8m.runner.cluster.exchange import PS_JOB, WORKER_JOB
 from yt8m.runner.signals import StopSignals
 
 POLL_SECONDS = 0.5
-GRACE_SECONDS = 20.0  # how long processes may be out of reach after the chief is done
+GRACE_SECONDS = 20.0  # how long processes may be unreachable after the chief is done
 _PART_OF_GRACE = 0.9  # the share of the grace spent on waiting for others; the rest is for an orderly end
 
 
 def start(cluster: ClusterConfig, device_count: dict[str, int] | None = None) -> Any:
-    """A `tf.train.Server` that listens on the port of this process, on every network interface.
+    """Starts a `tf.train.Server`, which listens on the port of this process, on every network interface.
 
-    TensorFlow cannot listen on one interface alone; the log warns of that.
+    TensorFlow cannot be limited to one interface; the log warns of that.
 
     Args:
       cluster: all processes, and which one this is.
-      device_count: how many devices of each kind to use, if not all of the machine.
+      device_count: {kind: number of devices to use}; by default all of the machine.
 
     Raises:
       UsageError: the port is taken, or this process may not open it.
@@ -62,10 +62,10 @@ def start(cluster: ClusterConfig, device_count: dict[str, int] | None = None) ->
 
 
 def _check_port(cluster: ClusterConfig) -> None:
-    """Tests the port first, since the runtime would report only that it could not start."""
+    """Tests the port, because TensorFlow would only report that its server could not start."""
     port = int(cluster.address.rpartition(":")[2])
     with contextlib.closing(socket.socket()) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a killed process leaves its port free
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # allows the port of a process that was just killed
         try:
             probe.bind(("", port))
             probe.listen()
@@ -84,9 +84,9 @@ def _refusal(cluster: ClusterConfig, reason: str) -> str:
 def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS) -> NoReturn:
     """Serves as a parameter server until all replicas are done, or the chief is done and the others do not answer.
 
-    Then the process ends here, with status 0, or with 143 or 130 after a signal: TensorFlow's server cannot be
-    stopped, and Python would wait for its threads. After a signal it serves on as long as a chief or worker
-    lives, at most for the grace. So if all processes are told to stop at once, the chief can still save.
+    Then the process exits here, with status 0, or with 143 or 130 after a signal, because TensorFlow's server cannot
+    be stopped, and Python would wait for its threads. After a signal it continues as long as a chief or worker
+    lives, but at most for `GRACE_SECONDS`. So if all processes are told to stop at once, the chief can still save.
 
     Raises:
       UsageError: the port is taken.
@@ -119,10 +119,10 @@ class _Awaited:
         replicas = range(len(cluster.replicas))
         self._missing = {cluster.replica_name(replica): cluster.replicas[replica] for replica in replicas}
         self._chief, self._grace = cluster.replica_name(0), grace_seconds
-        self._deadline = math.inf  # until the chief is done
+        self._deadline = math.inf  # no deadline until the chief is done
 
     def is_over(self, done: Set[str]) -> bool:
-        """Whether the server can end. `done` are the processes that need it no longer."""
+        """Whether the server can end. `done` are the processes that no longer need it."""
         for name in sorted(self._missing.keys() & done):
             logging.info("%s is done", name)
             del self._missing[name]

@@ -1,6 +1,6 @@
 """Ends a process of a cluster that waits too long for others, after a warning that names them.
 
-It knows nothing of training: evaluation and inference by several processes use it too.
+It does not depend on training: evaluation and inference by several processes use it too.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ NOTICE_SECONDS = 20.0
 class Watchdog:
     """A thread that ends the process unless `beat` is called often enough; a context.
 
-    TensorFlow's runtime waits forever for a process that is gone, even if a step has a time limit, and the
+    TensorFlow's runtime waits forever for a process that died, even if a step has a time limit, and the
     main thread cannot be woken from that. So the thread ends the process.
 
     Args:
       stall_timeout: seconds without a beat after which the process ends with status 1.
-      suspects: returns a short text on what may be missing; called when a stall is noticed, after at most 20 s.
+      suspects: returns a short text on the likely cause; called after at most 20 s without a beat.
     """
 
     def __init__(self, stall_timeout: float, suspects: Callable[[], str]) -> None:
@@ -34,7 +34,7 @@ class Watchdog:
         self._over = threading.Event()
 
     def beat(self) -> None:
-        """Says that the process has made progress."""
+        """Records that the process has made progress."""
         self._last = time.monotonic()
 
     def __enter__(self) -> Watchdog:
@@ -68,7 +68,7 @@ class Watchdog:
 
 
 def unreachable(processes: Mapping[str, str]) -> str:
-    """A sentence that names the processes, given as {name: address}, that accept no connection."""
+    """A sentence that names those of the processes {name: address} that accept no connection."""
     silent = [f"{name} ({address})" for name, address in processes.items() if not answers(address)]
     if silent:
         return f"{', '.join(silent)} do{'es' * (len(silent) == 1)} not answer"
