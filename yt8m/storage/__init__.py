@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
@@ -153,8 +153,8 @@ def append_line(path: Path, line: str) -> None:
     _store(path).append(os.fspath(path), f"{line}\n".encode())
 
 
-def write_at(path: Path, place: int, data: Any) -> None:
-    """Writes bytes into a local file from byte `place` on; whatever the file held from there on is cut off.
+def write_at(path: Path, place: int, data: Iterable[Any]) -> None:
+    """Writes pieces of bytes into a local file from byte `place` on; whatever the file held from there on is cut off.
 
     So a file that grows over several starts of a program continues where the last noted write ended. The file and its
     folder are made if they do not exist.

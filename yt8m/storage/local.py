@@ -18,7 +18,7 @@ import secrets
 import shutil
 import socket
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, BinaryIO
 
 from yt8m.errors import RunError, UsageError
@@ -105,14 +105,15 @@ class LocalStore:
             if file.write(data) < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def write_at(self, path: str, place: int, data: Any) -> None:
+    def write_at(self, path: str, place: int, data: Iterable[Any]) -> None:
         self.makedirs(os.path.dirname(os.path.abspath(path)))
         with named("write", path), open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb", buffering=0) as file:
             file.truncate(place)
             file.seek(place)
-            rest = memoryview(data).cast("B")
-            while len(rest):  # one call writes at most 2 GiB
-                rest = rest[file.write(rest) :]
+            for piece in data:
+                rest = memoryview(piece).cast("B")
+                while len(rest):  # one call writes at most 2 GiB
+                    rest = rest[file.write(rest) :]
 
     def makedirs(self, path: str) -> None:
         with named("make the folder", path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from yt8m.commands.make_records import encoding
 from yt8m.commands.make_records.classes import known_vocabulary, number_labels
 from yt8m.commands.make_records.features import FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.commands.make_records.output import Output, inputs_hash
-from yt8m.commands.make_records.rows import BadRows, RowReader, Splits, Videos
+from yt8m.commands.make_records.rows import BadRows, Labels, RowReader, Splits, Videos
 from yt8m.commands.make_records.tables import Table, open_table
 from yt8m.config import flags
 from yt8m.errors import UsageError
@@ -173,48 +174,55 @@ class _Work:
     def _write(self, output: Output) -> None:
         write = self._write_videos if self._config.level == "video" else self._write_frames
         for batch in self._batches(output.progress.rows):
-            labels = [self._classes_of(cell) for cell in batch.labels]
-            good = batch.places if None not in labels else self._with_known_labels(batch, labels)
-            for split in np.unique(batch.splits[good]).tolist():
-                for shard, places in output.parts(split, good[batch.splits[good] == split]):
-                    write(output, shard, batch, places, labels)
+            labels, places = self._with_classes(batch)
+            context = encoding.entries(batch.ids, labels.rows, labels.codes)
+            frames = write(output, batch, places, context)
+            for split in np.unique(batch.splits[places]).tolist():
+                is_written = (frames > 0) & (batch.splits == split)
+                output.count(split, labels.codes[is_written[labels.rows]], int(frames[is_written].sum()))
             output.progress.bad = {str(number): what for number, what in self._bad.found.items()}
             output.done(batch.rows.first + batch.rows.size - 1)
 
-    def _classes_of(self, cell: Any) -> tuple[int, ...] | None:
-        """The classes of a video, ascending; None if one of its labels is unknown."""
-        number = self._classes.number
-        try:
-            return tuple(sorted([number[name] for name in self._rows.names_of(cell)]))
-        except KeyError:
-            return None
+    def _with_classes(self, batch: Videos) -> tuple[Labels, NDArray[np.int64]]:
+        """The labels by class, and the positions of the good rows without unknown labels; records the others as bad."""
+        labels, places = batch.labels, batch.places
+        number = np.array([self._classes.number.get(name, -1) for name in labels.names], np.int64)
+        is_known = number[labels.codes] >= 0
+        unknown, first = np.unique(labels.rows[~is_known], return_index=True)
+        for place, code in zip(unknown.tolist(), labels.codes[~is_known][first].tolist(), strict=True):
+            if batch.splits[place] >= 0:
+                name, count = labels.names[code][:60], self._classes.size
+                what = f"its label {name!r} is none of the {count} classes of the vocabulary"
+                self._bad.add(batch.rows.first + place, what)
+        known = Labels(labels.names, labels.rows[is_known], labels.codes[is_known])
+        return known.coded(number), places[~np.isin(places, unknown)]
 
-    def _with_known_labels(self, batch: Videos, labels: Sequence[tuple[int, ...] | None]) -> NDArray[np.int64]:
-        """The positions of the rows whose labels all have a class; the other rows are recorded as bad."""
-        is_known = np.array([found is not None for found in labels])[batch.places]
-        for place in batch.places[~is_known].tolist():
-            names = self._rows.names_of(batch.labels[place])
-            unknown = next(name for name in names if name not in self._classes.number)
-            what = f"its label {unknown[:60]!r} is none of the {self._classes.size} classes of the vocabulary"
-            self._bad.add(batch.rows.first + place, what)
-        return np.asarray(batch.places[is_known])
-
-    def _write_videos(self, output: Output, shard: str, batch: Videos, places: Any, labels: Sequence[Any]) -> None:
+    def _write_videos(
+        self, output: Output, batch: Videos, places: NDArray[np.int64], context: Sequence[bytes]
+    ) -> NDArray[np.int64]:
+        """Writes the videos; returns 1 for each row that was written, and 0 for the others."""
         good, values = self._features.matrices(batch, places)
-        if not len(good):
-            return
-        kept = [labels[place] for place in good.tolist()]
-        context = list(map(encoding.entries, (batch.ids[place] for place in good.tolist()), kept))
-        output.append(shard, encoding.video_records(context, self._features.stored(values)))
-        output.count(shard, kept, 0)
+        is_written = np.isin(np.arange(batch.rows.size), good)
+        size = sum(part[0].nbytes for part in values)
+        for shard, part in output.parts(batch.splits, places):
+            rows = part[is_written[part]]
+            if len(rows):
+                stored = functools.partial(self._features.stored_rows, values, rows)
+                output.append(shard, encoding.video_records([context[row] for row in rows.tolist()], size, stored))
+        return is_written.astype(np.int64)
 
-    def _write_frames(self, output: Output, shard: str, batch: Videos, places: Any, labels: Sequence[Any]) -> None:
-        for place, values, was_cut in self._features.frames(batch, places):
-            context = encoding.entries(batch.ids[place], labels[place])
-            output.append(shard, encoding.frame_records(context, self._features.stored(values)))
-            output.count(shard, [labels[place]], len(values[0]))
-            output.progress.longest = max(output.progress.longest, len(values[0]))
-            output.progress.cut += was_cut
+    def _write_frames(
+        self, output: Output, batch: Videos, places: NDArray[np.int64], context: Sequence[bytes]
+    ) -> NDArray[np.int64]:
+        """Writes the videos; returns the number of frames of each row that was written, and 0 for the others."""
+        frames = np.zeros(batch.rows.size, np.int64)
+        for shard, part in output.parts(batch.splits, places):
+            for place, values, was_cut in self._features.frames(batch, part):
+                output.append(shard, encoding.frame_records(context[place], self._features.stored(values)))
+                frames[place] = len(values[0])
+                output.progress.cut += was_cut
+        output.progress.longest = max(output.progress.longest, int(frames.max()))
+        return frames
 
 
 def _tell(summary: Mapping[str, Any], config: RecordsConfig) -> None:

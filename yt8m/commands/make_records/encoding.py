@@ -7,7 +7,7 @@ such records are filled in as the rows of one array, which is ten times as fast 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,15 +18,28 @@ from numpy.typing import NDArray
 from yt8m.records import shards
 
 _AROUND = 12  # bytes of a TFRecord frame before its payload
+_BLOCK = 1 << 19  # bytes of records that are made at once; they stay in a cache until they are written
 
 
-_number = lru_cache(1 << 16)(shards.varint)
+def entries(ids: Sequence[bytes], rows: NDArray[np.int64], classes: NDArray[np.int64]) -> list[bytes]:
+    """The id and the labels of each video as entries of its record.
 
-
-def entries(video_id: bytes, labels: Iterable[int]) -> bytes:
-    """The id and the labels of a video as entries of its record."""
-    numbers = b"".join(map(_number, labels))
-    return _head("id", 1, len(video_id)) + video_id + _head("labels", 3, len(numbers)) + numbers
+    Args:
+      ids: the ids.
+      rows: [n], the place of a video for each label, ascending.
+      classes: [n], the class of each label, ascending for each video.
+    """
+    numbers = {index: shards.varint(index) for index in set(classes.tolist())}
+    encoded = [numbers[index] for index in classes.tolist()]
+    labels = b"".join(encoded)
+    widths = np.bincount(rows, list(map(len, encoded)), len(ids)).astype(np.int64)
+    ends = np.cumsum(widths)
+    heads = [_head("id", 1, size) for size in range(max(map(len, ids), default=0) + 1)]
+    after = [_head("labels", 3, size) for size in range(int(widths.max(initial=0)) + 1)]
+    return [
+        heads[len(video)] + video + after[end - start] + labels[start:end]
+        for video, start, end in zip(ids, (ends - widths).tolist(), ends.tolist(), strict=True)
+    ]
 
 
 @lru_cache(1 << 10)
@@ -45,26 +58,25 @@ def _feature(values: NDArray[Any]) -> bytes:
     return shards.bytes_feature(values.tobytes()) if values.dtype == np.uint8 else shards.float_feature(values)
 
 
-def video_records(context: Sequence[bytes], features: Mapping[str, NDArray[Any]]) -> Iterator[NDArray[np.uint8]]:
+def video_records(
+    context: Sequence[bytes], size: int, features: Callable[[NDArray[np.int64]], Mapping[str, NDArray[Any]]]
+) -> Iterator[NDArray[np.uint8]]:
     """The videos as framed Examples, sorted by the length of their entries.
 
     Args:
-      context: the `entries` of each video.
-      features: {name: uint8 or float32 [n, size]}.
+      context: the `entries` of each of n videos.
+      size: bytes of the features of one video.
+      features: takes places [m] of videos, returns {name: uint8 or float32 [m, size]}.
 
     Returns:
-      Arrays uint8 [m, bytes of a record], one for each length; together they have the n records.
+      Arrays uint8 [m, bytes of a record], each of records of one length; together they have the n records.
     """
     lengths = np.array([len(entry) for entry in context])
     for length in np.unique(lengths):
-        places = np.flatnonzero(lengths == length)
-        if len(places) == len(context):
-            yield _equally_long(context, features)
-        else:
-            yield _equally_long(
-                [context[place] for place in places.tolist()],
-                {name: values[places] for name, values in features.items()},
-            )
+        places, count = np.flatnonzero(lengths == length), max(1, _BLOCK // size)
+        for start in range(0, len(places), count):
+            some = places[start : start + count]
+            yield _equally_long([context[place] for place in some.tolist()], features(some))
 
 
 def _equally_long(context: Sequence[bytes], features: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:

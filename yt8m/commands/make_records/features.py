@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import zipfile
@@ -99,15 +100,21 @@ class FeatureReader:
           places: the positions in the batch of the wanted rows.
 
         Returns:
-          The positions of the good rows, and their values: float32 [n, size] for each feature.
+          The positions of the good rows, and for each feature float32 [rows of the batch, size], where only the
+          values of good rows are meaningful.
         """
         stored = [batch.rows.arrays[name] for name in self.in_table]
         if stored and not self._is_cut and all(values.ndim == 2 for values in stored):
             return self._of_table(batch.rows, places, stored)
-        means = {int(place): self._noted(batch.rows, int(place), self._mean) for place in places}
-        good = [place for place, found in means.items() if found is not None]
-        parts = zip(*(means[place] for place in good), strict=True)
-        return np.array(good, np.int64), [np.stack(part) for part in parts]
+        means = [np.zeros((batch.rows.size, feature.size), np.float32) for feature in self.formats]
+        good = []
+        for place in places.tolist():
+            found = self._noted(batch.rows, place, self._mean)
+            if found is not None:
+                good.append(place)
+                for values, vector in zip(means, found, strict=True):
+                    values[place] = vector
+        return np.array(good, np.int64), means
 
     def _of_table(
         self, rows: Rows, places: NDArray[np.int64], stored: Sequence[NDArray[Any]]
@@ -118,13 +125,13 @@ class FeatureReader:
                 for place in places.tolist():
                     self._bad.add(rows.first + place, _wrong_size(feature, values.shape[1]))
                 return places[:0], []
-        picked = [_floats(values if len(places) == len(values) else values[places]) for values in stored]
-        is_good = np.ones(len(places), np.bool_)
-        for values, feature in zip(picked, self.formats, strict=True):
-            for at in _unfit_rows(values):
-                self._bad.add(rows.first + int(places[at]), _unfit(feature, values[at]))
-                is_good[at] = False
-        return (places, picked) if is_good.all() else (places[is_good], [values[is_good] for values in picked])
+        found = list(map(_floats, stored))
+        for values, feature in zip(found, self.formats, strict=True):
+            unfit = np.intersect1d(_unfit_rows(values), places)
+            for place in unfit.tolist():
+                self._bad.add(rows.first + place, _unfit(feature, values[place]))
+            places = np.setdiff1d(places, unfit) if len(unfit) else places
+        return places, found
 
     def frames(self, batch: Videos, places: NDArray[np.int64]) -> Iterator[tuple[int, list[NDArray[Any]], bool]]:
         """Yields, for each good row at frame level: its position, float32 [T, size] per feature, whether it was cut."""
@@ -141,10 +148,16 @@ class FeatureReader:
             for feature, part in zip(self.formats, values, strict=True)
         }
 
+    def stored_rows(self, values: Sequence[NDArray[Any]], *places: NDArray[np.int64]) -> Arrays:
+        """`stored` of those rows of [n, size]."""
+        rows = functools.reduce(lambda outer, inner: outer[inner], places)
+        return self.stored([part[rows] for part in values])
+
     def values(self, batch: Videos, places: NDArray[np.int64]) -> Iterator[list[NDArray[Any]]]:
         """Yields the values of some rows at a time before quantisation, [n, size] for each feature."""
         if self._rule.level == "video":
-            yield self.matrices(batch, places)[1]
+            good, found = self.matrices(batch, places)
+            yield [values[good] for values in found]
         else:
             yield from (found for _, found, _ in self.frames(batch, places))
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import itertools
 import json
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -32,7 +31,7 @@ from yt8m.storage import json_text
 
 PROGRESS, SUMMARY = ".progress.json", "summary.json"
 _SECONDS = 2.0  # between two writes of .progress.json
-_AHEAD = 1  # number of parts that may wait for the writer thread
+_AHEAD = 2  # number of parts that may wait for the writer thread
 
 
 @dataclass
@@ -43,10 +42,9 @@ class Progress:
       inputs: hash of all inputs that determine the records.
       features: the features and, for bytes, their ranges.
       rows: number of rows of the table that are done.
-      begun: {split: number of videos that were begun}; some of them may have been bad.
+      begun: number of videos of each split that were begun; some of them may have been bad.
       shards: {path in the folder: number of records, size in bytes, and checksum}.
-      positives: {split: {class: number of videos}}.
-      labels: {split: number of labels}.
+      positives: {split: number of videos of each class}.
       frames: {split: number of frames}.
       longest: the largest number of frames of a video.
       cut: number of videos that were cut to the limit of frames.
@@ -58,7 +56,7 @@ class Progress:
     rows: int = 0
     begun: list[int] = field(default_factory=list)
     shards: dict[str, list[int]] = field(default_factory=dict)
-    positives: dict[str, dict[str, int]] = field(default_factory=dict)
+    positives: dict[str, list[int]] = field(default_factory=dict)
     frames: dict[str, int] = field(default_factory=dict)
     longest: int = 0
     cut: int = 0
@@ -116,15 +114,19 @@ class Output:
         self.progress = Progress(inputs, [list(feature) for feature in features], begun=[0] * len(self._videos))
         self._note()
 
-    def parts(self, split: int, places: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """Yields (shard, positions) for the next videos of a split. They fill its shards in order and equally."""
-        name = list(self._videos)[split]
-        videos, first = self._videos[name], self.progress.begun[split]
-        shards = min(self._shards, videos)
-        numbers = (np.arange(first, first + len(places)) * shards) // videos
-        self.progress.begun[split] += len(places)
-        for number in np.unique(numbers).tolist():
-            yield f"{name}/{name}{number:04d}.tfrecord", places[numbers == number]
+    def parts(self, splits: NDArray[np.int16], places: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+        """Yields (shard, positions) for the next videos. They fill the shards of their split in order and equally.
+
+        Args:
+          splits: the split of each row of a batch.
+          places: the positions of the videos in the batch.
+        """
+        for split, (name, videos) in enumerate(self._videos.items()):
+            own, first = places[splits[places] == split], self.progress.begun[split]
+            numbers = (np.arange(first, first + len(own)) * min(self._shards, videos)) // max(videos, 1)
+            self.progress.begun[split] += len(own)
+            for number in np.unique(numbers).tolist():
+                yield f"{name}/{name}{number:04d}.tfrecord", own[numbers == number]
 
     def append(self, shard: str, contents: Iterable[NDArray[np.uint8]]) -> None:
         """Appends framed records to a shard, in a thread. `records` has arrays with one record per row."""
@@ -132,11 +134,18 @@ class Output:
         self._pending.append(self._writer.submit(self._append, shard, contents))
 
     def _append(self, shard: str, contents: Iterable[NDArray[np.uint8]]) -> None:
-        for records in contents:
-            count, size, crc = self.progress.shards.get(shard, [0, 0, 0])
-            storage.write_at(storage.join(self._making, shard), size, records)
-            crc = google_crc32c.extend(crc, records)
-            self.progress.shards[shard] = [count + len(records), size + records.nbytes, crc]
+        count, size, crc = self.progress.shards.get(shard, [0, 0, 0])
+        end = size
+
+        def counted() -> Iterator[NDArray[np.uint8]]:
+            nonlocal count, end, crc
+            for records in contents:
+                yield records
+                crc = google_crc32c.extend(crc, records)
+                count, end = count + len(records), end + records.nbytes
+
+        storage.write_at(storage.join(self._making, shard), size, counted())
+        self.progress.shards[shard] = [count, end, crc]
 
     def _wait(self, most: int = 0) -> None:
         """Waits until at most `most` parts are waiting to be written."""
@@ -147,13 +156,14 @@ class Output:
         """Stops the writer. Parts that still wait are dropped; a later start writes them."""
         self._writer.shutdown(cancel_futures=True)
 
-    def count(self, shard: str, labels: Sequence[tuple[int, ...]], frames: int) -> None:
-        """Adds videos of a shard to the counts of classes and frames."""
-        split = shard.partition("/")[0]
-        positives = self.progress.positives.setdefault(split, {})
-        for index, count in Counter(itertools.chain.from_iterable(labels)).items():
-            positives[str(index)] = positives.get(str(index), 0) + count
-        self.progress.frames[split] = self.progress.frames.get(split, 0) + frames
+    def count(self, split: int, classes: NDArray[np.int64], frames: int) -> None:
+        """Adds videos of a split, by the classes of their labels, to the counts of classes and frames."""
+        name = list(self._videos)[split]
+        before = np.array(self.progress.positives.get(name, []), np.int64)
+        counts = np.bincount(classes, minlength=len(before))
+        counts[: len(before)] += before
+        self.progress.positives[name] = counts.tolist()
+        self.progress.frames[name] = self.progress.frames.get(name, 0) + frames
 
     def done(self, rows: int) -> None:
         """Saves, every few seconds, that all rows up to this one are written."""
@@ -164,7 +174,7 @@ class Output:
     def _note(self) -> None:
         self._wait()
         with storage.write_atomic(storage.join(self._making, PROGRESS), "w") as file:
-            json.dump(dataclasses.asdict(self.progress), file)
+            file.write(json.dumps(vars(self.progress)))  # in one piece: json.dump writes each number by itself
         self._noted = time.monotonic()
 
     def finish(self, classes: Classes, bad: Mapping[int, str]) -> None:
@@ -208,8 +218,8 @@ class Output:
             manifest.write(storage.join(self._making, split, manifest.NAME), found, data)
 
     def _positives(self, split: str, count: int) -> list[int]:
-        found = self.progress.positives.get(split, {})
-        return [found.get(str(index), 0) for index in range(count)]
+        found = self.progress.positives.get(split, [])
+        return found + [0] * (count - len(found))
 
     def _tell_other_level(self, count: int | None) -> None:
         """Tells the manifests of the other level, which shares the vocabulary, that classes were appended to it."""

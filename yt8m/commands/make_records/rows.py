@@ -96,6 +96,26 @@ class Splits:
         return np.searchsorted(self._ends, hashes / 2.0**64, side="right")
 
 
+class Labels(NamedTuple):
+    """The labels of a batch of rows. Label names[codes[i]] is one of row rows[i]; each pair is there once, in order.
+
+    Attributes:
+      names: the different labels.
+      rows: int64 [n], places of rows in the batch, ascending.
+      codes: int64 [n], places in `names`, or classes, ascending for one row.
+    """
+
+    names: Sequence[str]
+    rows: NDArray[np.int64]
+    codes: NDArray[np.int64]
+
+    def coded(self, codes: NDArray[np.int64]) -> Labels:
+        """The labels with `codes[code]` in place of each code, which are at least 0."""
+        count = int(codes.max(initial=0)) + 1
+        pairs = np.sort(self.rows * count + codes[self.codes])
+        return Labels(self.names, *np.divmod(pairs[np.diff(pairs, prepend=-1) > 0], count))
+
+
 class Videos(NamedTuple):
     """The good rows of a batch.
 
@@ -103,14 +123,14 @@ class Videos(NamedTuple):
       rows: the batch.
       places: int64 [n], the positions of the good rows in the batch.
       ids: the id of each row of the batch, good or not.
-      labels: the cell of labels of each row of the batch, as text, a number, or a tuple of those.
+      labels: the labels of the rows of the batch.
       splits: the split of each row of the batch, -1 for a bad one.
     """
 
     rows: Rows
     places: NDArray[np.int64]
     ids: Sequence[bytes]
-    labels: Sequence[Any]
+    labels: Labels
     splits: NDArray[np.int16]
 
 
@@ -168,11 +188,11 @@ class RowReader:
             for number, what in rows.bad.items():
                 self._bad.add(number, what)
             seen.append(self._digests_of_ids(rows))
-            labels = list(map(self.names_of, _label_cells(rows)))
+            labels = self._labels(rows)
             self._check_labels(labels, rows)
             splits.append(self._checked_splits(rows, seen[-1]))
-            good = itertools.compress(labels, (splits[-1] >= 0).tolist())
-            names.update(itertools.chain.from_iterable(good))
+            counts = np.bincount(labels.codes[splits[-1][labels.rows] >= 0], minlength=len(labels.names)).tolist()
+            names.update({name: count for name, count in zip(labels.names, counts, strict=True) if count})
             if len(names) > MOST_CLASSES:
                 raise RunError(f"{self._table.path} has more than {MOST_CLASSES} labels; is --label_separator right?")
         if not seen:
@@ -188,7 +208,7 @@ class RowReader:
         """Yields the videos of the rows after the first `skip`, at most `size` rows at a time, with these features."""
         for rows in self._table.batches(size, skip, features):
             splits = scan.splits[rows.first - 1 :][: rows.size]
-            yield Videos(rows, np.flatnonzero(splits >= 0), _ids(rows), _label_cells(rows), splits)
+            yield Videos(rows, np.flatnonzero(splits >= 0), _ids(rows), self._labels(rows), splits)
 
     def _digests_of_ids(self, rows: Rows) -> NDArray[np.void]:
         ids = _ids(rows)
@@ -209,13 +229,13 @@ class RowReader:
                 splits[number - rows.first] = -1
         return splits
 
-    def _check_labels(self, labels: Sequence[tuple[str, ...]], rows: Rows) -> None:
-        names = set(itertools.chain.from_iterable(labels)) - self._checked
+    def _check_labels(self, labels: Labels, rows: Rows) -> None:
+        names = set(labels.names) - self._checked
         problems = {name: what for name in names if (what := self._label_problem(name))}
         self._checked |= names - problems.keys()
-        for number, of_row in enumerate(labels, rows.first) if problems else ():
-            for name in problems.keys() & set(of_row):
-                self._bad.add(number, problems[name])
+        for place, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True) if problems else ():
+            if labels.names[code] in problems:
+                self._bad.add(rows.first + place, problems[labels.names[code]])
 
     def _label_problem(self, name: str) -> str:
         if _CONTROL.search(name):
@@ -224,10 +244,26 @@ class RowReader:
             return f"its label {name[:60]!r} is not in the --vocabulary{suggestion(name, self._known)}"
         return ""
 
-    def names_of(self, cell: Any) -> tuple[str, ...]:
-        """The labels in a cell, in order and without duplicates."""
-        parts = map(str, cell) if isinstance(cell, tuple) else str(cell).split(self._separator)
-        return tuple(dict.fromkeys(filter(None, map(str.strip, parts))))
+    def _labels(self, rows: Rows) -> Labels:
+        counts, written = self._parts(rows.cells["labels"])
+        names: dict[str, int] = {}
+        code = {text: names.setdefault(text.strip(), len(names)) for text in dict.fromkeys(written)}
+        codes = np.fromiter(map(code.__getitem__, written), np.int64, len(written))
+        places = np.repeat(np.arange(rows.size), counts)
+        if "" in names:
+            places, codes = places[codes != names[""]], codes[codes != names[""]]
+        return Labels(tuple(names), places, codes).coded(np.arange(len(names)))
+
+    def _parts(self, cells: Sequence[Any]) -> tuple[list[int], list[str]]:
+        """The number of parts of each cell, and the parts of all."""
+        separator = self._separator
+        if len(separator) == 1 and set(map(type, cells)) == {str}:  # five times as fast as one cell after the other
+            return [cell.count(separator) + 1 for cell in cells], separator.join(cells).split(separator)
+        parts = [
+            [str(part) for part in cell if part is not None] if isinstance(cell, list) else str(cell).split(separator)
+            for cell in cells
+        ]
+        return list(map(len, parts)), list(itertools.chain.from_iterable(parts))
 
     def _split_of(self, rows: Rows, digests: NDArray[np.void]) -> NDArray[np.int64]:
         if self._group_by:
@@ -252,16 +288,9 @@ def _ids(rows: Rows) -> list[bytes]:
     return [(cell if isinstance(cell, str) else str(cell)).encode("utf-8", "surrogateescape") for cell in cells]
 
 
-def _label_cells(rows: Rows) -> Sequence[Any]:
-    cells = rows.cells["labels"]
-    if not any(isinstance(cell, list) for cell in cells):
-        return cells
-    return [tuple(part for part in cell if part is not None) if isinstance(cell, list) else cell for cell in cells]
-
-
 def _digests(texts: Sequence[bytes]) -> NDArray[np.void]:
     """A digest of 16 bytes for each text; only equal texts have equal digests."""
-    return np.frombuffer(b"".join(hashlib.blake2b(text, digest_size=16).digest() for text in texts), "V16")
+    return np.frombuffer(b"".join([hashlib.blake2b(text, digest_size=16).digest() for text in texts]), "V16")
 
 
 def _repeated(digests: NDArray[np.void]) -> Iterator[tuple[int, int]]:

@@ -1,6 +1,7 @@
 """Tables of videos, read in batches of rows: CSV and Parquet files, and NPZ files; and arrays beside a table.
 
-Rows are numbered from 1; the header of a CSV file does not count. No reader holds more than one batch of rows.
+Rows are numbered from 1; the header of a CSV file does not count. No reader holds more than one batch of rows, except
+that the cells of a small CSV file stay in memory after the first reading.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from yt8m.errors import RunError, UsageError, missing_extra
 # these names are features.
 COLUMNS = ("id", "path", "labels", "split", "start", "end")
 NAMELESS = "features"  # name of the array of a .npy file, if the user gives it none
+_HELD_ROWS, _HELD_BYTES = 200_000, 1 << 26  # of a CSV file whose cells stay in memory
 
 
 class Rows(NamedTuple):
@@ -101,9 +103,24 @@ class CsvTable:
             raise UsageError(f"{path} names a column twice: {','.join(header)[:200]}; give each its own name.")
         self._header, self._kept = header, (*COLUMNS, *more)
         self.columns = [name for name in header if name]
+        self._is_small = storage.size(path) <= _HELD_BYTES
+        self._held: dict[str, list[str]] = {}
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """See `Table`."""
+        if self._held:
+            for start in range(skip, len(self._held["id"]), size):
+                yield Rows(start + 1, {name: held[start : start + size] for name, held in self._held.items()}, {}, {})
+            return
+        held: dict[str, list[str]] = {}
+        for rows in self._read(size, skip):
+            self._is_small &= rows.first + rows.size <= _HELD_ROWS
+            for name, column in rows.cells.items() if self._is_small and skip == 0 else ():
+                held.setdefault(name, []).extend(column)
+            yield rows
+        self._held = held if self._is_small else {}
+
+    def _read(self, size: int, skip: int) -> Iterator[Rows]:
         with self._lines() as lines:
             next(lines, None)
             rows = filter(None, lines)  # blank lines have no fields
