@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Batch(NamedTuple):
-    """Examples as they come from a reader; B of them, C classes, T frames at most.
+    """Examples as they come from a reader; B of them, C classes, T the largest number of frames.
 
     Attributes:
       video_ids: string [B].
@@ -37,10 +37,10 @@ class SideOutput(NamedTuple):
     """A second head whose loss is trained along with the first.
 
     Attributes:
-      name: name of the summary of its loss.
+      name: name of the summary of this head's loss.
       logits: float32 [B, C].
-      weight: factor of its loss in the total.
-      target: None for the labels, or float32 [B, C] probabilities of another output.
+      weight: factor of this head's loss in the total loss.
+      target: float32 [B, C], probabilities of another output to learn; None to learn the labels.
       loss: name of the loss of this head; None for the label loss.
     """
 
@@ -53,16 +53,16 @@ class SideOutput(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelOutput:
-    """The result of a model; with `loss` also the result of a modeler.
+    """The result of a model or, with `loss`, of a modeler.
 
     Attributes:
       predictions: float32 [B, C] probabilities.
       logits: float32 [B, C] with predictions = sigmoid(logits), if the model has them.
-      regularization_loss: scalar, before any penalty factor; None for none.
-      update_ops: run once a training step (moving averages).
+      regularization_loss: scalar, before any penalty factor; None if there is none.
+      update_ops: ops to run once in each training step (for moving averages).
       side_outputs: further heads.
-      loss: scalar, the mean over this tower's part of the batch. Models of this project leave it to the
-        modeler; other models may set their own.
+      loss: scalar, the mean over this tower's part of the batch. In this project the modeler computes it; other models
+          may set their own.
       loss_gradients: pairs (tensor, d loss / d tensor) that replace the gradient of `loss`, if a modeler
         knows it in closed form. Together they must carry the whole gradient.
     """

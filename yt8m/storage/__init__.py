@@ -45,9 +45,9 @@ def _store(path: Path) -> LocalStore | GcsStore:
 
 
 def expanded(path: str) -> str:
-    """A path or pattern (several with commas between) as a person gives it, with the home folder in place of `~`.
+    """Replaces `~` by the home folder in a path or in patterns (separated by commas) that a user typed.
 
-    The shell replaces only a `~` that begins a word, so `--train_dir=~/runs/a` arrives with it.
+    The shell replaces `~` only at the start of a word, so not in `--train_dir=~/runs/a`.
     """
     return _HOME.sub(lambda found: found[1] + os.path.expanduser(found[2]), path)
 
@@ -56,7 +56,7 @@ _HOME = re.compile(r"(^|,)\s*(~[^/,]*)")
 
 
 def glob(pattern: str) -> list[str]:
-    """The files and folders that match, sorted, each once.
+    """The files and folders that match, sorted and without duplicates.
 
     Args:
       pattern: patterns separated by commas, with `*`, `?` and `[...]` inside one path component, and `~` (see
@@ -70,7 +70,7 @@ def glob(pattern: str) -> list[str]:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is a file or a folder; a bucket has a folder if any object's name begins with it and `/`."""
+    """Whether there is a file or a folder; a bucket has the folder `a` if the name of an object begins with `a/`."""
     return _store(path).exists(os.fspath(path))
 
 
@@ -80,11 +80,11 @@ def is_dir(path: Path) -> bool:
 
 
 def open_read(path: Path) -> AbstractContextManager[BinaryIO]:
-    """The file, open for reading bytes; seekable.
+    """Opens a file for reading bytes; the file is seekable.
 
     Raises:
       NotFoundError: there is no such file.
-      RunError: it cannot be read.
+      RunError: the file cannot be read.
     """
     return _store(path).open_read(os.fspath(path))
 
@@ -98,7 +98,7 @@ def read_bytes(path: Path) -> bytes:
 def read_start(path: Path, count: int) -> bytes:
     """The first `count` bytes of a file, or all if it is shorter; raises like `open_read`.
 
-    Of an object in a bucket only these are fetched, and its checksum is not compared.
+    Of an object in a bucket only these bytes are fetched, and its checksum is not compared.
     """
     return _store(path).read_start(os.fspath(path), count)
 
@@ -126,7 +126,7 @@ def write_atomic(path: Path, mode: str = "wb") -> AbstractContextManager[IO[Any]
 
 
 def discard_unfinished(path: Path) -> None:
-    """Removes every temporary file of `write_atomic` for `path`; a process that still writes one of them fails.
+    """Removes every temporary file of `write_atomic` for `path`; a process that is still writing one of them fails.
 
     Buckets have no such files.
     """
@@ -144,7 +144,7 @@ def discard_orphans(path: Path) -> None:
 def append_line(path: Path, line: str) -> None:
     """Adds `line` and a line end to a UTF-8 file, which is made if it does not exist.
 
-    A local file gets both in one write, so that several writers never mix their lines. An object in a bucket
+    In a local file both are written at once, so that several writers never mix their lines. An object in a bucket
     cannot be appended to: it is rewritten as a whole, so only one process may write it at a time.
 
     Raises:
@@ -156,7 +156,8 @@ def append_line(path: Path, line: str) -> None:
 def write_at(path: Path, place: int, data: Iterable[Any]) -> None:
     """Writes pieces of bytes into a local file from byte `place` on; whatever the file held from there on is cut off.
 
-    So a file that grows over several starts of a program continues where the last noted write ended. The file and its
+    So a file that grows over several starts of a program continues where the last recorded write ended. The file and
+    its
     folder are made if they do not exist.
 
     Raises:
@@ -166,7 +167,7 @@ def write_at(path: Path, place: int, data: Iterable[Any]) -> None:
 
 
 def makedirs(path: Path) -> None:
-    """Makes the folder and those above it unless they exist. Buckets have no folders to make."""
+    """Makes the folder, and folders above it, unless they exist. Does nothing for buckets, which have no folders."""
     _store(path).makedirs(os.fspath(path))
 
 
@@ -176,7 +177,7 @@ def listdir(path: Path) -> list[str]:
 
 
 def names_in(path: Path) -> list[str]:
-    """The sorted names in a folder; none if there is no such folder."""
+    """The sorted names in a folder; empty if there is no such folder."""
     return listdir(path) if is_dir(path) else []
 
 
@@ -213,7 +214,7 @@ def rename(source: Path, target: Path) -> None:
     This is atomic on a local file system. In a bucket each object is copied, then deleted.
 
     Raises:
-      NotFoundError: there is no source.
+      NotFoundError: the source does not exist.
       UsageError: one path is local and the other is not.
     """
     if is_remote(source) != is_remote(target):
@@ -222,7 +223,7 @@ def rename(source: Path, target: Path) -> None:
 
 
 def size(path: Path) -> int:
-    """Bytes of a file; raises `NotFoundError` if there is none."""
+    """The size of a file in bytes; raises `NotFoundError` if there is none."""
     return _store(path).size(os.fspath(path))
 
 
@@ -240,7 +241,7 @@ def lock(path: Path) -> AbstractContextManager[None]:
     holder died on this machine, or has not renewed it for `gcs.LEASE_SECONDS`.
 
     Raises:
-      Locked: another process holds it; the message names that process, its host and since when.
+      Locked: another process holds the lock; the message names that process, its host and the time.
     """
     return _store(path).lock(os.fspath(path))
 
@@ -249,6 +250,6 @@ def refuse_lost_lock(folder: Path) -> None:
     """Raises if this process has lost a lock in `folder`, or if the folder was removed together with its lock.
 
     Raises:
-      RunError: names the lock or the folder.
+      RunError: the lock is lost; the message names the lock or the folder.
     """
     _store(folder).refuse_lost_lock(os.fspath(folder))

@@ -1,4 +1,4 @@
-"""Shared by local and bucket storage: errors, holders of locks, versions of files, and the settings for buckets."""
+"""The common parts of local and bucket storage: errors, holders of locks, versions of files, settings for buckets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Locked(RunError):  # noqa: N818 - it is a state of the file, and reads so 
     """Another process holds the lock.
 
     Attributes:
-      holder: what that process wrote into the lock file (pid, host, since); empty if it has not written yet.
+      holder: the content of the lock file (pid, host, since); empty if that process has not written it yet.
     """
 
     def __init__(self, path: str, holder: dict[str, Any]) -> None:
@@ -34,14 +34,14 @@ class Locked(RunError):  # noqa: N818 - it is a state of the file, and reads so 
 
 
 def this_holder() -> bytes:
-    """What this process writes into a lock file; a token makes each call's result unique."""
+    """The text that this process writes into a lock file; a token makes each result unique."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
     return json.dumps({**holder, "token": secrets.token_hex(8)}).encode()
 
 
 def parse_holder(content: bytes) -> dict[str, Any]:
-    """The holder that a lock file names; empty if the file holds nothing readable."""
+    """The holder that a lock file names; empty if the file cannot be parsed."""
     try:
         holder = json_text.parse(content)
     except ValueError:
@@ -74,7 +74,7 @@ class Stamp(NamedTuple):
 
 STAGE_BYTES = 20 << 30
 RETRY_SECONDS = 300.0
-GIVEN_RETRY = "YT8M_GS_RETRY_SECONDS"  # environment variable, for commands without the flag --gs_retry_seconds
+GIVEN_RETRY = "YT8M_GS_RETRY_SECONDS"  # environment variable for commands that lack the flag --gs_retry_seconds
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ class Settings:
 
     Attributes:
       cache_dir: local folder for copies; if empty, `yt8m` in XDG_CACHE_HOME or ~/.cache.
-      stage_cache_bytes: the most bytes that copies of shards may take there.
+      stage_cache_bytes: limit on the bytes of the copies of shards there.
       gs_reading: how shards are read: `staged` through the cache, or `direct` by TensorFlow.
-      gs_retry_seconds: how long a request is retried after transient errors.
+      gs_retry_seconds: time for which a request is retried after transient errors.
     """
 
     cache_dir: str = ""
@@ -115,7 +115,7 @@ def cache_dir() -> str:
 
 
 def retry_seconds() -> float:
-    """Seconds that one request may take, all retries included."""
+    """Seconds that one request may take, including all retries."""
     if _settings.gs_retry_seconds == RETRY_SECONDS:
         try:
             return float(os.environ.get(GIVEN_RETRY, ""))

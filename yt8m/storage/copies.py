@@ -1,7 +1,7 @@
 """Local copies of files in buckets, for libraries that read only local files.
 
-The copies lie in the workspace: a local folder of this process alone, removed when the process ends. If it is killed,
-the next process that makes a workspace removes it.
+The copies lie in the workspace: a local folder of only this process, which removes it when it ends. If the process is
+killed, the next process that makes a workspace removes the folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from yt8m.storage.local import named
 _AT_ONCE = 4
 _LOCK = "in-use"
 _guard = threading.Lock()
-# {(process, parent folder): (workspace, its open lock)}. The process is part of the key because a forked process must
+# {(process, parent folder): (workspace, its open lock)}. The process is part of the key, because a forked process must
 # not use the workspace of its parent.
 _made: dict[tuple[int, str], tuple[str, int]] = {}
 _held: dict[str, str] = {}  # {prefix within `hold`: prefix of its local files}
@@ -86,7 +86,7 @@ def _new_folder(parent: str, prefix: str = "") -> tuple[str, int]:
     lock = os.path.join(folder, _LOCK)
     descriptor = os.open(f"{lock}.new", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
-    os.rename(f"{lock}.new", lock)  # after it is locked, so that no process finds it unlocked
+    os.rename(f"{lock}.new", lock)  # renamed only after it is locked, so that no process finds it unlocked
     return folder, descriptor
 
 
@@ -115,13 +115,13 @@ def _remove(key: tuple[int, str]) -> None:
 
 
 def copy_of(prefix: str) -> str:
-    """The prefix under which the files `prefix.*` lie on this machine: `prefix` itself if it is a local path.
+    """The local prefix of the files `prefix.*`: `prefix` itself if it is a local path.
 
     Files in a bucket are fetched again only if they have changed there.
 
     Raises:
       NotFoundError: there are no such files, or they are being deleted.
-      RunError: they cannot be fetched.
+      RunError: the files cannot be fetched.
     """
     if prefix in _held:
         return _held[prefix]
@@ -136,13 +136,13 @@ def copy_of(prefix: str) -> str:
 
 @contextlib.contextmanager
 def hold(prefix: str) -> Iterator[None]:
-    """During the block `copy_of(prefix)` stays whole, even if `prefix.*` is deleted.
+    """During the block `copy_of(prefix)` stays complete, even if `prefix.*` is deleted.
 
     Local files get a second name in the workspace; if that is on another file system, they are copied.
 
     Raises:
       NotFoundError: there are no such files, or they are being deleted.
-      RunError: there is no room for them.
+      RunError: the disk is too full for them.
     """
     _held[prefix] = copy_of(prefix) if is_remote(prefix) else _hard_links(prefix)
     try:
@@ -154,7 +154,7 @@ def hold(prefix: str) -> Iterator[None]:
 
 
 def is_held(prefix: str) -> bool:
-    """Whether this is within `hold(prefix)`."""
+    """Whether `hold(prefix)` is active."""
     return prefix in _held
 
 
@@ -207,7 +207,7 @@ def file_copy(path: str) -> str:
     """The local path of a file: `path` itself if it is local, else its copy, which is fetched once per process.
 
     Raises:
-      RunError: it cannot be fetched.
+      RunError: the file cannot be fetched.
     """
     if not is_remote(path):
         return path
@@ -218,7 +218,7 @@ def file_copy(path: str) -> str:
 
 
 def keep(prefix: str, files: Sequence[str]) -> None:
-    """Moves the local `files`, which were just sent as `prefix.*`, to where `copy_of` looks for them."""
+    """Moves the local `files`, which were just uploaded as `prefix.*`, to the place where `copy_of` looks."""
     folder, _, name = prefix.rpartition("/")
     here = _place(prefix, _versions(folder, f"{name}."))
     os.makedirs(here, exist_ok=True)

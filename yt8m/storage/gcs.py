@@ -27,7 +27,7 @@ from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, proces
 from yt8m.storage.gcs_client import WILD, blob_at, client, parse, with_retries
 
 BEAT_SECONDS, LEASE_SECONDS = 30.0, 300.0
-_BEAT = "beat"  # metadata key of a lock: when its holder last renewed it
+_BEAT = "beat"  # metadata key of a lock: the time at which its holder last renewed it
 _IN_MEMORY = 32 << 20  # a longer object is read through a temporary file
 
 # The locks that this process holds, and those that other processes took from it. Host name and process number cannot
@@ -71,14 +71,14 @@ class GcsStore:
 
     @contextlib.contextmanager
     def write_atomic(self, path: str, mode: str) -> Iterator[IO[Any]]:
-        generation = gcs_client.generation_of(path)  # reports a missing bucket before the caller's block runs
+        generation = gcs_client.generation_of(path)  # raises for a missing bucket before the caller's block runs
         with tempfile.TemporaryFile() as file:
             yield (wrapped := io.TextIOWrapper(file, "utf-8", newline="\n") if mode == "w" else file)
             wrapped.flush()
             gcs_client.upload(path, file, generation)
 
     def discard_unfinished(self, path: str) -> None:
-        """Does nothing: an object appears when it is whole."""
+        """Does nothing, because an object appears only when it is complete."""
 
     discard_orphans = discard_unfinished
 
@@ -233,13 +233,13 @@ def _acquire(path: str, content: bytes) -> int:
     """Creates the lock object with `content` and returns its generation; safe to retry.
 
     Raises:
-      Locked: another process has it.
+      Locked: another process has the lock.
     """
     blob = blob_at(path)
-    if blob.exists(retry=None):  # checked first: some servers ignore the precondition below
+    if blob.exists(retry=None):  # checked first, because some servers ignore the precondition below
         blob.reload(retry=None)
         generation, found = int(blob.generation), blob.download_as_bytes(retry=None)
-        if found == content:  # made by an earlier attempt whose answer was lost
+        if found == content:  # the lock was made by an earlier attempt whose answer was lost
             return generation
         holder = parse_holder(found)
         if not _is_dead(path, holder, blob):

@@ -72,9 +72,9 @@ def client() -> Any:
 
 @functools.lru_cache(maxsize=4)
 def _client_for(emulator: str | None) -> Any:
-    """One client for each server; without credentials an anonymous one, which reads public buckets."""
+    """One client for each server; if there are no credentials, an anonymous client, which can read public buckets."""
     made = _new_client(emulator)
-    # Else the library requests the metadata of each bucket for tracing, which needs an additional permission.
+    # Otherwise the library requests the metadata of each bucket for tracing, which needs an additional permission.
     made._bucket_metadata_cache = None
     return made
 
@@ -157,7 +157,7 @@ def _short(error: BaseException) -> str:
     """The server's message, or the first line of the library's message."""
     text = str(error)
     if isinstance(error, api.GoogleAPICallError):
-        said = re.search(r'"message": *"([^"]+)"', text)  # uploads: the library quotes the server's whole answer
+        said = re.search(r'"message": *"([^"]+)"', text)  # for uploads, the library quotes the server's whole answer
         code = error.code.value if error.code else ""
         text = f"{code} {said[1]}" if said else _REQUEST.sub(r"\1", text)
     return (text.splitlines() or [type(error).__name__])[0][:300]
@@ -174,7 +174,7 @@ def refuse_missing_bucket(path: str) -> None:
             f"`gcloud storage buckets create gs://{bucket}`"
         ) from error
     except (api.GoogleAPIError, auth.GoogleAuthError, http.RequestException):
-        return  # the caller's error says more
+        return  # the caller's own error is more precise
 
 
 def blob_at(path: str) -> Any:
@@ -268,12 +268,12 @@ def upload(path: str, file: IO[bytes], generation: int) -> int:
 
     Args:
       path: the object to write.
-      file: seekable.
-      generation: generation of the object to replace; 0 if there is none. With it a retry is safe, and an object that
-        another writer has sent meanwhile is not overwritten.
+      file: the file to send, which must be seekable.
+      generation: generation of the object to replace; 0 if there is none. The condition makes a retry safe, and
+          protects an object that another writer has sent meanwhile.
 
     Raises:
-      RunError: another program has written the object meanwhile, or it cannot be sent in the time allowed.
+      RunError: another program has written the object meanwhile, or the file cannot be sent in the time allowed.
     """
     total = google_crc32c.Checksum()
     file.seek(0)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-_DEEPEST = 100  # this package's JSON has at most six levels; recursive functions of Python fail after some hundreds
+_DEEPEST = 100  # this package's JSON has at most six levels; Python's recursion fails after some hundreds
 
 
 def parse(text: str | bytes) -> Any:

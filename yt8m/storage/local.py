@@ -24,7 +24,7 @@ from typing import IO, Any, BinaryIO
 from yt8m.errors import RunError, UsageError
 from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, process_lives, this_holder
 
-# Identifies this machine in the names of temporary files: other machines may write into a shared folder too.
+# Identifies this machine in the names of temporary files, because other machines may write into a shared folder.
 _HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _locked_folders: dict[str, int] = {}  # for each lock that this process holds: an open descriptor of its folder
@@ -95,7 +95,8 @@ class LocalStore:
 
     def discard_orphans(self, path: str) -> None:
         for left, pid, host in _unfinished(path):
-            with contextlib.suppress(OSError):  # it stays if it is another user's, or if there are no locks here
+            # the file stays if another user owns it, or if the file system has no locks
+            with contextlib.suppress(OSError):
                 if host == _HOST and not process_lives(pid) and _is_unlocked(left):
                     os.unlink(left)
 
@@ -165,7 +166,8 @@ class LocalStore:
                 os.pwrite(descriptor, this_holder(), 0)
             yield
         finally:
-            # Removed while the lock is still held: a process that has opened the file sees that its name is gone.
+            # The file is removed while the lock is held, so that a process that has opened it sees that its name is
+            # gone.
             with contextlib.suppress(OSError):
                 os.unlink(path)
             os.close(descriptor)
@@ -196,7 +198,7 @@ def _unfinished(path: str) -> list[tuple[str, int, str | None]]:
 
 
 def _is_unlocked(path: str) -> bool:
-    """Whether no writer has locked the file. A writer in another container is not visible by its process number."""
+    """Whether no writer has locked the file; the process number of a writer in another container is not visible."""
     with open(path, "rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -206,7 +208,7 @@ def _is_unlocked(path: str) -> bool:
 
 
 def _hidden(name: str) -> str:
-    """The beginning of the names of temporary files for `name`; because of the dot, patterns do not match them."""
+    """The prefix of the names of temporary files for `name`. It begins with a dot, so patterns do not match them."""
     return f".{name[:100]}"
 
 
@@ -253,7 +255,7 @@ def _acquire(path: str) -> int:
     """Locks the file `path` and returns its open descriptor, which holds the kernel's lock.
 
     Raises:
-      Locked: another process has it.
+      Locked: another process has the lock.
     """
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -283,10 +285,10 @@ class PartialFile:
     """A file that grows, over several starts of a program, until it is complete or discarded.
 
     Args:
-      path: where it grows; bytes that an earlier start wrote there stay.
+      path: the path of the growing file; bytes that an earlier start wrote there stay.
 
     Raises:
-      RunError: from every method if the file system refuses (full disk, no permission).
+      RunError: raised by every method if the file system refuses (full disk, no permission).
     """
 
     def __init__(self, path: str) -> None:
@@ -336,7 +338,7 @@ class PartialFile:
 
 
 def free_bytes(folder: str) -> int:
-    """Bytes that can still be written into `folder`, which may not exist yet.
+    """The number of bytes that can still be written into `folder`, which may not exist yet.
 
     Raises:
       UsageError: `folder` is a file, or lies below one.

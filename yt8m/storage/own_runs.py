@@ -1,4 +1,4 @@
-"""Which runs this user trained on this machine: notes with a hash of each run's config, kept outside the runs' folders.
+"""Remembers the runs that this user trained on this machine, by a hash of each run's config, outside of their folders.
 
 A note is an empty file named by the hash, in `yt8m/own-runs` under XDG_STATE_HOME (by default ~/.local/state). Making
 one is atomic, so that processes need no lock. A note counts only if it and its folder belong to this user, and nobody
@@ -15,14 +15,14 @@ import stat
 from yt8m.errors import RunError
 from yt8m.storage.local import named
 
-MOST = 10_000  # notes that are kept; older ones are removed
+MOST = 10_000  # number of notes that are kept; older ones are removed
 
 
 def note(config: str) -> None:
     """Writes the note for the run whose config.json has the text `config`.
 
     Raises:
-      RunError: it cannot be written: no home folder, no permission, no room.
+      RunError: the note cannot be written: there is no home folder, no permission or no space.
     """
     folder = _folder()
     with named("write to", folder):
@@ -36,7 +36,7 @@ def note(config: str) -> None:
 
 
 def is_noted(config: str) -> bool:
-    """Whether there is a note of a run whose config.json has exactly this text."""
+    """Whether there is a note for a run whose config.json has exactly this text."""
     try:
         folder = _folder()
         return _is_private(folder) and _is_private(os.path.join(folder, _hash(config)))

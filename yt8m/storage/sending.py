@@ -1,4 +1,4 @@
-"""Sends files of this machine to a bucket: files that grow, folders, checkpoints."""
+"""Uploads local files to a bucket: files that grow, folders, checkpoints."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from yt8m.errors import RunError, UsageError
 from yt8m.storage.base import NotFoundError
 from yt8m.storage.copies import folder_for, workspace
 
-# A reader looks for these first, so they are sent last: when a reader finds them, the other files are there too.
+# A reader looks for these first, so they are uploaded last: then the other files are already there.
 _LAST = ("variables.index", "inference_model.meta", "checkpoint", "saved_model.pb")
 
 
 def send(local: str, path: str, generation: int | None = None) -> int:
-    """Sends a file as the object `path`, which replaces an existing one; returns the new generation.
+    """Uploads a file as the object `path`, which may replace an existing one; returns the new generation.
 
     Args:
-      local: the file.
+      local: the path of the local file.
       path: the object, gs://bucket/name.
       generation: generation of the object to replace; None to look it up.
 
     Raises:
-      RunError: it cannot be sent, or another program has written the object meanwhile.
+      RunError: the file cannot be uploaded, or another program has written the object meanwhile.
     """
     from yt8m.storage import gcs_client
 
@@ -89,7 +89,7 @@ def _names_below(folder: str) -> Iterator[str]:
 
 
 class GrowingFile:
-    """A file that grows on this machine and is sent whole from time to time.
+    """A file that grows on this machine and is uploaded as a whole from time to time.
 
     Attributes:
       path: where it is sent.
@@ -97,7 +97,7 @@ class GrowingFile:
 
     Args:
       path: where it is sent.
-      go_on: whether the file keeps its present content.
+      go_on: whether to keep the present content of the file.
     """
 
     def __init__(self, path: str, go_on: bool = False) -> None:
@@ -118,10 +118,10 @@ class GrowingFile:
             gcs_client.fetch(self.path, self.local)
 
     def send(self) -> None:
-        """Sends the file if it has grown.
+        """Uploads the file if it has grown.
 
         Raises:
-          RunError: it cannot be sent.
+          RunError: the file cannot be uploaded.
         """
         if self.local == self.path or not os.path.exists(self.local):
             return
@@ -131,7 +131,7 @@ class GrowingFile:
             self._sent = size
 
     def close(self) -> None:
-        """Sends the file for the last time; raises like `send`."""
+        """Uploads the file for the last time; raises like `send`."""
         try:
             self.send()
         finally:
@@ -143,7 +143,7 @@ _growing: list[GrowingFile] = []
 
 
 def send_growing() -> None:
-    """Sends all growing files of this process. A failure is logged; the next call tries that file again."""
+    """Uploads all growing files of this process. A failure is logged; the next call tries that file again."""
     for file in list(_growing):
         try:
             file.send()
@@ -152,6 +152,6 @@ def send_growing() -> None:
 
 
 def send_files(files: Sequence[str], folder: str) -> None:
-    """Sends local files into a folder, one after another; raises like `send`."""
+    """Uploads local files into a folder, one after another; raises like `send`."""
     for path in files:
         send(path, storage.join(folder, os.path.basename(path)))

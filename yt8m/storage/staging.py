@@ -19,7 +19,7 @@ from yt8m.storage import base, is_remote, makedirs
 from yt8m.storage.copies import workspace
 
 _AT_ONCE = 4
-_ORPHANED_SECONDS = 24 * 3600.0  # an older unfinished file is one that a killed process left
+_ORPHANED_SECONDS = 24 * 3600.0  # an older unfinished file was left by a killed process
 
 
 class _Shard(NamedTuple):
@@ -34,10 +34,10 @@ class _NoRoomYet(Exception):  # noqa: N818 - nothing went wrong
 
 
 class Stage:
-    """The cache as one process uses it; any thread may call it.
+    """The interface of one process to the cache; any thread may call it.
 
     Args:
-      in_use: how many of the most recently taken files are being read. Twice as many are kept if there is room.
+      in_use: number of files that are read at the same time. Twice as many are kept if there is space.
 
     Attributes:
       failure: the error that `take` raised last; None if it raised none.
@@ -51,9 +51,10 @@ class Stage:
         self._changed = threading.Condition()
         self._coming: dict[str, Future[_Shard]] = {}
         self._demanded: list[str] = []
-        self._targets: dict[str, str] = {}  # {shard: its file in the cache}, for shards announced and not yet taken
+        # {shard: its file in the cache}, for shards that are announced but not yet taken
+        self._targets: dict[str, str] = {}
         self._reserved: dict[str, int] = {}  # bytes of shards that are being fetched
-        self._reading: dict[str, _Shard] = {}  # by path, in the order in which they were taken
+        self._reading: dict[str, _Shard] = {}  # {path: shard}, in the order in which they were taken
 
     def announce(self, path: str) -> None:
         """Begins to fetch `path`, which will be taken soon."""
@@ -65,7 +66,7 @@ class Stage:
         """Waits until `path` is fetched; returns its copy, which must be opened at once. A local path is its own copy.
 
         Raises:
-          RunError: it cannot be fetched, or there is no room for it.
+          RunError: the file cannot be fetched, or there is no space for it.
         """
         if not is_remote(path):
             return path
@@ -83,7 +84,7 @@ class Stage:
                     with self._changed:
                         self._demanded.remove(path)
                         self._forget(path)
-        except UsageError as error:  # no permission: as a RunError it ends a running training
+        except UsageError as error:  # no permission; converted to a RunError, because training is running
             self.failure = RunError(str(error))
             raise
         except RunError as error:
@@ -104,7 +105,7 @@ class Stage:
         if path not in self._coming:
             coming: Future[_Shard] = Future()
             self._coming[path] = coming
-            # Not from a pool, whose threads would keep the process from ending until everything is fetched.
+            # Not a thread of a pool, since a pool would delay the end of the process until everything is fetched.
             threading.Thread(target=self._run, args=(path, coming), daemon=True).start()
         return self._coming[path]
 
@@ -137,7 +138,7 @@ class Stage:
             os.unlink(self._own_name(oldest))
 
     def _fetch(self, path: str) -> _Shard:
-        # Here, since the client library takes half a second to import.
+        # Imported here, because the client library takes half a second to import.
         from yt8m.storage import gcs_client
 
         version, size = gcs_client.version_of(path)
@@ -149,7 +150,9 @@ class Stage:
             try:
                 with (
                     self._turns
-                ):  # acquired after the room: a demanded shard must not wait for shards that wait for room
+                    # acquired after the space is reserved: a demanded shard must not wait for others that wait for
+                    # space
+                ):
                     gcs_client.fetch(path, target)
             finally:
                 with self._changed:
@@ -160,7 +163,7 @@ class Stage:
         return _Shard(target, size)
 
     def _reserve(self, path: str, size: int) -> None:
-        """Makes room for `size` bytes; if some `take` waits for the file, waits until there is room.
+        """Makes space for `size` bytes; if a call of `take` waits for the file, waits until there is space.
 
         Raises:
           _NoRoomYet: the file is only announced; it is fetched when it is taken.
@@ -183,7 +186,7 @@ class Stage:
                 self._changed.wait(1.0)
 
     def _held(self) -> int:
-        """Bytes of the shards that are being read."""
+        """The total size in bytes of the shards that are being read."""
         return sum(shard.size for shard in self._reading.values())
 
     def _cached(self) -> Iterator[tuple[str, int, float]]:
@@ -202,7 +205,7 @@ class Stage:
         """Removes files, the longest unused first, until `most` bytes are left.
 
         Args:
-          most: bytes.
+          most: number of bytes that may stay.
           ahead_too: whether announced files may be removed too, the last announced first; `take` fetches them again.
         """
         kept = {shard.path for shard in self._reading.values()}

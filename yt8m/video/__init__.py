@@ -1,1 +1,1 @@
-"""The video workload: its modeler, transforms, teachers and evaluator, for the engine that knows no videos."""
+"""The video workload: its modeler, transforms, teachers and evaluator, for the engine, which knows nothing of videos."""

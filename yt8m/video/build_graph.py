@@ -28,23 +28,23 @@ def build_graph(
     num_towers: int = 1,
     seed: int = 0,
 ) -> TrainOps:
-    """Builds a training step in the current graph; its handles are in the published collections too.
+    """Builds a training step in the current graph, with its handles also in the collections of the published code.
 
     Args:
-      reader: parses the records; knows features and classes.
+      reader: parses the records, and defines features and classes.
       model: an instance with `create_model`.
-      train_data_pattern: files; they are fed to `ops.input.files` when `ops.input.initializer` runs.
+      train_data_pattern: pattern of the files; these are fed to `ops.input.files` when `ops.input.initializer` runs.
       label_loss_fn: an instance of a loss; CrossEntropyLoss if None.
-      batch_size: examples per tower and step.
-      base_learning_rate, learning_rate_decay, learning_rate_decay_examples: exponential, by examples.
+      batch_size: number of examples per tower and step.
+      base_learning_rate, learning_rate_decay, learning_rate_decay_examples: exponential decay by number of examples.
       optimizer_class: a v1 optimizer, or its name.
-      clip_gradient_norm: of each variable's gradient; 0 for none.
+      clip_gradient_norm: largest norm of each variable's gradient; 0 for no limit.
       regularization_penalty: weight of the regularisation loss.
-      num_readers: files read in parallel.
-      num_epochs: passes over the data; None for no end.
-      num_towers: on GPUs if there are as many, else on as many CPU devices (the session needs
+      num_readers: number of files read in parallel.
+      num_epochs: number of passes over the data; None for no end.
+      num_towers: number of towers, on GPUs if there are enough, else on as many CPU devices (the session needs
         `deploy.local(num_towers, gpus)[0].session_config()`).
-      seed: of everything random.
+      seed: the seed of all random ops.
 
     Raises:
       UsageError: an argument is invalid.

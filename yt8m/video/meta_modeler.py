@@ -21,13 +21,13 @@ _SCOPE = "imported"
 class MetaGraphModeler(VideoModeler):
     """Predictions of an inference model, this project's or the published code's (TF 1.x), on one tower.
 
-    The input of the file is cut off. `restore` reads its weights, since their names in this graph are not those
-    of the checkpoint. A meta-graph is a program: use only those whose origin you trust.
+    The file's own input is not used. `restore` reads the weights, because their names in this graph are not those of
+    the checkpoint. A meta-graph can execute code: use only files whose origin you trust.
 
     Args:
       prefix: of the files, without `.meta`.
-      top_k: columns kept of each video's scores.
-      label_loss: for evaluation; None for inference.
+      top_k: number of scores kept of each video.
+      label_loss: the loss for evaluation; None for inference.
       is_own: this process has just written the file, so no warning that it is a program is needed.
     """
 
@@ -38,10 +38,10 @@ class MetaGraphModeler(VideoModeler):
         super().__init__(None, label_loss, self._file.num_classes, top_k)
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
-        """Imports the graph onto the batch; there is nothing to train.
+        """Imports the graph with the batch as its input, for evaluation or inference.
 
         Raises:
-          ValueError: asked for a training graph.
+          ValueError: the mode is training.
         """
         if is_training:
             raise ValueError("an imported model is for evaluation and inference")
@@ -51,7 +51,7 @@ class MetaGraphModeler(VideoModeler):
         return self._with_label_loss(ModelOutput(predictions=predictions), batch, is_training)
 
     def predict(self, batch: Batch) -> PredictOps:
-        """Returns the ops that `build` made; the graph is not imported twice."""
+        """Returns the ops that `build` made, so that the graph is not imported twice."""
         ops: PredictOps = self._ops
         return replace(ops, labels=batch.labels, video_ids=batch.video_ids)
 
@@ -69,7 +69,7 @@ class InferenceGraph:
 
     Attributes:
       meta_graph: the MetaGraphDef.
-      tensors: shape and type of the tensors that inference uses, by field of `PredictOps`.
+      tensors: {field of `PredictOps`: shape and type of the tensor}.
     """
 
     def __init__(self, prefix: str, is_own: bool = False) -> None:
@@ -93,22 +93,23 @@ class InferenceGraph:
           raw: float32 [B, D] or [B, T, D], dequantised.
           num_frames: int [B].
           scope: name of the copy.
-          variables: tensors of an earlier copy in place of variables of this one, by name.
+          variables: {name: tensor of an earlier copy, to use in place of the variable}.
 
         Returns:
-          (predictions float32 [B, C], the restorer of the variables).
+          (predictions float32 [B, C], restorer of the variables).
         """
         graph, names = tf.get_default_graph(), collections.predict_names_in(self.meta_graph)
         kept = {key: list(tf.get_collection(key)) for key in graph.get_all_collection_keys()}
         inputs = {names["input_batch_raw"]: _fit_length(raw, self.tensors["input_batch_raw"].shape)}
         if "num_frames" in names:
-            # TF 1.15's video-level graphs have it as float32.
+            # In video-level graphs of TF 1.15 this tensor is float32.
             inputs[names["num_frames"]] = tf.cast(num_frames, self.tensors["num_frames"].dtype)
         with tf.name_scope(None):
             saver = tf.train.import_meta_graph(
                 self.meta_graph, clear_devices=True, import_scope=scope, input_map={**inputs, **(variables or {})}
             )
-        for key in graph.get_all_collection_keys():  # the imported variables are not ours to initialise or save
+        # so that the imported variables are not initialised or saved with ours
+        for key in graph.get_all_collection_keys():
             tf.get_collection_ref(key)[:] = kept.get(key, [])
         return graph.get_tensor_by_name(f"{scope}/{names['predictions']}"), saver
 
@@ -126,7 +127,7 @@ def _tensors_of(meta_graph: tf.MetaGraphDef) -> dict[str, tf.TensorSpec]:
 
 
 def _fit_length(raw: tf.Tensor, shape: tf.TensorShape) -> tf.Tensor:
-    """`raw` cut or padded with zeros to as many frames as a graph of fixed length takes."""
+    """`raw`, cut or padded with zeros to the number of frames of a graph of fixed length."""
     if raw.shape.rank != 3 or shape.rank != 3 or shape[1] is None:
         return raw
     return resize_axis(raw, 1, int(shape[1]))

@@ -33,17 +33,17 @@ class VideoModeler(Modeler):
     """A model and its label loss on video- or frame-level batches.
 
     Args:
-      model: an instance with `create_model` (a registered model, or one's own that returns a dict).
+      model: an instance with `create_model` (a registered model, or a custom one, which may return a dict).
       label_loss: an instance with `calculate_loss`; None for inference.
-      num_classes: C.
-      top_k: columns kept of each video's scores for metrics and predictions (at most C).
-      feature_sizes: width of each feature, in the order of the batch.
+      num_classes: number of classes, C.
+      top_k: number of scores kept of each video for metrics and predictions (at most C).
+      feature_sizes: size of each feature, in the order of the batch.
 
     Attributes:
       listed_classes: if set, inference reports the scores of all these classes as
         `class_scores` instead of the top columns.
-      keeps_videos: evaluation also reports ids and labels, and its evaluator keeps a sample of the videos.
-      metric_classes: what its evaluator computes; None for the built-in metrics.
+      keeps_videos: whether evaluation also reports ids and labels, and its evaluator keeps a sample of the videos.
+      metric_classes: the metrics that its evaluator computes; None for the built-in ones.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class VideoModeler(Modeler):
         self.metric_classes: Sequence[type[Metric]] | None = None
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
-        """The model on the dequantised, joined and transformed features, and its label loss."""
+        """Builds the model on the dequantised, joined and transformed features, and its label loss."""
         name = self._transform_name()
         if name == "l2_normalize" and takes_mean(self.model) and can_average_bytes(batch):
             mean, one = mean_of_unit_frames(batch), tf.ones_like(batch.num_frames)
@@ -70,7 +70,7 @@ class VideoModeler(Modeler):
         return self._with_label_loss(output, batch, is_training)
 
     def _chosen(self, batch: Batch, numbers: tf.Tensor) -> tf.Tensor:
-        """The transformed frames [B, S, D] with these numbers, [B, S]; zeros for padding."""
+        """The transformed frames [B, S, D] with the frame numbers [B, S]; zeros for padding."""
         chosen = batch._replace(
             features=tuple(tf.gather(feature, numbers, batch_dims=1) for feature in batch.features),
             num_frames=tf.fill(tf.shape(batch.num_frames), tf.shape(numbers)[1]),
@@ -113,7 +113,8 @@ class VideoModeler(Modeler):
     def reports(self, batch: Batch, output: ModelOutput, mode: str) -> dict[str, Report]:
         """The top columns of the scores and their labels; in inference the ids instead of labels.
 
-        On a CPU they are all scores and labels; `completed` takes the columns from them. Evaluation on rated pairs gets
+        On a CPU the reports are all scores and labels, from which `completed` takes the columns. Evaluation on rated
+        pairs gets
         the pairs, and the columns only if videos are kept.
         """
         if mode == "infer":
@@ -136,7 +137,7 @@ class VideoModeler(Modeler):
         scores = tf.stop_gradient(output.predictions)
         positives = batch.labels > 0 if batch.labels.dtype != tf.bool else batch.labels
         if batch.label_weights is not None:
-            # Unrated pairs are neither right nor wrong, so they are not ranked.
+            # Unrated pairs are neither correct nor wrong, so they are not ranked.
             rated = batch.label_weights > 0
             scores = tf.where_v2(rated, scores, tf.fill([], float("-inf")))
             positives &= rated
@@ -165,7 +166,7 @@ class VideoModeler(Modeler):
             raise RunError(f"{error}. Its weights are no use: take an earlier checkpoint.") from error
 
     def evaluator(self) -> VideoEvaluator:
-        """The evaluator that computes figures from the reports."""
+        """The evaluator that computes metrics from the reports."""
         sample = VideoSample() if self.keeps_videos else None
         return VideoEvaluator(self.num_classes, self.top_k, sample, self.metric_classes)
 
@@ -177,7 +178,7 @@ class VideoModeler(Modeler):
             weights = self.label_loss.weights_of(weights, batch.video_labels)
         if is_training:
             return _with_loss(output, self.label_loss, batch.labels, weights)
-        # In the probability form, as published, so that evaluation figures compare.
+        # Computed from probabilities, as in the published code, so that evaluation losses are comparable.
         if batch.label_weights is not None and losses.is_of_pairs(self.label_loss):
             rated = self._rated(output, batch)
             return replace(output, loss=rated.loss(self.label_loss), extras={**output.extras, _RATED: rated})
@@ -208,7 +209,7 @@ def _with_loss(output: ModelOutput, label_loss: Any, labels: Any, weights: Any) 
     """The label loss of the output and of its side outputs, from logits if they exist."""
     loss, roots = _head_loss(label_loss, output.predictions, output.logits, labels, weights)
     for side in output.side_outputs:
-        # Label weights say which labels are known. A side output with a target of its own has one for every class.
+        # Label weights say which labels are known. A side output with its own target has a target for every class.
         target, of_target = (labels, weights) if side.target is None else (side.target, None)
         side_loss = losses.create(side.loss) if side.loss else label_loss
         value, side_roots = _head_loss(side_loss, tf.sigmoid(side.logits), side.logits, target, of_target)
@@ -231,16 +232,16 @@ def _head_loss(
     return loss, ((logits, losses.gradient_of_logits(label_loss, logits, labels, weights)),)
 
 
-_VIDEOS, _VALUES = 16, 1 << 15  # of the histogram of the input: most videos, and about how many values
+_VIDEOS, _VALUES = 16, 1 << 15  # for the histogram of the input: limit of videos, approximate number of values
 
 
 def _some_values(batch: Batch) -> tf.Tensor:
-    """Dequantised values of the first videos, float32 [N]: to dequantise a whole batch of frames takes a gigabyte."""
+    """Dequantised values of the first videos, float32 [N]; those of a whole batch of frames would take a gigabyte."""
     few = batch._replace(
         features=tuple(feature[:_VIDEOS] for feature in batch.features), num_frames=batch.num_frames[:_VIDEOS]
     )
     values = tf.reshape(join_features(few), [-1])
-    return values[:: tf.size(values) // _VALUES * 2 + 1]  # an odd step visits all columns of an even number
+    return values[:: tf.size(values) // _VALUES * 2 + 1]  # an odd step reaches all columns if their number is even
 
 
 _COLUMNS = ("scores", "classes", "hits", "num_labels", "label_counts", "perr")
@@ -250,10 +251,10 @@ class VideoEvaluator:
     """`EvaluationMetrics` as an evaluator of the engine.
 
     Args:
-      num_classes: C.
-      top_k: classes of each video that count.
-      sample: gets some of the videos; None if none are to be kept.
-      metric_classes: by default the built-in ones.
+      num_classes: number of classes, C.
+      top_k: number of classes of each video that count.
+      sample: collects a sample of the videos; None to keep no videos.
+      metric_classes: the metrics to compute; by default the built-in ones.
     """
 
     def __init__(
@@ -267,7 +268,7 @@ class VideoEvaluator:
         self.metrics = EvaluationMetrics(num_classes, top_k, metric_classes=metric_classes)
 
     def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
-        """Adds one step; returns the figures of that step alone, by the names of their metrics."""
+        """Adds one step; returns {name: value} of the metrics of that step alone."""
         if "pair_scores" in reports:
             pairs = Pairs(*(reports[f"pair_{name}"] for name in Pairs._fields))
             figures = self.metrics.accumulate_pairs(pairs, loss)
@@ -275,7 +276,7 @@ class VideoEvaluator:
             figures = self.metrics.accumulate_top_k(**{name: reports[name] for name in _COLUMNS}, loss=loss)
         if self.sample is not None and "labels" in reports:
             self.sample.add(reports)
-        # The engine puts the loss into the line itself.
+        # The loss is left out, because the engine puts it into the line.
         shown = (metric for metric in self.metrics.metric_classes if metric.key in figures and metric is not Loss)
         return {metric.name: figures[metric.key] for metric in shown}
 
@@ -286,9 +287,9 @@ class VideoEvaluator:
             self.sample.merge(other.sample)
 
     def get(self) -> dict[str, Any]:
-        """All figures so far, named as by `EvaluationMetrics.get`.
+        """All metrics so far, named as by `EvaluationMetrics.get`.
 
-        A precision-recall curve is drawn from `threshold_counts`.
+        `threshold_counts` is the data of a precision-recall curve.
         """
         return self.metrics.get() | {"threshold_counts": self.metrics.threshold_counts(metric_files.NUM_THRESHOLDS)}
 

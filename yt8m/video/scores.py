@@ -1,4 +1,4 @@
-"""From the scores of a batch to what metrics need: the best columns, the rated pairs, or a few classes.
+"""Selects from the scores of a batch those that metrics need: the best columns, the rated pairs, or a few classes.
 
 If the model ends in a logistic layer, scores of few classes or pairs are computed without the others.
 """
@@ -14,17 +14,17 @@ from yt8m.graph.protocols import Reduction, Report
 from yt8m.lazy import tf
 from yt8m.types import Batch
 
-# Up to this many pairs per example are computed one by one; each pair copies two vectors of input width.
+# Up to this many pairs per example are computed singly; for each pair two vectors of the input's size are copied.
 _FEW_PAIRS = 8
 
 
 def select_classes(predictions: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
-    """Columns `classes` of `predictions`.
+    """Selects the columns `classes` of `predictions`.
 
-    If these are sigmoid(x W + b), columns of W and b are picked instead of columns of the product: with
-    1000 of 3862 classes, a quarter of the work of a logistic layer. Nothing fetches the whole product, so it
-    never runs. The first step of a session picks the columns and later steps reuse them: the weights must not
-    change any more.
+    If these are sigmoid(x W + b), columns of W and b are selected instead of columns of the product: with 1000 of 3862
+    classes, this is a quarter of the work of a logistic layer. The whole product is never computed, because nothing
+    fetches it. The first step of a session selects the columns, which later steps reuse, so the weights must not
+    change.
 
     Args:
       predictions: float32 [B, C].
@@ -37,17 +37,17 @@ def select_classes(predictions: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
     if layer is None:
         return tf.gather(predictions, classes, axis=1)
     inputs, weights, biases = layer
-    # Single columns of a wide matrix are scattered over all of it: picking them costs as much as the product.
+    # The values of a column lie scattered in memory, so selecting columns costs as much as the product.
     shape = [weights.shape[0], classes.shape[0]]
     picked = _cached("picked_weights", shape, lambda: tf.gather(weights, classes, axis=1))
     return tf.sigmoid(tf.matmul(inputs, picked) + tf.gather(biases, classes))
 
 
 def select_pairs(predictions: tf.Tensor, pairs: tf.Tensor) -> tf.Tensor:
-    """predictions[b, c] of `pairs` (b, c).
+    """Selects predictions[b, c] for the `pairs` (b, c).
 
-    If these are sigmoid(x W + b) and the pairs are few, each is a product of two vectors, and the product of
-    the matrices never runs. As in `select_classes`, the weights must not change any more.
+    If these are sigmoid(x W + b) and the pairs are few, each is computed as a product of two vectors, and the product
+    of the matrices is never computed. As in `select_classes`, the weights must not change.
 
     Args:
       predictions: float32 [B, C].
@@ -113,7 +113,7 @@ class RatedPairScores(NamedTuple):
     """The P pairs of label weight above 0, by example and class.
 
     Attributes:
-      places: int64 [P, 2], example and class.
+      places: int64 [P, 2], example and class of each pair.
       predictions, labels, weights: float32 [P].
       num_examples: int64 scalar.
     """
@@ -158,7 +158,7 @@ def scored_columns(scores: tf.Tensor, labels: tf.Tensor, top_k: int) -> dict[str
     Args:
       scores: float32 [B, C].
       labels: float32 [B, C], 0 or 1.
-      top_k: columns kept, at most C.
+      top_k: number of columns kept, at most C.
     """
     num_labels = tf.reduce_sum(labels, axis=1)
     # Selection dominates the cost, so the columns to keep and those for PERR are selected together.
@@ -178,7 +178,7 @@ def scored_columns(scores: tf.Tensor, labels: tf.Tensor, top_k: int) -> dict[str
 def _equal_recall_precision(values: tf.Tensor, hits: tf.Tensor, num_labels: tf.Tensor) -> tf.Tensor:
     """float32 [B]: precision among as many predictions as the row has labels; 0 for a row without labels.
 
-    Exact for any number of labels; scores of 0 or less are no predictions.
+    The result is exact for any number of labels; scores of 0 or less do not count as predictions.
     """
     within = tf.sequence_mask(tf.cast(num_labels, tf.int32), tf.shape(hits)[1], tf.float32)
     found = tf.reduce_sum(hits * within * tf.cast(values > 0, tf.float32), axis=1)
@@ -191,7 +191,7 @@ def columns_on_host(scores: Any, positives: Any, top_k: int) -> dict[str, Any]:
     Args:
       scores: float32 [B, C].
       positives: bool [B, C].
-      top_k: columns kept, at most C.
+      top_k: number of columns kept, at most C.
     """
     taken = take_columns(scores, positives, top_k)
     return {**taken._asdict(), "perr": perr_of_rows(scores, positives, taken)}

@@ -21,28 +21,28 @@ from yt8m.video.meta_modeler import InferenceGraph
 from yt8m.video.modeler import VideoModeler
 from yt8m.video.transforms import augment
 
-_MISSING = "?"  # table value for a video that the file lacks; cannot be a list of class numbers and scores
+_MISSING = "?"  # table value for a video that the file lacks; it differs from all lists of class numbers and scores
 
 
 class Teacher(Protocol):
     """The interface of a teacher."""
 
     def probabilities(self, batch: Batch) -> tf.Tensor:
-        """float32 [B, C] for a batch as the reader gives it; called once per tower."""
+        """The teacher's probabilities, float32 [B, C], for a batch from the reader; called once per tower."""
 
     def restore(self, session: tf.Session) -> None:
-        """Loads what the graph needs of the teacher; the graph may have been imported from a file."""
+        """Loads the teacher's weights into the graph, which may have been imported from a file."""
 
 
 class PredictionTeacher:
     """Probabilities from a prediction file; a class that a video's line does not list has 0.
 
     The file becomes a hash table from id to line when the session opens, about as large in memory as the
-    file; lines are parsed as their videos come.
+    file; a line is parsed when its video is in a batch.
 
     Args:
-      path: `VideoId,LabelConfidencePairs`, local; its lines are taken to be well-formed.
-      num_classes: C.
+      path: local path of a `VideoId,LabelConfidencePairs` file, whose lines must have been checked.
+      num_classes: number of classes, C.
     """
 
     def __init__(self, path: str, num_classes: int) -> None:
@@ -78,7 +78,7 @@ class PredictionTeacher:
         return after_checks(lines, [require(is_known, describe)])
 
     def _table_of_this_graph(self) -> Any:
-        """One table for all towers."""
+        """The table, which is made only once for all towers."""
         if self._graph is not tf.get_default_graph():
             self._graph = tf.get_default_graph()
             with tf.init_scope():
@@ -88,14 +88,14 @@ class PredictionTeacher:
 
 
 class ModelTeacher:
-    """Another model as a file (an inference model): its graph reads our batches, its weights are frozen.
+    """Another model from a file (an inference model): its graph reads our batches, and its weights are constant.
 
-    The weights are not variables of the run: no checkpoint holds them and no optimizer sees them. A
-    meta-graph is a program: use only those whose origin you trust.
+    The weights are not variables of the run: no checkpoint holds them and no optimizer sees them. A meta-graph can
+        execute code: use only files whose origin you trust.
 
     Args:
       prefix: of the inference model's files, without `.meta`.
-      num_classes: C of the training run.
+      num_classes: number of classes of the training run.
       width: total width of the features of the training run.
       has_frames: whether the training run reads frames.
 
@@ -141,7 +141,7 @@ class ModelTeacher:
 
 
 def _rename_resources(meta_graph: Any) -> None:
-    """Gives the resources of a teacher names of their own.
+    """Gives the resources of a teacher unique names.
 
     A scope renames ops only: two variables with the same shared name are one variable in a session, and the
     training run has the same names if both are the same model.
@@ -165,13 +165,13 @@ def distilled(output: ModelOutput, target: tf.Tensor, weight: float) -> ModelOut
     """`output` with the loss (1 - weight) * its own + weight * CE(teacher).
 
     CE is the cross-entropy with the teacher's probabilities in place of labels (Hinton, Vinyals & Dean 2015,
-    section 2, at temperature 1, each class a decision of its own), and its gradient on the logits is
+    section 2, at temperature 1, with independent decisions for the classes), and its gradient on the logits is
     (sigmoid(z) - target) / rows. Label weights do not apply to it: a teacher scores every class.
 
     Args:
-      output: with its loss.
+      output: the output of the modeler, including its loss.
       target: float32 [B, C] probabilities, not differentiated.
-      weight: 0..1, the teacher's share.
+      weight: the teacher's share in the loss, 0..1.
     """
     target = tf.stop_gradient(target)
     cross_entropy = losses.create("CrossEntropyLoss")
@@ -191,13 +191,12 @@ def distilled(output: ModelOutput, target: tf.Tensor, weight: float) -> ModelOut
 class TrainingModeler(VideoModeler):
     """`VideoModeler`, with augmentation and distillation on the towers that train.
 
-    Evaluation, predictions and exports are those of `VideoModeler`. The teacher sees the features as they
-    were read.
+    Evaluation, predictions and exports are those of `VideoModeler`. The teacher gets the features without augmentation.
 
     Args:
-      *arguments: of `VideoModeler`.
+      *arguments: the arguments of `VideoModeler`.
       augmentation: the random changes of the features.
-      teacher: gives the soft targets; None for none.
+      teacher: gives the soft targets; None if there is no teacher.
       distill_weight: the teacher's share in the loss.
     """
 
@@ -208,7 +207,7 @@ class TrainingModeler(VideoModeler):
         self._augmentation, self._teacher, self._weight = augmentation, teacher, distill_weight
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
-        """As `VideoModeler.build`; in training the loss is that of `distilled`."""
+        """The same as `VideoModeler.build`, but in training the loss is that of `distilled`."""
         if not is_training:
             return super().build(batch, is_training)
         output = super().build(augment(batch, self._augmentation), is_training)

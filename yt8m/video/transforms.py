@@ -1,7 +1,7 @@
-"""Transforms of features between reader and model: the model's input transform, and augmentation in training.
+"""Transforms features between reader and model: the model's input transform, and augmentation in training.
 
-A model declares its transform by name. A model that sees only the mean of its frames gets that mean directly,
-made from the bytes of a few videos at a time.
+A model declares its transform by name. A model that uses only the mean of its frames gets that mean directly, computed
+from the bytes of a few videos at a time.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _VISUAL = 1024  # width of the rgb features, which were whitened after their PCA
 _BYTE_STEP = 4.0 / 255.0
 _BYTE_OFFSET = (4.0 / 512.0 - 2.0) / _BYTE_STEP
 _LEAST_NORM = 1e-6  # as in tf.nn.l2_normalize
-LEAST_BYTES_NORM = _LEAST_NORM / _BYTE_STEP  # of `shifted` bytes
+LEAST_BYTES_NORM = _LEAST_NORM / _BYTE_STEP  # the least norm of `shifted` bytes
 
 
 def transform(name: str, raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Tensor:
     """Applies the input transform `name` to `raw` [..., D].
 
-    l2_normalize: unit length over the last axis. raw: as it is. reverse_whitening: rgb as
-    (x - 4/512) (sqrt(e_j) + 1e-4), e the PCA's eigenvalues (NeXtVLAD, Lin et al. 2018, its code), other
-    features as they are.
+    l2_normalize: unit length over the last axis. raw: unchanged. reverse_whitening: rgb as
+    (x - 4/512) (sqrt(e_j) + 1e-4), where e are the PCA's eigenvalues (code of NeXtVLAD, Lin et al. 2018); other
+    features are unchanged.
 
     Raises:
-      UsageError: no such transform, or there are no 1024-wide features to reverse.
+      UsageError: there is no such transform, or no features of size 1024 to reverse.
     """
     if name not in _TRANSFORMS:
         raise UsageError(
@@ -49,7 +49,7 @@ def transform(name: str, raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.T
 
 
 def transformed(name: str, batch: Batch, feature_sizes: tuple[int, ...]) -> tf.Tensor:
-    """`transform` of `join_features` for `batch`, equal up to rounding."""
+    """The same as `transform` of `join_features` for `batch`, except for rounding."""
     if name == "l2_normalize" and batch.features[0].shape.rank == 3:
         return _unit_frames(batch)
     return transform(name, join_features(batch), feature_sizes)
@@ -63,8 +63,8 @@ def shifted(codes: tf.Tensor) -> tf.Tensor:
 def _unit_frames(batch: Batch) -> tf.Tensor:
     """float32 [B, T, D]: each frame divided by its length, 0 past num_frames.
 
-    A batch of frames is 170 MB of floats, and each pass over them costs as much as a small product. A unit
-    vector does not depend on its scale, so bytes are shifted but not scaled; the mask goes into the factor.
+    A batch of frames is 170 MB of floats, and each pass over them costs as much as a small product. Normalisation
+    removes any scale, so bytes are shifted but not scaled; the mask is part of the factor.
     """
     if all(feature.dtype == tf.uint8 for feature in batch.features):
         frames, least = shifted(tf.concat(batch.features, -1)), LEAST_BYTES_NORM
@@ -104,9 +104,9 @@ _BLOCKS_AT_ONCE = 4
 
 
 def takes_mean(model: Any) -> bool:
-    """Whether the class that defines what `model` does with frames also says `takes_mean` (see `BaseModel`).
+    """Whether the class that defines how `model` uses frames also declares `takes_mean` (see `BaseModel`).
 
-    A subclass that inherits `takes_mean` but overrides `forward` or `create_model` has to say it again.
+    A subclass that inherits `takes_mean` but overrides `forward` or `create_model` must declare it again.
     """
     for cls in type(model).__mro__:
         if vars(cls).keys() & {"forward", "create_model"}:
@@ -125,7 +125,7 @@ def mean_of_unit_frames(batch: Batch) -> tf.Tensor:
     """float32 [B, 1, D]: the mean of a video's frames, divided by their lengths; zeros for a video without frames.
 
     Args:
-      batch: its features are uint8 [B, T, size].
+      batch: a batch whose features are uint8 [B, T, size].
     """
     width = sum(int(feature.shape[-1]) for feature in batch.features)
     videos, longest = tf.unstack(tf.shape(batch.features[0])[:2])
@@ -149,7 +149,7 @@ def mean_of_unit_frames(batch: Batch) -> tf.Tensor:
 
 
 def _mean(features: Sequence[tf.Tensor], counts: tf.Tensor) -> tf.Tensor:
-    """float32 [B, D] of uint8 [B, T, size]."""
+    """The mean, float32 [B, D], of uint8 [B, T, size]."""
     longest = tf.reduce_max(counts)
     values = shifted(tf.concat([feature[:, :longest] for feature in features], -1))
     norms = tf.raw_ops.EuclideanNorm(input=values, axis=[-1])
@@ -159,7 +159,7 @@ def _mean(features: Sequence[tf.Tensor], counts: tf.Tensor) -> tf.Tensor:
 def augment(batch: Batch, config: AugmentConfig) -> Batch:
     """`batch` with its features dequantised, joined into one float32 tensor and changed at random.
 
-    First it crops in time, then it drops frames, then it adds noise. Frames that stay move
+    The order is: crop in time, drop frames, add noise. Frames that stay move
     together in their order, and `num_frames` counts them: at least one of every video that had any. An
     augmentation that is off draws no random number.
     """
@@ -183,13 +183,13 @@ def _kept(num_frames: tf.Tensor, frames: tf.Tensor, config: AugmentConfig) -> tf
         luck = tf.random.stateless_uniform(tf.shape(kept), random_keys.next_seed())
         luck = tf.where_v2(kept, luck, -1.0)
         best = tf.reduce_max(luck, axis=1, keepdims=True)
-        # The luckiest frame always stays: a video never loses all of its frames.
+        # The frame with the largest draw always stays, so that a video never loses all of its frames.
         kept &= (luck >= config.augment_frame_dropout) | tf.equal(luck, best)
     return kept
 
 
 def _crop(num_frames: tf.Tensor, frames: tf.Tensor, least: float) -> tf.Tensor:
-    """bool [B, T]: one stretch of each video, its length uniform between `least` of it and all of it."""
+    """bool [B, T]: True in one interval of each video, whose length is uniform between the share `least` and all."""
     rows = tf.shape(num_frames)
     part = tf.random.stateless_uniform(rows, random_keys.next_seed(), least, 1.0)
     there = tf.cast(num_frames, tf.float32)
