@@ -248,7 +248,7 @@ class Checked:
     """Base of dataclasses that check their options when they are made; options in `required` must not be empty.
 
     Raises:
-      UsageError: see `check`; or a required option is missing.
+      UsageError: for the reasons of `check`, or a required option is missing.
     """
 
     required: ClassVar[tuple[str, ...]] = ()

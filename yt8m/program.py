@@ -25,8 +25,7 @@ class _Handler(logging.StreamHandler):  # type: ignore[type-arg]
     """The log handler of this package, which writes to the current sys.stderr.
 
     The handler has its own class so that `set_up_log` can find it. While a progress bar is shown, sys.stderr is the
-    bar's
-    stream, which prints lines above the bar.
+    bar's stream, which prints lines above the bar.
     """
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -145,8 +145,7 @@ def load_run(train_dir: str, given: PassConfig | None = None, *, trust_code: boo
 
     A run of the published code has only model_flags.json. Its hyper-parameters come from the flags `given`, and its
     number of classes from these flags, from a meta-graph in the folder, or from the vocabulary that the flags name.
-    `run_dir.read`
-    says when code that the run names is imported.
+    `run_dir.read` says when code that the run names is imported.
 
     Raises:
       RunError: the folder holds no run, or its files cannot be read.

@@ -1,8 +1,8 @@
 """The folder of a run: reading, writing, locking and clearing it.
 
 config.json holds the whole config and the versions of the software; model_flags.json is the published format;
-vocabulary.csv has the names
-of the classes. The folder also holds model.ckpt-N.*, event files, metrics.jsonl, export/, eval/ and inference_model/.
+vocabulary.csv has the names of the classes. The folder also holds model.ckpt-N.*, event files, metrics.jsonl, export/,
+eval/ and inference_model/.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def optimize_clones(
     and logged. The caller must run the update ops before it applies the gradients (`gradients_after`).
 
     Args:
-      clones: from `create_clones`.
+      clones: the clones that `create_clones` made.
       optimizer: a tf.train.Optimizer.
       regularization_losses: scalars counted once, unweighted, with the first clone. None stands for all of
         tf.GraphKeys.REGULARIZATION_LOSSES, or for no terms if `objectives` are given.
@@ -141,7 +141,7 @@ class CloneShare(NamedTuple):
 
     Attributes:
       clone: the clone.
-      objective: its objective.
+      objective: the objective of the clone.
       weight: a number or a scalar tensor.
       once: a scalar that only this clone adds, unweighted; None if there is none.
     """
@@ -166,8 +166,8 @@ class CloneShare(NamedTuple):
     def roots(self) -> list[tuple[tf.Tensor, tf.Tensor]]:
         """Pairs (tensor, weighted gradient) from which backpropagation starts.
 
-        The weight multiplies these gradients and never the loss, so a step that does not report
-        the loss need not compute it.
+        The weight multiplies these gradients and never the loss, so a step that does not report the loss need not
+        compute it.
         """
         loss, regularization, closed_form = self.objective
         found = [

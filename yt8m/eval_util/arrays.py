@@ -1,8 +1,7 @@
 """Array types of this package, checks of arguments, and ranked entries packed into integers.
 
 A ranked entry is one uint64: class (31 bits), score as a key that is smaller for a better score (32 bits), hit (1
-bit). Sorting entries is then one
-value sort without an index array, and an entry takes 8 bytes.
+bit). Sorting entries is then one value sort without an index array, and an entry takes 8 bytes.
 """
 
 from __future__ import annotations

@@ -188,8 +188,8 @@ class EvaluationMetrics:
           avg_hit_at_one, avg_perr, avg_loss: means over examples (those without labels count as 0);
           gap; map, the mean of `aps`; further metrics by their `figure_key`;
           aps: float64 [P], AP of each class that has a positive; aps_class: int64 [P], which class;
-          aps_positives: int64 [P], the number of its positives; num_examples.
-          Without any positive aps is empty, map nan and the rest 0; without any loss avg_loss is nan.
+          aps_positives: int64 [P], the number of its positives; num_examples. Without any positive aps is empty, map
+          nan and the rest 0; without any loss avg_loss is nan.
         """
         ranked = RankedEntries(self._entries.all(), self._label_counts, self._num_examples, self.top_n)
         values = {metric.figure_key(): metric.compute(ranked) for metric in self._metrics}
@@ -204,8 +204,7 @@ class EvaluationMetrics:
         """[4, num_thresholds]: the numbers of true and false positives, true and false negatives, over all pairs.
 
         Threshold i is i / (num_thresholds - 1). The pairs predicted as positive are the top_k entries of each example
-        with
-        that score or more, as for GAP; all other [examples, classes] pairs are negatives.
+        with that score or more, as for GAP; all other [examples, classes] pairs are negatives.
         """
         keys = self._entries.all()
         steps = np.floor(score_of(keys) * np.float32(num_thresholds - 1))

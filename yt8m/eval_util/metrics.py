@@ -1,8 +1,8 @@
 """The metrics of an evaluation, one class each: its name, which direction is better, and its computation.
 
-Everything that shows metrics (the log, the table, report.json, TensorBoard, the HTML report, `yt8m score`) takes
-names and formats from these classes. You can write a metric as a class in your own module;
-`yt8m eval --metrics=my_metrics:HitAtFive` adds it:
+Everything that shows metrics (the log, the table, report.json, TensorBoard, the HTML report, `yt8m score`) takes names
+and formats from these classes. You can write a metric as a class in your own module; `yt8m eval
+--metrics=my_metrics:HitAtFive` adds it:
 
     class HitAtFive(MeanMetric):
         name, key = "Hit@5", "hit_at_five"

@@ -76,8 +76,7 @@ def mean_average_precision_at_n(
       rated_classes: int [M].
       rated_segments: text or bytes [M].
       rated_scores: [M], positive if above 0; a pair rated several times is positive if any is.
-      top_n: only so many submitted segments of each class count, including skipped ones;
-        None for all.
+      top_n: only so many submitted segments of each class count, including skipped ones; None for all.
 
     Raises:
       ValueError: lengths differ, or top_n is not positive.

@@ -1,9 +1,8 @@
 """A bounded sample of the evaluated videos, and confidence intervals of metrics, by resampling these videos.
 
 Each video is kept with its best classes, whether each of these is a label, and all of its labels. The intervals are
-those of the
-bootstrap (resampling with replacement): B. Efron and R. Tibshirani, An Introduction to the Bootstrap (1993), chapters
-10 and 13.
+those of the bootstrap (resampling with replacement): B. Efron and R. Tibshirani, An Introduction to the Bootstrap
+(1993), chapters 10 and 13.
 """
 
 from __future__ import annotations
@@ -88,9 +87,9 @@ MOST = 50_000  # videos kept; each takes about 250 bytes
 class VideoSample:
     """The `most` videos whose ids have the smallest hashes; all videos if there are at most that many.
 
-    The choice depends only on the ids (bottom-k sampling: E. Cohen and H. Kaplan, Summarizing
-    Data using Bottom-k Sketches, PODC 2007). So two runs keep the same videos, whatever the order of
-    the batches, and the samples of several processes merge into the sample of all videos.
+    The choice depends only on the ids (bottom-k sampling: E. Cohen and H. Kaplan, Summarizing Data using Bottom-k
+    Sketches, PODC 2007). So two runs keep the same videos, whatever the order of the batches, and the samples of
+    several processes merge into the sample of all videos.
     """
 
     def __init__(self, most: int = MOST) -> None:

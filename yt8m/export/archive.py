@@ -1,4 +1,4 @@
-"""Model archives (.tgz): packed reproducibly (the same files give the same bytes), and unpacked without trust in it."""
+"""Model archives (.tgz): packed so that the same files give the same bytes, and unpacked safely."""
 
 from __future__ import annotations
 

@@ -50,9 +50,9 @@ def export_saved_model(
     Signature `records`: `example_bytes` string [B] (serialized records, as in the training files)
     to `video_id` string [B], `class_indexes` int32 [B, k] best first, `predictions` float32 [B, k].
 
-    Signature `mediapipe`: `rgb_and_audio` float32 [B, T, D], the dequantised features side by
-    side, and `num_frames` int32 [B, 1] or [B] (one for all if B is 1) to `predictions` float32
-    [B, C]. Later frames are ignored. A video-level model gets the mean of the frames.
+    Signature `mediapipe`: `rgb_and_audio` float32 [B, T, D], the dequantised features side by side, and `num_frames`
+    int32 [B, 1] or [B] (one for all if B is 1) to `predictions` float32 [B, C]. Later frames are ignored. A
+    video-level model gets the mean of the frames.
 
     Args:
       folder: path of the folder, local or gs://.

@@ -28,7 +28,7 @@ class TextLine(NamedTuple):
     """One line of a file, as error messages name it.
 
     Attributes:
-      path: of the file.
+      path: the path of the file.
       number: the line number, from 1.
       text: the line without its line end.
     """
@@ -245,7 +245,7 @@ def read_segments(path: str, classes: Collection[int], any_start: bool = False) 
     """The lines of a file of ranked segments, with or without its header, one in memory at a time.
 
     Args:
-      path: of the file.
+      path: the path of the file.
       classes: the classes that the file may contain.
       any_start: whether starts need not be multiples of 5 seconds.
 

@@ -148,7 +148,7 @@ def append_line(path: Path, line: str) -> None:
     cannot be appended to: it is rewritten as a whole, so only one process may write it at a time.
 
     Raises:
-      RunError: it cannot be written.
+      RunError: the file cannot be written.
     """
     _store(path).append(os.fspath(path), f"{line}\n".encode())
 
@@ -157,11 +157,10 @@ def write_at(path: Path, place: int, data: Iterable[Any]) -> None:
     """Writes pieces of bytes into a local file from byte `place` on; whatever the file held from there on is cut off.
 
     So a file that grows over several starts of a program continues where the last recorded write ended. The file and
-    its
-    folder are made if they do not exist.
+    its folder are made if they do not exist.
 
     Raises:
-      RunError: it cannot be written.
+      RunError: the file cannot be written.
     """
     LocalStore().write_at(os.fspath(path), place, data)
 

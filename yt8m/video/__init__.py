@@ -1,1 +1,1 @@
-"""The video workload: its modeler, transforms, teachers and evaluator, for the engine, which knows nothing of videos."""
+"""The video workload: its modeler, transforms, teachers and evaluator. The engine itself knows nothing of videos."""

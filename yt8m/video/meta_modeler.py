@@ -25,7 +25,7 @@ class MetaGraphModeler(VideoModeler):
     the checkpoint. A meta-graph can execute code: use only files whose origin you trust.
 
     Args:
-      prefix: of the files, without `.meta`.
+      prefix: the prefix of the files, without `.meta`.
       top_k: number of scores kept of each video.
       label_loss: the loss for evaluation; None for inference.
       is_own: this process has just written the file, so no warning that it is a program is needed.
@@ -64,7 +64,7 @@ class InferenceGraph:
     """The meta-graph of an inference model, which can be imported several times.
 
     Args:
-      prefix: of the files, without `.meta`.
+      prefix: the prefix of the files, without `.meta`.
       is_own: this process has just written the file, so no warning that it is a program is needed.
 
     Attributes:

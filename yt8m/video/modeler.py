@@ -114,8 +114,7 @@ class VideoModeler(Modeler):
         """The top columns of the scores and their labels; in inference the ids instead of labels.
 
         On a CPU the reports are all scores and labels, from which `completed` takes the columns. Evaluation on rated
-        pairs gets
-        the pairs, and the columns only if videos are kept.
+        pairs gets the pairs, and the columns only if videos are kept.
         """
         if mode == "infer":
             return self._predicted(batch, output)

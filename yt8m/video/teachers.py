@@ -94,7 +94,7 @@ class ModelTeacher:
         execute code: use only files whose origin you trust.
 
     Args:
-      prefix: of the inference model's files, without `.meta`.
+      prefix: the prefix of the inference model's files, without `.meta`.
       num_classes: number of classes of the training run.
       width: total width of the features of the training run.
       has_frames: whether the training run reads frames.

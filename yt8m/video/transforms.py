@@ -34,9 +34,8 @@ LEAST_BYTES_NORM = _LEAST_NORM / _BYTE_STEP  # the least norm of `shifted` bytes
 def transform(name: str, raw: tf.Tensor, feature_sizes: tuple[int, ...]) -> tf.Tensor:
     """Applies the input transform `name` to `raw` [..., D].
 
-    l2_normalize: unit length over the last axis. raw: unchanged. reverse_whitening: rgb as
-    (x - 4/512) (sqrt(e_j) + 1e-4), where e are the PCA's eigenvalues (code of NeXtVLAD, Lin et al. 2018); other
-    features are unchanged.
+    l2_normalize: unit length over the last axis. raw: unchanged. reverse_whitening: rgb as (x - 4/512) (sqrt(e_j) +
+    1e-4), where e are the PCA's eigenvalues (code of NeXtVLAD, Lin et al. 2018); other features are unchanged.
 
     Raises:
       UsageError: there is no such transform, or no features of size 1024 to reverse.
@@ -159,9 +158,8 @@ def _mean(features: Sequence[tf.Tensor], counts: tf.Tensor) -> tf.Tensor:
 def augment(batch: Batch, config: AugmentConfig) -> Batch:
     """`batch` with its features dequantised, joined into one float32 tensor and changed at random.
 
-    The order is: crop in time, drop frames, add noise. Frames that stay move
-    together in their order, and `num_frames` counts them: at least one of every video that had any. An
-    augmentation that is off draws no random number.
+    The order is: crop in time, drop frames, add noise. Frames that stay move together in their order, and `num_frames`
+    counts them: at least one of every video that had any. An augmentation that is off draws no random number.
     """
     if not config.is_on:
         return batch

@@ -115,7 +115,7 @@ class EnsembleModeler(VideoModeler):
     The variables of the i-th member are under `member_<i>/`.
 
     Args:
-      members: of the same class count and features.
+      members: modelers with the same class count and features.
       weights: one for each member; their sum is 1.
     """
 

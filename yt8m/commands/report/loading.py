@@ -80,7 +80,7 @@ class Run(NamedTuple):
       name: a name that is unique in the report.
       folder: path of the run's folder.
       colour: colour of its lines in the charts.
-      samples: its evaluation.
+      samples: the metrics and the sampled videos of its evaluation.
       curves: {name: training curve}; empty if the run has none.
       resampled: {key of the metric: its values on the resampled videos, float64 [resamples]}.
     """

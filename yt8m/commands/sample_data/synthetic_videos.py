@@ -184,10 +184,8 @@ def _add_in_time(made: Floats, label: int, amplitude: np.float32, stream: np.ran
     """Adds a class to the frames so that it can be recognised only from how the frames change over time.
 
     Classes with label % 4 equal to 0 or 1 have the same two prototypes, one in each half of the video, in opposite
-    order: a
-    mean over frames cannot tell them apart. Classes with label % 4 equal to 2 or 3 show only in one of fifty frames,
-    with
-    twice the strength.
+    order: a mean over frames cannot tell them apart. Classes with label % 4 equal to 2 or 3 show only in one of fifty
+    frames, with twice the strength.
     """
     of_classes, _ = prototypes()
     half = len(made) // 2
@@ -214,8 +212,7 @@ def ratings(video: Video, shown: NDArray[np.bool_], num_classes: int) -> NDArray
     """The ratings, int64 [R, 3]: start in seconds, class and score (0 or 1), by ascending start.
 
     Five segments are rated for one class; three of them have the class, if at least three segments of the video do. If
-    the video has a second class
-    that segments are rated for, the first two of these segments are rated for it too.
+    the video has a second class that segments are rated for, the first two of these segments are rated for it too.
     """
     stream = video.stream(_RATINGS)
     places = np.flatnonzero(np.isin(video.labels, rateable(num_classes)))

@@ -45,8 +45,7 @@ class TrainBasic(Callback):
     """Saves the first step, the last step, and steps in between every N steps or minutes; ends the run at max_steps.
 
     Gradients in closed form can be finite when the loss is not. So the loss of a step is checked before the step is
-    saved,
-    but not on other steps, since fetching it takes time.
+    saved, but not on other steps, since fetching it takes time.
     """
 
     def __init__(self, context: Context) -> None:

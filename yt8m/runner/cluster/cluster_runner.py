@@ -76,7 +76,7 @@ class ReplicaRun:
         """Runs steps until a hook or a signal asks to stop; True if all data were read.
 
         Raises:
-          RunError: an OutOfRangeError that is not the end of the data, for which MonitoredSession would take it.
+          RunError: an OutOfRangeError before the end of the data; MonitoredSession would take it for that end.
         """
         try:
             while not session.should_stop() and not self.signals.requested:
