@@ -129,7 +129,7 @@ def test_a_metric_of_ones_own_is_one_file_and_shown_everywhere(
         ("--metrics=HitAtOne", "is taken already"),
         ("--metrics=yt8m.eval_util.metrics:Metric", "does not work on an evaluation without examples"),
         ("--callbacks=-eval_metrics", "would leave an evaluation without figures"),
-        ("--callbacks=-eval_basic", "cannot be taken away; these can: eval_metrics, eval_speed"),
+        ("--callbacks=-eval_basic", "cannot be removed; these can: eval_metrics, eval_speed"),
     ],
 )
 def test_a_wrong_metric_is_refused_before_the_work(

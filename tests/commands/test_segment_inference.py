@@ -132,7 +132,7 @@ def test_no_frame_is_no_list(run: pathlib.Path, capfd: pytest.CaptureFixture[str
 def test_what_cannot_be(run: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
     (run / "high.csv").write_text("Index\n3\n25\n")
     infer(run, f"--segment_label_ids_file={run}/high.csv", given=2)
-    assert "class 25 is none of the model's, which are 0 to 19" in capfd.readouterr().err
+    assert "class 25 is not a class of the model, whose classes are 0 to 19" in capfd.readouterr().err
     (run / "words.csv").write_text("Index\n3\nx\n")
     infer(run, f"--segment_label_ids_file={run}/words.csv", given=1)
     assert "words.csv, line 3: " in capfd.readouterr().err

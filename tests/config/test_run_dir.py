@@ -170,7 +170,7 @@ def test_a_folder_without_a_config_or_with_no_text_is_nobodys_own(train_dir):
     with open(os.path.join(train_dir, "config.json"), "wb") as file:
         file.write(b"\xff\xfe")
     assert not run_dir.is_own(train_dir)
-    with pytest.raises(RunError, match=r"config\.json is damaged: it is no text"):
+    with pytest.raises(RunError, match=r"config\.json is damaged: it is not text"):
         run_dir.read(train_dir)
 
 

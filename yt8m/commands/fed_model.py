@@ -168,7 +168,7 @@ class FedExport:
 
     def __init__(self, model: SavedModel, top_k: int = 20) -> None:
         if model.feature_size is None or model.num_classes is None:
-            raise UsageError(f"{model.folder}: this model takes records alone; export it anew.")
+            raise UsageError(f"{model.folder}: this model takes only records; export it again.")
         self._model, self._width = model, model.feature_size
         self.modeler = VideoModeler(None, None, model.num_classes, top_k)
 

@@ -132,7 +132,7 @@ def ratings(pattern: str) -> Ratings:
         if not len(starts) == len(classes) == len(scores):
             raise RunError(
                 f"{where}: {len(starts)} segment_start_times, {len(classes)} segment_labels and {len(scores)} "
-                "segment_scores; they must be as many."
+                "segment_scores; these numbers must be equal."
             )
         _check_ratings(starts, classes, scores, where)
         name = video_name(record.id())

@@ -47,7 +47,8 @@ def ranking_for(config: InferenceConfig, modeler: VideoModeler, names: Vocabular
     known = [] if is_own else [number for number in classes if number < most]
     if path and len(known) < len(classes):
         raise UsageError(
-            f"--segment_label_ids_file={path}: class {classes[-1]} is none of the model's, which are 0 to {most - 1}."
+            f"--segment_label_ids_file={path}: class {classes[-1]} is not a class of the model, "
+            f"whose classes are 0 to {most - 1}."
         )
     modeler.listed_classes = tuple(known or range(most))
     return SegmentRanking(modeler.listed_classes, config.segment_max_pred)

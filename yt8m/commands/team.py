@@ -317,7 +317,7 @@ def infer_together(config: InferenceConfig) -> int:
 def _check(config: InferenceConfig) -> None:
     for name in ("output_file", "input_data_pattern"):
         if not getattr(config, name):
-            raise UsageError(f"--{name} is missing: the processes of a cluster have to agree on it.")
+            raise UsageError(f"--{name} is missing: the processes of a cluster must be given the same one.")
 
 
 def _lead(config: InferenceConfig, others: Team) -> int:

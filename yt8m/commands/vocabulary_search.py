@@ -43,7 +43,11 @@ def show(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[
         print(line.rstrip())
 
 
-_NAMED_IN = ("", "assets", "saved_model/assets")  # where a run, a SavedModel and `yt8m export` keep it
+_NAMED_IN = (
+    "",
+    "assets",
+    "saved_model/assets",
+)  # the folders in which a run, a SavedModel and `yt8m export` keep the vocabulary
 
 
 @dataclass(frozen=True)

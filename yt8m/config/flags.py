@@ -269,7 +269,7 @@ def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> N
 def check_files(flag: str, pattern: str) -> list[str]:
     """The files that match the pattern.
 
-    Refuses one that matches a folder or nothing; an empty one means sample data.
+    Refuses a pattern that matches a folder or no file. An empty pattern means the sample data.
     """
     if not pattern:
         return []

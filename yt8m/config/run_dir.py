@@ -317,7 +317,7 @@ def _text(path: str) -> str:
     try:
         return storage.read_text(path)
     except UnicodeDecodeError as error:
-        raise RunError(f"{path} is damaged: it is no text ({error})") from error
+        raise RunError(f"{path} is damaged: it is not text ({error})") from error
 
 
 def _whole(path: str) -> str:

@@ -117,7 +117,7 @@ class Columns(NamedTuple):
 
     @property
     def ranked(self) -> Bools:
-        """bool [B, k], True if the column holds a class."""
+        """Which columns hold a class, bool [B, k]."""
         return np.asarray(self.scores > -np.inf)
 
     @property

@@ -60,7 +60,7 @@ class Videos:
 
     @property
     def ranked(self) -> Bools:
-        """bool [N, K], True if the column holds a class."""
+        """Which columns hold a class, bool [N, K]."""
         return np.asarray(self.scores > -np.inf)
 
     def columns(self, num_classes: int) -> Columns:

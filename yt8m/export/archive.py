@@ -93,7 +93,7 @@ def _refuse_used_folder(folder: str) -> None:
         if owner not in (os.geteuid(), 0):  # root could do anything anyway
             raise UsageError(
                 f"cannot unpack into {folder}: {link} is a symbolic link of another user (id {owner}), who "
-                "can turn it elsewhere at any time; name a folder that is reached without it"
+                "can redirect it at any time; name a folder that is reached without it"
             )
 
 
@@ -109,7 +109,7 @@ def _links_on(path: str) -> Iterator[str]:
         yield step
         count += 1
         if count > _MOST_LINKS:
-            raise UsageError(f"cannot unpack into {path}: its symbolic links lead in a circle")
+            raise UsageError(f"cannot unpack into {path}: its symbolic links form a circle")
         target = os.readlink(step)
         place, parts = "/" if target.startswith("/") else place, target.split("/") + parts
 
@@ -119,7 +119,7 @@ def _damage_named(source: str) -> Iterator[None]:
     try:
         yield
     except RecursionError as error:
-        raise UsageError(f"{source} is refused: headers upon headers") from error
+        raise UsageError(f"{source} is refused: too many nested headers") from error
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
         raise RunError(f"{source} is no whole .tgz archive: {error}") from error
 

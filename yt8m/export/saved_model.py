@@ -298,7 +298,7 @@ class SavedModel:
           UsageError: the model takes only records.
         """
         if self._features is None:
-            raise UsageError(f"{self.folder}: this model takes records alone; export it anew.")
+            raise UsageError(f"{self.folder}: this model takes only records; export it again.")
         inputs = self._features.inputs
         fed = {inputs["rgb_and_audio"].name: frames, inputs["num_frames"].name: num_frames}
         return self._session.run(self._features.outputs["predictions"].name, fed)

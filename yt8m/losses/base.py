@@ -99,10 +99,10 @@ class ClassLoss(BaseLoss, abc.ABC):
 
     @abc.abstractmethod
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """float32 [B, C], the unweighted terms on a model's predictions."""
+        """The unweighted terms, float32 [B, C], on a model's predictions."""
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """float32 [B, C], the unweighted terms on logits; by the same formula as on predictions unless overridden."""
+        """The unweighted terms, float32 [B, C], on logits; by the same formula as on predictions unless overridden."""
         return self.terms(logits, labels)
 
     def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:

@@ -123,7 +123,7 @@ class PairwiseHingeLoss(BaseLoss):
     pairwise_margin: float = option(0.2, "by how much a label should lead", shapes="graph", minimum=0)
 
     def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """float32 [B] of predictions in 0..1."""
+        """The losses, float32 [B], of predictions in 0..1."""
         is_label = tf.cast(labels > 0.5, tf.float32)
         ones = tf.ones_like(labels)
         counted = ones if weights is None else weights * ones
@@ -140,7 +140,7 @@ class PairwiseHingeLoss(BaseLoss):
         return costs / tf.maximum(number * others, 1.0)
 
     def rows_from_logits(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """float32 [B], computed from sigmoid(logits)."""
+        """The losses, float32 [B], computed from sigmoid(logits)."""
         return self.rows(tf.sigmoid(logits), labels, weights)
 
 

@@ -47,13 +47,13 @@ def masses(shares: tf.Tensor) -> tf.Tensor:
 
 
 def side_by_side(described: tf.Tensor) -> tf.Tensor:
-    """[B, K, D] -> [B, K * D], each cluster scaled to length 1."""
+    """Maps [B, K, D] to [B, K * D], each cluster scaled to length 1."""
     clusters = tf.nn.l2_normalize(described, -1)
     return tf.reshape(clusters, [-1, described.shape[1] * described.shape[2]])
 
 
 def flatten(described: tf.Tensor) -> tf.Tensor:
-    """[B, K, D] -> [B, K * D]: each cluster scaled to length 1, then the whole vector (Arandjelovic et al. 2016)."""
+    """[B, K, D] to [B, K * D]: each cluster scaled to length 1, then the whole vector (Arandjelovic et al. 2016)."""
     return tf.nn.l2_normalize(side_by_side(described), -1)
 
 
@@ -89,7 +89,7 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
 
     @abc.abstractmethod
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """[B, F] of inputs [B, T, D] with mask [B, T]."""
+        """The pooled vector, [B, F], of inputs [B, T, D] with mask [B, T]."""
 
     def sizes(self) -> Sizes:
         """The sizes, from the fields that begin with `family`."""
@@ -97,7 +97,7 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
         return Sizes(*(getattr(self, f"{self.family}_{name}") for name in names))
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """inputs [B, T, D] -> [B, vocab_size]."""
+        """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         valid = frames.count(inputs, num_frames) > 0
         inputs, mask = frames.in_training(net, inputs, num_frames, self.iterations, scattered=self.sample_random_frames)
         _, units, batch_norm = self.sizes()
@@ -123,7 +123,7 @@ class SoftDbowModel(AggregatedModel):
     gating: bool = option(False, "context gating of the hidden layer")
 
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """[B, K], or [B, 2 K] with the maxima."""
+        """The pooled vector, [B, K] or [B, 2 K] with the maxima."""
         shares = self.shares(net, inputs, mask)
         bags = [tf.reduce_sum(shares, 1)]
         if self.softdbof_maxpool:
@@ -131,7 +131,7 @@ class SoftDbowModel(AggregatedModel):
         return tf.concat([tf.nn.l2_normalize(bag, -1) for bag in bags], -1)
 
     def shares(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """a_i, [B, T, K]."""
+        """The assignments a_i, [B, T, K]."""
         return assign(net, inputs, mask, self.dbof_cluster_size, batch_norm=self.dbof_add_batch_norm)
 
 
@@ -141,7 +141,7 @@ class GatedDbofModel(SoftDbowModel):
     """z = l2(sum_i a_i * sigmoid(BN(W2 (D l2(max_i a_i))))); D maps to as many units as there are features."""
 
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """[B, K]."""
+        """The pooled vector, [B, K]."""
         shares = self.shares(net, inputs, mask)
         peaks = tf.nn.l2_normalize(tf.reduce_max(shares, 1), -1)
         narrow = net.dense(peaks, int(inputs.shape[-1]), "gate_down", bias=False)
@@ -158,7 +158,7 @@ class StreamModel(AggregatedModel, abc.ABC):
 
     @abc.abstractmethod
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-        """[B, F] of one stream [B, T, D] and its assignments [B, T, K]."""
+        """The description, [B, F], of one stream [B, T, D] and its assignments [B, T, K]."""
 
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """The descriptions of the streams, concatenated."""

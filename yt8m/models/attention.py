@@ -56,7 +56,7 @@ def multi_head(net: Net, inputs: tf.Tensor, mask: tf.Tensor, heads: int) -> tf.T
 
 
 def _split_heads(values: tf.Tensor, heads: int) -> tf.Tensor:
-    """[B, T, D] -> [B, heads, T, D / heads]."""
+    """Maps [B, T, D] to [B, heads, T, D / heads]."""
     batch, time = tf.shape(values)[0], tf.shape(values)[1]
     return tf.transpose(tf.reshape(values, [batch, time, heads, values.shape[-1] // heads]), [0, 2, 1, 3])
 
@@ -79,7 +79,7 @@ class AttentionLstmModel(ClassifiedModel):
     feature_sizes: tuple[int, ...] = option((), "sizes of the features, read apart; none: together")
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """inputs [B, T, D] -> [B, vocab_size]."""
+        """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         mask = frames.mask(inputs, num_frames)
 
         def read(stream: tf.Tensor, _: int) -> tf.Tensor:
@@ -106,13 +106,13 @@ class AttentionClusterModel(ClassifiedModel):
     feature_sizes: tuple[int, ...] = option((), "sizes of the features, read apart; none: together")
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """inputs [B, T, D] -> [B, vocab_size]."""
+        """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         inputs, mask = frames.in_training(net, inputs, num_frames, self.iterations, scattered=self.sample_random_frames)
         clusters = frames.each_stream(inputs, self.feature_sizes, lambda stream, _: self._shifted(net, stream, mask))
         return self.classify(net, clusters, vocab_size)
 
     def _shifted(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """[B, K * D] of inputs [B, T, D]."""
+        """The shifted sums, [B, K * D], of inputs [B, T, D]."""
         units = self.attention_cluster_size
         scale = net.variable("alpha", [units, 1], tf.ones_initializer())
         shift = net.variable("beta", [units, 1], tf.zeros_initializer())
@@ -131,7 +131,7 @@ class LstmAttentionMaxModel(ClassifiedModel):
     moe_num_mixtures: int = option(8, "experts of each class, if the classifier has some", minimum=1)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """inputs [B, T, D] -> [B, vocab_size]."""
+        """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         mask = frames.mask(inputs, num_frames)
         outputs, _ = recurrent.stack(recurrent.lstm, net, inputs, mask, self.lstm_cells, self.lstm_layers)
         seen = attend(net, outputs, mask, self.lstm_attentions)
@@ -148,7 +148,7 @@ class AttentionPoolingModel(ClassifiedModel):
     attention_size: int = option(512, "d, features of a key and of a value", minimum=1)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """inputs [B, T, D] -> [B, vocab_size]."""
+        """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         mask = frames.mask(inputs, num_frames)
         found = query(net, inputs, mask, self.attention_queries, self.attention_size)
         flat = tf.reshape(found, [-1, self.attention_queries * self.attention_size])
@@ -181,7 +181,7 @@ class TransformerModel(ClassifiedModel):
             )
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """inputs [B, T, D] -> [B, vocab_size]."""
+        """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         mask = frames.mask(inputs, num_frames)
         states = net.dense(inputs, self.transformer_size, "embedding")
         if self.transformer_positions:

@@ -158,7 +158,7 @@ class ClassifiedModel(BaseModel):
         return create(self.video_level_classifier_model, given)
 
     def classify(self, net: Net, inputs: tf.Tensor, vocab_size: int) -> ModelOutput:
-        """inputs [B, F] -> the classifier's output [B, vocab_size]."""
+        """Maps inputs [B, F] to the classifier's output [B, vocab_size]."""
         given = self.classifier().create_model(
             inputs, vocab_size=vocab_size, num_frames=None, is_training=net.is_training, labels=None
         )

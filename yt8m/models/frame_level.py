@@ -26,7 +26,7 @@ class FrameLevelLogisticModel(BaseModel):
     l2_penalty: float = option(1e-8, "weight of the squared weights in the regularisation loss", minimum=0)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """inputs [B, T, D] -> [B, vocab_size]."""
+        """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         logits = net.dense(frames.mean(inputs, num_frames), vocab_size, l2_penalty=self.l2_penalty)
         return ModelOutput(predictions=tf.sigmoid(logits), logits=logits)
 
@@ -52,7 +52,7 @@ class DbofModel(NormalisedModel, ClassifiedModel):
     dbof_activation: str = option("sigmoid", "of both layers", choices=("sigmoid", "relu", "relu6", "tanh"))
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """inputs [B, T, D] -> [B, vocab_size]."""
+        """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         sampled = frames.sample(
             inputs, num_frames, self.iterations, scattered=self.sample_random_frames, is_training=net.is_training
         )

@@ -57,7 +57,7 @@ def count(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
 
 
 def mask(inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
-    """float32 [B, T], 1 at real frames."""
+    """The mask of real frames, float32 [B, T]: 1 at these, else 0."""
     return tf.sequence_mask(count(inputs, num_frames), tf.shape(inputs)[1], tf.float32)
 
 
@@ -153,7 +153,7 @@ def _run(real: tf.Tensor, samples: int, is_training: bool) -> tf.Tensor:
 
 
 def _below(limits: tf.Tensor, draws: int) -> tf.Tensor:
-    """int32 [B, draws], uniform over 0..limit-1 for limits [B, 1]."""
+    """Draws int32 [B, draws], uniform over 0..limit-1 for limits [B, 1]."""
     shape = [tf.shape(limits)[0], draws]
     uniform = tf.random.stateless_uniform(shape, random_keys.next_seed())
     # A uniform draw of float32 times the limit may round up to the limit itself.

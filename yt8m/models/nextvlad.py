@@ -43,7 +43,7 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
             self._width(index, size)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """inputs [B, T, D] -> [B, vocab_size]."""
+        """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         return self.classify(net, self.describe(net, inputs, num_frames), vocab_size)
 
     def describe(self, net: Net, inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
@@ -106,7 +106,7 @@ class MixNeXtVladModel(NeXtVladModel):
     cl_lambda: float = option(1.0, "weight of that comparison, times T^2", minimum=0)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """inputs [B, T, D] -> [B, vocab_size], with two side outputs for each branch."""
+        """Maps inputs [B, T, D] to predictions [B, vocab_size], with two side outputs for each branch."""
         branches = []
         for index in range(self.mix_number):
             with tf.variable_scope(f"branch_{index}"):

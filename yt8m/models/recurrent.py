@@ -288,7 +288,7 @@ class RecurrentModel(ClassifiedModel, abc.ABC):
         """The final state [B, H] of each layer, from inputs [B, T, D] with mask [B, T]."""
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """inputs [B, T, D] -> [B, vocab_size]."""
+        """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         if net.is_training and self.sequence_frames:
             real = tf.minimum(frames.count(inputs, num_frames), self.sequence_frames)
             inputs = frames.sample(inputs, num_frames, self.sequence_frames, scattered=False, is_training=True)

@@ -80,7 +80,7 @@ class LogisticModel(BaseModel):
     l2_penalty: float = option(1e-8, "weight of the squared weights in the regularisation loss", minimum=0)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """inputs [B, D] -> [B, vocab_size]."""
+        """Maps inputs [B, D] to predictions [B, vocab_size]."""
         logits = net.dense(inputs, vocab_size, l2_penalty=self.l2_penalty)
         return ModelOutput(predictions=tf.sigmoid(logits), logits=logits)
 
@@ -98,7 +98,7 @@ class MoeModel(BaseModel):
     l2_penalty: float = option(1e-8, "weight of the squared weights in the regularisation loss", minimum=0)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """inputs [B, D] -> [B, vocab_size]."""
+        """Maps inputs [B, D] to predictions [B, vocab_size]."""
         experts = self.moe_num_mixtures
         gates = net.dense(inputs, vocab_size * (experts + 1), "gates", bias=False, l2_penalty=self.l2_penalty)
         votes = net.dense(inputs, vocab_size * experts, "experts", l2_penalty=self.l2_penalty)
@@ -130,7 +130,7 @@ class GatedMoeModel(NormalisedModel, MoeModel):
             )
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """inputs [B, D] -> [B, vocab_size]; logits are the log-odds of the product."""
+        """Maps inputs [B, D] to predictions [B, vocab_size]; logits are the log-odds of the product."""
         mixed = super().forward(net, inputs, vocab_size, num_frames)
         seen = mixed.predictions if self.moe_prob_gating_input == "prob" else inputs
         with tf.variable_scope("prob_gating"):
@@ -170,7 +170,7 @@ class DeepCombineChainModel(BaseModel):
     l2_penalty: float = option(1e-8, "weight of the squared weights in the regularisation loss", minimum=0)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """inputs [B, D] -> [B, vocab_size], with a side output for each mixture but the last."""
+        """Maps inputs [B, D] to predictions [B, vocab_size], with a side output for each mixture but the last."""
         weight = self.support_loss_percent / (1.0 - self.support_loss_percent)
         sides = []
         for index in range(self.deep_chain_layers):
@@ -199,7 +199,7 @@ class ResidualMlpModel(NormalisedModel, ClassifiedModel):
     drop_rate: float = option(0.1, "share of a block's units that training drops", minimum=0, maximum=0.99)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """inputs [B, D] -> [B, vocab_size]."""
+        """Maps inputs [B, D] to predictions [B, vocab_size]."""
         hidden = self._layer(net, inputs, "first")
         for index in range(self.mlp_blocks):
             with tf.variable_scope(f"block_{index}"):

@@ -278,7 +278,7 @@ class ShardCache:
         CachedShard.write(place, ids, labels, features)
         found = CachedShard.read(place)
         if found is None:
-            raise RunError(f"{place} was written and cannot be read; look at the disk of --cache.")
+            raise RunError(f"{place} was written but cannot be read; check the disk of --cache.")
         return found
 
     def _place(self, shard: str) -> str:

@@ -135,7 +135,7 @@ def equal_lengths(parts: Sequence[Frames], names: Sequence[str], ids: tf.Tensor,
     checks = [
         _require_as_many(
             *(counts[0], f" frames of {names[0]} and ", other, f" of {name}"),
-            *("; they must be as many (0: the feature is missing or empty)", ids),
+            *("; these numbers must be equal (0: the feature is missing or empty)", ids),
         )
         for other, name in zip(counts, names, strict=True)
     ]
@@ -212,7 +212,7 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
     checks = [
         _require_as_many(
             *(times.row_lengths(), " segment_start_times and ", other.row_lengths(), f" {name}"),
-            *("; they must be as many", ids),
+            *("; these numbers must be equal", ids),
         )
         for name, other in context.items()
     ]

@@ -99,4 +99,4 @@ def _wrong_values(name: str, frames: list[Feature], size: int) -> Iterator[str]:
 def _ratings(record: Record) -> Iterator[str]:
     counts = {name: len(record.values(name)) for name in shards.RATING_LISTS}
     if len(set(counts.values())) > 1:
-        yield "; ".join(f"{count} {name}" for name, count in counts.items()) + "; they must be as many"
+        yield "; ".join(f"{count} {name}" for name, count in counts.items()) + "; these numbers must be equal"

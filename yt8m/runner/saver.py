@@ -159,7 +159,7 @@ def _check_finite(session: tf.Session) -> None:
             if not np.isfinite(np.asarray(value, np.float32)).all():
                 raise RunError(
                     f"the variable {variable.op.name} is not finite, so no checkpoint was saved; "
-                    "the one before it, if any, is intact. Lower the learning rate, or look into the data."
+                    "the one before it, if any, is intact. Lower the learning rate, or check the data."
                 )
 
 

@@ -71,7 +71,7 @@ class StopSignals:
             return
         signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._handlers.items():
-            # None: the handler was not Python's own and cannot be put back.
+            # None means that the handler was not set by Python, so it cannot be restored.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         self._writer.send(_QUIT)
         self._thread.join()

@@ -190,7 +190,7 @@ def folder_copy(folder: str) -> str:
         return folder
     there = _versions(folder, "", deep=True)
     if not there:
-        raise NotFoundError(f"cannot read {folder}: nothing lies under it")
+        raise NotFoundError(f"cannot read {folder}: there is nothing under that name")
     return _newest(folder, folder, there)
 
 

@@ -95,7 +95,7 @@ class GcsStore:
     def listdir(self, path: str) -> list[str]:
         names = sorted({name for name, _ in _children(path, _folder(path))})
         if not names and _folder(path) and not self.is_dir(path):
-            raise NotFoundError(f"cannot list {path}: nothing lies under it")
+            raise NotFoundError(f"cannot list {path}: there is nothing under that name")
         return names
 
     def times(self, path: str) -> dict[str, float]:
@@ -117,7 +117,7 @@ class GcsStore:
     def remove_tree(self, path: str) -> None:
         below = _below(path)
         if not below:
-            raise NotFoundError(f"cannot remove {path}: nothing lies under it")
+            raise NotFoundError(f"cannot remove {path}: there is nothing under that name")
         for blob in below:
             _remove("remove", f"gs://{blob.bucket.name}/{blob.name}", blob)
 
@@ -128,7 +128,9 @@ class GcsStore:
             return
         below = _below(source)
         if not below:
-            raise NotFoundError(f"cannot rename {source}: there is no such object, and nothing lies under it")
+            raise NotFoundError(
+                f"cannot rename {source}: there is no such object, and there is nothing under that name"
+            )
         for child in below:
             tail = child.name.removeprefix(blob.name.rstrip("/"))
             _move(source, child, blob_at(target.rstrip("/") + tail))

@@ -129,7 +129,7 @@ def named(action: str, path: str) -> Iterator[None]:
         ) from error
     except (auth.DefaultCredentialsError, auth.RefreshError) as error:
         raise UsageError(
-            f"cannot {action} {path}: the credentials are of no use ({_short(error)}). Log in with "
+            f"cannot {action} {path}: the credentials do not work ({_short(error)}). Log in with "
             "`gcloud auth application-default login`."
         ) from error
     except api.RetryError as error:
@@ -292,7 +292,7 @@ def upload(path: str, file: IO[bytes], generation: int) -> int:
             # An earlier attempt may have succeeded although its answer was lost.
             if (blob.crc32c, blob.size) != (crc32c, size):
                 raise RunError(
-                    f"cannot write {path}: another program has written it meanwhile. See that only one "
+                    f"cannot write {path}: another program has written it meanwhile. Make sure that only one "
                     "works on it, then start again."
                 ) from error
         if blob.crc32c and blob.crc32c != crc32c:

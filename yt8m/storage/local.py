@@ -348,7 +348,7 @@ def free_bytes(folder: str) -> int:
     try:
         return shutil.disk_usage(place).free
     except OSError as error:
-        raise RunError(f"cannot look at the free space of {place}: {error.strerror}") from error
+        raise RunError(f"cannot determine the free space of {place}: {error.strerror}") from error
 
 
 def is_writable(folder: str) -> bool:

@@ -107,7 +107,7 @@ class Client:
                     policy = policy.increment("GET", url, error=ProtocolError(str(broken)))
                 except MaxRetryError as error:
                     tries = len(policy.history) + 1
-                    raise RunError(f"{url}: {broken} (given up after {tries} tries that gained nothing)") from error
+                    raise RunError(f"{url}: {broken} (given up after {tries} tries without progress)") from error
                 self.stop.wait(min(broken.wait, _LONGEST_WAIT) or policy.get_backoff_time())
         raise StoppedError
 

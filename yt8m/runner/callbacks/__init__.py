@@ -59,7 +59,7 @@ def names_for(mode: str, names: Sequence[str]) -> list[str]:
             raise UsageError(f"the callback {plain!r} is for {other}, and this run is for {mode}")
         if name != plain and (plain not in usual or plain == f"{mode}_basic"):
             removable = ", ".join(one for one in usual if one != f"{mode}_basic")
-            raise UsageError(f"the callback {plain!r} cannot be taken away; these can: {removable or 'none'}")
+            raise UsageError(f"the callback {plain!r} cannot be removed; these can: {removable or 'none'}")
     kept = [name for name in usual if f"-{name}" not in names]
     return [*kept, *(name for name in names if name not in usual and not name.startswith("-"))]
 
