@@ -7,10 +7,9 @@ overflows and no loss has to be scaled (Kalamkar et al. 2019).
 
 float16 ends at 65504 and has nothing below 6e-8, where gradients of a batch's mean lie. Usually the loss is multiplied
 by a factor that is found by trial, and the steps in which it was too large are discarded (Micikevicius et al. 2018).
-Here
-each operand of each product is divided by a power of two of its own, so that its largest value is about 1. Only values
-24 bits below that are lost. No step is discarded, and there is no state to save. In a batch of matrices each has its
-own power of two, because a video without frames may have gradients a million times those of another.
+Here each operand of each product is divided by a power of two of its own, so that its largest value is about 1. Only
+values 24 bits below that are lost. No step is discarded, and there is no state to save. In a batch of matrices each
+has its own power of two, because a video without frames may have gradients a million times those of another.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 def write_at(path: Path, place: int, data: Iterable[Any]) -> None:
-    """Writes pieces of bytes into a local file from byte `place` on; whatever the file held from there on is cut off.
+    """Writes pieces of bytes into a local file from byte `place` on; earlier content from there on is removed.
 
     So a file that grows over several starts of a program continues where the last recorded write ended. The file and
     its folder are made if they do not exist.
