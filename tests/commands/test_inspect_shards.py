@@ -33,6 +33,7 @@ def test_published_records(capsys: pytest.CaptureFixture[str]) -> None:
     assert frame["frames"] == {"least": lengths.min(), "mean": lengths.mean(), "most": lengths.max()}
     assert frame["features"]["audio"] == {
         "type": "uint8",
+        "bytes_stand_for": [-2.0, 2.0],
         "sizes": {"8": int(lengths.sum())},
         "range": frame["features"]["audio"]["range"],
         "not_finite": 0,
@@ -49,7 +50,15 @@ def test_published_records(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["inspect", str(golden("tiny_segment.tfrecord"))]) == 0
     shown = capsys.readouterr().out
-    for words in ("tiny_segment.tfrecord", "segment", "rgb", "uint8, 16 values", "ratings", "Concert (3)"):
+    for words in (
+        "tiny_segment.tfrecord",
+        "segment",
+        "rgb",
+        "uint8, 16 values",
+        "bytes stand for -2 to 2",
+        "ratings",
+        "Concert (3)",
+    ):
         assert words in shown
     assert "DAMAGE" not in shown
     assert cli.main(["inspect", str(golden("tiny_segment.tfrecord")), "--num_classes=20"]) == 0

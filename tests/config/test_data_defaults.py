@@ -14,7 +14,7 @@ from reader_records import frame_record, video_record, write_shard
 from yt8m.config import data_defaults, flags
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
-from yt8m.records import manifest
+from yt8m.records import manifest, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
 
 CLIP, SOUND = FeatureFormat("clip", 16), FeatureFormat("a_sound", 4)
@@ -161,6 +161,18 @@ def test_what_contradicts_the_data_is_refused_with_the_flag_to_give(
     with pytest.raises(UsageError) as refusal:
         data_of(pattern, *words.split())
     assert message in str(refusal.value)
+
+
+def test_classes_that_were_appended_to_the_vocabulary_are_no_contradiction(shard: Make, tmp_path: pathlib.Path) -> None:
+    pattern = shard(CLIPS, DataFormat("video", (CLIP, SOUND), num_classes=3))
+    names = tmp_path / vocabulary.NAME
+    vocabulary.write(str(names), vocabulary.of_names(["a", "b", "c", "d"]))
+    assert data_of(pattern, "--num_classes=4").num_classes == 4
+    with pytest.raises(UsageError, match=r"--num_classes=3, but .*vocabulary.csv names 4 classes"):
+        data_of(pattern, "--num_classes=3")
+    vocabulary.write(str(names), vocabulary.of_names(["a", "b"]))
+    with pytest.raises(UsageError, match=r"names 2 classes, but according to .*manifest.json the data have 3"):
+        data_of(pattern, "--num_classes=2")
 
 
 def test_one_bad_record_is_not_the_whole_data(shard: Make) -> None:

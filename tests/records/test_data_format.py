@@ -51,6 +51,9 @@ def test_formats_are_joined() -> None:
     assert data_format.joined([("a", DATA)]) == DATA
     assert data_format.joined([("a", open_ended), ("b", DATA)]) == DATA._replace(positives=(6, 2, 10, 4))
     assert data_format.joined([("a", DATA._replace(positives=None)), ("b", DATA)]) == DATA._replace(positives=None)
+    longer = DATA._replace(max_frames=400, positives=None)
+    for both in ([("a", longer), ("b", DATA)], [("a", DATA), ("b", longer)]):
+        assert data_format.joined(both) == longer
 
 
 @pytest.mark.parametrize(
@@ -59,7 +62,6 @@ def test_formats_are_joined() -> None:
         (DATA._replace(level="video"), "level (frame and video)"),
         (DATA._replace(segment_labels=True), "segment_labels (False and True)"),
         (DATA._replace(num_classes=4), "num_classes (3 and 4)"),
-        (DATA._replace(max_frames=30), "max_frames (300 and 30)"),
         (DATA._replace(features=(CLIP,)), "the features (audio of 4 and none)"),
         (DATA._replace(features=(AUDIO, CLIP)), "the features (clip of 16 in -1.5..3 and audio of 4)"),
         (DATA._replace(features=(CLIP._replace(range=None), AUDIO)), "(clip of 16 in -1.5..3 and clip of 16)"),

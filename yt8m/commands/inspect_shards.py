@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,8 @@ from yt8m.errors import RunError, UsageError
 from yt8m.options import option
 from yt8m.program import run_main
 from yt8m.records import discovery, manifest, shards, vocabulary
+from yt8m.records.data_format import Range
+from yt8m.records.discovery import Found
 from yt8m.records.shards import Feature, Record, id_text
 from yt8m.records.vocabulary import Vocabulary
 
@@ -47,10 +49,11 @@ class FeatureSummary:
             if len(finite):
                 self.low, self.high = min(self.low, float(finite.min())), max(self.high, float(finite.max()))
 
-    def as_json(self) -> dict[str, Any]:
-        """The summary for `--json`."""
+    def as_json(self, bounds: Range | None) -> dict[str, Any]:
+        """The summary for `--json`. `bounds` are the values that bytes stand for, if they are known."""
         return {
             "type": "/".join(sorted(self.kinds)),
+            **({"bytes_stand_for": list(bounds)} if bounds and "uint8" in self.kinds else {}),
             "sizes": {str(size): count for size, count in sorted(self.sizes.items())},
             "range": [self.low, self.high] if self.low <= self.high else None,
             "not_finite": self.not_finite,
@@ -123,14 +126,19 @@ class ShardSummary:
         self.segments += len(set(starts))
         self.positive += sum(float(score) > 0 for score in scores)
 
-    def as_json(self, names: Vocabulary) -> dict[str, Any]:
-        """The summary for `--json`, with the names of the classes."""
+    def as_json(self, names: Vocabulary, ranges: Mapping[str, Range | None]) -> dict[str, Any]:
+        """The summary for `--json`.
+
+        Args:
+          names: the names of the classes.
+          ranges: {feature: the values that its bytes stand for}.
+        """
         return {
             "path": self.path,
             "bytes": self.size,
             "level": "/".join(sorted(self.levels)) or "empty",
             "records": self.records,
-            "features": {name: feature.as_json() for name, feature in self.features.items()},
+            "features": {name: feature.as_json(ranges.get(name)) for name, feature in self.features.items()},
             "ids": self.ids[:_SHOWN_IDS],
             "frames": _spread(self.frames),
             "labels": {**_named(self.labels, names), "records_without": self.unlabelled},
@@ -190,8 +198,13 @@ def main(argv: list[str]) -> int:
     config = flags.read(InspectConfig, "yt8m inspect", purpose, argv, patterns)
     paths = named_files(patterns, "inspect")
     # Each folder has its own vocabulary, because the shards may be of different data sets.
-    names = {folder: _names(config, path) for folder, path in {os.path.dirname(path): path for path in paths}.items()}
-    found = [ShardSummary(path).read().as_json(names[os.path.dirname(path)]) for path in paths]
+    of_folders = {os.path.dirname(path): path for path in paths}
+    data = {folder: discovery.find([path]) for folder, path in of_folders.items()}
+    names = {folder: _names(config, path, data[folder]) for folder, path in of_folders.items()}
+    found = []
+    for path in paths:
+        folder = os.path.dirname(path)
+        found.append(ShardSummary(path).read().as_json(names[folder], _ranges(data[folder])))
     if config.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
     else:
@@ -201,12 +214,16 @@ def main(argv: list[str]) -> int:
     return 1 if any(one["damages"] for one in found) else 0
 
 
-def _names(config: InspectConfig, path: str) -> Vocabulary:
+def _ranges(data: Found | None) -> dict[str, Range | None]:
+    return {} if data is None else {feature.name: feature.range for feature in data.format.features}
+
+
+def _names(config: InspectConfig, path: str, data: Found | None) -> Vocabulary:
     """The vocabulary of one shard; YouTube-8M's if there is none, unless --num_classes or the labels contradict it."""
     found = vocabulary.of_data(config.vocabulary, [path])
     count = vocabulary.class_count(config.num_classes, found)
     if found is None:
-        count = data_defaults.class_count(count, discovery.find([path]))
+        count = data_defaults.class_count(count, data)
     return vocabulary.of(count, found.names if found else None)
 
 
@@ -270,7 +287,8 @@ def _feature(feature: dict[str, Any]) -> str:
     )
     low, high = feature["range"] or (float("nan"), float("nan"))
     odd = f"; {feature['not_finite']} NOT FINITE" if feature["not_finite"] else ""
-    return f"{feature['type']}, {sizes}, {low:g} to {high:g}{odd}"
+    stands_for = "; bytes stand for {:g} to {:g}".format(*bounds) if (bounds := feature.get("bytes_stand_for")) else ""
+    return f"{feature['type']}, {sizes}, {low:g} to {high:g}{odd}{stands_for}"
 
 
 def _labels(labels: dict[str, Any]) -> str:

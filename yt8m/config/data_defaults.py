@@ -55,7 +55,9 @@ def complete(
     if is_own and found.format.num_classes is not None:
         values.setdefault("num_classes", found.format.num_classes)
     if found.is_declared or not given.get("max_bad_records"):  # otherwise the first record may be a bad one
-        refuse_contradiction(given, found, values, is_own)
+        # The vocabulary has at least the classes of the data; more of them were appended after the data were made.
+        of_records = {name: value for name, value in given.items() if named is None or name != "num_classes"}
+        refuse_contradiction(of_records, found, values, is_own)
     if is_taken:
         _log_taken(values, found)
     else:

@@ -127,8 +127,8 @@ def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:
     """Joins the formats of several shards, given as (file, format in it); None if there are none.
 
     Args:
-      formats: a format may leave out the number of classes or of frames; then that of the others counts. The counts of
-          positives are added if each format has them.
+      formats: a format may leave out the number of classes; then that of the others counts. `max_frames` is the largest
+          that a format has. The counts of positives are added if each format has them.
 
     Raises:
       RunError: two files contradict one another; the message names them and the first difference.
@@ -146,13 +146,13 @@ def joined(formats: Sequence[tuple[str, DataFormat]]) -> DataFormat | None:
     counts = [one.positives for one in known if one.positives is not None]
     return known[0]._replace(
         num_classes=next((one.num_classes for one in known if one.num_classes), None),
-        max_frames=next((one.max_frames for one in known if one.max_frames), None),
+        max_frames=max((one.max_frames for one in known if one.max_frames), default=None),
         positives=tuple(map(sum, itertools.zip_longest(*counts, fillvalue=0))) if len(counts) == len(known) else None,
     )
 
 
 def _differences(first: DataFormat, other: DataFormat) -> Iterator[str]:
-    for name in ("level", "segment_labels", "num_classes", "max_frames"):
+    for name in ("level", "segment_labels", "num_classes"):
         values = getattr(first, name), getattr(other, name)
         if None not in values and values[0] != values[1]:
             yield f"{name} ({values[0]} and {values[1]})"
