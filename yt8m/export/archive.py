@@ -188,7 +188,7 @@ def make_tgz(folder: str, path: str) -> None:
 
     Args:
       folder: all plain files in it and below are packed, under names relative to it.
-      path: path of the archive, local or gs://; it appears whole or not at all. It may lie in `folder`.
+      path: path of the archive, local or gs://; it appears whole or not at all. If it lies in `folder`, it is left out.
 
     Raises:
       UsageError: there is no such folder, or something in it is not a plain file.

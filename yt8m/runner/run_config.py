@@ -125,7 +125,7 @@ class RunnerConfig:
                 "exact_resume is for one machine: the replicas of a cluster have no common position in the data; "
                 "leave it out"
             )
-        # A step that a lost server interrupted could still stage its batch when the next one stages its own, and
+        # If a lost server interrupts a step, its batch may still be staged while the next step stages another, and #
         # nothing ends that wait.
         if self.prefetch_to_device:
             raise UsageError(

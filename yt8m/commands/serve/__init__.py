@@ -67,7 +67,7 @@ class ServeConfig(options.Checked):
     max_frames: int = option(300, "most frames of a video", minimum=1)
     max_videos: int = option(64, "most videos of a request, and of a step of the model", minimum=1)
     max_megabytes: float = option(32.0, "largest body of a request", minimum=0.001, maximum=1024)
-    max_requests: int = option(64, "requests at work at once; further ones are answered 503", minimum=1)
+    max_requests: int = option(64, "requests in progress at the same time; further ones are answered 503", minimum=1)
     access_log: bool = option(False, "write a line to the log for each answer")
     timeout: float = option(
         30.0, "seconds for a request to arrive, and as many for its answer", minimum=0.1, maximum=3600
