@@ -119,6 +119,7 @@ class _Work:
         self._features = FeatureReader(self._table, config.feature_names, rule, self._bad)
         self._scan = self._rows.scan()
         self._classes = number_labels(self._scan.names, self._known, not config.vocabulary, config.label_names)
+        self._class_numbers = np.zeros(0, np.int64)  # the class of each label of the reader, -1 for none
         self._features.learn_formats(self._rows.videos(self._scan, 1, 0, self._features.in_table))
         self._given = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
 
@@ -186,15 +187,18 @@ class _Work:
     def _with_classes(self, batch: Videos) -> tuple[Labels, NDArray[np.int64]]:
         """The labels by class, and the positions of the good rows without unknown labels; records the others as bad."""
         labels, places = batch.labels, batch.places
-        number = np.array([self._classes.number.get(name, -1) for name in labels.names], np.int64)
+        names, number = self._rows.names, self._class_numbers
+        if len(number) < len(names):
+            number = np.array([self._classes.number.get(name, -1) for name in names], np.int64)
+            self._class_numbers = number
         is_known = number[labels.codes] >= 0
         unknown, first = np.unique(labels.rows[~is_known], return_index=True)
         for place, code in zip(unknown.tolist(), labels.codes[~is_known][first].tolist(), strict=True):
             if batch.splits[place] >= 0:
-                name, count = labels.names[code][:60], self._classes.size
+                name, count = names[code][:60], self._classes.size
                 what = f"its label {name!r} is none of the {count} classes of the vocabulary"
                 self._bad.add(batch.rows.first + place, what)
-        known = Labels(labels.names, labels.rows[is_known], labels.codes[is_known])
+        known = Labels(labels.rows[is_known], labels.codes[is_known])
         return known.coded(number), places[~np.isin(places, unknown)]
 
     def _write_videos(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from yt8m.records import shards
 
 _AROUND = 12  # bytes of a TFRecord frame before its payload
-_BLOCK = 1 << 19  # bytes of records that are made at once; they stay in a cache until they are written
+_BLOCK = 1 << 18  # bytes of records that are made at once; they stay in a cache until they are written
 
 
 def entries(ids: Sequence[bytes], rows: NDArray[np.int64], classes: NDArray[np.int64]) -> list[bytes]:
@@ -29,8 +29,7 @@ def entries(ids: Sequence[bytes], rows: NDArray[np.int64], classes: NDArray[np.i
       rows: [n], the place of a video for each label, ascending.
       classes: [n], the class of each label, ascending for each video.
     """
-    numbers = {index: shards.varint(index) for index in set(classes.tolist())}
-    encoded = [numbers[index] for index in classes.tolist()]
+    encoded = list(map(_varint, classes.tolist()))
     labels = b"".join(encoded)
     widths = np.bincount(rows, list(map(len, encoded)), len(ids)).astype(np.int64)
     ends = np.cumsum(widths)
@@ -40,6 +39,9 @@ def entries(ids: Sequence[bytes], rows: NDArray[np.int64], classes: NDArray[np.i
         heads[len(video)] + video + after[end - start] + labels[start:end]
         for video, start, end in zip(ids, (ends - widths).tolist(), ends.tolist(), strict=True)
     ]
+
+
+_varint = lru_cache(1 << 16)(shards.varint)
 
 
 @lru_cache(1 << 10)

@@ -97,15 +97,13 @@ class Splits:
 
 
 class Labels(NamedTuple):
-    """The labels of a batch of rows. Label names[codes[i]] is one of row rows[i]; each pair is there once, in order.
+    """The labels of a batch of rows. Label codes[i] is one of row rows[i]; each pair is there once, in order.
 
     Attributes:
-      names: the different labels.
-      rows: int64 [n], places of rows in the batch, ascending.
-      codes: int64 [n], places in `names`, or classes, ascending for one row.
+      rows: int64 [n], positions of rows in the batch, ascending.
+      codes: int64 [n], positions in `RowReader.names`, or classes, ascending for one row.
     """
 
-    names: Sequence[str]
     rows: NDArray[np.int64]
     codes: NDArray[np.int64]
 
@@ -113,7 +111,7 @@ class Labels(NamedTuple):
         """The labels with `codes[code]` in place of each code, which are at least 0."""
         count = int(codes.max(initial=0)) + 1
         pairs = np.sort(self.rows * count + codes[self.codes])
-        return Labels(self.names, *np.divmod(pairs[np.diff(pairs, prepend=-1) > 0], count))
+        return Labels(*np.divmod(pairs[np.diff(pairs, prepend=-1) > 0], count))
 
 
 class Videos(NamedTuple):
@@ -159,6 +157,9 @@ class RowReader:
       known: the only labels that are allowed besides numbers; empty if all are.
       bad: collects the bad rows.
 
+    Attributes:
+      names: the labels that were read so far, whose positions `Labels.codes` gives.
+
     Raises:
       UsageError: the table has a column of splits, and `group_by` is set too.
     """
@@ -168,7 +169,9 @@ class RowReader:
     ) -> None:
         self._table, self._separator, self._splits, self._group_by = table, separator, splits, group_by
         self._known, self._bad = known, bad
-        self._checked: set[str] = set()
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}  # {label as it is written, maybe with blanks around it: place in `names`}
+        self._problems: dict[int, str] = {}  # {place in `names`: what is wrong with the label}
         if group_by and "split" in table.columns:
             raise UsageError(
                 f"--group_by={group_by} draws the split of each group, and {table.path} names the split of each row; "
@@ -183,17 +186,19 @@ class RowReader:
         """
         seen: list[NDArray[np.void]] = []
         splits: list[NDArray[np.int16]] = []
-        names = Counter[str]()
+        counts = np.zeros(0, np.int64)
         for rows in self._table.batches(_BATCH):
             for number, what in rows.bad.items():
                 self._bad.add(number, what)
             seen.append(self._digests_of_ids(rows))
             labels = self._labels(rows)
-            self._check_labels(labels, rows)
+            for place, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True) if self._problems else ():
+                if code in self._problems:
+                    self._bad.add(rows.first + place, self._problems[code])
             splits.append(self._checked_splits(rows, seen[-1]))
-            counts = np.bincount(labels.codes[splits[-1][labels.rows] >= 0], minlength=len(labels.names)).tolist()
-            names.update({name: count for name, count in zip(labels.names, counts, strict=True) if count})
-            if len(names) > MOST_CLASSES:
+            more = np.bincount(labels.codes[splits[-1][labels.rows] >= 0], minlength=len(self.names))
+            counts = more + np.pad(counts, (0, len(more) - len(counts)))
+            if len(self.names) > MOST_CLASSES:
                 raise RunError(f"{self._table.path} has more than {MOST_CLASSES} labels; is --label_separator right?")
         if not seen:
             raise RunError(f"{self._table.path} has no row; expected one for each video.")
@@ -202,7 +207,8 @@ class RowReader:
             self._bad.add(row + 1, f"its id is that of row {first + 1} too")
             every[row] = -1
         videos = np.bincount(every[every >= 0], minlength=len(self._splits.names))
-        return Scan(every, tuple(videos.tolist()), names)
+        names = {name: count for name, count in zip(self.names, counts.tolist(), strict=True) if count}
+        return Scan(every, tuple(videos.tolist()), Counter(names))
 
     def videos(self, scan: Scan, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Videos]:
         """Yields the videos of the rows after the first `skip`, at most `size` rows at a time, with these features."""
@@ -229,14 +235,6 @@ class RowReader:
                 splits[number - rows.first] = -1
         return splits
 
-    def _check_labels(self, labels: Labels, rows: Rows) -> None:
-        names = set(labels.names) - self._checked
-        problems = {name: what for name in names if (what := self._label_problem(name))}
-        self._checked |= names - problems.keys()
-        for place, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True) if problems else ():
-            if labels.names[code] in problems:
-                self._bad.add(rows.first + place, problems[labels.names[code]])
-
     def _label_problem(self, name: str) -> str:
         if _CONTROL.search(name):
             return f"its label {name[:60]!r} holds a control character"
@@ -246,13 +244,21 @@ class RowReader:
 
     def _labels(self, rows: Rows) -> Labels:
         counts, written = self._parts(rows.cells["labels"])
-        names: dict[str, int] = {}
-        code = {text: names.setdefault(text.strip(), len(names)) for text in dict.fromkeys(written)}
-        codes = np.fromiter(map(code.__getitem__, written), np.int64, len(written))
+        for text in dict.fromkeys(written):
+            if text not in self._numbers:
+                self._numbers[text] = self._number(text.strip())
+        codes = np.fromiter(map(self._numbers.__getitem__, written), np.int64, len(written))
         places = np.repeat(np.arange(rows.size), counts)
-        if "" in names:
-            places, codes = places[codes != names[""]], codes[codes != names[""]]
-        return Labels(tuple(names), places, codes).coded(np.arange(len(names)))
+        return Labels(places[codes >= 0], codes[codes >= 0]).coded(np.arange(len(self.names)))
+
+    def _number(self, name: str) -> int:
+        """The place of a label in `names`, which a new one is added to; -1 for an empty label."""
+        if name and name not in self._numbers:
+            if problem := self._label_problem(name):
+                self._problems[len(self.names)] = problem
+            self._numbers[name] = len(self.names)
+            self.names.append(name)
+        return self._numbers.get(name, -1)
 
     def _parts(self, cells: Sequence[Any]) -> tuple[list[int], list[str]]:
         """The number of parts of each cell, and the parts of all."""
