@@ -38,6 +38,7 @@ COMMANDS = {
     "predict": Command("yt8m.commands.predict", "what a model says of a few records, in words"),
     "serve": Command("yt8m.commands.serve", "a model behind HTTP: records or features in, classes out"),
     "vocabulary": Command("yt8m.commands.vocabulary_search", "find classes: yt8m vocabulary search TEXT"),
+    "runs": Command("yt8m.commands.runs", "a table of runs: what differs, the best figures, the state"),
     "report": Command("yt8m.commands.report", "a page of figures and pictures, of one run or of several"),
     "score": Command("yt8m.commands.score", "GAP, Hit@1, PERR and mAP of a prediction file"),
     "segment-eval": Command("yt8m.commands.segment_eval", "MAP@n of a file of ranked segments"),
@@ -56,7 +57,7 @@ _GROUPS = {
         "vocabulary",
     ),
     "train": ("train", "cloud-job"),
-    "measure": ("eval", "report", "score", "segment-eval"),
+    "measure": ("eval", "runs", "report", "score", "segment-eval"),
     "use a model": ("predict", "serve", "inference", "json-to-csv", "ensemble", "average-checkpoints", "export"),
 }
 

@@ -178,6 +178,7 @@ def test_a_killed_holder_lets_go(root: str) -> None:
     holder.join()
     assert holder.exitcode == -9
     assert storage.exists(path)
+    assert not storage.is_locked(path)
     with storage.lock(path):
         assert json.loads(storage.read_bytes(path))["pid"] == os.getpid()
 
@@ -208,3 +209,21 @@ def test_appended_lines_follow_one_another(root: str) -> None:
     for line in ("one", "zwei ä"):
         storage.append_line(path, line)
     assert storage.read_text(path) == "one\nzwei ä\n"
+
+
+def test_a_tree_has_the_files_of_every_folder_below(root: str) -> None:
+    for name in ("f", "a/g", "a/b/h", "a/b/c", ".hidden/x"):
+        put(storage.join(root, "t", *name.split("/")))
+    top = storage.join(root, "t")
+    expected = {top: ["f"], storage.join(top, "a"): ["g"], storage.join(top, "a", "b"): ["c", "h"]}
+    assert storage.tree(top) == expected
+    with pytest.raises(storage.NotFoundError, match="missing"):
+        storage.tree(storage.join(root, "missing"))
+
+
+def test_a_lock_is_alive_as_long_as_it_is_held(root: str) -> None:
+    path = storage.join(root, "run.lock")
+    assert not storage.is_locked(path)
+    with storage.lock(path):
+        assert storage.is_locked(path)
+    assert not storage.is_locked(path)

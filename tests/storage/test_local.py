@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -178,3 +179,25 @@ def test_local_paths_need_no_cloud_library() -> None:
         """
     )
     assert ended.stdout == "[]\n", ended.stderr
+
+
+def test_a_tree_follows_links_but_counts_no_folder_twice(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "elsewhere/run").mkdir(parents=True)
+    (tmp_path / "elsewhere/run/f").touch()
+    (tmp_path / "top").mkdir()
+    (tmp_path / "top/link").symlink_to(tmp_path / "elsewhere/run")
+    (tmp_path / "top/other").symlink_to(tmp_path / "elsewhere/run")
+    (tmp_path / "elsewhere/run/loop").symlink_to(tmp_path / "top")
+    assert storage.tree(tmp_path / "top") == {f"{tmp_path}/top": [], f"{tmp_path}/top/link": ["f"]}
+
+
+def test_a_look_at_a_left_lock_does_not_refuse_who_takes_it(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "l"
+    path.touch()
+    with path.open("rb") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(looking, fcntl.LOCK_UN))  # the look ends meanwhile
+        with storage.lock(path):
+            assert storage.is_locked(path)

@@ -63,7 +63,7 @@ def main(argv: list[str]) -> int:
     towers = {"num_gpu": job.accelerator_count} if job.accelerator and job.accelerator_count > 1 else {}
     args = [f"--{name}={flag_parsing.shown(value)}" for name, value in {**towers, **given}.items()]
     run = flags.train_config(args, files_are_here=False)
-    _refuse_local_paths(job, run)
+    _refuse_local_paths(job, run, given.get("config", ""))
     name = job.display_name or f"yt8m-{run.model.model.rpartition(':')[2]}"
     return _submit(job, args, name) if job.submit else _show(job, args, name)
 
@@ -140,11 +140,12 @@ class CloudJobConfig:
         return found
 
 
-def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig) -> None:
+def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, start: str) -> None:
     """Refuses paths of this machine, which the job cannot read, and a run folder that ends with the job's machine."""
     if not job.output_dir and not run.train_dir:
         raise UsageError("the job's machine is gone when it ends: name --output_dir=gs://... or --train_dir=gs://...")
     named = {
+        "config": start,
         "train_dir": run.train_dir,
         "train_data_pattern": run.data.data_pattern,
         "eval_data_pattern": run.distributed.eval_data_pattern,

@@ -17,9 +17,10 @@ from yt8m.commands import input_check, workload
 from yt8m.commands.input_check import check_input
 from yt8m.commands.workload import Workload
 from yt8m.config import resume, run_dir
+from yt8m.config.run_dir import Ended
 from yt8m.config.train_config import TrainConfig
 from yt8m.deploy.cluster import ClusterConfig
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export import model_card
 from yt8m.export.saved_model import export_saved_model
 from yt8m.records import manifest, vocabulary
@@ -117,19 +118,27 @@ def run(config: TrainConfig, cluster: ClusterConfig | None = None) -> tuple[Trai
     storage.makedirs(config.train_dir)
     with run_dir.lock(config.train_dir):
         exporter = Exporter(config, parts._replace(names=_prepare_folder(config)))
-        callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter))
-        outcome = runner.build(
-            dataclasses.replace(runner_config(config, cluster), init_checkpoint=start),
-            parts.inputter,
-            parts.modeler,
-            callbacks,
-        ).run()
-        if not outcome.exit_code:
-            exporter.publish(outcome.global_step)
+        settings = dataclasses.replace(runner_config(config, cluster), init_checkpoint=start)
+        run_dir.forget_end(config.train_dir)
+        try:
+            outcome = _run(config, settings, parts, exporter)
+        except Exception as error:
+            run_dir.note_end(config.train_dir, Ended(runner.Status.FAILED, None, first_line(error)))
+            raise
+        run_dir.note_end(config.train_dir, Ended(outcome.status, outcome.global_step, outcome.message))
+    return config, outcome
+
+
+def _run(config: TrainConfig, settings: runner.RunnerConfig, parts: Workload, exporter: Exporter) -> runner.Outcome:
+    """Runs the steps, publishes the export and logs how the training ended."""
+    callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter))
+    outcome = runner.build(settings, parts.inputter, parts.modeler, callbacks).run()
+    if not outcome.exit_code:
+        exporter.publish(outcome.global_step)
     logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.message, config.train_dir)
     if outcome.status is runner.Status.OUT_OF_DATA and outcome.global_step == 0:
         raise RunError(f"{config.data.data_pattern} holds no example: nothing was trained.")
-    return config, outcome
+    return outcome
 
 
 def _what_next(config: TrainConfig, step: int) -> str:

@@ -18,6 +18,7 @@ from absl import flags
 
 from yt8m import losses, models, options
 from yt8m.config import train_config
+from yt8m.config.programs import StartFlags
 from yt8m.errors import UsageError, suggestion
 
 
@@ -50,6 +51,7 @@ _MOST_USED = {
     "Optimizer": ("base_learning_rate", "learning_rate_decay", "learning_rate_decay_examples"),
     "Devices": ("num_gpu", "precision"),
     "Checkpoints": ("save_checkpoint_steps", "start_new_model"),
+    "Start": ("config",),
     "Evaluation": ("train_dir", "eval_data_pattern", "run_once", "segment_labels", "batch_size", "top_k", "num_gpu")
     + ("keep_best", "report", "trust_code"),
     "Inference": ("train_dir", "input_data_pattern", "output_file", "output_model_tgz", "input_model_tgz", "top_k")
@@ -73,7 +75,7 @@ _HEADINGS = {
 
 def training_flags() -> list[Flag]:
     """The flags of train.py, without the models' own."""
-    return program_flags(train_config.TrainConfig, "Run")
+    return [*program_flags(train_config.TrainConfig, "Run"), *flags_of(StartFlags, "Start")]
 
 
 def program_flags(cls: type, heading: str) -> list[Flag]:
@@ -286,6 +288,13 @@ def find_word(name: str, words: Sequence[str]) -> str:
             if word.startswith("-") and flag == name:
                 return text if equals else "".join(group[place + 1 : place + 2])
     return ""
+
+
+def find_switch(name: str, words: Sequence[str]) -> bool:
+    """Whether an on-or-off flag is on, before the flags are known; raises like `parse`."""
+    typed, files = _split_flagfiles(words)
+    own = [word for word in (*files, *typed) if word.lstrip("-").partition("=")[0] in (name, f"no{name}")]
+    return bool(parse([Flag(name, bool, False, "", "")], own[-1:]).get(name))
 
 
 def _define(known: Sequence[Flag]) -> flags.FlagValues:

@@ -11,8 +11,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
+from absl import logging
+
 from yt8m import losses, models, readers, storage
-from yt8m.config import data_defaults, registry
+from yt8m.config import data_defaults, registry, resume, start
 from yt8m.config.flag_parsing import (
     Flag,
     HelpAsked,
@@ -28,6 +30,8 @@ from yt8m.config.flag_parsing import (
     usage,
 )
 from yt8m.config.programs import EvalConfig, InferenceConfig
+from yt8m.config.run_dir import SavedRun
+from yt8m.config.start import Start
 from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, StorageConfig, TrainConfig
 from yt8m.errors import UsageError, suggestion
 from yt8m.program import called
@@ -73,22 +77,29 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
 
     Raises:
       UsageError: the flags are wrong or contradict each other; nothing was written.
+      RunError: the file that --config names is damaged.
       SystemExit: with status 0, after `--help` was printed.
     """
-    known = training_flags()
-    given, own = _given("train.py", "Trains a model on TFRecord files.", known, words, TRAIN)
+    begun = start.read(words)
+    typed, own = _given("train.py", "Trains a model on TFRecord files.", training_flags(), words, TRAIN, begun)
+    given = begun.values(typed)
     pattern = given.get("train_data_pattern", "")
     _section(StorageConfig, given).use()
     files = check_files("train_data_pattern", pattern) if files_are_here else []
-    named = _vocabulary(given, files) if files_are_here else None
+    named = _vocabulary(given, files, begun.vocabulary) if files_are_here else None
     values, are_taken = data_defaults.complete(given, files, named)
-    config = _config(TrainConfig, {**values, "data_pattern": pattern})
+    values = {"num_classes": begun.config.data.num_classes, **values, "data_pattern": pattern}
+    config = _config(TrainConfig, values)
     check_names(config.model, config.optimizer.optimizer)
     if config.data.reader:
         readers.own_reader_class(config.data.reader)
-    model = with_hyper_parameters(config.model, own)
+    model = with_hyper_parameters(begun.hyper_parameters_for(config.model), own)
     check_model_takes(config.data, model, are_taken)
-    return dataclasses.replace(config, model=model)
+    config = dataclasses.replace(config, model=model)
+    if begun.path:
+        changed = [str(one) for one in resume.changes(SavedRun(begun.config, False), config) if one.name != "train_dir"]
+        logging.info("the options are those of %s, except: %s", begun.path, "; ".join(changed) or "nothing")
+    return config
 
 
 def eval_config(words: Sequence[str]) -> EvalConfig:
@@ -150,12 +161,14 @@ def _given(
     known: list[Flag],
     words: Sequence[str],
     variables: Mapping[str, str],
+    begun: Start = Start(),  # noqa: B008 - it is never changed
     of_losses: bool = True,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(flags given by environment or command line, without hyper-parameters; the given hyper-parameters)."""
     model, loss = find_word("model", words), find_word("label_loss", words)
     registry.given_on_command_line((model, loss))  # loads a custom class, because its hyper-parameters are flags
-    added = hyper_parameters(known, model, loss, of_losses=of_losses)
+    of_run = begun.config.model if begun.path else ModelConfig("", label_loss="")
+    added = hyper_parameters(known, model or of_run.model, loss or of_run.label_loss, of_losses=of_losses)
     names = {"models": models.names(), "losses": losses.names(), "optimizers": OPTIMIZERS}
     chosen = own_hyper_parameters(models, model) | own_hyper_parameters(losses, loss)
     given = _parsed(program, purpose, [*known, *added], words, names, also=chosen)
@@ -206,8 +219,8 @@ def _section(cls: type[C], given: dict[str, Any], base: C | None = None) -> C:
         raise UsageError(as_flag(error)) from error
 
 
-def _vocabulary(given: Mapping[str, Any], files: Sequence[str]) -> OfData | None:
-    """The vocabulary of a training's data, or else that of the run to resume.
+def _vocabulary(given: Mapping[str, Any], files: Sequence[str], of_start: str) -> OfData | None:
+    """The vocabulary of a training's data, or else that of the run to resume, or else the one at `of_start`.
 
     Raises:
       UsageError: the vocabulary has another number of classes than --num_classes.
@@ -216,6 +229,8 @@ def _vocabulary(given: Mapping[str, Any], files: Sequence[str]) -> OfData | None
     if found is None and files and "train_dir" in given and not given.get("start_new_model"):
         of_run = storage.join(given["train_dir"], vocabulary.NAME)
         found = vocabulary.OfData(of_run, vocabulary.read(of_run)) if storage.exists(of_run) else None
+    if found is None and of_start:
+        found = vocabulary.of_data(of_start, ())
     vocabulary.class_count(given.get("num_classes"), found)
     return found
 

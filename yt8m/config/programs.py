@@ -41,6 +41,14 @@ class OfRun(Checked):
     trust_code: bool = option(False, TRUST_HELP)
 
 
+@dataclass(frozen=True)
+class StartFlags(Checked):
+    """What a training starts from. These flags are no part of its own config."""
+
+    config: str = option("", "config.json of a run, whose options hold unless a flag says otherwise")
+    trust_code: bool = option(False, TRUST_HELP)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PassConfig(DamagePolicy):
     """One pass over files with a model: what evaluation and inference share."""

@@ -7,6 +7,7 @@ eval/ and inference_model/.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import fnmatch
@@ -14,7 +15,7 @@ import json
 import os
 import platform
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from importlib import metadata
 from typing import Any, NamedTuple
@@ -149,12 +150,13 @@ def _tuples(value: Any) -> Any:
     return {name: _tuples(inner) for name, inner in value.items()} if isinstance(value, dict) else value
 
 
-CONFIG, MODEL_FLAGS, LOCK = "config.json", "model_flags.json", "train.lock"
+CONFIG, MODEL_FLAGS, ENDED, LOCK = "config.json", "model_flags.json", "ended.json", "train.lock"
 
 # Everything that a training, an evaluation or a prediction leaves in a run's folder.
 WRITTEN = (
     CONFIG,
     MODEL_FLAGS,
+    ENDED,
     vocabulary.NAME,
     "checkpoint",
     "cluster.json",
@@ -199,15 +201,24 @@ def read(train_dir: str, *, trust_code: bool = False) -> SavedRun | None:
     for name, parse in ((CONFIG, from_json), (MODEL_FLAGS, model_flags_from_json)):
         path = storage.join(train_dir, name)
         if storage.exists(path):
-            text = _text(path)
-            config = parse(text, path)
-            code = registry.names_of_code(dataclasses.asdict(config))
-            if trust_code or own_runs.is_noted(text):
-                registry.trust(code)
-            else:
-                registry.distrust(code, path)
-            return SavedRun(config, published=name == MODEL_FLAGS)
+            return SavedRun(_read(path, parse, trust_code), published=name == MODEL_FLAGS)
     return None
+
+
+def read_config(path: str, *, trust_code: bool = False) -> TrainConfig:
+    """Reads one config.json, whatever its name and folder; the rules for code and the errors are those of `read`."""
+    return _read(path, from_json, trust_code)
+
+
+def _read(path: str, parse: Callable[[str, str], TrainConfig], trust_code: bool) -> TrainConfig:
+    text = _text(path)
+    config = parse(text, path)
+    code = registry.names_of_code(dataclasses.asdict(config))
+    if trust_code or own_runs.is_noted(text):
+        registry.trust(code)
+    else:
+        registry.distrust(code, path)
+    return config
 
 
 def is_own(train_dir: str) -> bool:
@@ -260,6 +271,53 @@ def write(train_dir: str, config: TrainConfig, names: Vocabulary | None = None, 
     for name, text in ((MODEL_FLAGS, model_flags_to_json(config)), (CONFIG, to_json(config))):
         with storage.write_atomic(storage.join(train_dir, name), "w") as file:
             file.write(text)
+
+
+class Ended(NamedTuple):
+    """How the last start of a run ended.
+
+    Attributes:
+      status: a `runner.Status`: finished, out_of_data, stopped or failed.
+      step: the last step; None if none is known.
+      message: one sentence.
+    """
+
+    status: str
+    step: int | None
+    message: str
+
+
+def note_end(train_dir: str, ended: Ended) -> None:
+    """Writes ended.json. A failure is logged only, since the training itself is over."""
+    try:
+        storage.refuse_lost_lock(train_dir)
+        with storage.write_atomic(storage.join(train_dir, ENDED), "w") as file:
+            file.write(json.dumps(ended._asdict(), ensure_ascii=False) + "\n")
+    except (RunError, UsageError) as error:
+        logging.error("`yt8m runs` will not know how this training ended: %s", error)
+
+
+def forget_end(train_dir: str) -> None:
+    """Removes ended.json. A run that has none, and whose lock is free, was killed."""
+    with contextlib.suppress(storage.NotFoundError):
+        storage.remove(storage.join(train_dir, ENDED))
+
+
+def ended(train_dir: str) -> Ended | None:
+    """How the last start of the run ended; None if it runs, was killed, or is of a version that noted no end.
+
+    Raises:
+      RunError: the file is damaged.
+    """
+    path = storage.join(train_dir, ENDED)
+    try:
+        told = _object(_text(path), path)
+    except storage.NotFoundError:
+        return None
+    found = Ended(told.get("status", ""), told.get("step"), told.get("message", ""))
+    if not (found.status and all(map(isinstance, found, (str, int | None, str)))):
+        raise RunError(f"{path} is damaged: it needs a status, a step and a message. {_REMEDY}")
+    return found
 
 
 def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str | None:

@@ -14,7 +14,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from yt8m.errors import RunError, first_line
 from yt8m.lazy import tf
 from yt8m.records.shards import field, varint
 from yt8m.runner.lines import StepValues
+from yt8m.storage import json_text
 from yt8m.storage.sending import GrowingFile
 
 
@@ -48,6 +49,24 @@ class QuietlyFailing:
             self._failed = True
             line = "%s cannot be written any more; the run continues without it: %s"
             logging.error(line, self._what, first_line(error))
+
+
+METRICS = "metrics.jsonl"
+
+
+def rows(train_dir: str) -> Iterator[dict[str, Any]]:
+    """The lines of a run's metrics.jsonl, each with a whole number `step`. A line that a kill cut off is left out.
+
+    Raises:
+      RunError: the file cannot be read; `NotFoundError` if there is none.
+    """
+    for line in storage.read_bytes(storage.join(train_dir, METRICS)).splitlines():
+        try:
+            values = json_text.parse(line)
+        except ValueError:
+            continue
+        if isinstance(values, dict) and isinstance(values.get("step"), int):
+            yield values
 
 
 class MetricsFile:

@@ -197,6 +197,15 @@ def stamps(paths: Sequence[str]) -> dict[str, Stamp]:
     return found
 
 
+def tree(folder: Path) -> dict[str, list[str]]:
+    """{folder: names of the files in it} of `folder` and of all folders below, sorted; raises like `listdir`.
+
+    Hidden folders are left out. Links to folders are followed, but each folder counts once. A folder below that cannot
+    be listed is left out with a warning in the log.
+    """
+    return _store(folder).tree(os.fspath(folder))
+
+
 def remove(path: Path) -> None:
     """Removes one file; raises `NotFoundError` if there is none."""
     _store(path).remove(os.fspath(path))
@@ -243,6 +252,15 @@ def lock(path: Path) -> AbstractContextManager[None]:
       Locked: another process holds the lock; the message names that process, its host and the time.
     """
     return _store(path).lock(os.fspath(path))
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a living process holds the lock file `path`. In a bucket, see `lock` for when a holder counts as dead.
+
+    Raises:
+      RunError: the file cannot be read.
+    """
+    return _store(path).is_locked(os.fspath(path))
 
 
 def refuse_lost_lock(folder: Path) -> None:

@@ -101,6 +101,16 @@ class GcsStore:
     def times(self, path: str) -> dict[str, float]:
         return {name: blob.updated.timestamp() for name, blob in _children(path, _folder(path)) if blob}
 
+    def tree(self, path: str) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name in sorted(versions(path, "", deep=True)):
+            inner, _, file = name.rpartition("/")
+            if file and not any(part.startswith(".") for part in inner.split("/")):
+                found.setdefault(f"{path.rstrip('/')}/{inner}".rstrip("/"), []).append(file)
+        if not found:
+            raise NotFoundError(f"cannot list {path}: there is no such folder")
+        return found
+
     def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]:
         found: dict[str, Stamp] = {}
         for folder in {path.rpartition("/")[0] for path in paths}:
@@ -154,6 +164,19 @@ class GcsStore:
             _held.discard(path)
             _lost.discard(path)
             _release(path, generation)
+
+    def is_locked(self, path: str) -> bool:
+        def look() -> bool:
+            blob = blob_at(path)
+            if not blob.exists(retry=None):
+                return False
+            blob.reload(retry=None)
+            return not _is_dead(path, parse_holder(blob.download_as_bytes(retry=None)), blob)
+
+        try:
+            return with_retries("read", path, look)
+        except NotFoundError:  # released meanwhile
+            return False
 
     def refuse_lost_lock(self, folder: str) -> None:
         for path in _lost:

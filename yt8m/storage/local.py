@@ -12,14 +12,18 @@ import errno
 import fcntl
 import glob
 import hashlib
+import itertools
 import os
 import re
 import secrets
 import shutil
 import socket
 import stat
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, BinaryIO
+
+from absl import logging
 
 from yt8m.errors import RunError, UsageError
 from yt8m.storage.base import Locked, NotFoundError, Stamp, parse_holder, process_lives, this_holder
@@ -128,6 +132,18 @@ class LocalStore:
         with named("list", path), os.scandir(path) as entries:
             return {entry.name: entry.stat().st_mtime for entry in entries if entry.is_file()}
 
+    def tree(self, path: str) -> dict[str, list[str]]:
+        self.listdir(path)  # raises if it cannot be listed
+        found: dict[str, list[str]] = {}
+        seen: set[str] = set()
+        for folder, folders, names in os.walk(path, onerror=_log_unlisted, followlinks=True):
+            real = os.path.realpath(folder)
+            folders[:] = [] if real in seen else sorted(name for name in folders if not name.startswith("."))
+            if real not in seen:
+                seen.add(real)
+                found[folder] = sorted(names)
+        return dict(sorted(found.items()))
+
     def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]:
         found: dict[str, Stamp] = {}
         for path in paths:
@@ -174,6 +190,13 @@ class LocalStore:
             if whole in _locked_folders:
                 os.close(_locked_folders.pop(whole))
 
+    def is_locked(self, path: str) -> bool:
+        try:
+            with named("read", path):
+                return not _is_unlocked(path)
+        except NotFoundError:
+            return False
+
     def refuse_lost_lock(self, folder: str) -> None:
         # A new folder of the same name does not count: it is not the folder that was locked.
         whole = os.path.abspath(folder)
@@ -198,13 +221,17 @@ def _unfinished(path: str) -> list[tuple[str, int, str | None]]:
 
 
 def _is_unlocked(path: str) -> bool:
-    """Whether no writer has locked the file; the process number of a writer in another container is not visible."""
+    """Whether no process has locked the file; the process number of one in another container is not visible."""
     with open(path, "rb") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
     return True
+
+
+def _log_unlisted(error: OSError) -> None:
+    logging.warning("%s is left out, since it cannot be listed: %s", error.filename, error.strerror)
 
 
 def _hidden(name: str) -> str:
@@ -257,11 +284,16 @@ def _acquire(path: str) -> int:
     Raises:
       Locked: another process has the lock.
     """
+    attempts = itertools.count()
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if next(attempts) == 0:  # `is_locked` of another process may hold a left lock file for an instant
+                os.close(descriptor)
+                time.sleep(0.05)
+                continue
             holder = parse_holder(os.pread(descriptor, 4096, 0))
             os.close(descriptor)
             raise Locked(path, holder) from None

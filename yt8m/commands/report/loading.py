@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +16,8 @@ from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Floats64
 from yt8m.eval_util.metrics import gap_first, metrics
 from yt8m.eval_util.videos import Interval, interval, resampled_figures
-from yt8m.storage import json_text
+from yt8m.runner import metric_files
 
-FILE = "metrics.jsonl"
 _NO_CURVE = ("step", "examples")
 # Distinguishable on white and on black, and for most colour-blind readers.
 COLOURS = ("#3b82f6", "#f07a1a", "#12a37f", "#a35cf0", "#e8476a", "#1ba3bd", "#b58a12", "#8b8fa3")
@@ -49,11 +48,10 @@ def read_curves(train_dir: str) -> dict[str, Curve]:
 
     If a resumed run logged a step again, the later line counts. A line that was cut off by a kill is ignored.
     """
-    path = storage.join(train_dir, FILE)
-    if not storage.exists(path):
+    if not storage.exists(storage.join(train_dir, metric_files.METRICS)):
         return {}
     points: dict[str, dict[int, float]] = {}
-    for line in _lines(storage.read_bytes(path)):
+    for line in metric_files.rows(train_dir):
         for name, value in line.items():
             if name not in _NO_CURVE and isinstance(value, int | float):
                 points.setdefault(name, {})[int(line["step"])] = float(value)
@@ -61,16 +59,6 @@ def read_curves(train_dir: str) -> dict[str, Curve]:
     order.append("examples_per_second")
     names = sorted(points, key=lambda name: (order.index(name) if name in order else len(order), name))
     return {name: Curve(points[name]) for name in names}
-
-
-def _lines(text: bytes) -> Iterator[dict[str, Any]]:
-    for line in text.splitlines():
-        try:
-            values = json_text.parse(line)
-        except ValueError:
-            continue
-        if isinstance(values, dict) and isinstance(values.get("step"), int):
-            yield values
 
 
 class Run(NamedTuple):
