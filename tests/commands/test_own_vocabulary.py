@@ -254,8 +254,15 @@ def test_a_run_without_one(here: pathlib.Path, capsys: pytest.CaptureFixture[str
     # The data's vocabulary, or one that is named, serves a model that has none.
     assert cli.main(["predict", "--model=plain", "--count=1", "data/video/train/a.tfrecord"]) == 0
     assert "labels: cat [b]" in capsys.readouterr().out
-    assert evaluate("plain", pattern, "--vocabulary=other/vocabulary.csv") == 0
+    more = ["--vocabulary=other/vocabulary.csv", "--report"]
+    assert evaluate("plain", pattern, *more) == 0
+    assert evaluate("plain", pattern, *more, "--eval_dir=elsewhere") == 0
     assert "best: dog (2)" in capsys.readouterr().out
+    for folder in ("plain", "elsewhere"):
+        (here / folder / "eval/report.html").unlink()
+        assert cli.main(["report", folder]) == 0
+        page = (here / folder / "eval/report.html").read_text()
+        assert "cat [b]" in page and "class 0" not in page
     write_data("two", ["a", "b"])
     assert evaluate("plain", pattern, "--vocabulary=two/vocabulary.csv") == 2
     assert "two/vocabulary.csv names 2 classes, but plain has 3." in capsys.readouterr().err

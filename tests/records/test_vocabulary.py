@@ -234,6 +234,6 @@ def test_folders_whose_vocabularies_differ_are_refused(tmp_path: pathlib.Path) -
         vocabulary.write(str(tmp_path / folder / "vocabulary.csv"), vocabulary.of_names(names))
         files.append(str(tmp_path / folder / "x.tfrecord"))
     assert vocabulary.find(files[:2]) == str(tmp_path / "a" / "vocabulary.csv")
-    told = f"class 1 is 'dog' in {tmp_path}/a/vocabulary.csv and 'bird' in {tmp_path}/c/vocabulary.csv"
+    told = f"class 1 is 'dog' in {tmp_path}/a/vocabulary.csv, and 'bird' in {tmp_path}/c/vocabulary.csv"
     with pytest.raises(UsageError, match=re.escape(told)):
         vocabulary.find(files)

@@ -117,8 +117,7 @@ def _evaluated(
         if not outcome.exit_code:
             done = evaluated(checkpoint, outcome, vocabulary.of(run.data.num_classes, parts.names))
             write_report(results, done, run)
-            if parts.names and config.eval_dir:
-                vocabulary.write(storage.join(results.folder, vocabulary.NAME), parts.names)
+            _write_names(config, results.folder, parts.names)
             _write_page(results.folder, done, run)
             _keep(config, run, results.folder, done, parts)
     except (tf.errors.OpError, RunError, ValueError):
@@ -127,6 +126,16 @@ def _evaluated(
         return outcome if outcome is not None and outcome.signal else None
     is_lost = outcome.exit_code and not outcome.signal and checkpoints.is_gone(checkpoint)
     return None if is_lost else outcome
+
+
+def _write_names(config: EvalConfig, folder: str, names: Vocabulary) -> None:
+    """Writes the vocabulary for `yt8m report`, since a run without one is evaluated with that of the data.
+
+    With --eval_dir it is written for `yt8m inference` too, which takes that folder as the one of a run.
+    """
+    places = [storage.join(folder, eval_samples.FOLDER), *([folder] if config.eval_dir else [])]
+    for place in places if names else ():
+        vocabulary.write(storage.join(place, vocabulary.NAME), names)
 
 
 def prepare(config: EvalConfig, writes: bool) -> tuple[str, TrainConfig, workload.Workload]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from yt8m.commands.make_records.output import Output, inputs_hash
 from yt8m.commands.make_records.rows import BadRows, Labels, RowReader, Splits, Videos
 from yt8m.commands.make_records.tables import Table, open_table
 from yt8m.config import flags
+from yt8m.config.train_config import KNOWN_SIZES
 from yt8m.errors import UsageError
 from yt8m.options import option
 from yt8m.records.data_format import LEVELS, FeatureFormat
@@ -96,7 +98,7 @@ def make(config: RecordsConfig) -> dict[str, Any]:
     storage.makedirs(config.out)
     with storage.lock(storage.join(config.out, f".{config.level}.lock")):
         summary = work.run()
-    _tell(summary, config)
+    _tell(summary, config, work.formats)
     return summary
 
 
@@ -122,6 +124,11 @@ class _Work:
         self._class_numbers = np.zeros(0, np.int64)  # the class of each label of the reader, -1 for none
         self._features.learn_formats(self._rows.videos(self._scan, 1, 0, self._features.in_table))
         self._given = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
+
+    @property
+    def formats(self) -> Sequence[FeatureFormat]:
+        """The features."""
+        return self._features.formats
 
     def run(self) -> dict[str, Any]:
         """Writes the records; continues if an earlier start was interrupted."""
@@ -229,7 +236,7 @@ class _Work:
         return frames
 
 
-def _tell(summary: Mapping[str, Any], config: RecordsConfig) -> None:
+def _tell(summary: Mapping[str, Any], config: RecordsConfig, features: Sequence[FeatureFormat]) -> None:
     folder = storage.join(config.out, config.level)
     print(f"{folder}: {', '.join(summary['features'])}; {summary['classes']} classes")
     for name, split in summary["splits"].items():
@@ -241,7 +248,16 @@ def _tell(summary: Mapping[str, Any], config: RecordsConfig) -> None:
             print(f"    without a video there: {', '.join(itertools.islice(absent, 10))}{more}")
     if summary["rows left out"]:
         print(f"  {len(summary['rows left out'])} bad rows were left out; summary.json lists them")
-    model = "MoeModel" if config.level == "video" else "NetVladModel"
-    first = next(iter(summary["splits"]))
-    pattern = storage.join(folder, first, "*.tfrecord")
-    print(f"Train on it by\n  yt8m train --train_data_pattern='{pattern}' --train_dir=runs/mine --model={model}")
+    pattern = storage.join(folder, next(iter(summary["splits"])), "*.tfrecord")
+    print(f"Train on it by\n  {_training(pattern, config.level, features)}")
+
+
+def _training(pattern: str, level: str, features: Sequence[FeatureFormat]) -> str:
+    """The command that trains on the records. They are described in it if a feature has a name of YouTube-8M's."""
+    given = {"train_data_pattern": pattern, "train_dir": "runs/mine"}
+    given["model"] = "MoeModel" if level == "video" else "NetVladModel"
+    if any(feature.name in KNOWN_SIZES for feature in features):
+        given["feature_names"] = ",".join(feature.name for feature in features)
+        given["feature_sizes"] = ",".join(str(feature.size) for feature in features)
+        given |= {"frame_features": "true"} if level == "frame" else {}
+    return "yt8m train " + " ".join(f"--{name}={shlex.quote(value)}" for name, value in given.items())

@@ -87,6 +87,7 @@ class FeatureReader:
                 arrays = self._noted(batch.rows, int(place), lambda found: found)
                 if arrays is not None:
                     names = self._names or tuple(arrays)
+                    _check_names(names)
                     sizes = [values.shape[-1] for values in arrays.values()]
                     self.formats = tuple(map(FeatureFormat, names, sizes))
                     return
@@ -265,6 +266,23 @@ class FeatureReader:
         if not 0 <= second < 1e9:
             raise BadRowError(f"its {column} is {str(cell)[:40]!r}; expected seconds from 0")
         return math.ceil(second * self._rule.per_second)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Refuses names that records use themselves, and those that a list with commas between cannot hold."""
+    for name in names:
+        problem = ""
+        if name in shards.NOT_FEATURES:
+            problem = "is taken: records keep ids and labels under such names"
+        elif names.count(name) > 1:
+            problem = "stands twice"
+        elif not name.isprintable() or "," in name or name != name.strip() or not name:
+            problem = "is empty, or holds a comma, a control character, or spaces around it"
+        if problem:
+            raise UsageError(
+                f"the feature name {name[:60]!r} {problem}. Give the array another name, by --feature_names=NAME if it "
+                "has none in its file."
+            )
 
 
 def _floats(values: NDArray[Any]) -> NDArray[np.float32]:

@@ -81,8 +81,9 @@ def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
 
 
 def _names(run: Run) -> Vocabulary:
-    count = run.samples.num_classes
-    return vocabulary.of(count, run_dir.own_names(run.folder, count))
+    """The run's vocabulary, else that of the data that it was evaluated on."""
+    count, evaluation = run.samples.num_classes, storage.join(run.folder, eval_samples.FOLDER)
+    return vocabulary.of(count, run_dir.own_names(run.folder, count) or run_dir.own_names(evaluation, count))
 
 
 if __name__ == "__main__":
