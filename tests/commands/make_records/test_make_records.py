@@ -516,7 +516,6 @@ def test_a_feature_is_named_once(tmp_path: pathlib.Path) -> None:
         make(RecordsConfig(table=table, out=str(tmp_path / "out"), feature_names=("clip", "clip")))
 
 
-
 def test_another_process_at_work_is_named(tmp_path: pathlib.Path) -> None:
     bad_arrays(tmp_path)
     config = RecordsConfig(table=write_table(tmp_path / "t.csv", GOOD), out=str(tmp_path / "out"))
