@@ -492,7 +492,7 @@ def test_labels_outside_of_the_vocabulary(tmp_path: pathlib.Path) -> None:
 def test_names_that_records_cannot_hold(tmp_path: pathlib.Path, name: str) -> None:
     np.savez(tmp_path / "0.npz", **{name: np.ones((3, 4), np.float32)})
     table = write_table(tmp_path / "clips.csv", [("a", "0.npz", "cat")])
-    with pytest.raises(UsageError, match="the feature name .* (is taken|is empty)"):
+    with pytest.raises(UsageError, match=r"the feature name .* (is taken|is empty)"):
         make(RecordsConfig(table=table, out=str(tmp_path / "out")))
 
 
