@@ -24,6 +24,7 @@ from absl import logging as absl_logging
 import yt8m
 from yt8m import eval as evaluation
 from yt8m import inference
+from yt8m.commands import make_records
 from yt8m.lazy import tf
 from yt8m.records import shards
 
@@ -139,6 +140,24 @@ def test_segments_and_frames(world: pathlib.Path) -> None:
     assert from_files == of_bytes == of_arrays
     for video, scores in of_floats.items():
         assert scores == pytest.approx(of_arrays[video], rel=1e-4)
+
+
+def test_features_reach_a_model_by_their_names(tmp_path: pathlib.Path) -> None:
+    """Even if the data have them in another order, or have more than the model takes."""
+    draw = np.random.default_rng(0)
+    arrays = {name: draw.normal(size=(24, 3)).astype(np.float32) for name in "abc"}
+    np.savez(tmp_path / "clips.npz", id=[f"v{n}" for n in range(24)], labels=["x", "y"] * 12, **arrays)
+    make_records.main([f"--table={tmp_path}/clips.npz", f"--out={tmp_path}", "--splits=train:1"])
+    pattern = f"{tmp_path}/video/train/*.tfrecord"
+    more = {"feature_names": ["c", "a"], "feature_sizes": [3, 3], "num_classes": None, "train_data_pattern": pattern}
+    run = fit(tmp_path, "run", **more)
+    with yt8m.load(run.folder) as model, yt8m.load(f"{run.folder}/export/{run.step}") as exported:
+        expected, found = ([one.classes[0] for one in each.predict(pattern)] for each in (model, exported))
+        assert [one.index for one in found] == [one.index for one in expected]
+        np.testing.assert_allclose([one.score for one in found], [one.score for one in expected], rtol=1e-5)
+        (batch,) = yt8m.read_records(pattern, feature_names=["a", "b"])
+        with pytest.raises(yt8m.UsageError, match=r"takes 6 values a frame \(c, a\); the data have a \(3\), b \(3\)"):
+            list(exported.predict(batch))
 
 
 def test_several_models_in_several_threads(world: pathlib.Path, data: yt8m.Records) -> None:

@@ -176,12 +176,16 @@ class FedExport:
         """The ids of some videos and the scores of all classes, float32 [B, C].
 
         Raises:
-          UsageError: the features are of another size than the model's.
+          UsageError: the features have other names than the model's, or are of another size.
         """
-        joined = np.concatenate(list(given.dequantize().features.values()), axis=-1)
-        if joined.shape[-1] != self._width:
-            sizes = ", ".join(f"{name} ({value.shape[-1]})" for name, value in given.features.items())
-            raise UsageError(f"{self._model.folder} takes {self._width} values a frame; the data have {sizes}.")
+        found = given.dequantize().features
+        names = self._model.feature_names or tuple(found)
+        width = sum(found[name].shape[-1] for name in names if name in found)
+        if width != self._width or not set(names) <= found.keys():
+            wanted = f" ({', '.join(self._model.feature_names)})" if self._model.feature_names else ""
+            sizes = ", ".join(f"{name} ({value.shape[-1]})" for name, value in found.items())
+            raise UsageError(f"{self._model.folder} takes {self._width} values a frame{wanted}; the data have {sizes}.")
+        joined = np.concatenate([found[name] for name in names], axis=-1)
         frames = joined if joined.ndim == 3 else joined[:, np.newaxis]
         return list(given.ids), self._model.score(frames.astype(np.float32, copy=False), given.num_frames)
 

@@ -30,6 +30,7 @@ from yt8m.video.modeler import VideoModeler
 
 RECORDS, MEDIAPIPE = "records", "mediapipe"
 SIGNATURES = (RECORDS, MEDIAPIPE)
+_FEATURE_NAMES = "yt8m_feature_names"  # the collection with the names of the features, in the order of the model
 ASSETS = "assets"  # the folder of a SavedModel's assets, TensorFlow's name
 
 
@@ -83,6 +84,8 @@ def export_saved_model(
 
 def _signatures(reader: Reader, modeler: VideoModeler) -> dict[str, Any]:
     """Both signatures of one model; its features come from the records unless they are fed."""
+    for name in reader.feature_names:
+        tf.add_to_collection(_FEATURE_NAMES, name.encode())
     example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")
     batch = reader.prepare_serialized_examples(example_bytes)
     joined = join_features(batch)
@@ -271,6 +274,8 @@ class SavedModel:
         self._outputs = [records.outputs[name].name for name in names]
         self._features = features = _taking("rgb_and_audio", loaded)
         self.feature_size = features and int(features.inputs["rgb_and_audio"].tensor_shape.dim[-1].size)
+        kept = loaded.collection_def.get(_FEATURE_NAMES)
+        self.feature_names = tuple(name.decode() for name in kept.bytes_list.value) if kept else ()
         self.num_classes = features and int(features.outputs["predictions"].tensor_shape.dim[-1].size)
         self.names = run_dir.own_names(storage.join(folder, ASSETS), self.num_classes)
 

@@ -7,7 +7,6 @@ import hashlib
 import json
 import pathlib
 import re
-import shlex
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,7 +19,6 @@ from own_clips import NAMES, frames_of, labels_of, write_table
 from yt8m import storage
 from yt8m.commands.make_records import RecordsConfig, main, make, output, tables
 from yt8m.commands.verify import verify
-from yt8m.config import flags
 from yt8m.errors import RunError, UsageError
 from yt8m.records import data_format, manifest, shards, vocabulary
 from yt8m.records.data_format import FeatureFormat
@@ -486,34 +484,6 @@ def test_labels_outside_of_the_vocabulary(tmp_path: pathlib.Path) -> None:
     vocabulary.write(str(tmp_path / "out" / "vocabulary.csv"), vocabulary.of_names(["cat", "dog"]))
     with pytest.raises(UsageError, match=r"class 0 is 'cat' in .*vocabulary.csv, and 'dog' in .*names.csv"):
         make(config)
-
-
-@pytest.mark.parametrize("name", ["labels", "id", "segment_labels", "a\nb", " a", ""])
-def test_names_that_records_cannot_hold(tmp_path: pathlib.Path, name: str) -> None:
-    np.savez(tmp_path / "0.npz", **{name: np.ones((3, 4), np.float32)})
-    table = write_table(tmp_path / "clips.csv", [("a", "0.npz", "cat")])
-    with pytest.raises(UsageError, match=r"the feature name .* (is taken|is empty)"):
-        make(RecordsConfig(table=table, out=str(tmp_path / "out")))
-
-
-def test_the_command_that_is_shown_trains(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Features named like YouTube-8M's have to be described: then the published defaults hold."""
-    np.savez(tmp_path / "0.npz", rgb=np.ones((3, 4), np.float32), other=np.ones((3, 2), np.float32))
-    table = write_table(tmp_path / "clips.csv", [("a", "0.npz", "cat")])
-    out = str(tmp_path / "my data's")
-    make(RecordsConfig(table=table, out=out, level="frame", splits=("train:1",)))
-    program, command, *words = shlex.split(capsys.readouterr().out.splitlines()[-1])
-    config = flags.train_config(words)
-    assert (program, command, config.data.data_pattern) == ("yt8m", "train", f"{out}/frame/train/*.tfrecord")
-    assert (config.data.feature_names, config.data.feature_sizes) == (("rgb", "other"), (4, 2))
-    assert config.data.frame_features
-
-
-def test_a_feature_is_named_once(tmp_path: pathlib.Path) -> None:
-    np.savez(tmp_path / "0.npz", clip=np.ones((3, 4), np.float32))
-    table = write_table(tmp_path / "clips.csv", [("a", "0.npz", "cat")])
-    with pytest.raises(UsageError, match="'clip' stands twice"):
-        make(RecordsConfig(table=table, out=str(tmp_path / "out"), feature_names=("clip", "clip")))
 
 
 def test_another_process_at_work_is_named(tmp_path: pathlib.Path) -> None:
