@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    if not words or words[0] in ("--help", "-h", "help"):
+    if not words or words[0] in ("--help", "--help=all", "-h", "help"):
         print(overview(), end="")
         return 0
     name, rest = words[0], words[1:]

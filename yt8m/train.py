@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 
 from yt8m import program
@@ -12,6 +13,10 @@ from yt8m.config import flags
 def run(words: list[str]) -> int:
     """Trains as the flags in `words` say; returns the exit status."""
     program.set_up_log()  # the flags are read after it, since what the data say is logged
+    if os.environ.get("TF_CONFIG"):
+        # If a process is lost, TensorFlow logs ten lines, which say less than the one line of the watchdog. This
+        # comes before the flags, since the module that --model names may import TensorFlow.
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     config = flags.train_config(words)
     # Imported here, so that flag errors and --help come before the graph code is loaded.
     from yt8m.commands.cluster_training import train

@@ -192,6 +192,9 @@ def test_the_runtime_keeps_quiet_about_processes_that_are_gone(
             monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
         assert train.main([]) == 2  # there is no --train_dir
         assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == level
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
+    assert train.main(["--model=json:JSONDecoder"]) == 2  # a module that might import TensorFlow
+    assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"
     assert "--train_dir is missing" in capfd.readouterr().err
 
 

@@ -276,11 +276,15 @@ def test_a_run_that_never_took_a_step_gives_way_to_the_corrected_command(
     """The first command has too few classes; the corrected one is another model, and yet it is not refused."""
     assert train.main(train_flags(tmp_path, "--num_classes=2", "--max_steps=2")) == 1
     assert (tmp_path / "run/model.ckpt-0.index").exists()
-    capfd.readouterr()
+    failed = capfd.readouterr().err
+    reason = re.search(r" ERROR (.+)\n", failed)[1]
+    assert failed.count(reason) == 1, "the log says it twice"
+    assert f"training ended at step 0: the error above ended it ({tmp_path}/run)" in failed
     assert train.main(train_flags(tmp_path, "--max_steps=2")) == 0
     out, said = capfd.readouterr()
     (aside,) = tmp_path.glob("run.old-*")
     assert f"{tmp_path}/run holds a run that never took a step: it is moved to {aside}" in said
+    assert "differs from the last one" not in said  # that run is elsewhere now
     assert {"config.json", "model_flags.json", "model.ckpt-0.index"} <= {path.name for path in aside.iterdir()}
     assert (tmp_path / "run/model.ckpt-2.index").exists()
     for told in (f"TensorBoard: {tmp_path}/run\n", f"model: {tmp_path}/run/export/2\n"):

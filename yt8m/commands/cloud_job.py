@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
     words = argv[1:]
     if argv[:1] != ["train"]:
         words = ["--help"]
-        if not argv or argv[0].lstrip("-") not in ("help", "h"):
+        if not argv or argv[0].lstrip("-").partition("=")[0] not in flag_parsing.HELP:
             raise UsageError(f"cloud-job {' '.join(argv[:1])}: expected `yt8m cloud-job train --project=...`.")
     job_flags = flag_parsing.flags_of(CloudJobConfig, "Cloud job")
     try:

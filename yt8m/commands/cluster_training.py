@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Iterator
 
@@ -34,8 +33,6 @@ def train(config: TrainConfig) -> int:
     cluster = clusters.from_environment()
     if cluster is None:
         return training.train(config)
-    # If a process is lost, TensorFlow logs ten lines, which say less than the one line of the watchdog.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if not config.train_dir:
         raise UsageError("--train_dir is missing: the processes of a cluster need one folder that all can see.")
     logging.info("this is %s of %d replicas and %d ps", cluster.name, len(cluster.replicas), len(cluster.servers))
@@ -58,7 +55,7 @@ def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
     settings = training.runner_config(config, cluster)
     callbacks = runner.CallbackConfig(config.callbacks)
     outcome = runner.build(settings, parts.inputter, parts.modeler, callbacks).run()
-    logging.info("%s ended at step %d: %s", cluster.name, outcome.global_step, outcome.message)
+    logging.info("%s ended at step %d: %s", cluster.name, outcome.global_step, outcome.ending)
     return outcome.exit_code
 
 

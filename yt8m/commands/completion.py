@@ -47,7 +47,7 @@ def main(argv: list[str]) -> int:
     Raises:
       UsageError: no shell of that name is supported.
     """
-    if argv[:1] and argv[0].lstrip("-") in ("help", "h"):
+    if argv[:1] and argv[0].lstrip("-").partition("=")[0] in ("help", "h"):
         print(_HELP, end="")
     elif len(argv) == 1 and argv[0] in _SCRIPTS:
         print(_SCRIPTS[argv[0]], end="")

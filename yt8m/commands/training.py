@@ -135,7 +135,7 @@ def _run(config: TrainConfig, settings: runner.RunnerConfig, parts: Workload, ex
     outcome = runner.build(settings, parts.inputter, parts.modeler, callbacks).run()
     if not outcome.exit_code:
         exporter.publish(outcome.global_step)
-    logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.message, config.train_dir)
+    logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.ending, config.train_dir)
     if outcome.status is runner.Status.OUT_OF_DATA and outcome.global_step == 0:
         raise RunError(f"{config.data.data_pattern} holds no example: nothing was trained.")
     return outcome
@@ -257,6 +257,7 @@ def _prepare_folder(config: TrainConfig) -> Vocabulary:
     changes = [] if saved is None else resume.changes(saved, config)
     if any(one.matters_at_the_start for one in changes) and not any(checkpoints.steps_in(config.train_dir)):
         moved, saved = run_dir.start_new_model(config.train_dir), None
+        changes = []  # the run that they compare with is gone
         logging.info("%s holds a run that never took a step: it is moved to %s", config.train_dir, moved)
     if saved is not None:
         count = config.data.num_classes if saved.published else saved.config.data.num_classes

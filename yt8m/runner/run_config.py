@@ -194,6 +194,11 @@ class Outcome:
     error: Exception | None = None
 
     @property
+    def ending(self) -> str:
+        """The message for a line of the log, where the runner has already written what made the run fail."""
+        return "the error above ended it" if self.status is Status.FAILED else self.message
+
+    @property
     def exit_code(self) -> int:
         """0 if the run ended well, 143 after SIGTERM, 130 after ctrl-C, otherwise the error's own status or 1."""
         if self.status is Status.STOPPED:

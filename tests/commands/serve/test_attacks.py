@@ -181,8 +181,20 @@ def test_a_step_that_does_not_end_does_not_keep_the_process() -> None:
         while (ready := requests.get(f"{service.url}/ready")).status_code == 200:
             time.sleep(0.05)  # the step began a little after its request
         assert "a step of the model has taken" in ready.json()["error"]
+        late = socket.create_connection(service.address)
+        late.sendall(
+            b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 41\r\n\r\n"
+        )
+        # Its body ends after the signal: its own time is not over when that of the process is.
+        body = b'{"videos": [{"rgb_and_audio":[[0,0,0]]}]}'
+        later = threading.Timer(1, late.sendall, [body])
+        later.start()
         assert service.terminated() == 1
+        assert b'{"error":"the service ends, and there was no answer in time (--timeout)."}' in late.recv(1000)
+        late.close()
+        later.join()
     assert "a step of the model did not end in time" in service.log
+    assert "Traceback" not in service.log
 
 
 @pytest.fixture(scope="module")
