@@ -64,9 +64,9 @@ def test_what_was_not_found_is_listed(tmp_path: pathlib.Path, capfd: pytest.Capt
     more = ["--model=DbofModel", "--dbof_cluster_size=8", "--dbof_hidden_size=24", f"--init_from={tmp_path}/video"]
     assert train.main(segment_flags(tmp_path / "segment", *more)) == 0
     said = capfd.readouterr().err
-    assert "not found there, and so at fresh values: tower/input_bn/beta, " in said
+    assert "not found there, and so left at initial values: tower/input_bn/beta, " in said
     assert "tower/input_bn/moving_mean" in said
-    assert "Adam" not in said.split("at fresh values: ")[1].splitlines()[0]
+    assert "Adam" not in said.split("at initial values: ")[1].splitlines()[0]
     source, start = values(tmp_path / "video"), values(tmp_path / "segment", 0)
     np.testing.assert_array_equal(start["tower/gates/weights"], source["tower/gates/weights"])
 

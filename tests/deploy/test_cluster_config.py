@@ -107,7 +107,7 @@ def test_without_a_task_it_is_the_published_codes_master(task, caplog):
     finally:
         logging.set_verbosity(before)
     assert found == ClusterConfig(("a:1", "b:1", "c:1"), ("d:1",), "chief", 0)
-    assert caplog.messages == ["TF_CONFIG names no task: this process is taken as master 0, the chief"]
+    assert caplog.messages == ["TF_CONFIG names no task: this process is master 0, the chief"]
 
 
 @pytest.mark.promise("P8")

@@ -412,7 +412,7 @@ def _clear(config: InferenceConfig, cluster: ClusterConfig) -> None:
                 if storage.exists(path):
                     storage.remove(path)
             except RunError as error:
-                logging.warning("a part stays: %s", error)
+                logging.warning("a partial file remains: %s", error)
 
 
 def _files(pattern: str) -> list[str]:

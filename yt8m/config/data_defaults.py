@@ -142,7 +142,7 @@ def _published_names(given: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _with_sizes(values: dict[str, Any], sizes: Mapping[str, int], where: str) -> dict[str, Any]:
-    """The values with the sizes of YouTube-8M's features, if no sizes are given; `sizes` are the sizes in the data."""
+    """Adds the sizes of YouTube-8M's features to `values`, unless sizes are given; `sizes` are those of the data."""
     names = values["feature_names"]
     if "feature_sizes" in values:
         return values

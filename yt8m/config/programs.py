@@ -79,10 +79,8 @@ class EvalConfig(PassConfig, OfRun):
     run_once: bool = option(False, "evaluate the newest checkpoint and end, rather than wait for the next")
     top_k: int = option(20, "best predictions of each video that count", minimum=1)
     keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP")
-    report: bool = option(False, "write eval/report.html too, a page of figures and pictures")
-    metrics: tuple[str, ...] = option(
-        (), "metrics of your own besides the usual ones: package.module:Class, commas between"
-    )
+    report: bool = option(False, "also write eval/report.html, a page of metrics and charts")
+    metrics: tuple[str, ...] = option((), "custom metrics besides the usual ones: package.module:Class, commas between")
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class DamagePolicy(Checked):
     """How damaged input is handled."""
 
     manifest: str = option(
-        "", "file of how many records each shard holds (yt8m verify); manifest.json beside the shards", shapes="nothing"
+        "", "file with the record count of each shard (yt8m verify); manifest.json beside the shards", shapes="nothing"
     )
     max_bad_records: int = option(
         0,
@@ -82,17 +82,14 @@ class DataConfig(DamagePolicy):
         False, "save the position in the data too, so that a resumed run misses nothing", shapes="nothing"
     )
     prefetch_to_device: bool = option(
-        False, "copy the next step's batch to the towers' devices while the present step computes", shapes="graph"
+        False, "copy the next step's batch to the towers' devices during the current step", shapes="graph"
     )
     reader: str = option(
         "", "reader of your own for records of another layout, as package.module:Class [YouTube-8M's]", shapes="input"
     )
     # Only whether there is a cache matters for a resumed run, not which folder holds it.
     cache: str = option(
-        "",
-        "local folder that keeps videos as they were parsed, for every later pass over them",
-        shapes="input",
-        shaped_by=bool,
+        "", "local folder that caches parsed videos for later passes over them", shapes="input", shaped_by=bool
     )
     # No flag, because the data's manifest gives it: () if all features have YouTube-8M's range. Else one entry
     # for each feature: the two ends of the range that its bytes stand for, or () if it is stored as floats.
@@ -321,7 +318,7 @@ class DeviceConfig(Checked):
 
     num_gpu: int = option(1, "towers: one on each GPU, or on the CPU if there is none", shapes="graph", minimum=1)
     precision: str = option(
-        "float32", "what the towers compute in", shapes="graph", choices=("float32", "bfloat16", "float16")
+        "float32", "type of the towers' matrix products", shapes="graph", choices=("float32", "bfloat16", "float16")
     )
     sync_batch_norm: bool = option(
         False,
@@ -330,7 +327,7 @@ class DeviceConfig(Checked):
     )
     # This option and the next two are settings of the session, not of the graph.
     xla: bool = option(
-        False, "compile the step with XLA; fuses what is not a product, mostly of use on GPUs", shapes="nothing"
+        False, "compile the step with XLA; fuses all ops but products; useful mainly on GPUs", shapes="nothing"
     )
     log_device_placement: bool = option(False, "log which device each op runs on", shapes="nothing")
     profile: tuple[int, ...] = option((), "FIRST,LAST steps whose trace TensorBoard's profiler shows", shapes="nothing")
@@ -354,11 +351,11 @@ class CheckpointConfig(Checked):
     )
     save_checkpoint_minutes: float = option(15.0, "minutes between checkpoints", shapes="nothing", minimum=0.001)
     keep_checkpoints: int = option(
-        5, "newest checkpoints kept, in addition to one a quarter of an hour", shapes="nothing", minimum=1
+        5, "newest checkpoints kept, besides one per quarter of an hour", shapes="nothing", minimum=1
     )
     export_model_steps: int = option(1000, "steps between exported models", shapes="nothing", minimum=1)
     start_new_model: bool = option(
-        False, "move what a former run left in train_dir aside and start afresh", shapes="nothing"
+        False, "move an earlier run in train_dir aside and start a new one", shapes="nothing"
     )
 
 
@@ -373,7 +370,7 @@ class DistributedConfig(Checked):
     stall_timeout: float = option(
         600.0, "seconds that a process of a cluster waits for the others before it fails", shapes="nothing", minimum=1.0
     )
-    eval_data_pattern: str = option("", "what a cluster's evaluator reads; as eval.py's flag", shapes="nothing")
+    eval_data_pattern: str = option("", "files that a cluster's evaluator reads; as in eval.py", shapes="nothing")
 
 
 @dataclass(frozen=True)
@@ -381,10 +378,10 @@ class StorageConfig(Checked):
     """How gs:// paths are read and written; only used if a path begins with gs://."""
 
     cache_dir: str = option(
-        "", "local folder for copies of what is in buckets; ~/.cache/yt8m if not named", shapes="nothing"
+        "", "local folder for copies of files in buckets; ~/.cache/yt8m if not named", shapes="nothing"
     )
     stage_cache_bytes: int = option(
-        base.STAGE_BYTES, "bytes of shards from buckets that are kept there; the oldest go", shapes="nothing", minimum=1
+        base.STAGE_BYTES, "limit on the bytes of shards kept there; the oldest are removed", shapes="nothing", minimum=1
     )
     # Only for shards in buckets. Staging calls Python from the graph; the inputter tells the runner so.
     gs_reading: str = option(
@@ -394,7 +391,7 @@ class StorageConfig(Checked):
         choices=("staged", "direct"),
     )
     gs_retry_seconds: float = option(
-        base.RETRY_SECONDS, "how long a request to a bucket is tried again", shapes="nothing", minimum=0.0
+        base.RETRY_SECONDS, "seconds for which a request to a bucket is retried", shapes="nothing", minimum=0.0
     )
 
     def use(self) -> None:
@@ -414,7 +411,7 @@ class TrainConfig(Checked):
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     callbacks: tuple[str, ...] = option(
         (),
-        "callbacks besides the usual ones, by name or package.module:Class, commas between; -name takes one away",
+        "callbacks besides the usual ones, by name or package.module:Class, commas between; -name removes one",
         shapes="nothing",
     )
     max_steps: int | None = option(
@@ -422,14 +419,12 @@ class TrainConfig(Checked):
     )
     log_every_n_steps: int = option(10, "steps between two lines in the log", shapes="nothing", minimum=1)
     save_summary_steps: int = option(
-        100, "steps between summaries for TensorBoard, which the first step has too", shapes="nothing", minimum=1
+        100, "steps between summaries for TensorBoard; also at the first step", shapes="nothing", minimum=1
     )
     seed: int = option(
         0, "seed of weights, sampling and the order of examples", shapes="input", minimum=0, maximum=2**31 - 1
     )
-    init_from: str = option(
-        "", "folder of a run whose weights this one begins with, by variable name", shapes="nothing"
-    )
+    init_from: str = option("", "folder of a run to read the initial weights from, by variable name", shapes="nothing")
     export_dir: str = option(
         "", "folder that gets the trained model as a SavedModel, once training is done", shapes="nothing"
     )

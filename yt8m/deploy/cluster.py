@@ -146,10 +146,10 @@ def _addresses(variable: str, cluster: Any, jobs: Mapping[str, str]) -> dict[str
 
 
 def _usual_task(variable: str) -> Any:
-    """The task if the variable names none. For TF_CONFIG it is the master, as in the published code."""
+    """The task of this process if the variable names none: for TF_CONFIG the master, as in the published code."""
     if variable != "TF_CONFIG":
         return None
-    logging.info("TF_CONFIG names no task: this process is taken as master 0, the chief")
+    logging.info("TF_CONFIG names no task: this process is master 0, the chief")
     return {"type": "master", "index": 0}
 
 

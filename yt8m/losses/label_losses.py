@@ -78,7 +78,7 @@ class HingeLoss(ClassLoss):
 
     pairwise_terms: ClassVar[bool] = True
 
-    hinge_margin: float = option(1.0, "by how much a score has to be on its side of 0", shapes="graph", minimum=0)
+    hinge_margin: float = option(1.0, "distance from 0 that a score should have", shapes="graph", minimum=0)
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """Predictions and logits have the same formula."""
@@ -177,7 +177,7 @@ class WeightedCrossEntropyLoss(ClassLoss):
 
     pairwise_terms: ClassVar[bool] = True
 
-    positive_weight: float = option(2.0, "w, what a label weighs", shapes="graph", minimum=0)
+    positive_weight: float = option(2.0, "w, the weight of a label", shapes="graph", minimum=0)
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """With 1e-5 inside the logarithms."""
@@ -261,7 +261,7 @@ class BatchAgreementLoss(ReweightedLoss):
     The batch is that of one tower. Pairs with label weight 0 are ignored.
     """
 
-    agreement_weight: float = option(0.1, "a, what a pair on the wrong side weighs more", shapes="graph", minimum=0)
+    agreement_weight: float = option(0.1, "a, the extra weight of a wrongly ranked pair", shapes="graph", minimum=0)
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
         """The weights; those of wrongly ranked pairs are multiplied by 1 + a."""
@@ -283,7 +283,7 @@ class SegmentFineTuningLoss(ReweightedLoss):
     nobody rated for this segment may be right, so it adds no loss; `weights_of` marks these labels.
     """
 
-    unrated_weight: float = option(0.1, "alpha, what the absent classes together weigh", shapes="graph", minimum=0)
+    unrated_weight: float = option(0.1, "alpha, the total weight of the absent classes", shapes="graph", minimum=0)
     segment_classes: tuple[int, ...] = option(
         (), "classes that segments are rated for; none: the published 1000, those that there are", shapes="graph"
     )

@@ -82,7 +82,7 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
     family: ClassVar[str]
 
     iterations: int = option(300, "frames sampled from a video in training", minimum=1)
-    sample_random_frames: bool = option(True, "frames one by one; else a run of neighbours")
+    sample_random_frames: bool = option(True, "draw single frames; else consecutive frames")
     l2_penalty: float = option(1e-6, "weight of the classifier's squared weights", minimum=0)
     gating: bool = option(True, "context gating of the hidden layer")
     gating_remove_diag: bool = option(False, "no feature is an input of its own gate")

@@ -101,7 +101,7 @@ class AttentionClusterModel(ClassifiedModel):
 
     video_level_classifier_model: str = option("LogisticModel", "video-level model that ends this one")
     iterations: int = option(100, "frames sampled from a video in training", minimum=1)
-    sample_random_frames: bool = option(True, "frames one by one; else a run of neighbours")
+    sample_random_frames: bool = option(True, "draw single frames; else consecutive frames")
     attention_cluster_size: int = option(32, "attention units on each feature", minimum=1)
     feature_sizes: tuple[int, ...] = option((), "sizes of the features, read apart; none: together")
 
@@ -164,7 +164,7 @@ class TransformerModel(ClassifiedModel):
     transformer_size: int = option(512, "features of a frame inside", minimum=1)
     transformer_heads: int = option(8, "attention heads; must divide transformer_size", minimum=1)
     transformer_feed_forward: int = option(2048, "units of the feed-forward part", minimum=1)
-    transformer_positions: bool = option(True, "frames know their place in time")
+    transformer_positions: bool = option(True, "add the position of each frame in time")
     drop_rate: float = option(0.1, "share of each part's output that training drops", minimum=0, maximum=0.99)
 
     def validate(self) -> None:

@@ -40,7 +40,7 @@ class DbofModel(NormalisedModel, ClassifiedModel):
     """
 
     iterations: int = option(30, "frames sampled from a video", minimum=1)
-    sample_random_frames: bool = option(True, "frames one by one; else a run of neighbours")
+    sample_random_frames: bool = option(True, "draw single frames; else consecutive frames")
     dbof_add_batch_norm: bool = option(True, "batch normalisation; else biases")
     dbof_cluster_size: int = option(8192, "units of the layer on each frame", minimum=1)
     dbof_hidden_size: int = option(1024, "units of the layer on the pooled frames", minimum=1)
@@ -49,7 +49,7 @@ class DbofModel(NormalisedModel, ClassifiedModel):
         "how frames become a video; none: each frame is classified and the log-odds are averaged",
         choices=("max", "average", "attention", "none"),
     )
-    dbof_activation: str = option("sigmoid", "of both layers", choices=("sigmoid", "relu", "relu6", "tanh"))
+    dbof_activation: str = option("sigmoid", "activation of both layers", choices=("sigmoid", "relu", "relu6", "tanh"))
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""

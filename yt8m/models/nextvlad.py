@@ -102,7 +102,7 @@ class MixNeXtVladModel(NeXtVladModel):
     """
 
     mix_number: int = option(3, "branches", minimum=2)
-    cl_temperature: float = option(3.0, "T, softens what branches and mixture are compared by", minimum=1e-3)
+    cl_temperature: float = option(3.0, "T, softens the outputs when branches and mixture are compared", minimum=1e-3)
     cl_lambda: float = option(1.0, "weight of that comparison, times T^2", minimum=0)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:

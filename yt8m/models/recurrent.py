@@ -205,7 +205,7 @@ def runs_cudnn(kernel: str, tensor: tf.Tensor) -> bool:
 
 @functools.cache
 def _log_that_the_loop_runs() -> None:
-    logging.info("lstm_kernel=cudnn: this graph is for no NVIDIA GPU; the loop computes the same with the same weights")
+    logging.info("lstm_kernel=cudnn: this graph is not for an NVIDIA GPU; the loop computes the same result")
 
 
 def cudnn_lstm(
@@ -306,7 +306,7 @@ class LstmModel(RecurrentModel):
     lstm_layers: int = option(2, "layers", minimum=1)
     lstm_kernel: str = option(
         LOOP,
-        "what computes the layers on a GPU: loop is ours, cudnn is cuDNN's; the weights are the same",
+        "kernel of the layers on a GPU: our loop or cuDNN's; the weights are the same",
         shapes="graph",
         choices=(LOOP, CUDNN),
     )

@@ -113,7 +113,7 @@ class MoeModel(BaseModel):
 class GatedMoeModel(NormalisedModel, MoeModel):
     """p' = p * sigmoid(BN(W p)): classes gate each other (Miech et al. 2017, section 3.3)."""
 
-    moe_prob_gating_input: str = option("prob", "what the gates see", choices=("prob", "input"))
+    moe_prob_gating_input: str = option("prob", "input of the gates", choices=("prob", "input"))
     moe_low_rank_gating: int = option(0, "rank of W; 0 or -1: full", minimum=-1)
     gating_remove_diag: bool = option(False, "no class is an input of its own gate")
 

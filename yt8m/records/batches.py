@@ -179,8 +179,8 @@ def read_records(
     Args:
       pattern: a pattern of files, local or gs://; or a list of patterns.
       batch_size: number of videos of a batch; the last batch of an epoch may be smaller.
-      feature_names: which features, and in which order; by default all, in the order of the manifest, or else of
-        the alphabet.
+      feature_names: which features, and in which order; by default all, in the order of the manifest, or else
+        alphabetically.
       num_classes: number of classes, C; by default that of the vocabulary or the manifest of the data, else 3862.
       max_frames: frames of a video that are read, from its start.
       dequantize: whether frames that are stored as bytes are converted to float32.

@@ -303,9 +303,9 @@ def _warm_start(session: tf.Session, created: CreatedGraph, checkpoint: str) -> 
         checkpoint, lambda: checkpoints.newest_readable(folder) or checkpoint, lambda path: [path], read
     )
     if done.missing:
-        logging.warning("not found there, and so at fresh values: %s", ", ".join(done.missing))
+        logging.warning("not found there, and so left at initial values: %s", ", ".join(done.missing))
     if done.other_shapes:
-        logging.warning("of another shape there, and so at fresh values: %s", "; ".join(done.other_shapes))
+        logging.warning("of another shape there, and so left at initial values: %s", "; ".join(done.other_shapes))
 
 
 def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: RunnerConfig) -> None:

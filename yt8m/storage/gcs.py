@@ -293,7 +293,7 @@ def _renew(path: str, generation: int, over: threading.Event) -> None:
             logging.error("the lock %s is no longer this process'", path)
             return
         except Exception as error:  # one missed renewal does no harm: the next one may succeed
-            logging.warning("the lock %s could not be renewed just now: %s", path, error)
+            logging.warning("the lock %s could not be renewed at the moment: %s", path, error)
 
 
 def _release(path: str, generation: int) -> None:

@@ -101,7 +101,7 @@ def with_retries(action: str, path: str, call: Callable[[], T]) -> T:
     """
 
     def log(error: Exception) -> None:
-        logging.warning("cannot %s %s just now (%s); trying again", action, path, _short(error))
+        logging.warning("cannot %s %s at the moment (%s); trying again", action, path, _short(error))
 
     retry = Retry(
         predicate=if_exception_type(*_TEMPORARY),

@@ -32,7 +32,7 @@ def test_a_stall_is_noticed_once_and_its_end_is_said(lines: Callable[[], list[st
         watchdog._notice = 0.2  # a notice after 0.2 s, an end far away
         assert asked.wait(30)
         watchdog.beat()
-    noticed = [line for line in lines() if "nothing has gone on" in line]
+    noticed = [line for line in lines() if "no progress for" in line]
     assert len(noticed) == 1
     assert "the sea is calm" in noticed[0]
 

@@ -135,7 +135,7 @@ class _Child:
     def ask(self, kind: str, body: bytes | bytearray) -> tuple[dict[str, Any], bytes]:
         """The answer for one body. If the process dies while parsing it, a new process replaces it."""
         if self._is_ready and not self.is_alive():
-            logging.warning("a process that parses bodies has ended by itself: status %s", self._process.returncode)
+            logging.warning("a process that parses bodies has ended unexpectedly: status %s", self._process.returncode)
             self._restart()
         found = None
         with contextlib.suppress(BrokenPipeError):

@@ -216,7 +216,7 @@ def answering_at(address: str) -> Iterator[None]:
     try:
         listener = socket.create_server((interface, int(port)))
     except OSError as error:
-        logging.warning("cannot listen on %s (%s): an evaluator takes this chief for dead", address, error)
+        logging.warning("cannot listen on %s (%s): an evaluator will regard this chief as dead", address, error)
         yield
         return
     thread = threading.Thread(target=_accept_all, args=(listener,), name="answering-at", daemon=True)

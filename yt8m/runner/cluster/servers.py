@@ -135,7 +135,7 @@ class _Awaited:
         if self.anybody_lives():
             self._deadline = time.monotonic() + self._grace
             return False
-        logging.warning("not waiting for %s any longer", ", ".join(sorted(self._missing)))
+        logging.warning("no longer waiting for %s", ", ".join(sorted(self._missing)))
         return True
 
     def wait_until_gone(self, seconds: float) -> None:

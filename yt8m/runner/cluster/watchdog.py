@@ -55,15 +55,15 @@ class Watchdog:
             elif idle >= self._notice and not self._is_noticed:
                 self._is_noticed = True
                 logging.warning(
-                    "nothing has gone on for %.0f s: %s. Waiting until it is %g s (--stall_timeout).",
+                    "no progress for %.0f s: %s. Waiting until it is %g s (--stall_timeout).",
                     *(idle, self._suspects(), self._timeout),
                 )
             elif idle < self._notice and self._is_noticed:
                 self._is_noticed = False
-                logging.warning("it goes on again")
+                logging.warning("there is progress again")
 
     def _end(self, idle: float) -> None:
-        logging.error("nothing has gone on for %.0f s: %s. Ending with status 1.", idle, self._suspects())
+        logging.error("no progress for %.0f s: %s. Ending with status 1.", idle, self._suspects())
         end_process(1)
 
 
