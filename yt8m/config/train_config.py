@@ -318,7 +318,7 @@ class DeviceConfig(Checked):
 
     num_gpu: int = option(1, "towers: one on each GPU, or on the CPU if there is none", shapes="graph", minimum=1)
     precision: str = option(
-        "float32", "type of the towers' matrix products", shapes="graph", choices=("float32", "bfloat16", "float16")
+        "float32", "type of matrix products", shapes="graph", choices=("float32", "bfloat16", "float16")
     )
     sync_batch_norm: bool = option(
         False,
