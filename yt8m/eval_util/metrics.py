@@ -96,8 +96,7 @@ class Metric(abc.ABC):
 
     An instance holds the state over all examples so far; `Metric()` has no examples. A metric that needs only the
     ranked entries, such as GAP, implements only `compute`: `EvaluationMetrics` keeps those entries once for all
-        metrics.
-    Instances are sent between processes, so they must be picklable.
+    metrics. Instances are sent between processes, so they must be picklable.
 
     Attributes:
       name: shown to people.

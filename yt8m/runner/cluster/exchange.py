@@ -8,22 +8,18 @@
 There are three channels, because each must survive a different failure:
 
 - **`SharedState`, a table on each parameter server.** It describes the variables on the servers and is lost with them:
-  a server that restarts without variables has no table either. The chief writes the name of the run
-  when the variables have values, and removes it before it restores them; workers use no other run's variables. A
-  replica that has read all its data writes `ended`, and the chief, which saves the last checkpoint, waits for that. A
-  replica that has closed its last session writes `done` on every server. A server ends when all replicas have done so,
-  and learns that
+  a server that restarts without variables has no table either. The chief writes the name of the run when the variables
+  have values, and removes it before it restores them; workers use no other run's variables. A replica that has read
+  all its data writes `ended`, and the chief, which saves the last checkpoint, waits for that. A replica that has
+  closed its last session writes `done` on every server. A server ends when all replicas have done so, and learns that
   from its own table, since it may not reach the other servers.
-- **`RunMarker`, the file cluster.json in the run's folder.** It can be read before there is a session, and when
-  all processes have ended. A worker that comes late reads in it that training is over, and the evaluator that no
+- **`RunMarker`, the file cluster.json in the run's folder.** It can be read before there is a session, and when all
+  processes have ended. A worker that comes late reads in it that training is over, and the evaluator that no
   checkpoint will follow.
 - **`answers(address)`, a connection that is closed at once.** A dead process cannot write that it is dead. The
-TensorFlow server
-  in a process accepts connections as long as the process lives; a chief without parameter servers has no such server
-  and
-  opens its port by `answering_at`. The watchdog names the processes that do not answer, a parameter server stops
-  waiting
-  for them, and the evaluator gives up a training whose chief does not answer.
+  TensorFlow server in a process accepts connections as long as the process lives; a chief without parameter servers
+  has no such server and opens its port by `answering_at`. The watchdog names the processes that do not answer, a
+  parameter server stops waiting for them, and the evaluator gives up a training whose chief does not answer.
 """
 
 from __future__ import annotations
