@@ -195,7 +195,8 @@ def _fill_state(run: Run, names: Sequence[str]) -> None:
     if ended is not None:
         done = (runner.Status.FINISHED, runner.Status.OUT_OF_DATA)
         run.state = FINISHED if ended.status in done else FAILED if ended.status == runner.Status.FAILED else STOPPED
-        run.why, run.step = ended.message, run.step if ended.step is None else ended.step
+        run.why = "" if ended.message == run.state else ended.message
+        run.step = run.step if ended.step is None else ended.step
 
 
 def _fill_config(run: Run, _names: Sequence[str]) -> None:
