@@ -48,15 +48,18 @@ def no_handlers() -> Iterator[logging.Logger]:
     """Takes pytest's handlers away, which count as a log that the process has set up."""
     root = logging.getLogger()
     kept, root.handlers[:] = root.handlers[:], []
+    level = absl_logging.get_verbosity()
+    absl_logging.set_verbosity(absl_logging.WARNING)
     try:
         yield root
     finally:
         root.handlers[:] = kept
+        absl_logging.set_verbosity(level)
 
 
 def test_a_log_that_is_shown_for_a_while_ends_with_the_last_thread_in_it(capfd: pytest.CaptureFixture[str]) -> None:
-    level = absl_logging.get_verbosity()
     with no_handlers() as root:
+        level = absl_logging.get_verbosity()
         inside, leave = threading.Event(), threading.Event()
 
         def stay() -> None:
@@ -77,7 +80,7 @@ def test_a_log_that_is_shown_for_a_while_ends_with_the_last_thread_in_it(capfd: 
         with program.shown_log():
             absl_logging.info("again")
         assert [type(handler) for handler in root.handlers] == [logging.StreamHandler]
-    assert absl_logging.get_verbosity() == level
+        assert absl_logging.get_verbosity() == level
     assert [line.split()[-1] for line in capfd.readouterr().err.splitlines()] == ["both", "one", "again"]
 
 

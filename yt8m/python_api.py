@@ -203,7 +203,7 @@ def _fit(words: Sequence[str]) -> FittedRun:
     if here is not None and here.is_distributed:
         raise UsageError("TF_CONFIG makes this process part of a cluster: use `yt8m train`, or unset the variable.")
     with program.shown_log():
-        config, outcome = training.run(flags.train_config(words))
+        config, outcome = training.train(flags.train_config(words))
     if outcome.status is runner.Status.FAILED:
         raise RunError(outcome.message) from outcome.error
     return FittedRun(

@@ -136,7 +136,7 @@ def test_a_record_that_is_no_proto(tmp_path: pathlib.Path, capfd: Captured) -> N
     fault_shards.write(tmp_path / "a", [*sound, fault_shards.cut_before_labels(), *sound, inside, b"\x02\x00"])
     assert told(capfd, tmp_path / "a")["a"]["problems"] == [
         f"record 2: {CUT}",
-        "record 5: it is no Example or SequenceExample: a field of 8 bytes at byte 1 runs past the end of 4",
+        "record 5: it is no Example or SequenceExample: a field of 8 bytes at byte 1 runs past the end of 2",
         "record 6: it is no Example or SequenceExample: protobuf refuses what is inside its features",
     ]
     assert verify(tmp_path / "a", f"--manifest={tmp_path}/manifest.json") == 1

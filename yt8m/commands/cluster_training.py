@@ -32,7 +32,7 @@ def train(config: TrainConfig) -> int:
     """
     cluster = clusters.from_environment()
     if cluster is None:
-        return training.train(config)
+        return training.show_outcome(*training.train(config))
     if not config.train_dir:
         raise UsageError("--train_dir is missing: the processes of a cluster need one folder that all can see.")
     logging.info("this is %s of %d replicas and %d ps", cluster.name, len(cluster.replicas), len(cluster.servers))
@@ -45,7 +45,9 @@ def train(config: TrainConfig) -> int:
         serve(cluster)
     if cluster.role == clusters.WORKER:
         return _work(config, cluster)
-    return training.train(config, cluster) if cluster.is_distributed else _train_alone(config, cluster)
+    if not cluster.is_distributed:
+        return _train_alone(config, cluster)
+    return training.show_outcome(*training.train(config, cluster))
 
 
 def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
@@ -64,7 +66,7 @@ def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
     if exchange.read_run_marker(config.train_dir) is not None:
         exchange.begin_run_marker(config.train_dir)  # reset the marker of an earlier run: this one has not ended
     with exchange.answering_at(cluster.address):
-        status = training.train(config)
+        status = training.show_outcome(*training.train(config))
     steps = checkpoints.steps_in(config.train_dir)
     if not status and steps:
         exchange.end_run_marker(config.train_dir, exchange.begin_run_marker(config.train_dir), steps[0])

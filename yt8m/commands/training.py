@@ -88,15 +88,7 @@ def _copy(source: str, target: str) -> None:
             shutil.copyfileobj(file, copy)
 
 
-def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> int:
-    """Trains as `run` does, and prints what to do next; returns the exit status."""
-    config, outcome = run(config, cluster)
-    if not outcome.exit_code:
-        print(_what_next(config, outcome.global_step), flush=True)
-    return outcome.exit_code
-
-
-def run(config: TrainConfig, cluster: ClusterConfig | None = None) -> tuple[TrainConfig, runner.Outcome]:
+def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> tuple[TrainConfig, runner.Outcome]:
     """Trains as `config` says.
 
     Args:
@@ -139,6 +131,13 @@ def _run(config: TrainConfig, settings: runner.RunnerConfig, parts: Workload, ex
     if outcome.status is runner.Status.OUT_OF_DATA and outcome.global_step == 0:
         raise RunError(f"{config.data.data_pattern} holds no example: nothing was trained.")
     return outcome
+
+
+def show_outcome(config: TrainConfig, outcome: runner.Outcome) -> int:
+    """Prints what to do next if the training succeeded; returns the exit status."""
+    if not outcome.exit_code:
+        print(_what_next(config, outcome.global_step), flush=True)
+    return outcome.exit_code
 
 
 def _what_next(config: TrainConfig, step: int) -> str:
