@@ -106,7 +106,7 @@ def test_the_mean_of_checkpoints_is_taken_in_double_and_evaluates(
 @pytest.mark.parametrize(
     ("program", "words", "part"),
     [
-        ("export", ["--out={new}", "--run=runs/x"], "--train_dir and --run both name the run"),
+        ("export", ["--out={new}", "--run=runs/x"], "--train_dir is given twice"),
         ("export", ["--out={new}", "--signature=both"], "signature must be one of records, mediapipe"),
         ("export", ["--out={new}", "--checkpoint=5"], "has no checkpoint of step 5; it has: 16, 12, 8, 4, 0"),
         ("export", ["--out={new}", "--checkpoint=newest"], "expected last, best, or a step"),
@@ -149,7 +149,7 @@ def values_of(folder: pathlib.Path) -> tuple[dict[str, dict[int, Any]], list[Any
 def test_tensorboard_finds_scalars_histograms_the_graph_hyper_parameters_and_a_curve(trained: pathlib.Path) -> None:
     found, (graph,) = values_of(trained)
     assert [node.name for node in graph.node if node.name == "tower/gates/weights"]
-    assert sorted(found["learning_rate"]) == sorted(found["tower/gates/weights"]) == [8, 16]
+    assert sorted(found["learning_rate"]) == sorted(found["tower/gates/weights"]) == [1, 8, 16]
     assert found["tower/gates/weights"][8].histo.num == weights(trained, 8)["tower/gates/weights"].size
     steps = sorted(found["model/Training_Loss"])
     assert steps == list(range(1, 17))
