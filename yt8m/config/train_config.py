@@ -152,7 +152,7 @@ def check_features(names: tuple[str, ...], sizes: tuple[int, ...]) -> None:
             f"({','.join(map(str, sizes))}); give one size for each name, in the same order."
         )
     if len(set(names)) != len(names):
-        raise UsageError(f"--feature_names={','.join(names)}: a name is repeated; name each feature once.")
+        raise UsageError(f"--feature_names={','.join(names)}: a name is given twice; name each feature once.")
     if min(sizes) < 1:
         raise UsageError(f"--feature_sizes={','.join(map(str, sizes))}: each size must be at least 1.")
 
