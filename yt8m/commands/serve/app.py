@@ -72,7 +72,7 @@ _REASONS = {
     413: "The body is above a limit.",
     415: "Another content type, or features for a model that takes only records.",
     500: "The service failed; its log says why.",
-    503: "Too many requests are at work (with Retry-After), or the model did not answer in time.",
+    503: "Too many requests are in progress (with Retry-After), or the model did not answer in time.",
 }
 
 
@@ -166,7 +166,7 @@ async def _answered(service: Service, request: Request) -> JSONResponse:
     if service.at_work >= config.max_requests:
         with contextlib.suppress(RefusedError):
             await _arrived(request, 0, config, _DROP_SECONDS)
-        raise RefusedError(503, f"{config.max_requests} requests are at work (--max_requests); try again.")
+        raise RefusedError(503, f"{config.max_requests} requests are in progress (--max_requests); try again.")
     service.at_work += 1
     work: asyncio.Task[dict[str, Any]] | None = None
     try:

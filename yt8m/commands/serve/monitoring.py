@@ -83,7 +83,7 @@ class Monitor:
 
 
 _GAUGES = {
-    "at_work": "Requests at work, including those given up whose work has not ended.",
+    "at_work": "Requests in progress, including those given up whose work has not ended.",
     "videos_waiting": "Parsed videos that wait for a step of the model.",
     "parsers_replaced": "Processes that parsed a body, were ended or ended over it, and were replaced.",
 }

@@ -63,7 +63,7 @@ class Service:
     def why_not_ready(self) -> str:
         """The reason why a new request would wait long or be refused; empty if there is none."""
         if self.at_work >= self.config.max_requests:
-            return f"{self.at_work} requests are at work (--max_requests)."
+            return f"{self.at_work} requests are in progress (--max_requests)."
         if not self._parsers.are_alive():
             return "a process that parses bodies has ended."
         if self.monitor.step_seconds() > self.config.timeout:
