@@ -103,7 +103,7 @@ def test_the_newest_export_of_a_run_is_taken(world):
 @pytest.mark.parametrize(
     ("words", "status", "part"),
     [
-        (["{0}/a.tfrecord"], 2, "--model is missing"),
+        (["{0}/a.tfrecord"], 2, "--train_dir is missing"),
         (["--model={0}/run"], 2, "no file is named"),
         (["--model={0}/run", "{0}/nothing"], 2, "no file matches"),
         (["--model={0}", "{0}/a.tfrecord"], 2, "holds no saved_model.pb"),
