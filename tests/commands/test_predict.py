@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 import small_exports
-from reader_records import video_record, write_shard
+from reader_records import frame_record, video_record, write_shard
 
 from yt8m import cli, train
 from yt8m.errors import RunError
@@ -109,12 +109,14 @@ def test_the_newest_export_of_a_run_is_taken(world):
         (["--model={0}", "{0}/a.tfrecord"], 2, "holds no saved_model.pb"),
         (["--model={0}/run", "{0}/*.tfrecord", "--video_id=zz"], 1, "/*.tfrecord: there is no video 'zz'"),
         (["--model={0}/run", "{0}/other"], 1, "cannot read these records: video x: feature mean_rgb has 0"),
+        (["--model={0}/run", "{0}/frames"], 1, "The first one is a frame-level record with the features rgb."),
         (["--model={0}/run", "{0}/cut"], 1, "/cut: record 1: it is no Example or SequenceExample: a field"),
         (["--model={0}/broken", "{0}/a.tfrecord"], 1, "the SavedModel cannot be loaded"),
     ],
 )
 def test_what_cannot_be_says_why(world, capsys, words, status, part):
     write_shard(world / "other", [video_record(id=[b"x"], labels=[1])])
+    write_shard(world / "frames", [frame_record({"id": [b"x"], "labels": [1]}, {"rgb": [np.zeros(SIZE, np.uint8)]})])
     whole = video_record(id=[b"x"], mean_rgb=np.zeros(SIZE), labels=[1])
     write_shard(world / "cut", [whole, b"\n" + bytes([whole[1] + 8]) + whole[2:]])
     (world / "broken").mkdir(exist_ok=True)

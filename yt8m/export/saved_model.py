@@ -23,7 +23,7 @@ from yt8m.lazy import tf
 from yt8m.readers import Reader, join_features
 from yt8m.readers.base import zero_padding
 from yt8m.readers.damage import plain_reason
-from yt8m.records import vocabulary
+from yt8m.records import shards, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.storage import copies, sending
 from yt8m.video.modeler import VideoModeler
@@ -288,8 +288,10 @@ class SavedModel:
         try:
             found: list[Any] = self._session.run(self._outputs, {self._input: np.array(records, object)})
         except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
-            reason = plain_reason(str(error.message))
-            raise RunError(f"the model in {self.folder} cannot read these records: {reason}") from error
+            reason = plain_reason(str(error.message)).partition("; check --")[0]  # there are no such flags here
+            raise RunError(
+                f"the model in {self.folder} cannot read these records: {reason}. {_described(records[0])}"
+            ) from error
         return Predictions(*found)
 
     def score(self, frames: np.ndarray, num_frames: np.ndarray) -> np.ndarray:
@@ -317,6 +319,16 @@ class SavedModel:
 
     def __exit__(self, *error: Any) -> None:
         self.close()
+
+
+def _described(payload: bytes) -> str:
+    """A sentence with the level and the features of a record; empty if it cannot be parsed."""
+    try:
+        record = shards.parse(payload)
+    except ValueError:
+        return ""
+    level = "frame" if record.lists else "video"
+    return f"The first one is a {level}-level record with the features {', '.join(sorted(record.features()))}."
 
 
 def _taking(name: str, loaded: Any) -> Any:
