@@ -236,7 +236,7 @@ def named_files(patterns: list[str], command: str, ignored: str = "") -> list[st
       ignored: a file name that is left out of the matches.
 
     Raises:
-      UsageError: there is no pattern, or one matches no file.
+      UsageError: there is no pattern, or one matches no file or names a folder.
     """
     if not patterns:
         raise UsageError(f"no file is named: yt8m {command} FILE ... (patterns may be quoted).")
@@ -245,6 +245,9 @@ def named_files(patterns: list[str], command: str, ignored: str = "") -> list[st
         matching = [path for path in manifest.shards_at(pattern) if os.path.basename(path) != ignored]
         if not matching:
             raise UsageError(f"no file matches {pattern!r}.")
+        if storage.is_dir(pattern):
+            files = storage.join(pattern, "*.tfrecord")
+            raise UsageError(f"{pattern} is a folder; name its files: yt8m {command} '{files}'.")
         paths.update(dict.fromkeys(matching))
     return list(paths)
 

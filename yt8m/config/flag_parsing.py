@@ -51,9 +51,8 @@ _MOST_USED = {
     "Optimizer": ("base_learning_rate", "learning_rate_decay", "learning_rate_decay_examples"),
     "Devices": ("num_gpu", "precision"),
     "Checkpoints": ("save_checkpoint_steps", "start_new_model"),
-    "Start": ("config",),
     "Evaluation": ("train_dir", "eval_data_pattern", "run_once", "segment_labels", "batch_size", "top_k", "num_gpu")
-    + ("keep_best", "report", "trust_code"),
+    + ("keep_best", "report", "eval_dir", "vocabulary", "metrics", "trust_code"),
     "Inference": ("train_dir", "input_data_pattern", "output_file", "output_model_tgz", "input_model_tgz", "top_k")
     + ("batch_size", "segment_labels", "segment_max_pred", "segment_label_ids_file", "trust_code"),
 }
@@ -75,7 +74,7 @@ _HEADINGS = {
 
 def training_flags() -> list[Flag]:
     """The flags of train.py, without the models' own."""
-    return [*program_flags(train_config.TrainConfig, "Run"), *flags_of(StartFlags, "Start")]
+    return [*program_flags(train_config.TrainConfig, "Run"), *flags_of(StartFlags, "Run")]
 
 
 def program_flags(cls: type, heading: str) -> list[Flag]:
