@@ -26,11 +26,13 @@ def in_a_job(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> str:
     return pattern
 
 
-def test_training_takes_them(in_a_job):
+def test_training_takes_them(in_a_job, bucket, monkeypatch):
+    for name, folder in FOLDERS.items():  # training looks whether there is a run: the bucket has to exist
+        monkeypatch.setenv(name, folder.replace("gs://bucket", bucket))
     config = flags.train_config([])
-    assert config.train_dir == "gs://bucket/run/checkpoints"
-    assert config.export_dir == "gs://bucket/run/model"
-    assert config.log_dir == "gs://bucket/run/logs"
+    assert config.train_dir == f"{bucket}/run/checkpoints"
+    assert config.export_dir == f"{bucket}/run/model"
+    assert config.log_dir == f"{bucket}/run/logs"
     assert config.data.data_pattern == in_a_job
     assert config.data.feature_names == ("mean_rgb",)  # as if the flag had been given
 
