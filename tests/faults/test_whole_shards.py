@@ -9,7 +9,6 @@ import pathlib
 import fault_shards
 import pytest
 from faults.mutations import read
-from golden_data import golden
 
 from yt8m import eval as evaluation
 from yt8m import inference, train
@@ -135,9 +134,10 @@ def test_training_tells_what_was_expected_and_read(
 
 @pytest.mark.promise("I1")
 def test_without_a_manifest_the_log_says_so(
-    run: pathlib.Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    run: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    data = golden("tiny_video.tfrecord")
+    data = tmp_path / "a.tfrecord"
+    data.write_bytes((run / "data/a.tfrecord").read_bytes())
     evaluation.main([f"--train_dir={run}/run", f"--eval_data_pattern={data}", "--run_once"])
     assert "counts not checked" in "\n".join(caplog.messages)
     words = [f"--train_dir={run}/run", f"--eval_data_pattern={data}", f"--manifest={run}/none.json"]

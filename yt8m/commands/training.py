@@ -113,7 +113,9 @@ def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> tuple[Tr
         settings = dataclasses.replace(runner_config(config, cluster), init_checkpoint=start)
         run_dir.forget_end(config.train_dir)
         try:
-            outcome = _run(config, settings, parts, exporter)
+            callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter))
+            outcome = runner.build(settings, parts.inputter, parts.modeler, callbacks).run()
+            _finish(config, outcome, exporter)
         except Exception as error:
             run_dir.note_end(config.train_dir, Ended(runner.Status.FAILED, None, first_line(error)))
             raise
@@ -121,16 +123,13 @@ def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> tuple[Tr
     return config, outcome
 
 
-def _run(config: TrainConfig, settings: runner.RunnerConfig, parts: Workload, exporter: Exporter) -> runner.Outcome:
-    """Runs the steps, publishes the export and logs how the training ended."""
-    callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter))
-    outcome = runner.build(settings, parts.inputter, parts.modeler, callbacks).run()
+def _finish(config: TrainConfig, outcome: runner.Outcome, exporter: Exporter) -> None:
+    """Publishes the export and logs how the training ended."""
     if not outcome.exit_code:
         exporter.publish(outcome.global_step)
     logging.info("training ended at step %d: %s (%s)", outcome.global_step, outcome.ending, config.train_dir)
     if outcome.status is runner.Status.OUT_OF_DATA and outcome.global_step == 0:
         raise RunError(f"{config.data.data_pattern} holds no example: nothing was trained.")
-    return outcome
 
 
 def show_outcome(config: TrainConfig, outcome: runner.Outcome) -> int:

@@ -203,9 +203,20 @@ def train_summaries(
     for gradient, variable in gradients:
         values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
         for tag, shown in ((f"{variable.op.name}/gradient", values), (variable.op.name, variable.read_value())):
-            merged.append(tf.raw_ops.HistogramSummary(tag=tag, values=_thinned(shown)))
-    merged += [tf.raw_ops.HistogramSummary(tag=tag, values=shown) for tag, shown in (histograms or {}).items()]
+            merged.append(_histogram(tag, _thinned(shown)))
+    merged += [_histogram(tag, shown) for tag, shown in (histograms or {}).items()]
     return tf.summary.merge(merged, collections=[])
+
+
+def _histogram(tag: str, values: tf.Tensor) -> tf.Tensor:
+    """A histogram of the finite values.
+
+    The op refuses NaN and infinity. That would end the step before the NaN guard can name the tower and the variable.
+    """
+    if values.dtype.is_floating:
+        flat = tf.reshape(values, [-1])
+        values = tf.boolean_mask(flat, tf.math.is_finite(flat))
+    return tf.raw_ops.HistogramSummary(tag=tag, values=values)
 
 
 def _thinned(values: tf.Tensor) -> tf.Tensor:

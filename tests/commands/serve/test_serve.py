@@ -196,7 +196,7 @@ def a_full_server_says_so_and_one_that_is_stopped_answers_what_it_has(server: Se
         server.wait_for(CLIENTS)
         answer = server.post(RECORDS[0])
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-        assert f"{CLIENTS} requests are at work (--max_requests)" in answer.json()["error"]
+        assert f"{CLIENTS} requests are in progress (--max_requests)" in answer.json()["error"]
         for one in held[1:]:
             one.close()
         server.wait_for(1)

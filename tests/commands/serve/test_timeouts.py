@@ -83,8 +83,8 @@ def test_what_takes_too_long_is_given_up_and_stays_at_work_until_it_has_ended() 
     assert late == (408, {"error": "the body did not arrive within 2 seconds (--timeout)."})
     assert cut == (400, {"error": "the connection ended within the body."})
     assert slow == (503, {"error": "no answer within 2 seconds (--timeout)."})
-    assert full == (503, {"error": "1 requests are at work (--max_requests); try again."})
-    assert not_ready == (503, {"error": "1 requests are at work (--max_requests)."})
+    assert full == (503, {"error": "1 requests are in progress (--max_requests); try again."})
+    assert not_ready == (503, {"error": "1 requests are in progress (--max_requests)."})
     assert answered[0] == 200
     assert answered[1]["videos"][0]["classes"][0]["index"] == 1
     assert ready == (200, {"status": "ready"})
