@@ -13,6 +13,8 @@ from golden_data import golden
 
 from yt8m import cli, inference, train
 
+pytestmark = [pytest.mark.long, pytest.mark.heavy]
+
 SIZES = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", "--num_classes=10"]
 
 

@@ -15,6 +15,8 @@ from yt8m import inference, train
 from yt8m.eval_util.segments import RatedPairs
 from yt8m.lazy import tf
 
+pytestmark = [pytest.mark.long, pytest.mark.heavy]
+
 SIZES = ["--feature_sizes=16,8", "--num_classes=20", "--batch_size=4"]
 
 

@@ -11,6 +11,8 @@ from yt8m import cli, inference, train
 from yt8m import eval as evaluation
 from yt8m.commands.sample_data import SampleConfig, generate
 
+pytestmark = [pytest.mark.long, pytest.mark.heavy]
+
 CLASSES = 30
 
 

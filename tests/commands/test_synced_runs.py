@@ -11,6 +11,8 @@ import pytest
 from absl import logging
 from small_run import losses, run, weights
 
+pytestmark = [pytest.mark.long, pytest.mark.heavy]
+
 MODEL = ["--model=GatedMoeModel", "--batch_norm_decay=0.9"]
 ONE = [*MODEL, "--batch_size=16"]
 TWO = [*MODEL, "--batch_size=8", "--num_gpu=2"]

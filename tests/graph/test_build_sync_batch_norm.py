@@ -19,6 +19,8 @@ from yt8m.numerics import across_towers
 from yt8m.types import Batch
 from yt8m.video.modeler import VideoModeler
 
+pytestmark = [pytest.mark.long, pytest.mark.heavy]
+
 SGD = OptimizerConfig(
     optimizer="GradientDescentOptimizer", base_learning_rate=0.5, clip_gradient_norm=0, regularization_penalty=0.1
 )

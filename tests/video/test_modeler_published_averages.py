@@ -12,6 +12,8 @@ from yt8m.lazy import tf
 from yt8m.types import Batch
 from yt8m.video.modeler import VideoModeler
 
+pytestmark = [pytest.mark.long, pytest.mark.heavy]
+
 
 class Recorded(graph.Inputter):
     """An inputter that gives the recorded batch again and again."""
