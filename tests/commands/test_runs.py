@@ -197,16 +197,16 @@ def test_runs_in_a_bucket_are_listed_alike(folder: pathlib.Path, bucket: str) ->
     for inner, names in storage.tree(str(folder)).items():
         for name in names:
             if inner.endswith(("/a", "/a/eval", "/b", "/killed")) and name.endswith((".json", ".jsonl", ".index")):
-                with storage.write_atomic(f"{bucket}/work/{os.path.relpath(inner, folder)}/{name}") as file:
+                with storage.write_atomic(f"{bucket}/team/{os.path.relpath(inner, folder)}/{name}") as file:
                     file.write(storage.read_bytes(f"{inner}/{name}"))
-    there = {one.folder.removeprefix(f"{bucket}/work/"): one for one in runs.find([f"{bucket}/work/"])}
+    there = {one.folder.removeprefix(f"{bucket}/team/"): one for one in runs.find([f"{bucket}/team/"])}
     here = {os.path.relpath(one.folder, folder): one for one in runs.find([str(folder)])}
     assert sorted(there) == ["a", "b", "deep/er/killed"]
     for name, one in there.items():
         assert (one.state, one.step, one.model) == (here[name].state, here[name].step, here[name].model)
     assert there["a"].figures == here["a"].figures
-    with run_dir.lock(f"{bucket}/work/b"):
-        assert runs.find([f"{bucket}/work/b"])[0].state == "running"
+    with run_dir.lock(f"{bucket}/team/b"):
+        assert runs.find([f"{bucket}/team/b"])[0].state == "running"
 
 
 def test_a_run_from_the_config_of_another_has_its_options_but_not_its_folder(folder: pathlib.Path) -> None:
