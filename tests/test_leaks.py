@@ -52,7 +52,9 @@ def test_a_thread(before: leaks.State) -> None:
 
 
 def test_a_process_that_runs_or_was_not_waited_for(before: leaks.State) -> None:
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        process.stdin.write(b"x")
+        assert process.stdout.read(1) == b"x"  # before, Linux may not know its command line yet
         assert before.left_since() == [f"process {process.pid} cat"]
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
