@@ -74,7 +74,7 @@ def test_a_packed_model_of_ones_own_predicts_without_its_code_or_sample_data(
     assert inference.main([*packed, data, f"--output_file={tmp_path}/2.csv"]) == 0
     said = "\n".join(caplog.messages)
     assert f"{tmp_path}/m.tgz was unpacked to {tmp_path}/u" in said
-    assert f"{tmp_path}/u/inference_model.meta: a model is a program and runs here" in said
+    assert f"{tmp_path}/u/inference_model.meta: a model is a program that runs on this machine" in said
     lines = (tmp_path / "1.csv").read_text().splitlines()
     assert len(lines) == 22
     assert (tmp_path / "2.csv").read_text().splitlines() == lines

@@ -131,7 +131,7 @@ def test_own_metrics_follow_the_built_in_ones(own: None) -> None:
         ("own_metrics:Upper", "the key 'Upper' must consist of lower-case letters"),
         ("own_metrics:with-dash", "the key 'with-dash' must consist of"),
         ("own_metrics:2nd", "the key '2nd' must consist of"),
-        ("own_metrics:gap", "has the name 'Named' and the key 'gap', of which one is taken already. Taken are GAP, "),
+        ("own_metrics:gap", "has the name 'Named' and the key 'gap', one of which is taken already. Taken are GAP, "),
         ("own_metrics:Twin", "^the metric own_metrics:Twin has the name 'GAP' and the key 'named_2'"),
     ],
 )
@@ -142,6 +142,6 @@ def test_an_own_metric_that_cannot_be_is_refused(own: None, name: str, message: 
 
 def test_a_name_or_key_is_taken_once(own: None) -> None:
     for names, reserved in ((["Named", "OtherKey"], []), (["Named"], ["named_2"]), (["Named"], ["Named"])):
-        with pytest.raises(UsageError, match="one is taken already"):
+        with pytest.raises(UsageError, match="one of which is taken already"):
             load([f"own_metrics:{name}" for name in names], reserved)
     assert Gap in load()

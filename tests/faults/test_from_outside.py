@@ -24,7 +24,7 @@ from yt8m.records import vocabulary
 RECORDS = SHARED / "golden" / "checkpoint_logistic" / "test.tfrecord"
 DATA = f"--eval_data_pattern={RECORDS}"
 INPUT = f"--input_data_pattern={RECORDS}"
-WARNING = "a model is a program and runs here"
+WARNING = "a model is a program that runs on this machine"
 CODE = """
 import pathlib
 from yt8m.losses import get as get_loss

@@ -275,5 +275,5 @@ def test_refusals() -> None:
                 tf.cond(one > 0, lambda: across_towers.gathered(tf.zeros([3])), lambda: tf.zeros([2, 3]))
         with exchange.tower(1, one):
             across_towers.gathered(tf.zeros([2]))
-        with pytest.raises(ValueError, match=r"gather values of other shapes: \[\(3,\)\]; \[\(2,\)\]"):
+        with pytest.raises(ValueError, match=r"gather values of different shapes: \[\(3,\)\]; \[\(2,\)\]"):
             exchange.connect()

@@ -16,9 +16,8 @@ from yt8m.storage import json_text
 
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 
-# The names of the four jobs in each environment variable. Estimator and Vertex AI set TF_CONFIG, Vertex AI also
-# CLUSTER_SPEC; if both
-# are set, they describe the same cluster.
+# The names of the four jobs in each environment variable. Estimator and Vertex AI set TF_CONFIG; Vertex AI also sets
+# CLUSTER_SPEC. If both are set, they describe the same cluster.
 _JOBS = {
     "TF_CONFIG": {"chief": CHIEF, "master": CHIEF, "worker": WORKER, "ps": PS, "evaluator": EVALUATOR},
     "CLUSTER_SPEC": {"workerpool0": CHIEF, "workerpool1": WORKER, "workerpool2": PS, "workerpool3": EVALUATOR},
@@ -106,7 +105,7 @@ def _parse(variable: str, text: str, jobs: Mapping[str, str]) -> ClusterConfig |
     try:
         whole = json_text.parse(text)
     except ValueError as error:
-        raise UsageError(f"{variable} is no JSON ({error}): {_shown(text)}. {_EXAMPLE}") from error
+        raise UsageError(f"{variable} is not JSON ({error}): {_shown(text)}. {_EXAMPLE}") from error
     if not isinstance(whole, dict):
         raise UsageError(f"{variable} holds a {type(whole).__name__}, not an object. {_EXAMPLE}")
     if "cluster" not in whole and not whole.get("task"):

@@ -20,7 +20,7 @@ _SWITCHES = ("clone_on_cpu", "spread_on_cpu", "variables_on_clone")
 
 @dataclass(frozen=True)
 class DeploymentConfig:
-    """The number of clones, their devices, and their replica of a cluster (as in slim's model_deploy).
+    """The number of clones, their devices, and this process's place in a cluster (as in slim's model_deploy).
 
     Attributes:
       num_clones: number of clones (towers) in this process.
@@ -28,7 +28,7 @@ class DeploymentConfig:
       replica_id: which worker of the cluster this is, from 0.
       num_replicas: how many workers there are; more than one needs parameter servers.
       num_ps_tasks: number of parameter servers; 0 for a single machine.
-      worker_job_name, ps_job_name: the cluster's names for the two kinds.
+      worker_job_name, ps_job_name: the cluster's job names of the workers and of the parameter servers.
       spread_on_cpu: place clone i on CPU:i; `session_config` then makes that many CPU devices.
       variables_on_clone: place variables on the device of the only clone rather than on CPU:0.
 

@@ -16,12 +16,13 @@ def combine_gradients(
 ) -> list[tuple[Gradient, Any]]:
     """Combines the (gradient, variable) lists of the towers into one list.
 
-    If only some towers have a gradient for a variable, the sum is over those towers. A variable without any is dropped.
+    If only some towers have a gradient for a variable, only those are combined. A variable without any gradient is
+    dropped.
 
     Args:
       tower_grads: as `optimizer.compute_gradients` returns them, one list per tower.
-      weights: factor of each tower, scalars; all 1 by default.
-      mode: "sum" (as YouTube-8M's published trainer), or "mean": divided by the sum of the weights.
+      weights: one scalar per tower, the factor of its gradients; all 1 by default.
+      mode: "sum", as in YouTube-8M's published trainer, or "mean", the weighted sum / the sum of the weights.
 
     Raises:
       ValueError: there is no tower, the mode is unknown, or `weights` has another length.
@@ -95,7 +96,7 @@ def gradients_after(
 
 
 def scale(gradient: Gradient, factor: Any) -> Gradient:
-    """`gradient * factor`, dense or sparse as `gradient` is and of its dtype."""
+    """`gradient * factor`, in the dtype of `gradient`; a sparse gradient stays sparse."""
     return with_values(gradient, values_of(gradient) * tf.cast(factor, gradient.dtype))
 
 
@@ -105,7 +106,7 @@ def values_of(gradient: Gradient) -> tf.Tensor:
 
 
 def with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
-    """A gradient like `gradient`, with other values."""
+    """`gradient` with its values replaced; a sparse gradient keeps its indices."""
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
     return values

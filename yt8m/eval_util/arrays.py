@@ -32,7 +32,7 @@ def score_matrix(scores: npt.ArrayLike, name: str = "predictions") -> Floats32:
 
 
 def positive_mask(actuals: npt.ArrayLike, shape: tuple[int, ...], name: str = "actuals") -> Bools:
-    """True if `actuals` is above 0: every such label is a positive.
+    """bool array: True at each entry of `actuals` above 0, which is a positive.
 
     Raises:
       ValueError: the shape is not `shape`.

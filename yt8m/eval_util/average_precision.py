@@ -1,9 +1,9 @@
 """Average precision (AP) of ranked lists: of many lists at once, of one list fed in parts, of each class.
 
-AP = sum over the positives of (precision at their rank) / number of positives. If items tie, the value is the mean
-over all orders of the tied items, in closed form: F. McSherry and M. Najork, Computing Information Retrieval
-Performance Measures Efficiently in the Presence of Tied Scores (ECIR 2008). So it depends only on scores
-and labels, not on the order in which items arrive.
+AP = sum over the positives of (precision at their rank) / number of positives. If items tie, AP is the mean over all
+orders of the tied items, in closed form: F. McSherry and M. Najork, Computing Information Retrieval Performance
+Measures Efficiently in the Presence of Tied Scores (ECIR 2008). So AP depends only on scores and labels, not on the
+order in which items arrive.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from yt8m.eval_util.arrays import (
 
 
 class _Blocks(NamedTuple):
-    """Runs of items of one list and one score; all arrays int64, one entry per block.
+    """Blocks: neighbouring items of one list with the same score. All arrays are int64 with one entry per block.
 
     Attributes:
       lists: number of the list.
-      rank: number of items of the list ahead of the block.
-      before: number of positives of the list ahead of the block.
+      rank: number of items of the list before the block.
+      before: number of positives of the list before the block.
       size: number of items in the block.
       positives: number of positives in the block.
     """
@@ -91,7 +91,7 @@ def _runs(ascending: Ints64) -> tuple[Ints64, Ints64]:
 
 
 def _expected_precisions(blocks: _Blocks, kept: Ints64) -> Floats64:
-    """For each of the first `kept` ranks of each block: P(item is positive) x expected precision if it is."""
+    """For each of the first `kept` ranks of each block: P(item is positive) x expected precision if it is positive."""
     place = places_within(kept)
     share = blocks.positives / blocks.size
     others = (blocks.positives - 1) / np.maximum(blocks.size - 1, 1)
@@ -116,15 +116,15 @@ def class_average_precisions(entries: Keys, num_positives: Ints64, n: int | None
     return average_precisions(class_of(keys), block_starts(keys), hit_of(keys), num_positives, n)
 
 
-# With fewer items than this, removing irrelevant ones costs more than it saves.
+# With fewer items than this, removing those below a list's n best costs more than it saves.
 _SMALL = 4096
 
 
 class ScoredLists:
-    """Items (list, score in float64, positive or not) and how many positives each list has in all.
+    """The items of several lists (list, score in float64, positive or not), and the number of positives of each list.
 
     With `top_n` only items that may still be among a list's n best are kept, so memory grows with
-    num_lists x top_n. All items that tie with the n-th best stay, since each has its share in the result.
+    num_lists x top_n. All items that tie with the n-th best stay, since each of them changes the AP.
 
     Attributes:
       num_positives: float64 [L], number of positives of each list so far.
@@ -150,7 +150,7 @@ class ScoredLists:
         return self._seen if self.top_n is None else np.minimum(self._seen, self.top_n)
 
     def append(self, lists: Ints64, scores: Floats64, hits: Bools, num_positives: npt.ArrayLike | None = None) -> None:
-        """Adds items [N] to their lists. If `num_positives` [L] is given, positives are not counted among the items.
+        """Adds items [N] to their lists, and `num_positives` [L] to the positives; None counts those among the items.
 
         Raises:
           ValueError: a score is NaN.
@@ -242,7 +242,7 @@ class AveragePrecisionCalculator:
         self._items.clear()
 
     def peek_ap_at_n(self) -> float:
-        """AP of the items so far; its recall is over min(positives, top_n). 0 if there is no item."""
+        """AP of the items so far, as the sum of precisions / min(number of positives, top_n); 0 if there is no item."""
         return float(self._items.average_precisions()[0])
 
     @staticmethod
@@ -292,7 +292,7 @@ class MeanAveragePrecisionCalculator:
         Args:
           num_class: number of classes, C.
           filter_empty_classes: leave classes without a positive out of the result; otherwise their AP is 0.
-          top_n: only so many of the best items of each class count; None for all.
+          top_n: number of best items of each class that count; None for all.
 
         Raises:
           ValueError: num_class or top_n is not positive.

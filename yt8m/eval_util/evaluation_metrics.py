@@ -38,8 +38,7 @@ class EvaluationMetrics:
         Args:
           num_class: number of classes, C.
           top_k: number of classes kept of each example; at most C.
-          top_n: only so many of the best entries of each class count for its AP; None for all. GAP
-            always uses all entries.
+          top_n: number of best entries of each class that count for its AP; None for all. GAP always uses all entries.
           metric_classes: by default the built-in ones.
 
         Raises:
@@ -77,7 +76,7 @@ class EvaluationMetrics:
 
         Returns:
           `hit_at_one`, `perr`, `loss` and `gap` of this batch alone, and those of further metrics that apply to
-          batches, by key. An example without labels has 0; loss is nan if it is None.
+          batches, by key. An example without labels counts as 0. Without `loss` the returned loss is nan.
 
         Raises:
           ValueError: shapes differ from [B, num_class], or a score is NaN.
@@ -188,8 +187,8 @@ class EvaluationMetrics:
           avg_hit_at_one, avg_perr, avg_loss: means over examples (those without labels count as 0);
           gap; map, the mean of `aps`; further metrics by their `figure_key`;
           aps: float64 [P], AP of each class that has a positive; aps_class: int64 [P], which class;
-          aps_positives: int64 [P], the number of its positives; num_examples. Without any positive aps is empty, map
-          nan and the rest 0; without any loss avg_loss is nan.
+          aps_positives: int64 [P], the number of its positives; num_examples. Without any positive, `aps` is empty,
+          `map` is nan and the rest is 0; without any loss, avg_loss is nan.
         """
         ranked = RankedEntries(self._entries.all(), self._label_counts, self._num_examples, self.top_n)
         values = {metric.figure_key(): metric.compute(ranked) for metric in self._metrics}

@@ -57,7 +57,7 @@ class RankedEntries:
       keys: packed entries (see `arrays`), in any order.
       label_counts: int64 [C], number of labels of each class.
       num_examples: number of examples that were judged.
-      top_n: only so many of the best entries of a class count for its AP; None for all.
+      top_n: number of best entries of a class that count for its AP; None for all.
     """
 
     keys: Keys
@@ -197,13 +197,13 @@ class HitAtOne(MeanMetric):
 
     @classmethod
     def of_examples(cls, batch: ScoredBatch) -> npt.ArrayLike:
-        """1 for a hit."""
+        """1 for an example whose best class is one of its labels, else 0."""
         return batch.columns.hits[:, 0] & batch.columns.ranked[:, 0]
 
 
 @metrics.register
 class Perr(MeanMetric):
-    """Precision at equal recall rate: the share of labels among the n best classes, for n labels.
+    """Precision at equal recall rate: the share of labels among the n best classes of an example with n labels.
 
     Source: S. Abu-El-Haija et al., YouTube-8M: A Large-Scale Video Classification Benchmark (2016), section on
     evaluation metrics.
@@ -270,7 +270,7 @@ class RatedMap(Metric):
             self._pairs.merge(other._pairs)
 
     def compute(self, ranked: RankedEntries) -> float | None:
-        """None if no pair was rated."""
+        """MAP@n; None if no pair was rated."""
         return None if self._pairs is None else self._pairs.get().map
 
 
@@ -308,8 +308,8 @@ def load(names: Sequence[str] = (), reserved: Collection[str] = ()) -> tuple[typ
         taken = {one.name for one in found} | {one.key for one in found} | set(reserved)
         if {metric.name, metric.key} & taken:
             raise UsageError(
-                f"the metric {name} has the name {metric.name!r} and the key {metric.key!r}, of which one is taken "
-                f"already. Taken are {', '.join(sorted(taken))}; the usual metrics need not be named."
+                f"the metric {name} has the name {metric.name!r} and the key {metric.key!r}, one of which is taken "
+                f"already. Taken are {', '.join(sorted(taken))}; the built-in metrics need not be named."
             )
         found.append(metric)
     return tuple(found)
@@ -331,7 +331,7 @@ _M = TypeVar("_M", Description, type[Metric])
 
 
 def gap_first(found: Iterable[_M]) -> list[_M]:
-    """The metrics with GAP first, because models are compared by it."""
+    """The same metrics, but GAP comes first, because models are compared by it."""
     return sorted(found, key=lambda one: one.key != Gap.key)
 
 

@@ -76,7 +76,7 @@ def mean_average_precision_at_n(
       rated_classes: int [M].
       rated_segments: text or bytes [M].
       rated_scores: [M], positive if above 0; a pair rated several times is positive if any is.
-      top_n: only so many submitted segments of each class count, including skipped ones; None for all.
+      top_n: number of submitted segments of each class that count, including skipped ones; None for all.
 
     Raises:
       ValueError: lengths differ, or top_n is not positive.
@@ -150,7 +150,7 @@ class Pairs(NamedTuple):
 
 
 def columns_of_pairs(pairs: Pairs, k: int, num_class: int) -> tuple[Columns, Floats64]:
-    """The `k` best columns (at most num_class) and PERR [B], equal to those of dense scores with -inf at unrated pairs.
+    """The `k` best columns (at most num_class) and PERR [B]: the same as for dense scores that are -inf if unrated.
 
     Raises:
       ValueError: a score is NaN.

@@ -27,8 +27,8 @@ from yt8m.eval_util.arrays import (
 
 # Scores are ranked in chunks of this size, which stay in a core's cache.
 _CHUNK = 1 << 19
-# The k best are bounded by the maxima of groups of classes: this many times k groups, and enough to fill
-# vector instructions.
+# The number of groups of classes whose maxima bound the k best scores (`_may_be_best`): this many times k, and at
+# least 128, to fill vector instructions.
 _GROUPS, _LEAST_GROUPS = 6, 128
 _LEAST = np.finfo(np.float32).min
 
@@ -60,7 +60,10 @@ def top_k(scores: Floats32, k: int) -> TopK:
 
 
 def _best_classes(scores: Floats32, k: int) -> Ints32:
-    """[B, k]. Score and class are packed into one integer: nothing ties, and sorting needs no index array."""
+    """The classes, int32 [B, k].
+
+    Score and class are packed into one integer, so that nothing ties and sorting needs no index array.
+    """
     keys = _keys(scores, k)
     if k < keys.shape[1]:
         keys.partition(k - 1, axis=1)
@@ -68,7 +71,7 @@ def _best_classes(scores: Floats32, k: int) -> Ints32:
 
 
 def _keys(scores: Floats32, k: int) -> Keys:
-    """uint64 [B, at most C] that include the k best classes of each row; short rows are padded at the end."""
+    """Keys (score, class), uint64 [B, at most C], that include the k best of each row; short rows are padded."""
     num_classes = scores.shape[1]
     groups = max(_GROUPS * k, _LEAST_GROUPS)
     flat = np.flatnonzero(_may_be_best(scores, k, groups)) if groups * 4 <= num_classes else None

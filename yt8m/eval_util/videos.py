@@ -162,10 +162,16 @@ class Interval(NamedTuple):
 
 
 def resampled_figures(videos: Videos, num_classes: int, resamples: int, seed: int) -> dict[str, Floats64]:
-    """GAP, mAP and the means over examples, of `resamples` sets of as many videos, drawn with replacement.
+    """GAP, mAP and the metrics that are means over examples, of sets as large as `videos`, drawn with replacement.
 
     The same seed and number of videos draw the same sets. So the metrics of two models on the same videos (in the
-    same order) may be subtracted, resample by resample.
+    same order) may be subtracted, set by set.
+
+    Args:
+      videos: the videos to draw from.
+      num_classes: number of classes.
+      resamples: number of sets.
+      seed: seed of the draws.
 
     Returns:
       {key of the metric: float64 [resamples]}; each value is exactly what `EvaluationMetrics` gives for those videos.
@@ -192,8 +198,8 @@ def interval(
     Args:
       figure: the value over all videos, from `least` to 1.
       resampled: [R], the values of the resamples; nan (not defined) is left out.
-      shrink: factor by which the spread is multiplied. If the resampled videos are a sample of all videos, the square
-        root of the sample's share.
+      shrink: factor by which the spread is multiplied. If the resampled videos are themselves a sample of all videos,
+        give the square root of the sample's share.
       level: the share of the resamples between the bounds.
       least: lower end of the metric's range: 0, or -1 for a difference of two metrics.
     """

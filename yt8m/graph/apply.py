@@ -26,9 +26,8 @@ class Gradients(NamedTuple):
     Attributes:
       together: (gradient, variable) pairs, combined over the towers.
       norms: float32 [V], the norm of each combined gradient.
-      bad_tower: int64 scalar, the first tower with a gradient that is not finite; -1 if there is none, and always if
-          the
-        towers depend on each other, since a NaN in one tower then reaches all.
+      bad_tower: int64 scalar, the first tower with a gradient that is not finite; -1 if there is none. Always -1 if
+        the towers depend on each other, since a NaN in one tower then reaches all.
     """
 
     together: list[tuple[Any, Any]]
@@ -37,7 +36,7 @@ class Gradients(NamedTuple):
 
 
 def tower_gradients(towers: Towers, optimizer: tf.train.Optimizer, config: OptimizerConfig) -> Gradients:
-    """The towers' gradients, each weighted by its share (or 1, as published)."""
+    """The towers' gradients, each weighted by the tower's share of the batch, or by 1 (--combine_gradients=sum)."""
     shares, penalty = towers.shares, config.regularization_penalty
     weights, repeats = _weights(shares, config.combine_gradients)
     shared = [term * penalty * repeats for term in towers.shared_terms]
@@ -77,7 +76,7 @@ def _has_bad(pairs: Sequence[tuple[Any, Any]]) -> tf.Tensor:
 
 
 def _weights(shares: Sequence[RowShare], combine: str) -> tuple[list[Any], Any]:
-    """The weight of each tower's gradient, and the factor of a term that is counted once for all towers."""
+    """The weight of each tower's gradient, and the factor of the loss terms that all towers share."""
     if len(shares) == 1:
         return [1.0], 1.0  # a number, so that a closed-form gradient is used as it is
     if combine == "mean":

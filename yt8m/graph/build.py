@@ -111,8 +111,8 @@ def _check(
     check_workload(inputter, modeler)
     if optimizer.accumulate_steps > 1 and deployment.num_replicas > 1:
         raise UsageError(
-            f"--accumulate_steps={optimizer.accumulate_steps} is for one machine: the replicas of a cluster "
-            "share the global step, and no group of batches is one replica's alone."
+            f"--accumulate_steps={optimizer.accumulate_steps} works on one machine only: the replicas of a cluster "
+            "share the global step, by which batches are grouped. Leave the flag out."
         )
 
 

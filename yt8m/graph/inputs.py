@@ -93,8 +93,8 @@ def create_input(inputter: Inputter, batch_size: int) -> tuple[Any, InputOps]:
     """An initializable iterator over batches of `batch_size`, and its handles.
 
     The files are a placeholder without a default: a run that does not feed it fails at once, and a meta-graph
-    made on one machine can read other files on another. The position has a saver of its own, because in
-    SAVEABLE_OBJECTS it would put shuffle buffers into every checkpoint and break `Saver()` after an import.
+    made on one machine can read other files on another. The iterator's position has a saver of its own. In the
+    collection SAVEABLE_OBJECTS it would put shuffle buffers into every checkpoint and break `Saver()` after an import.
     If the inputter numbers its shards, the iterator gives pairs: a batch, and the shard number of each row.
     """
     files = tf.placeholder(tf.string, [None], name="input_files")
@@ -156,8 +156,8 @@ class StepInput(NamedTuple):
     Attributes:
       batch: a whole batch, for the predict path.
       shares: the shares of the towers.
-      ops: the handles of the input. With prefetch, the initializer also discards the staged batch.
-      put_next: with prefetch, stages the next step's shares; part of each training step.
+      ops: the handles of the input. With prefetch_to_device, the initializer also discards the staged batch.
+      put_next: with prefetch_to_device, the op that stages the next step's shares; each training step runs it.
     """
 
     batch: Any
@@ -284,7 +284,7 @@ class DeviceBuffer:
             return list(tf.raw_ops.Unstage(dtypes=self._dtypes, name="take", **self._room))
 
     def is_empty(self) -> tf.Tensor:
-        """Bool scalar: whether the buffer holds values."""
+        """Bool scalar: whether the buffer holds no values."""
         with tf.device(self._device):
             return tf.equal(tf.raw_ops.StageSize(dtypes=self._dtypes, **self._room), 0)
 
@@ -366,7 +366,7 @@ def _leaves(nest: Any) -> list[tf.Tensor]:
 
 
 def _packed(like: Any, leaves: Sequence[tf.Tensor]) -> Any:
-    """Packs `leaves` into the structure of `like`; where `like` has None, so has the result."""
+    """Packs `leaves` into the structure of `like`; each None in `like` stays None."""
     left = iter(leaves)
     whole = [leaf if leaf is None else next(left) for leaf in tf.nest.flatten(like, expand_composites=True)]
     return tf.nest.pack_sequence_as(like, whole, expand_composites=True)

@@ -275,7 +275,8 @@ class TrainOps:
 
     Attributes:
       train_op: applies the gradients, runs the update ops, updates the averages, increments the global step.
-      global_step: int64 variable's tensor. Fetched together with train_op, it may be read before or after the step.
+      global_step: int64 scalar, the variable's value. Fetched together with train_op, it may be read before or after
+        the step.
       step: int64 scalar, the global step read after train_op: fetching it runs the step.
       learning_rate: float32 scalar of this step.
       label_loss, regularization_loss, total_loss: float32 scalars; total = label + penalty * regularization.
@@ -284,7 +285,7 @@ class TrainOps:
       gradient_variables: names of the V variables.
       bad_tower: int64 scalar, the first tower whose gradients are not finite; -1 if there is none, or if the
         towers depend on each other.
-      predictions: [B, ...] training-mode predictions of the step, all towers.
+      predictions: [B, ...] training-mode predictions of the step, from all towers.
       reports: {name: report of the modeler}, reduced over the towers.
       summary_op: scalars, and histograms of gradients and weights; of the same step if fetched with it.
       predict: the evaluation-mode path outside of the towers.

@@ -32,7 +32,7 @@ def read_meta_graph(path: str) -> tf.MetaGraphDef:
 
 def warn_of_program(path: str) -> None:
     """Logs a warning that the graph in a file can execute code; call it before the graph is executed."""
-    logging.warning("%s: a model is a program and runs here; use only those whose origin you trust", path)
+    logging.warning("%s: a model is a program that runs on this machine; use only models whose origin you trust", path)
 
 
 def restore_train(meta_path: str) -> TrainOps:
@@ -170,7 +170,7 @@ def warm_start(session: tf.Session, checkpoint: str, averages: Iterable[tuple[st
     if not result.found:
         lacks, others = ", ".join(result.missing[:3]), "; ".join(result.other_shapes[:3])
         raise RunError(
-            f"{checkpoint} has no variable of this model: it lacks {lacks or 'none'}; of other shapes are: "
+            f"{checkpoint} has no variable of this model: it lacks {lacks or 'none'}; these have another shape: "
             f"{others or 'none'}. Name a run of the same model, features and classes."
         )
     return result

@@ -13,9 +13,9 @@ _EXAMPLES = "examples_of_step"
 class Synchrony:
     """Combines the steps of all replicas into common steps on the mean gradient of all examples.
 
-    Every replica weights its gradient by its examples. A replica without data left continues with weight 0,
-    because the others would wait for it forever. A step without any example changes nothing; it tells every
-    replica that all replicas have read their data.
+    Every replica weights its gradient by its number of examples. A replica that has read all its data goes on with
+    weight 0, because otherwise the others would wait for it forever. A step without any example changes nothing; it
+    tells every replica that all replicas have read their data.
 
     Args:
       replicas: number of replicas that take a step together.
@@ -67,7 +67,7 @@ class Synchrony:
 
 
 class _Weighted:
-    """The optimizer of a replica, which adds its gradients times its examples, and its examples, to a common step."""
+    """The optimizer of a replica. It adds gradients times number of examples, and that number, to a common step."""
 
     def __init__(self, synchrony: Synchrony, common: Any, weight: tf.Tensor) -> None:
         self._synchrony, self._common, self._weight = synchrony, common, weight

@@ -1,8 +1,8 @@
-"""The base classes of label losses, losses by name, and losses applied to a batch.
+"""The base classes of label losses, the registry of losses by name, and functions that apply a loss to a batch.
 
-A batch is [B, C], or single (example, class) pairs of it. Static losses of this project are compiled into one pass over
-memory. A custom loss is not compiled, since that may fail; nor is one that is not static, since it
-would be compiled again for every batch.
+A batch is a matrix [B, C] of B examples and C classes, or only some of its (example, class) pairs. The static losses of
+this package (`BaseLoss.is_static`) are compiled into one pass over memory. Other losses are not compiled: a custom loss
+may fail to compile, and a loss that is not static would be compiled again for every batch.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ hyper_parameters = _losses.hyper_parameters
 
 @dataclass(frozen=True)
 class BaseLoss(abc.ABC):
-    """A label loss: a value for each row, their mean over the batch.
+    """A label loss. It gives one value for each row (example); the loss of a batch is the mean of these values.
 
-    Labels are bool or float [B, C], label weights [B, C] or [B, 1]. A row of weight 0 has the loss 0,
+    Labels are bool or float [B, C], label weights [B, C] or [B, 1]. A row whose weights are all 0 has the loss 0,
     but still counts in the mean. The fields of a loss are its hyper-parameters.
 
     Attributes:
-      is_static: whether no size and no index depends on values, so that one compilation serves all batches
-        of a shape.
+      is_static: whether the shapes of all tensors depend only on the shape of the batch, not on its values. Then one
+        compilation serves all batches of that shape.
     """
 
     is_static: ClassVar[bool] = True
@@ -44,26 +44,29 @@ class BaseLoss(abc.ABC):
 
     @abc.abstractmethod
     def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The losses, float32 [B], from predictions, float labels and float weights."""
+        """The loss of each row, float32 [B], from predictions, float labels and float weights."""
 
     @abc.abstractmethod
     def rows_from_logits(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The losses, float32 [B], from logits."""
+        """The loss of each row, float32 [B], from logits, float labels and float weights."""
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """float32 [B, C], d (sum of rows_from_logits) / d logits; by automatic differentiation unless overridden."""
+        """The gradient of the sum of `rows_from_logits` with respect to the logits, float32 [B, C].
+
+        A subclass may override this with a closed form; here TensorFlow differentiates.
+        """
         return tf.gradients(self.rows_from_logits(logits, labels, weights), logits)[0]
 
     def row_losses(
         self, predictions: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """The losses, float32 [B], from predictions [B, C]; labels and weights may have any numeric type."""
+        """The loss of each row, float32 [B], from predictions [B, C]; labels and weights may have any numeric type."""
         return self.rows(predictions, *_floats(labels, label_weights))
 
     def row_losses_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """The losses, float32 [B], from logits [B, C], where predictions are sigmoid(logits)."""
+        """The loss of each row, float32 [B], from logits [B, C]; the predictions are sigmoid(logits)."""
         return self.rows_from_logits(logits, *_floats(labels, label_weights))
 
     def calculate_loss(
@@ -81,7 +84,10 @@ class BaseLoss(abc.ABC):
     def gradient_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """d calculate_loss_from_logits / d logits, [B, C]; if `slopes` has a closed form, the loss is not computed."""
+        """The gradient of `calculate_loss_from_logits` with respect to the logits, float32 [B, C].
+
+        If `slopes` is overridden with a closed form, the loss itself is not computed.
+        """
         slopes = self.slopes(logits, *_floats(labels, label_weights))
         return slopes / tf.cast(tf.shape(logits)[0], tf.float32)
 
@@ -91,31 +97,32 @@ class ClassLoss(BaseLoss, abc.ABC):
     """A loss that is a weighted sum of terms, one for each class.
 
     Attributes:
-      pairwise_terms: whether a term depends on nothing but its own pair. Each subclass must declare it again, because
-        its overridden methods may break this.
+      pairwise_terms: whether the term of an (example, class) pair depends only on the score and the label of that pair.
+        The value is not inherited: each subclass must declare it again, because a method that it overrides may use
+        other pairs too.
     """
 
     pairwise_terms: ClassVar[bool] = False
 
     @abc.abstractmethod
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The unweighted terms, float32 [B, C], on a model's predictions."""
+        """The unweighted terms, float32 [B, C], from predictions."""
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The unweighted terms, float32 [B, C], on logits; by the same formula as on predictions unless overridden."""
+        """The unweighted terms, float32 [B, C], from logits; unless overridden, by the formula for predictions."""
         return self.terms(logits, labels)
 
     def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The weighted sum over classes."""
+        """The weighted sum of `terms` over the classes, float32 [B]."""
         return tf.reduce_sum(weighted(self.terms(predictions, labels), weights), 1)
 
     def rows_from_logits(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The weighted sum over classes."""
+        """The weighted sum of `terms_from_logits` over the classes, float32 [B]."""
         return tf.reduce_sum(weighted(self.terms_from_logits(logits, labels), weights), 1)
 
 
 def weighted(terms: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-    """terms [B, C] times weights [B, C] or [B, 1]."""
+    """`terms` [B, C] times `weights` [B, C] or [B, 1]; the terms unchanged if there are no weights."""
     return terms if weights is None else terms * weights
 
 
@@ -126,21 +133,21 @@ def _floats(labels: tf.Tensor, weights: tf.Tensor | None) -> tuple[tf.Tensor, tf
 def loss_of_predictions(
     loss: Any, predictions: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
 ) -> tf.Tensor:
-    """`loss.calculate_loss`."""
+    """The scalar `loss.calculate_loss`; compiled if `loss` is a static loss of this package."""
     return _mean(loss, "row_losses", "calculate_loss", predictions, labels, label_weights)
 
 
 def loss_of_logits(
     loss: Any, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
 ) -> tf.Tensor:
-    """`loss.calculate_loss_from_logits`."""
+    """The scalar `loss.calculate_loss_from_logits`; compiled if `loss` is a static loss of this package."""
     return _mean(loss, "row_losses_from_logits", "calculate_loss_from_logits", logits, labels, label_weights)
 
 
 def gradient_of_logits(
     loss: Any, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
 ) -> tf.Tensor:
-    """`loss.gradient_from_logits`."""
+    """`loss.gradient_from_logits`, float32 [B, C]; compiled if `loss` is a static loss of this package."""
     if not _is_compiled(loss):
         return loss.gradient_from_logits(logits, labels, label_weights=label_weights)
     return fused(loss.gradient_from_logits, logits, labels, label_weights)
@@ -159,20 +166,20 @@ def _is_compiled(loss: Any) -> bool:
 
 
 def is_of_pairs(loss: Any) -> bool:
-    """Whether `loss` can be computed from only the pairs with a weight: its class itself declares `pairwise_terms`."""
+    """Whether `loss` can be computed from the weighted pairs alone: if its own class declares `pairwise_terms`."""
     return bool(vars(type(loss)).get("pairwise_terms", False))
 
 
 def loss_of_pairs(
     loss: Any, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, rows: tf.Tensor
 ) -> tf.Tensor:
-    """`loss.calculate_loss` on dense predictions whose other pairs have weight 0.
+    """`loss.calculate_loss` of a whole batch, computed only from the pairs whose weight is not 0.
 
     Args:
       loss: a loss for which `is_of_pairs` is true.
-      predictions: float32 [P], the scores of the weighted pairs.
+      predictions: float32 [P], the predictions of the P weighted pairs.
       labels: float32 [P], their labels.
       weights: float32 [P], their weights.
-      rows: int scalar, the number of examples of these pairs.
+      rows: int scalar, the number of examples in the batch.
     """
     return tf.reduce_sum(loss.terms(predictions, labels) * weights) / tf.cast(rows, tf.float32)

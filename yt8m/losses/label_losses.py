@@ -1,4 +1,7 @@
-"""The label losses: cross-entropy, hinge, softmax, the hinge on pairs of classes, and variants of cross-entropy."""
+"""The label losses: cross-entropy and its variants, hinge, hinge on pairs of classes, and softmax.
+
+In the formulas y is the label (0 or 1) of a class, p its prediction and z its logit.
+"""
 
 from __future__ import annotations
 
@@ -14,29 +17,30 @@ from yt8m.numerics.compiled import softplus
 from yt8m.options import option
 from yt8m.records import vocabulary
 
-# Added inside the logarithms of probabilities, as in the published code: a fully confident error costs 11.5.
+# Added to a probability before its logarithm is taken, as in the published code. A prediction of 0 for a label then
+# costs -log(1e-5) = 11.5 rather than infinity.
 EPSILON = 1e-5
 
 
 @register
 @dataclass(frozen=True)
 class CrossEntropyLoss(ClassLoss):
-    """-y log p - (1 - y) log(1 - p), where each class is an independent decision."""
+    """Binary cross-entropy of each class: -y log p - (1 - y) log(1 - p)."""
 
     pairwise_terms: ClassVar[bool] = True
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """With 1e-5 inside the logarithms."""
+        """The cross-entropy of each pair, with `EPSILON` added inside the logarithms."""
         hits = labels * tf.math.log(predictions + EPSILON)
         return -hits - (1.0 - labels) * tf.math.log(1.0 - predictions + EPSILON)
 
     def row_losses(
         self, predictions: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """The losses, float32 [B].
+        """The loss of each row, float32 [B].
 
-        For bool labels one of the two terms is 0, and its logarithm is not computed. This halves the work and gives
-        the same result bit for bit.
+        For bool labels one of the formula's two terms is 0, and its logarithm is not computed. This halves the work
+        and gives the same result bit for bit.
         """
         labels = tf.convert_to_tensor(labels)
         if not self._has_one_term(labels):
@@ -47,7 +51,7 @@ class CrossEntropyLoss(ClassLoss):
     def row_losses_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """The losses, float32 [B]; for bool labels only -log p or -log(1 - p) is computed."""
+        """The loss of each row, float32 [B]; for bool labels only one of -log p and -log(1 - p) is computed."""
         labels = tf.convert_to_tensor(labels)
         if not self._has_one_term(labels):
             return super().row_losses_from_logits(logits, labels, label_weights)
@@ -57,12 +61,12 @@ class CrossEntropyLoss(ClassLoss):
         return labels.dtype == tf.bool and type(self) is CrossEntropyLoss
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """max(z, 0) - y z + log(1 + exp(-|z|)): exact for every logit, in value and in gradient."""
+        """max(z, 0) - y z + log(1 + exp(-|z|)), which never overflows; value and gradient are exact."""
         is_up, none = logits >= 0.0, tf.zeros_like(logits)
         return tf.where(is_up, logits, none) - labels * logits + softplus(tf.where(is_up, -logits, logits))
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """sigmoid(z) - y."""
+        """(sigmoid(z) - y) * weight."""
         return weighted(tf.sigmoid(logits) - labels, weights)
 
 
@@ -74,18 +78,20 @@ def _summed(terms: tf.Tensor, label_weights: tf.Tensor | None) -> tf.Tensor:
 @register
 @dataclass(frozen=True)
 class HingeLoss(ClassLoss):
-    """max(0, margin - (2y - 1) x), on predictions or on logits."""
+    """max(0, margin - (2y - 1) x) of each class; x is the prediction or the logit."""
 
     pairwise_terms: ClassVar[bool] = True
 
-    hinge_margin: float = option(1.0, "distance from 0 that a score should have", shapes="graph", minimum=0)
+    hinge_margin: float = option(
+        1.0, "labels should score at least this, other classes at most minus this", shapes="graph", minimum=0
+    )
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Predictions and logits have the same formula."""
+        """The hinge of each pair; the formula is the same for predictions and for logits."""
         return tf.nn.relu(self.hinge_margin - (2.0 * labels - 1.0) * predictions)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """-(2y - 1) within the margin, else 0."""
+        """-(2y - 1) * weight if (2y - 1) z is below the margin, else 0."""
         signs = 2.0 * labels - 1.0
         return weighted(tf.where(signs * logits < self.hinge_margin, -signs, tf.zeros_like(signs)), weights)
 
@@ -93,14 +99,17 @@ class HingeLoss(ClassLoss):
 @register
 @dataclass(frozen=True)
 class SoftmaxLoss(ClassLoss):
-    """-t log softmax(x), where t is the labels divided by their number; the loss of a row without labels is 0."""
+    """-t log softmax(x) of each class; t is y / (number of labels of the row), x the prediction or the logit.
+
+    The loss of a row without labels is 0.
+    """
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Predictions and logits have the same formula."""
+        """The term of each pair; the formula is the same for predictions and for logits."""
         return -_shares(labels) * tf.nn.log_softmax(predictions)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """softmax(z) sum(t) - t, with the weights inside t."""
+        """softmax(z) * sum(t) - t; here t already includes the weights."""
         targets = weighted(_shares(labels), weights)
         return tf.nn.softmax(logits) * tf.reduce_sum(targets, 1, keepdims=True) - targets
 
@@ -112,18 +121,20 @@ def _shares(labels: tf.Tensor) -> tf.Tensor:
 @register
 @dataclass(frozen=True)
 class PairwiseHingeLoss(BaseLoss):
-    """The mean of max(0, margin - p_l + p_o) over the pairs of a label l and another class o of a row.
+    """The mean of max(0, margin - p_l + p_o) over all pairs of a label l of the row and a class o that is not a label.
 
-    The weight of a pair is the product of its two label weights. The loss of a row without pairs is 0. Memory:
-    B x (most labels of a row) x C values. Logits are converted to probabilities first.
+    The weight of a pair is the product of the label weights of l and o. The loss of a row without pairs is 0. Logits
+    are converted to probabilities first. Memory: B x (largest number of labels in a row) x C values.
     """
 
     is_static: ClassVar[bool] = False  # the size of one dimension is the largest number of labels of a row
 
-    pairwise_margin: float = option(0.2, "by how much a label should lead", shapes="graph", minimum=0)
+    pairwise_margin: float = option(
+        0.2, "by how much a label's prediction should exceed that of any other class", shapes="graph", minimum=0
+    )
 
     def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The losses, float32 [B], of predictions in 0..1."""
+        """The loss of each row, float32 [B], from predictions in 0..1."""
         is_label = tf.cast(labels > 0.5, tf.float32)
         ones = tf.ones_like(labels)
         counted = ones if weights is None else weights * ones
@@ -140,29 +151,32 @@ class PairwiseHingeLoss(BaseLoss):
         return costs / tf.maximum(number * others, 1.0)
 
     def rows_from_logits(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The losses, float32 [B], computed from sigmoid(logits)."""
+        """The loss of each row, float32 [B], computed from sigmoid(logits)."""
         return self.rows(tf.sigmoid(logits), labels, weights)
 
 
 @register
 @dataclass(frozen=True)
 class LabelSmoothingLoss(CrossEntropyLoss):
-    """Cross-entropy with y replaced by y (1 - e) + e |y| / C: a share e of a row's labels goes to all classes."""
+    """Cross-entropy with smoothed labels: the share e of a row's labels is spread evenly over all C classes.
+
+    Each y becomes (1 - e) y + e n / C, if the row has n labels.
+    """
 
     label_smoothing: float = option(
-        0.1, "e, the share of the labels that is spread", shapes="graph", minimum=0, maximum=1
+        0.1, "share of a video's labels that is spread evenly over all classes", shapes="graph", minimum=0, maximum=1
     )
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The terms of cross-entropy on the smoothed labels."""
+        """The cross-entropy of each pair with its smoothed label."""
         return super().terms(predictions, self._smooth(labels))
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """The terms of cross-entropy on the smoothed labels."""
+        """The cross-entropy of each pair with its smoothed label."""
         return super().terms_from_logits(logits, self._smooth(labels))
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """sigmoid(z) - smoothed y."""
+        """(sigmoid(z) - smoothed y) * weight."""
         return super().slopes(logits, self._smooth(labels), weights)
 
     def _smooth(self, labels: tf.Tensor) -> tf.Tensor:
@@ -173,24 +187,26 @@ class LabelSmoothingLoss(CrossEntropyLoss):
 @register
 @dataclass(frozen=True)
 class WeightedCrossEntropyLoss(ClassLoss):
-    """-w y log p - (1 - y) log(1 - p): a missed label costs w times a false one."""
+    """-w y log p - (1 - y) log(1 - p): missing a label costs w times as much as predicting a wrong one."""
 
     pairwise_terms: ClassVar[bool] = True
 
-    positive_weight: float = option(2.0, "w, the weight of a label", shapes="graph", minimum=0)
+    positive_weight: float = option(
+        2.0, "cost of missing a label; predicting a wrong one costs 1", shapes="graph", minimum=0
+    )
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """With 1e-5 inside the logarithms."""
+        """The term of each pair, with `EPSILON` added inside the logarithms."""
         hits = labels * tf.math.log(predictions + EPSILON)
         return -self.positive_weight * hits - (1.0 - labels) * tf.math.log(1.0 - predictions + EPSILON)
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Exact for every logit."""
+        """The same terms from logits, without `EPSILON`: softplus(-z) = -log p cannot overflow."""
         missed, wrong = softplus(-logits), softplus(logits)
         return self.positive_weight * labels * missed + (1.0 - labels) * wrong
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """(1 - y) sigmoid(z) - w y sigmoid(-z)."""
+        """((1 - y) sigmoid(z) - w y sigmoid(-z)) * weight."""
         hits = self.positive_weight * labels * tf.sigmoid(-logits)
         return weighted((1.0 - labels) * tf.sigmoid(logits) - hits, weights)
 
@@ -198,29 +214,35 @@ class WeightedCrossEntropyLoss(ClassLoss):
 @register
 @dataclass(frozen=True)
 class FocalLoss(ClassLoss):
-    """-(1 - p_t)^gamma log p_t, p_t = p for a label and 1 - p otherwise (Lin et al. 2017, equation 4)."""
+    """-(1 - q)^gamma log q of each class, with q = p for a label and q = 1 - p otherwise.
+
+    Source: Lin et al., Focal Loss for Dense Object Detection (2017), equation 4, which writes p_t for q.
+    """
 
     pairwise_terms: ClassVar[bool] = True
 
     focal_gamma: float = option(
-        2.0, "how much less a class counts the better it is predicted", shapes="graph", minimum=0
+        2.0, "the higher, the less a well-predicted class counts; 0: cross-entropy", shapes="graph", minimum=0
     )
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """With 1e-5 inside the logarithms."""
+        """The term of each pair, with `EPSILON` added inside the logarithms."""
         hits = tf.pow(1.0 - predictions, self.focal_gamma) * tf.math.log(predictions + EPSILON)
         passes = tf.pow(predictions, self.focal_gamma) * tf.math.log(1.0 - predictions + EPSILON)
         return -labels * hits - (1.0 - labels) * passes
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """Exact for every logit; p^gamma is computed as exp(gamma log p)."""
+        """The same terms from logits, without `EPSILON`; p^gamma is computed as exp(gamma log p)."""
         missed, wrong = softplus(-logits), softplus(logits)  # -log p, -log(1 - p)
         hits = tf.exp(-self.focal_gamma * wrong) * missed
         passes = tf.exp(-self.focal_gamma * missed) * wrong
         return labels * hits + (1.0 - labels) * passes
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """(1 - p)^g (g p log p - (1 - p)) for a label, p^g (p - g (1 - p) log(1 - p)) otherwise."""
+        """The derivatives with p = sigmoid(z) and g = gamma, times the weight.
+
+        For a label (1 - p)^g * (g p log p - (1 - p)), otherwise p^g * (p - g (1 - p) log(1 - p)).
+        """
         missed, wrong = softplus(-logits), softplus(logits)
         p, q = tf.sigmoid(logits), tf.sigmoid(-logits)
         hits = tf.exp(-self.focal_gamma * wrong) * (self.focal_gamma * p * missed + q)
@@ -230,24 +252,30 @@ class FocalLoss(ClassLoss):
 
 @dataclass(frozen=True)
 class ReweightedLoss(BaseLoss, abc.ABC):
-    """Cross-entropy with weights that the loss computes; no gradient flows through them."""
+    """Cross-entropy with label weights that `reweighted` computes; no gradient flows through these weights."""
 
     @abc.abstractmethod
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The weights, float32 [B, C]; `scores` are predictions or logits, by which pairs are ranked."""
+        """The new weights, float32 [B, C].
+
+        Args:
+          scores: float32 [B, C], predictions or logits, by which a subclass may rank the pairs.
+          labels: float32 [B, C].
+          weights: the given label weights, float32 [B, C] or [B, 1]; None if there are none.
+        """
 
     def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The reweighted sum over classes."""
+        """The cross-entropy of each row, float32 [B], with the weights of `reweighted`."""
         made = tf.stop_gradient(self.reweighted(predictions, labels, weights))
         return CrossEntropyLoss().rows(predictions, labels, made)
 
     def rows_from_logits(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The reweighted sum over classes."""
+        """The cross-entropy of each row, float32 [B], with the weights of `reweighted`."""
         made = tf.stop_gradient(self.reweighted(logits, labels, weights))
         return CrossEntropyLoss().rows_from_logits(logits, labels, made)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """sigmoid(z) - y, reweighted."""
+        """(sigmoid(z) - y) times the weights of `reweighted`."""
         return CrossEntropyLoss().slopes(logits, labels, self.reweighted(logits, labels, weights))
 
 
@@ -256,15 +284,17 @@ class ReweightedLoss(BaseLoss, abc.ABC):
 class BatchAgreementLoss(ReweightedLoss):
     """Cross-entropy with a higher weight for pairs that are ranked wrongly.
 
-    A label scored below the batch's highest non-label weighs 1 + a, and so does a non-label scored above
-    the batch's lowest label: those are the pairs that a ranking over the whole batch (GAP) gets wrong.
-    The batch is that of one tower. Pairs with label weight 0 are ignored.
+    A label that scores below the batch's best non-label weighs 1 + a, and so does a non-label that scores above the
+    batch's lowest label: these are the pairs that a ranking over the whole batch, as in GAP, gets wrong. Each tower
+    ranks its own part of the batch. Pairs with label weight 0 are ignored.
     """
 
-    agreement_weight: float = option(0.1, "a, the extra weight of a wrongly ranked pair", shapes="graph", minimum=0)
+    agreement_weight: float = option(
+        0.1, "extra weight of a (video, class) pair that is ranked wrongly in its batch", shapes="graph", minimum=0
+    )
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The weights; those of wrongly ranked pairs are multiplied by 1 + a."""
+        """The given weights; those of wrongly ranked pairs are multiplied by 1 + a, a being `agreement_weight`."""
         counted = tf.ones_like(labels) if weights is None else weights * tf.ones_like(labels)
         label, other = labels > 0.5, labels <= 0.5
         highest = tf.reduce_max(tf.where(other & (counted > 0.0), scores, tf.fill(tf.shape(scores), -1e30)))
@@ -276,16 +306,18 @@ class BatchAgreementLoss(ReweightedLoss):
 @register
 @dataclass(frozen=True)
 class SegmentFineTuningLoss(ReweightedLoss):
-    """Cross-entropy on the rated classes + alpha times the mean cross-entropy of absent classes with label 0.
+    """Cross-entropy of the rated classes + alpha times the mean cross-entropy of the absent classes, with label 0.
 
-    The label weights say which classes of a segment were rated; without label weights all were. A class is
-    absent if segments are rated for it, but it is no label of the segment's video. A label of the video that
-    nobody rated for this segment may be right, so it adds no loss; `weights_of` marks these labels.
+    The label weights say which classes of a segment were rated; without label weights, all were. A class is absent
+    if it is one of `segment_classes`, was not rated for this segment, and is not a label of the segment's video. A
+    label of the video that nobody rated for this segment may be right, so it adds no loss; `weights_of` marks it.
     """
 
-    unrated_weight: float = option(0.1, "alpha, the total weight of the absent classes", shapes="graph", minimum=0)
+    unrated_weight: float = option(
+        0.1, "weight of the mean loss of a segment's absent classes, taken as wrong", shapes="graph", minimum=0
+    )
     segment_classes: tuple[int, ...] = option(
-        (), "classes that segments are rated for; none: the published 1000, those that there are", shapes="graph"
+        (), "classes that segments are rated for; if not given, the published 1000", shapes="graph"
     )
 
     def weights_of(self, label_weights: tf.Tensor | None, video_labels: tf.Tensor | None) -> tf.Tensor | None:
@@ -295,7 +327,7 @@ class SegmentFineTuningLoss(ReweightedLoss):
         return tf.where(video_labels & tf.equal(label_weights, 0.0), -tf.ones_like(label_weights), label_weights)
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The weight of a rated class; alpha / (number of absent classes) for an absent one; 0 for an unrated label."""
+        """The new weights: as given for rated classes, alpha / (number of absent classes) for absent ones, else 0."""
         if weights is None:
             return tf.ones_like(labels)
         weights = weights * tf.ones_like(labels)

@@ -80,7 +80,7 @@ class Exchange:
         shapes = [[tuple(value.shape) for _, value in asked] for asked in self._asked]
         if any(other != shapes[0] for other in shapes):
             raise ValueError(
-                f"the towers gather values of other shapes: {'; '.join(map(str, shapes))}. "
+                f"the towers gather values of different shapes: {'; '.join(map(str, shapes))}. "
                 "Every tower must be built by the same calls, in the same order."
             )
         for same in zip(*self._asked, strict=True):

@@ -15,12 +15,12 @@ _LEAST_COLUMNS = 512
 def fused(function: Callable[..., Any], *tensors: Any) -> Any:
     """`function(*tensors)`, compiled by XLA: intermediate results stay in registers.
 
-    Use this for elementwise operations and sums of rows, on the CPU, over [B, C] with hundreds of columns, whose cost
-    is the access to memory. Each shape is compiled once a session, in a tenth of a second, so do not
-    use it for shapes that change with every batch. Results may differ in their last bits from those of separate
-    operations. Do not use it for a sum over all pairs: XLA adds them one after the other, which in
-    float32 is exact to only four digits. For narrow tensors, on GPUs, and if TensorFlow was built without XLA,
-    the operations run separately.
+    Use this on the CPU for elementwise operations and sums of rows over [B, C] with hundreds of columns: there most of
+    the time is spent on memory access. Each shape is compiled once per session, in a tenth of a second, so do not use
+    it for shapes that change with every batch. Results may differ in their last bits from those of separate operations.
+    Do not use it for a sum over the whole matrix: XLA adds the values one after the other, which in float32 is exact to
+    only four digits. For narrow tensors, on GPUs, and if TensorFlow was built without XLA, the operations run
+    separately.
 
     Args:
       function: maps tensors to a tensor or a tuple of tensors; stateless, and without variables.
@@ -50,7 +50,7 @@ def is_worth_it(tensor: tf.Tensor) -> bool:
     return not is_on_gpu(tensor)
 
 
-# The first omitted term, 2 s^15 / 15, is 1e-8 at the largest s, 1/3.
+# The last power of s in the series of `softplus`. The first omitted term, 2 s^15 / 15, is 1e-8 at the largest s, 1/3.
 _LAST_POWER = 13
 
 

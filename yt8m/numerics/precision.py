@@ -8,8 +8,9 @@ overflows and no loss has to be scaled (Kalamkar et al. 2019).
 float16 ends at 65504 and has nothing below 6e-8, where gradients of a batch's mean lie. Usually the loss is multiplied
 by a factor that is found by trial, and the steps in which it was too large are discarded (Micikevicius et al. 2018).
 Here each operand of each product is divided by a power of two of its own, so that its largest value is about 1. Only
-values 24 bits below that are lost. No step is discarded, and there is no state to save. In a batch of matrices each
-has its own power of two, because a video without frames may have gradients a million times those of another.
+values more than 2^24 times smaller than the largest are lost. No step is discarded, and there is no state to save. In a
+batch of matrices each matrix has its own power of two, because the gradients of a video without frames may be a million
+times those of another.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def scope(name: str) -> AbstractContextManager[None]:
 def current() -> str:
     """The precision of the innermost `scope`; float32 outside of any scope.
 
-    A custom gradient is built after the scope has closed, so it must open the scope again for its products.
+    A custom gradient is built after the scope has closed, so it must open a scope of that precision again.
     """
     return _current.get()
 
@@ -108,9 +109,9 @@ def matmul(left: tf.Tensor, right: tf.Tensor, *, transpose_a: bool = False, tran
 def few_rows(inputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     """[B, F] times [F, U], for few rows, such as one per video of a batch.
 
-    The gradient for `inputs` of a plain product is g W^T, for which the CPU kernels copy all of W into another
-    layout. That takes up to four times as long as (W g^T)^T, the gradient of this form. The transposition in
-    this form costs nothing, since the graph optimizer folds it into the product.
+    Let W be the weights and g the gradient of the result. In a plain product the gradient of `inputs` is g W^T, for
+    which the CPU kernels copy all of W into another layout. In the form used here it is (W g^T)^T, which is up to four
+    times as fast. The transposition of `inputs` costs nothing, since the graph optimizer folds it into the product.
     """
     return matmul(tf.transpose(inputs), weights, transpose_a=True)
 
