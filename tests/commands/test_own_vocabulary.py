@@ -204,7 +204,7 @@ def test_a_run_that_was_moved_keeps_it(here: pathlib.Path, capsys: pytest.Captur
     assert evaluate("moved", pattern) == 0
     assert train_on(pattern, "moved", steps=42) == 0
     assert names_in(here / "moved/vocabulary.csv") == names_in(here / "moved/export/42/assets/vocabulary.csv") == NAMES
-    assert "the names of the 3 classes are those of moved/vocabulary.csv" in capsys.readouterr().err
+    assert "the names of the 3 classes come from moved/vocabulary.csv" in capsys.readouterr().err
     assert train_on("other/video/train/*.tfrecord", "moved", "--start_new_model") == 0
     assert names_in(here / "moved/vocabulary.csv") == ["cat [b]", "bird", "dog"]
 
@@ -275,7 +275,7 @@ def test_a_damaged_one_is_named(here: pathlib.Path, capsys: pytest.CaptureFixtur
     pattern = write_data("broken")
     (here / "broken/vocabulary.csv").write_text("index,name\n0,cat\n0,dog\n")
     assert train_on(pattern, "fresh") == 1
-    assert "broken/vocabulary.csv, line 3: the index 0 stood in an earlier line already" in capsys.readouterr().err
+    assert "broken/vocabulary.csv, line 3: the index 0 is in an earlier line already" in capsys.readouterr().err
     assert not (here / "fresh").exists()
 
 

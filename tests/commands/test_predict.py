@@ -90,7 +90,7 @@ def test_an_exported_model_refuses_a_record_that_was_cut(world):
     cut = video_record(id=[b"x"], mean_rgb=np.zeros(SIZE))
     cut = b"\n" + bytes([cut[1] + 8]) + cut[2:]
     model = saved_model.SavedModel(saved_model.find(str(world / "run")))
-    with pytest.raises(RunError, match="cannot read these records: it is no Example or SequenceExample"):
+    with pytest.raises(RunError, match="cannot read these records: it is not an Example or SequenceExample"):
         model.predict([cut])
     model.close()
 
@@ -110,7 +110,7 @@ def test_the_newest_export_of_a_run_is_taken(world):
         (["--model={0}/run", "{0}/*.tfrecord", "--video_id=zz"], 1, "/*.tfrecord: there is no video 'zz'"),
         (["--model={0}/run", "{0}/other"], 1, "cannot read these records: video x: feature mean_rgb has 0"),
         (["--model={0}/run", "{0}/frames"], 1, "The first one is a frame-level record with the features rgb."),
-        (["--model={0}/run", "{0}/cut"], 1, "/cut: record 1: it is no Example or SequenceExample: a field"),
+        (["--model={0}/run", "{0}/cut"], 1, "/cut: record 1: it is not an Example or SequenceExample: a field"),
         (["--model={0}/broken", "{0}/a.tfrecord"], 1, "the SavedModel cannot be loaded"),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 from yt8m.cli import main
 
 # What `fault_shards.cut_before_labels` is.
-CUT = "it is no Example or SequenceExample: a field of 91 bytes at byte 2 runs past the end of 75"
+CUT = "it is not an Example or SequenceExample: a field of 91 bytes at byte 2 runs past the end of 75"
 Captured = pytest.CaptureFixture[str]
 
 
@@ -119,7 +119,7 @@ def test_deep(tmp_path: pathlib.Path, capfd: Captured) -> None:
         "record 4: video far: labels has 10; expected 0..9",
         "record 5: video under: labels has -1; expected 0..9",
         f"record 6: video sound: its id is that of {tmp_path}/a, record 0 too",
-        "record 7: it is no Example or SequenceExample: wire type 3 at byte 1: this is no Example or SequenceExample",
+        "record 7: it is not an Example or SequenceExample: wire type 3 at byte 1 is not allowed",
         "record 8: it has no id: neither 'id' nor 'video_id' is there",
         "record 9: video huge: feature mean_rgb has 1 values that are NaN, infinite or beyond 1e+16",
         f"record 10: {CUT}",
@@ -136,8 +136,8 @@ def test_a_record_that_is_no_proto(tmp_path: pathlib.Path, capfd: Captured) -> N
     fault_shards.write(tmp_path / "a", [*sound, fault_shards.cut_before_labels(), *sound, inside, b"\x02\x00"])
     assert told(capfd, tmp_path / "a")["a"]["problems"] == [
         f"record 2: {CUT}",
-        "record 5: it is no Example or SequenceExample: a field of 8 bytes at byte 1 runs past the end of 2",
-        "record 6: it is no Example or SequenceExample: protobuf refuses what is inside its features",
+        "record 5: it is not an Example or SequenceExample: a field of 8 bytes at byte 1 runs past the end of 2",
+        "record 6: it is not an Example or SequenceExample: protobuf refuses what is inside its features",
     ]
     assert verify(tmp_path / "a", f"--manifest={tmp_path}/manifest.json") == 1
     assert not (tmp_path / "manifest.json").exists()

@@ -62,7 +62,7 @@ def test_without_a_flag_that_describes_them_the_records_describe_themselves(
     line = f"taken from the data: video level, a_sound of 4, clip of 16 (the first record of {tmp_path}/a.tfrecord)"
     assert caplog.messages == [line]
     assert data_of(seen) == expected(seen, **values)
-    assert caplog.messages[-1] == f"{line}; they do not say how many classes: 3862"
+    assert caplog.messages[-1] == f"{line}; they do not give the class count, so 3862 is assumed"
     said = shard(CLIPS, DataFormat("video", (CLIP, SOUND), num_classes=3))
     ordered = {"feature_names": ("clip", "a_sound"), "feature_sizes": (16, 4), "num_classes": 3}
     assert data_of(said) == expected(said, **ordered)
@@ -115,9 +115,9 @@ def test_the_published_defaults_hold_for_features_of_youtube8m(
     assert data_of(said) == expected(said, **rgb)
     first = f"the first record of {tmp_path}/a.tfrecord"
     assert caplog.messages == [
-        f"not used: extra,mean_audio, which the data have too ({first}); --feature_names=mean_rgb,extra,mean_audio",
-        f"not used: extra, which the data have too ({first}); --feature_names=mean_rgb,mean_audio,extra",
-        f"not used: a_sound, which the data have too ({tmp_path}/manifest.json); --feature_names=mean_rgb,a_sound",
+        f"not used: extra,mean_audio of the data ({first}); --feature_names=mean_rgb,extra,mean_audio uses all",
+        f"not used: extra of the data ({first}); --feature_names=mean_rgb,mean_audio,extra uses all",
+        f"not used: a_sound of the data ({tmp_path}/manifest.json); --feature_names=mean_rgb,a_sound uses all",
     ]
 
 

@@ -49,7 +49,7 @@ Model:
 Names:
   models: A, B
 
---flagfile=FILE reads flags from a file, one a line.
+--flagfile=FILE reads flags from a file, one per line.
 """
 
 
@@ -58,7 +58,7 @@ def test_the_text_lists_flags_by_group_with_their_defaults_and_the_names() -> No
 
 
 def test_without_names_there_is_no_heading_for_them() -> None:
-    expected = "usage: x [--flag=value ...]\n\nDoes.\n\n--flagfile=FILE reads flags from a file, one a line.\n"
+    expected = "usage: x [--flag=value ...]\n\nDoes.\n\n--flagfile=FILE reads flags from a file, one per line.\n"
     assert usage("x", "Does.", [], {}) == expected
 
 
@@ -148,8 +148,8 @@ def test_the_flags_of_each_program_stand_in_their_groups() -> None:
     assert len(training) == len(flag_parsing.training_flags())
     assert training["train_data_pattern"].help.endswith(" [sample data]")
     for name, end in (
-        ("feature_names", "[the data's; else mean_rgb or rgb]"),
-        ("feature_sizes", "; 1024 for rgb, 128 for audio]"),
+        ("feature_names", "[all of your own data; YouTube-8M's mean_rgb or rgb]"),
+        ("feature_sizes", "in the order of the names [as in the data]"),
     ):
         assert training[name].default is None
         assert training[name].help.endswith(end)

@@ -101,4 +101,4 @@ def test_a_record_cut_before_its_labels_is_refused(
     data = fault_shards.write(tmp_path / "cut.tfrecord", payloads)
     mains = {"train": train.main, "eval": evaluation.main, "inference": inference.main}
     assert mains[program](words(run, program, data, "other" if program == "train" else "run")) == 1
-    assert f"{data}: record 3: it is no Example or SequenceExample" in capfd.readouterr().err
+    assert f"{data}: record 3: it is not an Example or SequenceExample" in capfd.readouterr().err

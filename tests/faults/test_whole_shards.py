@@ -110,7 +110,7 @@ def test_a_count_other_than_the_manifests_is_refused(
         assert "b.tfrecord is gone, but the manifest names it" in said
     known.write_text('{"format": "another"}')
     for said in refusals(run, f"{tmp_path}/*.tfrecord", capfd):
-        assert f"{known} is no 'yt8m manifest 1'" in said
+        assert f"{known} is not a 'yt8m manifest 1'" in said
 
 
 @pytest.mark.promise("I1")

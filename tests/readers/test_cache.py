@@ -243,7 +243,7 @@ def test_a_record_cut_before_its_labels_is_named(tmp_path: pathlib.Path) -> None
     damaged = queue(f"{tmp_path}/shards/*", tmp_path / "cache")
     with pytest.raises(tf.errors.OpError):
         batches(damaged)
-    assert "0.tfrecord: record 1: it is no Example or SequenceExample" in str(damaged.damage())
+    assert "0.tfrecord: record 1: it is not an Example or SequenceExample" in str(damaged.damage())
 
 
 def test_a_shard_that_vanished_is_named(pattern: str, tmp_path: pathlib.Path) -> None:

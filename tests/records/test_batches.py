@@ -183,7 +183,7 @@ GOOD = {"id": [b"x"], "labels": [1], "mean_rgb": np.zeros(8), "mean_audio": np.z
         ({"id": None}, "record 3: it has no id: neither 'id' nor 'video_id' is there"),
         ({"mean_rgb": None}, "record 3: video x: feature mean_rgb is missing"),
         ({"mean_rgb": np.zeros(9)}, "record 3: video x: feature mean_rgb has 9 values, expected 8"),
-        ({"mean_rgb": [b"12345678"]}, "record 3: video x: mean_rgb is no feature of float values, as expected"),
+        ({"mean_rgb": [b"12345678"]}, "record 3: video x: mean_rgb is not a feature of float values, as expected"),
         (
             {"mean_audio": [0.0, np.nan, np.inf]},
             "record 3: video x: feature mean_audio has 2 values that are NaN, infin",
@@ -207,7 +207,7 @@ def test_uneven_frames_and_records_of_another_level_are_named(tmp_path: pathlib.
     video = video_record(id=[b"w"], rgb=np.zeros(4), audio=np.zeros(2))
     for bad, problem in (
         (uneven, "video u: unequal numbers of frames: "),
-        (video, "video w: audio is no feature list"),
+        (video, "video w: audio is not a feature list"),
     ):
         path = write_shard(tmp_path / "a.tfrecord", [*frames(2), bad])
         with pytest.raises(DamagedError, match=f"record 2: {problem}"):
@@ -216,7 +216,7 @@ def test_uneven_frames_and_records_of_another_level_are_named(tmp_path: pathlib.
 
 def test_what_is_no_record_is_named(tmp_path: pathlib.Path) -> None:
     path = write_shard(tmp_path / "a.tfrecord", [*videos(2), videos(1)[0][:-3]])
-    with pytest.raises(DamagedError, match="record 2: it is no Example or SequenceExample"):
+    with pytest.raises(DamagedError, match="record 2: it is not an Example or SequenceExample"):
         list(read_records(path, num_classes=CLASSES))
     (tmp_path / "b.tfrecord").write_bytes(b"")
     write_shard(tmp_path / "a.tfrecord", videos(2))

@@ -68,7 +68,7 @@ def test_a_manifest_says_more_than_a_record_and_keeps_its_order(tmp_path: pathli
     assert str(discovery.find([path])) == str(tmp_path / manifest.NAME)
     assert discovery.find([path], str(tmp_path / "none.json")) == seen  # it is refused when the shards are checked
     (tmp_path / manifest.NAME).write_text("{}")
-    with pytest.raises(RunError, match="is no 'yt8m manifest 1'"):
+    with pytest.raises(RunError, match="is not a 'yt8m manifest 1'"):
         discovery.find([path])
 
 

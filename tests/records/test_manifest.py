@@ -81,7 +81,7 @@ def test_what_is_no_manifest_is_refused(tmp_path: pathlib.Path, content: str, pr
     path.write_text(content)
     with pytest.raises(RunError) as refusal:
         manifest.read(str(path))
-    assert str(refusal.value).startswith(f"{path} is no 'yt8m manifest 1' (")
+    assert str(refusal.value).startswith(f"{path} is not a 'yt8m manifest 1' (")
     assert problem in str(refusal.value)
 
 

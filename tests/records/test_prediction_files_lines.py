@@ -76,19 +76,19 @@ def test_rows_are_read_with_or_without_a_header(file: pathlib.Path, header: byte
     ("content", "told"),
     [
         (b"Class,Segments\n", "line 1: a file of ranked segments; expected predictions for videos (VideoId,LabelCo"),
-        (b"a,1 0.5\nVideoId,LabelConfidencePairs\n", "line 2: 'LabelConfidencePairs': expected whole class numbers"),
+        (b"a,1 0.5\nVideoId,LabelConfidencePairs\n", "line 2: 'LabelConfidencePairs': expected class numbers"),
         (b"a 1 0.5\n", "line 1: 'a 1 0.5': expected `video,class score"),
-        (b"a,1 0.5\na,2 0.5\n", "line 2: video 'a' stands in an earlier line already"),
-        (b"a,x 0.5\n", "line 1: 'x 0.5': expected whole class numbers and scores by turns."),
-        (b"a,1 y\n", "line 1: '1 y': expected whole"),
-        (b"a,1.5 0.5\n", "line 1: '1.5 0.5': expected whole"),
-        (b"a,99999999999999999999 0.5\n", "line 1: '99999999999999999999 0.5': expected whole"),
-        (b"a,1 0.5 2\n", "line 1: 3 words, or a score that is no number; expected a finite score for each class."),
-        (b"a,1 nan\n", "line 1: 2 words, or a score that is no number"),
-        (b"a,1 inf\n", "line 1: 2 words, or a score that is no number"),
+        (b"a,1 0.5\na,2 0.5\n", "line 2: video 'a' is in an earlier line already"),
+        (b"a,x 0.5\n", "line 1: 'x 0.5': expected class numbers and scores in turn."),
+        (b"a,1 y\n", "line 1: '1 y': expected class numbers"),
+        (b"a,1.5 0.5\n", "line 1: '1.5 0.5': expected class numbers"),
+        (b"a,99999999999999999999 0.5\n", "line 1: '99999999999999999999 0.5': expected class numbers"),
+        (b"a,1 0.5 2\n", "line 1: 3 words, or a score that is not a number; expected a finite score for each class."),
+        (b"a,1 nan\n", "line 1: 2 words, or a score that is not a number"),
+        (b"a,1 inf\n", "line 1: 2 words, or a score that is not a number"),
         (b"a,3 0.5 10 0.5\n", "line 1: classes 3 to 10; expected 0 to 9 (--num_classes)."),
         (b"a,-1 0.5 9 0.5\n", "line 1: classes -1 to 9; expected 0 to 9 (--num_classes)."),
-        (b"a,1 0.5 2 0.5 1 0.25\n", "line 1: a class is repeated; give each class once a video."),
+        (b"a,1 0.5 2 0.5 1 0.25\n", "line 1: a class is repeated; give each class once per video."),
     ],
 )
 def test_rows_that_are_refused(file: pathlib.Path, content: bytes, told: str) -> None:
@@ -115,7 +115,7 @@ def test_submissions_are_read_with_or_without_a_header(file: pathlib.Path, heade
     assert (second.number, second.ranks) == (3, {})
 
 
-WAY = "; expected video:start with a start of 0, 5, 10, ... seconds, and one blank from one to the next."
+WAY = "; expected video:start with a start of 0, 5, 10, ... seconds, and one blank between two segments."
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ WAY = "; expected video:start with a start of 0, 5, 10, ... seconds, and one bla
         (b"3,\nVideoId,x\n", "line 2: 'VideoId' is none of the 2 classes"),
         (b"4,a:0\n", "line 1: '4' is none of the 2 classes"),
         (b"3\n", "line 1: there is no comma; expected `class,video:start"),
-        (b"3,a:0\n7,a:0\n3,b:0\n", "line 3: class 3 stands in line 1 already; give each class one line."),
-        (b"3,a:0 b:5 a:0\n", "line 1: the segment 'a:0' is repeated; give each segment once a class."),
+        (b"3,a:0\n7,a:0\n3,b:0\n", "line 3: class 3 is in line 1 already; give each class one line."),
+        (b"3,a:0 b:5 a:0\n", "line 1: the segment 'a:0' is repeated; give each segment once per class."),
         (b"3,a:0 b:5  c:5\n", f"line 1: two blanks in a row{WAY}"),
-        *((b"3,x:0 " + bad + b" y:5\n", f"line 1: {prediction_files.shown(bad)} is no segment{WAY}")
+        *((b"3,x:0 " + bad + b" y:5\n", f"line 1: {prediction_files.shown(bad)} is not a segment{WAY}")
           for bad in (b"a", b":5", b"a:", b"a:05", b"a:1x", b"a:/5", b"a:1234567", b"a:7", b"a,b:5", b"a\tb:5")),
-        (b'3,"a":5\n', f"line 1: '\"a\":5' is no segment{WAY}"),
+        (b'3,"a":5\n', f"line 1: '\"a\":5' is not a segment{WAY}"),
     ],
 )  # fmt: skip
 def test_submissions_that_are_refused(file: pathlib.Path, content: bytes, told: str) -> None:
@@ -143,7 +143,7 @@ def test_starts_need_be_multiples_of_five_only_if_asked(file: pathlib.Path) -> N
     file.write_bytes(b"3,a:7 a:0 a:123456\n")
     (line,) = read_segments(str(file), [3], any_start=True)
     assert line.ranks == {b"a:7": 0, b"a:0": 1, b"a:123456": 2}
-    assert "'a:7' is no segment" in refusal(read_segments, str(file), [3])
+    assert "'a:7' is not a segment" in refusal(read_segments, str(file), [3])
 
 
 @pytest.mark.parametrize("content", [b"", b"Class,Segments\n"])

@@ -59,7 +59,8 @@ def test_a_busy_server_is_asked_again(bucket: str, proxy: Proxy) -> None:
 def test_a_server_that_stays_out_of_order_is_named_in_bounded_time(bucket: str, proxy: Proxy, brief: None) -> None:
     proxy.faults = [Fault("GET", status=503)]
     with pytest.raises(
-        RunError, match=rf"cannot read {bucket}/x: the server is out of order .*503.*0\.5 s \(--gs_retry_seconds"
+        RunError,
+        match=rf"cannot read {bucket}/x: the server is busy or does not work .*503.*0\.5 s \(--gs_retry_seconds",
     ):
         storage.read_bytes(f"{bucket}/x")
     assert len(proxy.requests) > 2

@@ -28,7 +28,7 @@ _ALL = "--feature_names, --feature_sizes and --frame_features"
 def complete(
     given: Mapping[str, Any], files: Sequence[str], named: OfData | None = None
 ) -> tuple[dict[str, Any], bool]:
-    """Adds to the given flags of a training those that describe its records; logs in one line what was found.
+    """Adds to the flags given for a training those that describe its records; logs in one line what was found.
 
     Args:
       given: {flag: value}.
@@ -201,7 +201,9 @@ def _contradictions(
 
 
 def _log_taken(values: Mapping[str, Any], found: Found) -> None:
-    unknown = "" if "num_classes" in values else f"; they do not say how many classes: {DataConfig.num_classes}"
+    unknown = (
+        "" if "num_classes" in values else f"; they do not give the class count, so {DataConfig.num_classes} is assumed"
+    )
     logging.info("taken from the data: %s (%s)%s", found.format, found, unknown)
 
 
@@ -210,7 +212,7 @@ def _log_unused(values: Mapping[str, Any], found: Found) -> None:
     unused = [name for name in found.format.sizes() if name not in read]
     if unused and set(read) <= found.format.sizes().keys():
         names = shown((*read, *unused))
-        logging.info("not used: %s, which the data have too (%s); --feature_names=%s", shown(unused), found, names)
+        logging.info("not used: %s of the data (%s); --feature_names=%s uses all", shown(unused), found, names)
 
 
 def _ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[float, ...], ...]:
@@ -224,7 +226,7 @@ def _ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[float, ...]
 
 
 def class_count(given: int | None, found: Found | None) -> int | None:
-    """The number of classes of records without a vocabulary; None if neither flag nor data tell it.
+    """The number of classes of records without a vocabulary; None if neither the flag nor the data give it.
 
     Args:
       given: the value of --num_classes.

@@ -96,8 +96,8 @@ def _data_flag(flag: Flag) -> Flag:
     """Renames a flag, or documents a default that depends on other flags."""
     changed: dict[str, dict[str, Any]] = {
         "data_pattern": {"name": "train_data_pattern", "help": f"{flag.help} [sample data]"},
-        "feature_names": {"default": None, "help": f"{flag.help} [the data's; else mean_rgb or rgb]"},
-        "feature_sizes": {"default": None, "help": f"{flag.help} [the data's; 1024 for rgb, 128 for audio]"},
+        "feature_names": {"default": None, "help": f"{flag.help} [all of your own data; YouTube-8M's mean_rgb or rgb]"},
+        "feature_sizes": {"default": None, "help": f"{flag.help} [as in the data]"},
         "num_classes": {"default": None, "help": f"{flag.help} [as many as the vocabulary has, else {flag.default}]"},
     }
     return flag._replace(**changed.get(flag.name, {}))
@@ -210,7 +210,7 @@ def usage(
         lines += _wrapped(f"{kind}: {', '.join(members)}", 2)
     rest = len(known) - len(told)
     more = f"--help=all lists {rest} more flags. " if rest else ""
-    return "\n".join([*lines, "", *_wrapped(f"{more}--flagfile=FILE reads flags from a file, one a line.", 0), ""])
+    return "\n".join([*lines, "", *_wrapped(f"{more}--flagfile=FILE reads flags from a file, one per line.", 0), ""])
 
 
 _CHOOSE = {"models": "model", "losses": "label_loss", "optimizers": "optimizer"}  # {kind of name: flag that takes one}
@@ -317,7 +317,7 @@ def _split_flagfiles(words: Sequence[str]) -> tuple[list[str], list[str]]:
             files += flags.FlagValues().read_flags_from_files([f"--flagfile={path}"])
         except flags.Error as error:
             reason = str(error).rpartition(":: ")[2]
-            raise UsageError(f"--flagfile={path}: {reason}. Name a file with one flag a line.") from error
+            raise UsageError(f"--flagfile={path}: {reason}. Name a file with one flag per line.") from error
     return typed, files
 
 

@@ -342,7 +342,13 @@ def _filled(
 
 
 def check_model_takes(data: DataConfig, model: ModelConfig, level_is_of_data: bool = False) -> None:
-    """Refuses a model that cannot take features of these kinds and sizes; for the last argument see `check_level`."""
+    """Refuses a model that cannot take features of these kinds and sizes.
+
+    Args:
+      data: the data config of the training.
+      model: the model, with its hyper-parameters.
+      level_is_of_data: whether the level comes from the data rather than from a flag.
+    """
     cls, sizes = models.get(model.model), data.feature_sizes
     check_level(model.model, data.frame_features, level_is_of_data)
     if getattr(cls, "input_transform", "") == "reverse_whitening" and KNOWN_SIZES["rgb"] not in sizes:

@@ -57,7 +57,7 @@ class PassConfig(DamagePolicy):
         None, "number of classes, if the run does not say it", minimum=1, maximum=MOST_CLASSES
     )
     vocabulary: str = _same_as(DataConfig, "vocabulary")
-    max_frames: int | None = option(None, "frames of a video that are read; as in training", minimum=1)
+    max_frames: int | None = option(None, "frames of a video that are read; by default as in training", minimum=1)
     batch_size: int = _same_as(DataConfig, "batch_size")
     num_readers: int = _same_as(DataConfig, "num_readers")
     segment_labels: bool = False
@@ -73,14 +73,14 @@ class EvalConfig(PassConfig, OfRun):
     """One evaluation, or one after each new checkpoint. The model is the one that the run saved."""
 
     eval_data_pattern: str = _same_as(DataConfig, "data_pattern")
-    eval_dir: str = option("", "folder that the results go into; by default that of the run")
+    eval_dir: str = option("", "folder for the results; by default train_dir")
     segment_labels: bool = option(False, "evaluate on the rated segments of frame records")
     num_gpu: int = _same_as(DeviceConfig, "num_gpu")
     run_once: bool = option(False, "evaluate the newest checkpoint and end, rather than wait for the next")
-    top_k: int = option(20, "best predictions of each video that count", minimum=1)
+    top_k: int = option(20, "number of best predictions of each video that metrics use", minimum=1)
     keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP")
     report: bool = option(False, "also write eval/report.html, a page of metrics and charts")
-    metrics: tuple[str, ...] = option((), "custom metrics besides the usual ones: package.module:Class, commas between")
+    metrics: tuple[str, ...] = option((), "metrics of your own, as package.module:Class, separated by commas")
 
 
 @dataclass(frozen=True)
@@ -95,15 +95,15 @@ class InferenceConfig(PassConfig, OfRun):
         "", "folder that input_model_tgz is unpacked into; by default a private one, removed at the end"
     )
     segment_labels: bool = option(False, "predict for each 5-second segment of frame records")
-    segment_max_pred: int = option(100_000, "segments listed per class at most", minimum=1)
-    segment_label_ids_file: str = option("", "CSV of the classes that segments may have; the published 1000")
+    segment_max_pred: int = option(100_000, "largest number of segments listed per class", minimum=1)
+    segment_label_ids_file: str = option("", "CSV of the classes that segments may have; by default the published 1000")
     segment_context: int = option(
         0, "frames before and after each segment that the model sees too", minimum=0, maximum=10_000
     )
     candidates_from: str = option(
-        "", "CSV of predictions for the videos: their segments are listed for these classes only"
+        "", "CSV of predictions for the videos; segments are listed only for the classes predicted for their video"
     )
-    top_k: int = option(20, "predictions listed per video; at most one a class", minimum=1)
+    top_k: int = option(20, "number of predictions listed per video", minimum=1)
     batch_size: int = option(512, "examples per step", minimum=1)
     num_readers: int = _same_as(DataConfig, "num_readers", default=1)
 
@@ -123,21 +123,21 @@ class ExportConfig(OfRun):
     required = ("out",)
 
     train_dir: str = _same_as(OfRun, "train_dir", alias="run")
-    checkpoint: str = option("last", "which one: last, best (kept by eval.py --keep_best), or its step")
+    checkpoint: str = option("last", "which checkpoint: last, best (kept by eval --keep_best), or its step")
     weights: str = option("float32", "how weights are stored", choices=("float32", "float16", "int8"))
     signature: str = option(
         "records",
-        "which input serving_default takes: serialized records, or features as MediaPipe's graph gives them; "
-        "the other goes by its own name",
+        "which input the signature serving_default takes: serialized records, or features as MediaPipe's graph gives "
+        "them; the model has the other signature too, under its own name",
         choices=("records", "mediapipe"),
     )
-    out: str = option("", "folder to write, which must not be there yet")
+    out: str = option("", "folder to write; it must not exist yet")
     eval_data_pattern: str = option(
-        "", "records with labels: GAP is taken on them before and after, and put into the model card"
+        "", "records with labels, on which GAP is measured before and after the export, for the model card"
     )
-    batch_size: int = option(1024, "examples per step of those evaluations", minimum=1)
-    num_readers: int = option(8, "files that they read in parallel", minimum=1)
-    top_k: int = option(20, "best predictions of each video that count and that the model gives", minimum=1)
+    batch_size: int = option(1024, "examples per step of the evaluations on eval_data_pattern", minimum=1)
+    num_readers: int = option(8, "files that these evaluations read in parallel", minimum=1)
+    top_k: int = option(20, "number of best predictions of each video that the model returns and GAP uses", minimum=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -152,8 +152,8 @@ class AverageConfig(OfRun):
     required = ("out",)
 
     last: int | None = option(None, "how many of the newest checkpoints are averaged [5]", minimum=2)
-    checkpoints: tuple[str, ...] = option((), "which ones, by step, in place of the newest")
-    out: str = option("", "folder to write, which must not be there yet; eval.py takes it as a run")
+    checkpoints: tuple[str, ...] = option((), "steps of the checkpoints to average, in place of the newest")
+    out: str = option("", "folder to write; it must not exist yet; eval takes it as a run")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -164,4 +164,4 @@ class AverageConfig(OfRun):
             raise UsageError(f"--checkpoints={given}: name at least two different steps.")
         for step in self.checkpoints:
             if not step.isdigit():
-                raise UsageError(f"--checkpoints: {step!r} is no step; write them as 1000,2000,3000.")
+                raise UsageError(f"--checkpoints: {step!r} is not a step; write steps as 1000,2000,3000.")

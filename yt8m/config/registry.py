@@ -16,7 +16,7 @@ from yt8m.errors import UsageError, suggestion
 
 T = TypeVar("T")
 
-TRUST_HELP = "import the code that the run's config.json names, though you did not train that run here"
+TRUST_HELP = "import the code that the run's config.json names, even if you did not train that run here"
 
 _distrusted: dict[str, str] = {}  # {name of code: file that names it}
 # Each thread has its own list, because Python code may start several trainings.

@@ -55,7 +55,7 @@ def from_json(text: str, path: str) -> TrainConfig:
     written = whole.get("versions", {})
     by = f"yt8m {written.get('yt8m', 'of unknown version')}" if isinstance(written, Mapping) else "yt8m"
     if not isinstance(whole.get("config"), Mapping):
-        raise RunError(f"{path} has no config: it is no config.json of a run. {_REMEDY}")
+        raise RunError(f"{path} has no config: it is not the config.json of a run. {_REMEDY}")
     return typing.cast("TrainConfig", _section(TrainConfig, whole["config"], "config", f"{path} (by {by})"))
 
 
@@ -304,7 +304,7 @@ def forget_end(train_dir: str) -> None:
 
 
 def ended(train_dir: str) -> Ended | None:
-    """How the last start of the run ended; None if it runs, was killed, or is of a version that noted no end.
+    """How the last start of the run ended; None if it still runs, was killed, or an older version wrote the run.
 
     Raises:
       RunError: the file is damaged.
@@ -338,7 +338,7 @@ def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str
     if not any(_matches(name, _A_RUN_HAS) for name in names):
         if names:
             raise UsageError(
-                f"--start_new_model: {train_dir} is no folder of a run: it holds {', '.join(names[:3])}, "
+                f"--start_new_model: {train_dir} is not the folder of a run: it holds {', '.join(names[:3])}, "
                 f"but no {CONFIG} and no checkpoint. Nothing was moved; name another folder."
             )
         return None

@@ -13,9 +13,10 @@ from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.records import vocabulary
 
-# What belongs to one run alone: its folders, and the order to move a former run aside.
+# Options that are never taken over: the run's folders, and the flag that moves an earlier run aside.
 _ITS_OWN = ("train_dir", "export_dir", "log_dir", "start_new_model")
-# If a flag differs from the run's value, the run's values of these are not taken: they describe what is replaced.
+# {flag: others}: if the flag is given and differs from the run's value, the run's values of the others are not taken
+# over, because they describe what the flag replaces.
 _REPLACES = {
     "train_data_pattern": ("vocabulary", "num_classes", "manifest"),
     "frame_features": ("feature_names", "feature_sizes", "feature_ranges", "segment_labels"),
@@ -23,7 +24,7 @@ _REPLACES = {
     "feature_sizes": ("feature_ranges",),
     "optimizer": ("weight_decay",),
 }
-# Taken even if they are the usual ones. Without them the data would decide.
+# Taken over even if they have their default values; otherwise the data would decide.
 _ALWAYS = ("feature_names", "feature_sizes")
 
 
@@ -45,7 +46,7 @@ class Start(NamedTuple):
         return path if path and storage.exists(path) else ""
 
     def values(self, typed: Mapping[str, Any]) -> dict[str, Any]:
-        """{flag: value} of the training: the flags `typed`, and the run's values of others that are not defaults."""
+        """{flag: value} of the training: those of `typed`, then the run's values that are not defaults."""
         if not self.path:
             return dict(typed)
         saved = dict(self._options())

@@ -32,18 +32,20 @@ class DamagePolicy(Checked):
     """How damaged input is handled."""
 
     manifest: str = option(
-        "", "file with the record count of each shard (yt8m verify); manifest.json beside the shards", shapes="nothing"
+        "",
+        "file with the record count of each shard (yt8m verify); by default manifest.json beside the shards",
+        shapes="nothing",
     )
     max_bad_records: int = option(
         0,
-        "bad records that are tolerated; the rest of the shard of each is skipped, and reported at the end",
+        "number of bad records to tolerate; after each, the rest of its shard is skipped, which the log reports",
         shapes="input",
         shaped_by=bool,
         minimum=0,
     )
     nan_policy: str = option(
         "refuse",
-        "features that are NaN, infinite or beyond 1e16: an error, or set to 0 and counted",
+        "what to do with features that are NaN, infinite or beyond 1e16: fail, or set them to 0 and count them",
         shapes="input",
         choices=("refuse", "zero"),
     )
@@ -53,39 +55,47 @@ class DamagePolicy(Checked):
 class DataConfig(DamagePolicy):
     """Which data are read, and how. `feature_sizes` has one size per feature name, in the same order."""
 
-    data_pattern: str = option("", "TFRecord files: globs, commas between, local or gs://", shapes="nothing")
+    data_pattern: str = option("", "TFRecord files: patterns separated by commas, local or gs://", shapes="nothing")
     feature_names: tuple[str, ...] = option(
-        ("mean_rgb", "mean_audio"), "features to read, commas between", shapes="variables"
+        ("mean_rgb", "mean_audio"), "features to read, separated by commas", shapes="variables"
     )
-    feature_sizes: tuple[int, ...] = option((1024, 128), "length of each feature, in order", shapes="variables")
+    feature_sizes: tuple[int, ...] = option(
+        (1024, 128), "number of values of each feature, in the order of the names", shapes="variables"
+    )
     frame_features: bool = option(
-        False, "the records hold one feature vector a frame, not one a video", shapes="variables"
+        False, "the records hold one feature vector per frame rather than one per video", shapes="variables"
     )
     segment_labels: bool = option(False, "learn from the rated 5-second segments of frame records", shapes="input")
     segment_size: int = option(5, "frames of a segment", shapes="input", minimum=1)
     num_classes: int = option(3862, "number of classes", shapes="variables", minimum=1, maximum=MOST_CLASSES)
     vocabulary: str = option(
         "",
-        "CSV of the classes' names, with the columns index,name; vocabulary.csv beside the shards, or one or two "
-        "folders above them",
+        "CSV of the classes' names, with the columns index,name; by default vocabulary.csv beside the shards, or one "
+        "or two folders above them",
         shapes="nothing",
     )
     max_frames: int = option(300, "frames of a video that are read, from its start", shapes="graph", minimum=1)
     batch_size: int = option(1024, "examples per tower and step", shapes="input", minimum=1)
     num_readers: int = option(8, "files that are read in parallel", shapes="input", minimum=1)
-    parse_threads: int | None = option(None, "batches parsed in parallel [by the cores]", shapes="input", minimum=1)
-    prefetch: int | None = option(None, "batches made ahead of the steps [by the cores]", shapes="input", minimum=1)
+    parse_threads: int | None = option(
+        None, "number of batches parsed in parallel [set by the number of cores]", shapes="input", minimum=1
+    )
+    prefetch: int | None = option(
+        None, "number of batches made in advance [set by the number of cores]", shapes="input", minimum=1
+    )
     num_epochs: int | None = option(5, "passes over the data", shapes="input", minimum=1)
-    shuffle_buffer: int | None = option(None, "size of the shuffle buffer, in examples", shapes="input", minimum=1)
+    shuffle_buffer: int | None = option(
+        None, "size of the shuffle buffer, in records [4096 videos, or 256 of frames]", shapes="input", minimum=1
+    )
     seed: int = option(0, "seed of the order of examples", shapes="input", minimum=0, maximum=2**31 - 1)
     exact_resume: bool = option(
-        False, "save the position in the data too, so that a resumed run misses nothing", shapes="nothing"
+        False, "save the position in the data too, so that a resumed run skips no example", shapes="nothing"
     )
     prefetch_to_device: bool = option(
         False, "copy the next step's batch to the towers' devices during the current step", shapes="graph"
     )
     reader: str = option(
-        "", "reader of your own for records of another layout, as package.module:Class [YouTube-8M's]", shapes="input"
+        "", "your own reader, for records of another layout, as package.module:Class [YouTube-8M's]", shapes="input"
     )
     # Only whether there is a cache matters for a resumed run, not which folder holds it.
     cache: str = option(
@@ -194,32 +204,40 @@ class OptimizerConfig(Checked):
     )
     learning_rate_schedule: str = option(
         "exponential",
-        "how the learning rate falls: in stairs, by half a cosine to 0, or not at all",
+        "how the learning rate falls: in steps, along half a cosine to 0, or not at all",
         shapes="graph",
         choices=("exponential", "cosine", "constant"),
     )
     learning_rate_decay: float = option(
-        0.95, "factor of the rate, once every learning_rate_decay_examples", shapes="graph", minimum=1e-6, maximum=1
+        0.95,
+        "factor of the learning rate after every learning_rate_decay_examples examples",
+        shapes="graph",
+        minimum=1e-6,
+        maximum=1,
     )
     learning_rate_decay_examples: float = option(
-        4_000_000, "examples between decays; with cosine, until the rate is 0", shapes="graph", minimum=1
+        4_000_000, "examples between two decays; with cosine, examples until the rate is 0", shapes="graph", minimum=1
     )
     learning_rate_warmup_examples: float = option(
-        0, "examples over which the learning rate rises to its value in a straight line", shapes="graph", minimum=0
+        0, "examples during which the learning rate rises linearly from 0; 0: no warm-up", shapes="graph", minimum=0
     )
     weight_decay: float | None = option(
-        None, "AdamWOptimizer's decay of matrices, times the learning rate [0.01]", shapes="graph", minimum=0, maximum=1
+        None,
+        "with AdamWOptimizer: part of each matrix that a step subtracts, times the learning rate [0.01]",
+        shapes="graph",
+        minimum=0,
+        maximum=1,
     )
     clip_gradient_norm: float = option(1.0, "largest norm of a gradient; 0: no clipping", shapes="graph", minimum=0)
     clip_by: str = option(
         "variable",
-        "whose norm is clipped: each variable's, or that of all of them together",
+        "what clip_gradient_norm limits: the norm of each variable's gradient, or of all gradients together",
         shapes="graph",
         choices=("variable", "global"),
     )
     accumulate_steps: int = option(
         1,
-        "batches whose gradients together make one step of the optimizer",
+        "number of batches whose mean gradient makes one step of the optimizer",
         shapes="graph",
         minimum=1,
         maximum=1_000_000,
@@ -229,13 +247,13 @@ class OptimizerConfig(Checked):
     )
     combine_gradients: str = option(
         "mean",
-        "how the gradients of towers become one; the published code takes the sum",
+        "how the gradients of the towers are combined; the published code takes the sum",
         shapes="graph",
         choices=("mean", "sum"),
     )
     moving_average_decay: float = option(
         0.0,
-        "decay of the weights' moving averages, which eval and export use, in step n at most (1 + n)/(10 + n); 0: none",
+        "decay of the moving averages of the weights, which eval and export use; lower in the first steps; 0: none",
         shapes="graph",
         minimum=0,
         maximum=0.999999,
@@ -265,7 +283,7 @@ class DistillConfig(Checked):
     )
     teacher: str = option("", "the teacher itself: the folder of an evaluated run, or of an export", shapes="graph")
     distill_weight: float = option(
-        0.5, "share of the teacher in the loss; the labels have the rest", shapes="graph", minimum=0, maximum=1
+        0.5, "weight of the teacher's loss; that of the labels is 1 minus this", shapes="graph", minimum=0, maximum=1
     )
 
     def __post_init__(self) -> None:
@@ -316,9 +334,14 @@ class AugmentConfig(Checked):
 class DeviceConfig(Checked):
     """The number of towers, and how they compute."""
 
-    num_gpu: int = option(1, "towers: one on each GPU, or on the CPU if there is none", shapes="graph", minimum=1)
+    num_gpu: int = option(
+        1, "number of towers, one per GPU; with fewer GPUs all run on the CPU", shapes="graph", minimum=1
+    )
     precision: str = option(
-        "float32", "type of matrix products", shapes="graph", choices=("float32", "bfloat16", "float16")
+        "float32",
+        "number type in which matrix products are computed",
+        shapes="graph",
+        choices=("float32", "bfloat16", "float16"),
     )
     sync_batch_norm: bool = option(
         False,
@@ -330,7 +353,9 @@ class DeviceConfig(Checked):
         False, "compile the step with XLA; fuses all ops but products; useful mainly on GPUs", shapes="nothing"
     )
     log_device_placement: bool = option(False, "log which device each op runs on", shapes="nothing")
-    profile: tuple[int, ...] = option((), "FIRST,LAST steps whose trace TensorBoard's profiler shows", shapes="nothing")
+    profile: tuple[int, ...] = option(
+        (), "FIRST,LAST: the steps to trace for TensorBoard's profiler, such as 100,105", shapes="nothing"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -347,11 +372,11 @@ class CheckpointConfig(Checked):
     """When checkpoints are saved, and which are kept."""
 
     save_checkpoint_steps: int | None = option(
-        None, "steps between checkpoints, in addition to those by the clock", shapes="nothing", minimum=1
+        None, "steps between checkpoints, besides those of save_checkpoint_minutes", shapes="nothing", minimum=1
     )
     save_checkpoint_minutes: float = option(15.0, "minutes between checkpoints", shapes="nothing", minimum=0.001)
     keep_checkpoints: int = option(
-        5, "newest checkpoints kept, besides one per quarter of an hour", shapes="nothing", minimum=1
+        5, "number of newest checkpoints to keep, besides one per quarter of an hour", shapes="nothing", minimum=1
     )
     export_model_steps: int = option(1000, "steps between exported models", shapes="nothing", minimum=1)
     start_new_model: bool = option(
@@ -378,15 +403,18 @@ class StorageConfig(Checked):
     """How gs:// paths are read and written; only used if a path begins with gs://."""
 
     cache_dir: str = option(
-        "", "local folder for copies of files in buckets; ~/.cache/yt8m if not named", shapes="nothing"
+        "", "local folder for copies of files in buckets; by default ~/.cache/yt8m", shapes="nothing"
     )
     stage_cache_bytes: int = option(
-        base.STAGE_BYTES, "limit on the bytes of shards kept there; the oldest are removed", shapes="nothing", minimum=1
+        base.STAGE_BYTES,
+        "limit on the bytes of copies of shards in cache_dir; those unused for longest are removed first",
+        shapes="nothing",
+        minimum=1,
     )
     # Only for shards in buckets. Staging calls Python from the graph; the inputter tells the runner so.
     gs_reading: str = option(
         "staged",
-        "how shards in buckets are read: staged in that cache ahead of time, or by TensorFlow itself",
+        "how shards in buckets are read: copied to cache_dir ahead of time, or by TensorFlow itself",
         shapes="nothing",
         choices=("staged", "direct"),
     )
@@ -411,11 +439,11 @@ class TrainConfig(Checked):
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
     callbacks: tuple[str, ...] = option(
         (),
-        "callbacks besides the usual ones, by name or package.module:Class, commas between; -name removes one",
+        "callbacks to add, by name or package.module:Class, separated by commas; -name removes a usual one",
         shapes="nothing",
     )
     max_steps: int | None = option(
-        None, "last step of the run, steps of earlier starts included", shapes="nothing", minimum=1
+        None, "step after which training ends, counted over all starts of the run", shapes="nothing", minimum=1
     )
     log_every_n_steps: int = option(10, "steps between two lines in the log", shapes="nothing", minimum=1)
     save_summary_steps: int = option(
@@ -428,7 +456,7 @@ class TrainConfig(Checked):
     export_dir: str = option(
         "", "folder that gets the trained model as a SavedModel, once training is done", shapes="nothing"
     )
-    log_dir: str = option("", "folder of the event files for TensorBoard; the run's own", shapes="nothing")
+    log_dir: str = option("", "folder of the event files for TensorBoard; by default train_dir", shapes="nothing")
     distillation: DistillConfig = field(default_factory=DistillConfig)
     augmentation: AugmentConfig = field(default_factory=AugmentConfig)
     distributed: DistributedConfig = field(default_factory=DistributedConfig)

@@ -39,7 +39,7 @@ class Reader(abc.ABC):
       num_classes: number of classes, C.
       feature_sizes: number of values of each feature (per frame), in the order of the names.
       feature_names: names of the features in the records.
-      nan_policy: what happens to features that are NaN, infinite or too large: refuse or zero.
+      nan_policy: what happens to values that are NaN, infinite or too large: `refuse` fails, `zero` sets them to 0.
       feature_ranges: for each feature the two ends of the range that its bytes stand for, or () if it is stored as
           floats; empty for records with YouTube-8M's ranges.
       zeroed: counts the values that were set to 0; None if they are not counted.

@@ -148,7 +148,7 @@ class BatchQueue(Inputter):
         return list(self._files)
 
     def count_reads(self) -> None:
-        """Turns on counting: from now on `reads` has the records of each file in each pass without shuffling."""
+        """Turns on counting: from now on `reads` tells what the last pass without shuffling read from each file."""
         self._counts = ReadCounts()
 
     def reads(self) -> dict[str, int]:
@@ -157,7 +157,7 @@ class BatchQueue(Inputter):
         return {path: counts.of(number) for number, path in enumerate(self.files())}
 
     def reads_of(self, held: Mapping[str, int]) -> dict[str, int | None]:
-        """The number of records that a pass in order should read from each file; None if unknown.
+        """The number of records that a pass without shuffling should read from each file; None if unknown.
 
         A file with a bad record is read up to that record, any other to its end.
 

@@ -52,7 +52,7 @@ class CachedShard:
 
     @property
     def rows(self) -> int:
-        """N."""
+        """The number of records, N."""
         return len(self.ids)
 
     @staticmethod

@@ -84,7 +84,7 @@ class RecordCheck:
 
 
 def _other_level(reader: Any, payload: bytes) -> str:
-    """A sentence if the record is not of the level that YouTube-8M's `reader` expects; else empty."""
+    """A sentence that says so if the record is of another level than `reader` reads; else empty."""
     try:
         record = shards.parse(payload)
     except ValueError:

@@ -49,7 +49,7 @@ class Frames(NamedTuple):
       values: string [F] (raw bytes; only the frames in use are decoded) or float32 [F, size].
       row_splits: int64 [N + 1], the borders of each record in `values`.
       size: number of values of a frame.
-      bounds: the range that bytes are dequantised to here, since `join_features` knows that of YouTube-8M alone;
+      bounds: the range to which bytes are dequantised here, because `join_features` knows only the range of YouTube-8M;
         empty if they stay bytes.
     """
 
@@ -62,7 +62,7 @@ class Frames(NamedTuple):
         """uint8 or float32 [N, longest, size]; frames after `longest` are left out, missing frames are 0.
 
         Args:
-          lengths: int64 [N]; the values are computed only after it, because the checks of `lengths` must pass first.
+          lengths: int64 [N], the frames of each record. The values are computed after it, so that its checks run first.
           longest: int64 scalar.
         """
         values = self._decode(after_checks(self.values, [lengths]))
@@ -74,7 +74,7 @@ class Frames(NamedTuple):
 
         Args:
           at: int64 [R, count], indices into `values`.
-          valid: bool [R, count], True for the frames of each row, which come first; the rest is 0.
+          valid: bool [R, count], True for the indices that exist, which come first in each row; other frames are 0.
           count: frames of a row.
         """
         values = self._decode(_picked(self.values, tf.boolean_mask(at, valid)))

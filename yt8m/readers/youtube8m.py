@@ -201,7 +201,7 @@ class EverySegmentReader(YT8MFrameFeatureReader):
     the segments of a video follow one another. A video without frames has no segments.
 
     Attributes:
-      seconds: distance between two starts.
+      seconds: seconds between the starts of two segments.
       context: number of frames before and after a segment that are included; fewer at the ends of the video.
     """
 
@@ -332,7 +332,7 @@ def _check_batch(reader: Any, data: DataConfig) -> None:
         raise UsageError(
             f"--reader={data.reader}: prepare_serialized_examples must return a yt8m.types.Batch with features of "
             f"the shapes {expected}, as --feature_sizes and --frame_features say; it returned a "
-            f"{type(batch).__name__} with features of the shapes {found}. tf.ensure_shape tells a shape."
+            f"{type(batch).__name__} with features of the shapes {found}. Set unknown shapes by tf.ensure_shape."
         )
 
 

@@ -88,7 +88,7 @@ def read(path: str) -> Manifest:
         data = data_format.parse(written["data"]) if "data" in written else None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(
-            f"{path} is no {FORMAT!r} ({type(error).__name__}: {error}). "
+            f"{path} is not a {FORMAT!r} ({type(error).__name__}: {error}). "
             "Write it anew with `yt8m verify FILES --manifest=...`, or move it away."
         ) from error
     return Manifest((path,), shards, data)

@@ -169,7 +169,7 @@ def read_predictions(path: str, num_classes: int) -> Iterator[PredictionRow]:
             line.refuse(f"a file of ranked segments; expected predictions for videos ({PREDICTIONS_HEADER.decode()}).")
         row = parse_prediction(line, num_classes)
         if row.video_id in seen:
-            line.refuse(f"video {row.video_id!r} stands in an earlier line already; give each video one line.")
+            line.refuse(f"video {row.video_id!r} is in an earlier line already; give each video one line.")
         seen.add(row.video_id)
         yield row
     if not seen:
@@ -205,13 +205,13 @@ def _pairs(line: TextLine, pairs: bytes, num_classes: int) -> tuple[npt.NDArray[
         classes = np.array(words[::2], np.bytes_).astype(np.int64)
         scores = np.array(words[1::2], np.bytes_).astype(np.float32)
     except (ValueError, OverflowError):
-        line.refuse(f"{shown(pairs)}: expected whole class numbers and scores by turns.")
+        line.refuse(f"{shown(pairs)}: expected class numbers and scores in turn.")
     if len(classes) != len(scores) or not np.isfinite(scores).all():
-        line.refuse(f"{len(words)} words, or a score that is no number; expected a finite score for each class.")
+        line.refuse(f"{len(words)} words, or a score that is not a number; expected a finite score for each class.")
     if len(classes) and not 0 <= classes.min() <= classes.max() < num_classes:
         line.refuse(f"classes {classes.min()} to {classes.max()}; expected 0 to {num_classes - 1} (--num_classes).")
     if len(np.unique(classes)) < len(classes):
-        line.refuse("a class is repeated; give each class once a video.")
+        line.refuse("a class is repeated; give each class once per video.")
     return classes.astype(np.int32), scores
 
 
@@ -264,12 +264,12 @@ def read_segments(path: str, classes: Collection[int], any_start: bool = False) 
         if number not in classes:
             line.refuse(
                 f"{shown(name)} is none of the {len(classes)} classes that segments are rated for; "
-                "give class numbers, or the file of yours by --segment_label_ids_file."
+                "give one of these classes, or name your own list of classes by --segment_label_ids_file."
             )
         if not comma:
             line.refuse("there is no comma; expected `class,video:start video:start ...`.")
         if seen.setdefault(number, line.number) != line.number:
-            line.refuse(f"class {number} stands in line {seen[number]} already; give each class one line.")
+            line.refuse(f"class {number} is in line {seen[number]} already; give each class one line.")
         yield ClassLine(number, _ranks(line, segments, any_start))
     if not seen:
         raise RunError(f"{path} lists no class; expected lines `class,video:start video:start ...`.")
@@ -281,15 +281,15 @@ def _ranks(line: TextLine, text: bytes, any_start: bool) -> dict[bytes, int]:
     segments = text.split(b" ") if text else []
     bad = _first_bad(text, segments, any_start) if text else -1
     if bad >= 0:
-        what = f"{shown(segments[bad])} is no segment" if segments[bad] else "two blanks in a row"
+        what = f"{shown(segments[bad])} is not a segment" if segments[bad] else "two blanks in a row"
         line.refuse(
             f"{what}; expected video:start with a start of 0, {_GRID}, {2 * _GRID}, ... seconds, and one blank "
-            "from one to the next."
+            "between two segments."
         )
     ranks = dict(zip(segments, range(len(segments)), strict=True))
     if len(ranks) < len(segments):
         twice = next(name for place, name in enumerate(segments) if ranks[name] != place)
-        line.refuse(f"the segment {shown(twice)} is repeated; give each segment once a class.")
+        line.refuse(f"the segment {shown(twice)} is repeated; give each segment once per class.")
     return ranks
 
 

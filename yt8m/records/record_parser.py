@@ -152,7 +152,7 @@ class RecordParser:
             frames = record.lists.get(feature.name) if has_frames else [record.context.get(feature.name)]
             kind = "bytes" if feature.range else "float"
             if frames is None or any(frame is None or frame.kind != kind for frame in frames):
-                what = f"{feature.name} is no feature {'list ' if has_frames else ''}of {kind} values, as expected"
+                what = f"{feature.name} is not a feature {'list ' if has_frames else ''}of {kind} values, as expected"
                 raise DamagedError(*raw[1:], f"video {id_text(record.id())}: {what}; check the level of the records")
             arrays = [frame.numbers() for frame in frames if frame is not None]
             found.append(np.array(arrays).reshape(-1, feature.size))
@@ -188,11 +188,12 @@ class Example(NamedTuple):
 
 
 class _Parsed:
-    """B parsed records.
+    """The values of B parsed records, before they become a `NumpyBatch`.
 
     Attributes:
-      ids, features, num_frames: see `NumpyBatch`.
-      rows, classes: int64 arrays with the row and the class of each label.
+      ids: the id of each record, as bytes.
+      features, num_frames: as in `NumpyBatch`.
+      rows, classes: lists of int64 arrays, which together have the row and the class of each label.
     """
 
     features: Mapping[str, NDArray[Any]]

@@ -37,7 +37,7 @@ NOT_FEATURES = {"id", "video_id", "labels", "segment_end_times", *RATING_LISTS}
 LARGEST = 1e16
 UNFIT = f"NaN, infinite or beyond {LARGEST:.0e}"  # the words of messages for values that no feature may have
 
-NO_PROTO = "it is no Example or SequenceExample"
+NO_PROTO = "it is not an Example or SequenceExample"
 EMPTY = "the file is empty: it holds no example"
 
 _USUAL = 1 << 24  # bytes; before a longer read, `_is_there` checks that the file has that many
@@ -62,7 +62,7 @@ class DamagedError(RunError):
     """
 
     def __init__(self, path: str, record: int, what: str) -> None:
-        # if the message names a flag, that is the remedy
+        # A text that names a flag already says what to do.
         remedy = "" if "--" in what else "; fetch the file again, or leave it out"
         super().__init__(f"{path}: record {record}: {what}{remedy}.")
         self.path, self.record, self.what = path, record, what
@@ -357,7 +357,7 @@ def _fields(content: bytes) -> Iterator[tuple[int, bytes]]:
         elif kind in (1, 5):
             size = 8 if kind == 1 else 4
         else:
-            raise ValueError(f"wire type {kind} at byte {place}: this is no Example or SequenceExample")
+            raise ValueError(f"wire type {kind} at byte {place} is not allowed")
         if kind == 0:
             size = 0
         if place + size > end:

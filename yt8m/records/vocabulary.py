@@ -38,7 +38,7 @@ class Vocabulary:
 
     Attributes:
       names: the name of each class; `class 123` for the few classes of YouTube-8M without a name.
-      counts: int64 [C], the number of training videos with the class; 0 where it is not known.
+      counts: int64 [C], the number of training videos with the class; 0 if it is not known.
       verticals: the (first) vertical of each class; empty if it is not known.
     """
 
@@ -133,7 +133,7 @@ def of_data(named: str, files: Sequence[str]) -> OfData | None:
 
     Raises:
       UsageError: the named file does not exist, or for the reason of `find`.
-      RunError: the file is no vocabulary.
+      RunError: the file is not a vocabulary.
     """
     if named and not storage.exists(named):
         raise UsageError(
@@ -159,7 +159,7 @@ def class_count(given: int | None, found: OfData | None) -> int | None:
 
 def log(found: OfData) -> None:
     """Logs which file the names come from."""
-    logging.info("the names of the %d classes are those of %s", len(found.names), found.path)
+    logging.info("the names of the %d classes come from %s", len(found.names), found.path)
 
 
 _REMEDY = "A model keeps the classes that it was trained with: use data with its vocabulary, or train a new model."
@@ -264,7 +264,7 @@ def _rows(content: bytes, path: str) -> Iterator[_Row]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise RunError(f"{path}, line {line}: this is no UTF-8 text; save the file as UTF-8.") from error
+        raise RunError(f"{path}, line {line}: this is not UTF-8 text; save the file as UTF-8.") from error
     lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] = []
     end = 0
@@ -282,22 +282,22 @@ def _rows(content: bytes, path: str) -> Iterator[_Row]:
                     f"{len(fields)} fields, but the header has {len(header)}; put a name with a comma in quotes."
                 )
     except csv.Error as error:
-        raise RunError(f"{path}, line {end + 1}: this is no CSV ({error}).") from error
+        raise RunError(f"{path}, line {end + 1}: this is not CSV ({error}).") from error
 
 
 def _check_header(row: _Row, header: Sequence[str]) -> None:
     if not {"index", "name"} <= set(header):
         row.refuse(f"the columns are {', '.join(header)[:80] or 'missing'}; {_COLUMNS}.")
     if len(set(header)) != len(header):
-        row.refuse(f"a column stands twice in {','.join(header)[:80]}; {_COLUMNS}.")
+        row.refuse(f"a column is repeated in {','.join(header)[:80]}; {_COLUMNS}.")
 
 
 def _refuse_index(row: _Row, expected: int) -> NoReturn:
     text = row.fields["index"]
     number = prediction_files.whole_number(text.encode())
-    what = f"{text[:40]!r} is no class number" if number < 0 else f"the index is {text}"
+    what = f"{text[:40]!r} is not a class number" if number < 0 else f"the index is {text}"
     if 0 <= number < expected:
-        what = f"the index {number} stood in an earlier line already"
+        what = f"the index {number} is in an earlier line already"
     row.refuse(f"{what}; expected {expected}: indexes count from 0, without gaps and in order.")
 
 
@@ -311,7 +311,7 @@ def _name(row: _Row) -> str:
 def _count(row: _Row) -> int:
     text = row.fields.get("count", row.fields.get("trainvideocount", "")) or "0"
     count = prediction_files.whole_number(text.encode())
-    return count if count >= 0 else row.refuse(f"the count {text[:40]!r} is no number of videos.")
+    return count if count >= 0 else row.refuse(f"the count {text[:40]!r} is not a number of videos.")
 
 
 def _packaged(name: str) -> bytes:
@@ -367,7 +367,7 @@ def read_segment_classes(path: str = "") -> set[int]:
         if number >= 0:
             found.add(number)
         elif line.number > 1:
-            line.refuse(f"{prediction_files.shown(name)} is no class number; expected one a line under `Index`.")
+            line.refuse(f"{prediction_files.shown(name)} is not a class number; expected one per line under `Index`.")
     if not found:
-        line.refuse("there is no class; expected one number a line under the header `Index`.")
+        line.refuse("there is no class; expected one number per line under the header `Index`.")
     return found

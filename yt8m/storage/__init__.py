@@ -98,7 +98,7 @@ def read_bytes(path: Path) -> bytes:
 def read_start(path: Path, count: int) -> bytes:
     """The first `count` bytes of a file, or all if it is shorter; raises like `open_read`.
 
-    Of an object in a bucket only these bytes are fetched, and its checksum is not compared.
+    From a bucket only these bytes are fetched, and the checksum of the object is not compared.
     """
     return _store(path).read_start(os.fspath(path), count)
 
@@ -109,7 +109,7 @@ def read_text(path: Path) -> str:
 
 
 def write_atomic(path: Path, mode: str = "wb") -> AbstractContextManager[IO[Any]]:
-    """Opens a file for writing; its content appears under `path` at once, and only if the block ends without an error.
+    """Opens a file for writing; the whole content appears under `path` when the block ends, unless it raises an error.
 
     Missing folders are made. A device or a pipe (/dev/stdout) is written directly.
 

@@ -83,7 +83,7 @@ class Settings:
 
     Attributes:
       cache_dir: local folder for copies; if empty, `yt8m` in XDG_CACHE_HOME or ~/.cache.
-      stage_cache_bytes: limit on the bytes of the copies of shards there.
+      stage_cache_bytes: limit on the bytes of the copies of shards in that folder.
       gs_reading: how shards are read: `staged` through the cache, or `direct` by TensorFlow.
       gs_retry_seconds: time for which a request is retried after transient errors.
     """

@@ -1,7 +1,7 @@
 """Local copies of files in buckets, for libraries that read only local files.
 
-The copies lie in the workspace: a local folder of only this process, which removes it when it ends. If the process is
-killed, the next process that makes a workspace removes the folder.
+The copies lie in the workspace: a local folder that only this process uses, and that it removes when it ends. If the
+process is killed, the next process that makes a workspace removes the folder.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ def _fetch_all(folder: str, names: Sequence[str], here: str) -> None:
     os.rename(part, here)
 
 
-# The client library takes half a second to import, so these two import it when they are called.
+# The client library takes half a second to import, so the next two functions import it when they are called.
 
 
 def _versions(folder: str, start: str, deep: bool = False) -> dict[str, int]:

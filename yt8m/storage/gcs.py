@@ -182,7 +182,7 @@ class GcsStore:
         for path in _lost:
             if path.startswith(folder.rstrip("/") + "/"):
                 raise RunError(
-                    f"{path} was taken over by another process, since this one was out of touch for more than "
+                    f"{path} was taken over by another process, because this process could not renew it for more than "
                     f"{LEASE_SECONDS:g} s. Nothing more is written there."
                 )
 
@@ -290,7 +290,7 @@ def _renew(path: str, generation: int, over: threading.Event) -> None:
             blob.patch(if_generation_match=generation, retry=None)
         except (api.NotFound, api.PreconditionFailed):
             _lost.add(path)
-            logging.error("the lock %s is no longer this process'", path)
+            logging.error("this process has lost the lock %s: another process took it over or removed it", path)
             return
         except Exception as error:  # one missed renewal does no harm: the next one may succeed
             logging.warning("the lock %s could not be renewed at the moment: %s", path, error)

@@ -146,7 +146,7 @@ def _gave_up(action: str, path: str, error: BaseException) -> RunError:
     elif isinstance(error, _BROKEN_OFF):
         what = f"the server cannot be reached ({_short(error)}); look at the network, a proxy or a firewall"
     else:
-        what = f"the server is out of order ({_short(error)})"
+        what = f"the server is busy or does not work ({_short(error)})"
     return RunError(
         f"cannot {action} {path}: {what}. It was tried for up to {base.retry_seconds():g} s "
         f"(--gs_retry_seconds, {base.GIVEN_RETRY}); start again later to go on."

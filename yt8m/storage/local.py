@@ -221,7 +221,7 @@ def _unfinished(path: str) -> list[tuple[str, int, str | None]]:
 
 
 def _is_unlocked(path: str) -> bool:
-    """Whether no process has locked the file; the process number of one in another container is not visible."""
+    """Whether no process has locked the file. Unlike a process number, a lock is visible from other containers."""
     with open(path, "rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -290,7 +290,7 @@ def _acquire(path: str) -> int:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if next(attempts) == 0:  # `is_locked` of another process may hold a left lock file for an instant
+            if next(attempts) == 0:  # `is_locked` in another process locks a left-over lock file for an instant
                 os.close(descriptor)
                 time.sleep(0.05)
                 continue

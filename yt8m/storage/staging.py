@@ -1,7 +1,7 @@
 """Copies of remote shards in a local cache of bounded size, fetched ahead of reading.
 
-All processes of a user share the cache. A file that a process reads has a second name in the workspace of that process,
-so that another process may evict it from the cache without harm.
+All processes of a user share the cache. A file that a process reads has a second name (a hard link) in the workspace of
+that process, so that another process may evict the file from the cache without harm.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class Stage:
     def _too_small(self, path: str, size: int) -> RunError:
         held = self._held()
         return RunError(
-            f"--stage_cache_bytes={self._most} has no room for {path}: it has {size} bytes, and the "
+            f"--stage_cache_bytes={self._most} has no room for {path}: that file has {size} bytes, and the "
             f"{len(self._reading)} shards that are being read have {held}. Give at least {held + size}, or "
-            "read fewer files side by side (--num_readers)."
+            "read fewer files in parallel (--num_readers)."
         )
