@@ -59,11 +59,11 @@ $(RUNNABLE): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(INSTALLED): $(RUNNABLE)
-	$(PIP_INSTALL) -e '.[test,reports,serve,data,examples]'
+	$(PIP_INSTALL) -e '.[test,reports,serve,data,video,examples]'
 	@touch $@
 
 $(DOCUMENTED): $(INSTALLED)
-	$(PIP_INSTALL) -e '.[docs]'
+	$(PIP_INSTALL) -e '.[docs,onnx]'
 	@touch $@
 
 $(MUTABLE): $(INSTALLED)

@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import struct
+from typing import Any
 
 import pytest
 
@@ -83,6 +84,21 @@ def test_what_is_no_manifest_is_refused(tmp_path: pathlib.Path, content: str, pr
         manifest.read(str(path))
     assert str(refusal.value).startswith(f"{path} is not a 'yt8m manifest 1' (")
     assert problem in str(refusal.value)
+
+
+def test_extractors_are_kept_if_all_folders_name_the_same(tmp_path: pathlib.Path) -> None:
+    first, other = [{"name": "inception", "weights": {"graph": "ab"}}], [{"name": "vggish"}]
+    for folder, extractors in (("a", first), ("b", first), ("c", other), ("d", [])):
+        (tmp_path / folder).mkdir()
+        path = tmp_path / folder / "x.tfrecord"
+        shard = manifest.write_shard(str(path), [b"1"])
+        manifest.write(str(tmp_path / folder / manifest.NAME), {str(path): shard}, extractors=extractors)
+
+    def found(*folders: str) -> list[Any]:
+        return list(manifest.find([str(tmp_path / folder / "x.tfrecord") for folder in folders]).extractors)
+
+    assert found("a") == found("a", "b") == first
+    assert found("d") == found("a", "c") == found("a", "d") == []
 
 
 def test_what_the_records_hold_is_kept(tmp_path: pathlib.Path) -> None:

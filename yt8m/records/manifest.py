@@ -2,10 +2,12 @@
 
     {"format": "yt8m manifest 1",
      "shards": {"train0000.tfrecord": {"records": 1024, "bytes": 5318272, "crc32c": "1f2e3d4c"}, ...},
-     "data": {"level": "video", "features": [{"name": "clip", "size": 16}], ...}}
+     "data": {"level": "video", "features": [{"name": "clip", "size": 16}], ...},
+     "extractors": [{"name": "inception", "settings": {...}, "weights": {"graph": "<sha256>", ...}}, ...]}
 
 Names of shards are relative to the manifest's folder; crc32c is that of the whole file, as buckets report it.
-`data` is optional (see `data_format`): the manifests of YouTube-8M's own shards have none.
+`data` is optional (see `data_format`): the manifests of YouTube-8M's own shards have none. `extractors` is there if
+`yt8m extract` made the records: what the features were computed by, in the order in which it was given.
 
 `count_records` counts the records of a shard and reads only the 12 header bytes before each record. If a shard
 was cut inside such a header, TensorFlow regards the cut as the end of the shard, but the count finds it.
@@ -58,11 +60,13 @@ class Manifest(NamedTuple):
       sources: the files that it was read from.
       shards: {absolute path: the content that the shard must have}.
       data: the format of the records; None if no file describes it.
+      extractors: the extractors of the features; empty if they are unknown, or if the files name different ones.
     """
 
     sources: tuple[str, ...]
     shards: Mapping[str, Shard]
     data: DataFormat | None = None
+    extractors: tuple[Mapping[str, Any], ...] = ()
 
     def expected(self, path: str) -> Shard | None:
         """The content that the shard must have; None if no manifest names the shard."""
@@ -86,12 +90,13 @@ def read(path: str) -> Manifest:
             for name, values in written["shards"].items()
         }
         data = data_format.parse(written["data"]) if "data" in written else None
+        extractors = tuple(dict(one) for one in written.get("extractors", ()))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(
             f"{path} is not a {FORMAT!r} ({type(error).__name__}: {error}). "
             "Write it anew with `yt8m verify FILES --manifest=...`, or move it away."
         ) from error
-    return Manifest((path,), shards, data)
+    return Manifest((path,), shards, data, extractors)
 
 
 def find(files: Sequence[str]) -> Manifest:
@@ -105,16 +110,20 @@ def find(files: Sequence[str]) -> Manifest:
     parts = [read(path) for path in found if storage.exists(path)]
     shards = {name: shard for part in parts for name, shard in part.shards.items()}
     data = data_format.joined([(part.sources[0], part.data) for part in parts if part.data is not None])
-    return Manifest(tuple(source for part in parts for source in part.sources), shards, data)
+    extractors = parts[0].extractors if parts and all(one.extractors == parts[0].extractors for one in parts) else ()
+    return Manifest(tuple(source for part in parts for source in part.sources), shards, data, extractors)
 
 
-def write(path: str, shards: Mapping[str, Shard], data: DataFormat | None = None) -> None:
+def write(
+    path: str, shards: Mapping[str, Shard], data: DataFormat | None = None, extractors: Sequence[Mapping[str, Any]] = ()
+) -> None:
     """Writes a manifest.
 
     Args:
       path: the file to write.
       shards: {path: content of the shard}.
       data: the format of the records; None if unknown.
+      extractors: the extractors of the features, if they are known.
 
     Raises:
       UsageError: a shard has no path relative to the manifest (it is in a bucket and the manifest is not, say).
@@ -125,7 +134,8 @@ def write(path: str, shards: Mapping[str, Shard], data: DataFormat | None = None
         if storage.is_remote(path) != storage.is_remote(shard_path):
             raise UsageError(f"--manifest={path}: {shard_path} is elsewhere; write the manifest beside it.")
         named[os.path.relpath(_whole(shard_path), folder)] = shard._asdict()
-    content = {"format": FORMAT, "shards": named} | ({} if data is None else {"data": data.as_json()})
+    content: dict[str, Any] = {"format": FORMAT, "shards": named} | ({} if data is None else {"data": data.as_json()})
+    content |= {"extractors": list(extractors)} if extractors else {}
     text = json.dumps(content, indent=1, ensure_ascii=False)
     with storage.write_atomic(path, "w") as file:
         file.write(text + "\n")

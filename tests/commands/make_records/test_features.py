@@ -1,4 +1,4 @@
-"""Names of features: those that records cannot hold are refused, and those of YouTube-8M are given to the training."""
+"""Names of features: those that records cannot hold, those of YouTube-8M; and the range of each feature."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from own_clips import write_table
 from yt8m.commands.make_records import RecordsConfig, make
 from yt8m.config import flags
 from yt8m.errors import UsageError
+from yt8m.records import manifest, shards
 
 
 @pytest.mark.parametrize("name", ["labels", "id", "segment_labels", "a\nb", " a", ""])
@@ -40,3 +41,18 @@ def test_a_feature_is_named_once(tmp_path: pathlib.Path) -> None:
     table = write_table(tmp_path / "clips.csv", [("a", "0.npz", "cat")])
     with pytest.raises(UsageError, match="'clip' stands twice"):
         make(RecordsConfig(table=table, out=str(tmp_path / "out"), feature_names=("clip", "clip")))
+
+
+def test_each_feature_has_its_own_range(tmp_path: pathlib.Path) -> None:
+    stream = np.random.default_rng(0)
+    arrays = {name: stream.normal(size=(9, 4)).astype(np.float32) for name in ("fixed", "own", "exact")}
+    np.savez(tmp_path / "t.npz", id=np.array(list("abcdefghi")), labels=np.full(9, "x"), **arrays)
+    files = {"table": str(tmp_path / "t.npz"), "out": str(tmp_path / "o")}
+    make(RecordsConfig(**files, bits=8, ranges=("-2:2", "learned", "floats"), splits=("train:1",)))
+    data = manifest.find([str(path) for path in tmp_path.glob("o/video/train/*.tfrecord")]).data
+    assert data is not None
+    own = float(arrays["own"].min()), float(arrays["own"].max())
+    assert [feature.range for feature in data.features] == [(-2.0, 2.0), pytest.approx(own), None]
+    records = [one for path in tmp_path.glob("o/video/train/*.tfrecord") for one in shards.read_shard(str(path))]
+    (record,) = [found for found in map(shards.parse, records) if found.id() == b"c"]
+    np.testing.assert_array_equal(np.array(record.context["exact"].values(), np.float32), arrays["exact"][2])

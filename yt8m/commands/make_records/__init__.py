@@ -8,7 +8,7 @@ import itertools
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from yt8m import options, storage
 from yt8m.commands.make_records import encoding
 from yt8m.commands.make_records.classes import known_vocabulary, number_labels
-from yt8m.commands.make_records.features import FeatureReader, FrameRule, learn_ranges, parse_ranges
+from yt8m.commands.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.commands.make_records.output import Output, inputs_hash
 from yt8m.commands.make_records.rows import BadRows, Labels, RowReader, Splits, Videos
 from yt8m.commands.make_records.tables import Table, open_table
@@ -31,22 +31,11 @@ _BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192  # limits of a batch, chosen so that it
 
 
 @dataclass(frozen=True)
-class RecordsConfig(options.Checked):
-    """The flags of `yt8m make-records`."""
+class DataSetFlags(options.Checked):
+    """What the commands that make a data set of one's own share: folder, classes, splits, shards."""
 
-    required = ("table", "out")
-
-    table: str = option("", "CSV or Parquet table with the columns id, labels and path; or an NPZ file")
-    array: str = option("", ".npy or .npz file with the features of the table's rows, in their order")
     out: str = option("", "folder of the data set; the shards are OUT/<level>/<split>/<split>NNNN.tfrecord")
-    level: str = option("video", "one vector a video (the mean of its frames), or all frames", choices=LEVELS)
-    feature_names: tuple[str, ...] = option(
-        (), "features to take, in this order [all]; the name of the array of a .npy file [features]"
-    )
-    bits: int = option(32, "32 stores floats; 8 stores bytes, a quarter of the size")
-    ranges: tuple[str, ...] = option(
-        (), "with --bits=8: the values that bytes cover, LOW:HIGH for each feature [those of the training videos]"
-    )
+    _: KW_ONLY
     label_separator: str = option(";", "between the labels of a video")
     label_names: bool = option(False, "labels are names of classes even if all of them are numbers")
     vocabulary: str = option("", "CSV of all classes (index,name) [OUT/vocabulary.csv, which new names are added to]")
@@ -54,24 +43,47 @@ class RecordsConfig(options.Checked):
         ("train:0.8", "validate:0.1", "test:0.1"), "name:share of each split, drawn by a hash of the id"
     )
     group_by: str = option("", "column whose equal values stay in one split")
+    bits: int = option(32, "32 stores floats; 8 stores bytes, a quarter of the size")
     max_frames: int = option(300, "frames of a video that are kept, with --level=frame", minimum=1)
-    frames_per_second: float = option(1.0, "of the arrays, for the columns start and end", minimum=1e-6)
     shards: int = option(8, "files a split", minimum=1, maximum=10_000)
-    max_bad_rows: int = option(0, "rows that may be left out because something is wrong with them", minimum=0)
     overwrite: bool = option(False, "replace records that were made of another table or with other flags")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.bits not in (8, 32):
             raise UsageError(f"--bits={self.bits}: expected 32 (floats) or 8 (bytes).")
-        if self.ranges and self.bits != 8:
-            raise UsageError("--ranges is for bytes: add --bits=8, or leave it out.")
         if storage.is_remote(self.out):
             raise UsageError(
                 f"--out={self.out}: name a folder of this machine, and copy the records when they are done."
             )
         if not self.label_separator:
             raise UsageError("--label_separator is empty; give the text between two labels, such as ';'.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordsConfig(DataSetFlags):
+    """The flags of `yt8m make-records`."""
+
+    required = ("table", "out")
+
+    table: str = option("", "CSV or Parquet table with the columns id, labels and path; or an NPZ file")
+    array: str = option("", ".npy or .npz file with the features of the table's rows, in their order")
+    level: str = option("video", "one vector a video (the mean of its frames), or all frames", choices=LEVELS)
+    feature_names: tuple[str, ...] = option(
+        (), "features to take, in this order [all]; the name of the array of a .npy file [features]"
+    )
+    ranges: tuple[str, ...] = option(
+        (),
+        "with --bits=8: the values that bytes cover, LOW:HIGH for each feature, or one of: learned, those of the "
+        "training videos; floats, no bytes [learned]",
+    )
+    frames_per_second: float = option(1.0, "of the arrays, for the columns start and end", minimum=1e-6)
+    max_bad_rows: int = option(0, "rows that may be left out because something is wrong with them", minimum=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ranges and self.bits != 8:
+            raise UsageError("--ranges is for bytes: add --bits=8, or leave it out.")
 
 
 def main(argv: list[str]) -> int:
@@ -164,7 +176,10 @@ class _Work:
         formats = self._features.formats
         if self._config.bits == 32:
             return list(formats)
-        ranges = self._given or learn_ranges(self._training_values(), len(formats))
+        ranges = list(self._given or [LEARNED] * len(formats))
+        if LEARNED in ranges:
+            learned = learn_ranges(self._training_values(), len(formats))
+            ranges = [own if given == LEARNED else given for given, own in zip(ranges, learned, strict=True)]
         return [feature._replace(range=bounds) for feature, bounds in zip(formats, ranges, strict=True)]
 
     def _training_values(self) -> Iterator[Sequence[Any]]:

@@ -21,6 +21,7 @@ from yt8m.records import data_format, shards
 from yt8m.records.data_format import FeatureFormat, Range
 
 Arrays = dict[str, NDArray[Any]]
+LEARNED = "learned"  # a range that the values of the training videos give
 
 
 @dataclass(frozen=True)
@@ -307,25 +308,31 @@ def _unfit(feature: FeatureFormat, values: NDArray[np.float32]) -> str:
     return f"feature {feature.name} has {shards.unfit_values(values)} values that are {shards.UNFIT}"
 
 
-def parse_ranges(written: Sequence[str], count: int) -> list[Range]:
-    """The ranges `low:high` that the user gives: one for each of `count` features, or one for all.
+def parse_ranges(written: Sequence[str], count: int) -> list[Any]:
+    """The ranges that the user gives: one for each of `count` features, or one for all.
+
+    Returns:
+      `LEARNED`, None (the feature stays floats), or (low, high) for each.
 
     Raises:
-      UsageError: a range is not of this form, or their number is wrong.
+      UsageError: a range is none of `low:high`, `learned` and `floats`, or their number is wrong.
     """
     given = "--ranges=" + ",".join(written)
     if len(written) not in (1, count):
         raise UsageError(f"{given} has {len(written)} ranges, and there are {count} features; give one each, or one.")
-    found = []
-    for text in written:
-        try:
-            low, high = map(float, text.split(":"))
-        except ValueError:
-            low = high = 0.0
-        if not -math.inf < low < high < math.inf:
-            raise UsageError(f"{given}: {text!r} is no range; expected LOW:HIGH, such as -2:2.")
-        found.append((low, high))
-    return found * (count // len(found))
+    return [_range(text, given) for text in written] * (count // len(written))
+
+
+def _range(text: str, given: str) -> Any:
+    if text in (LEARNED, "floats"):
+        return LEARNED if text == LEARNED else None
+    try:
+        low, high = map(float, text.split(":"))
+    except ValueError:
+        low = high = 0.0
+    if not -math.inf < low < high < math.inf:
+        raise UsageError(f"{given}: {text!r} is no range; expected LOW:HIGH, such as -2:2, or learned, or floats.")
+    return low, high
 
 
 def learn_ranges(values: Iterable[Sequence[NDArray[Any]]], count: int) -> list[Range]:

@@ -230,7 +230,7 @@ class Output:
                 if positives is not None:
                     positives = positives + (0,) * (count - len(positives))
                 data = known.data._replace(num_classes=count, positives=positives)
-                manifest.write(path, known.shards, data)
+                manifest.write(path, known.shards, data, known.extractors)
 
     def summary(self, classes: Classes, bad: Mapping[int, str]) -> dict[str, Any]:
         """The content of summary.json."""

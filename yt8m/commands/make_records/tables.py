@@ -47,7 +47,7 @@ class Rows(NamedTuple):
     @property
     def size(self) -> int:
         """Number of rows."""
-        return len(self.cells["id"])
+        return len(next(iter(self.cells.values())))
 
 
 class Table(Protocol):
@@ -109,7 +109,7 @@ class CsvTable:
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """See `Table`."""
         if self._held:
-            for start in range(skip, len(self._held["id"]), size):
+            for start in range(skip, len(next(iter(self._held.values()))), size):
                 yield Rows(start + 1, {name: held[start : start + size] for name, held in self._held.items()}, {}, {})
             return
         held: dict[str, list[str]] = {}
