@@ -148,8 +148,8 @@ def test_the_flags_of_each_program_stand_in_their_groups() -> None:
     assert len(training) == len(flag_parsing.training_flags())
     assert training["train_data_pattern"].help.endswith(" [sample data]")
     for name, end in (
-        ("feature_names", "[all of your own data; YouTube-8M's mean_rgb or rgb]"),
-        ("feature_sizes", "in the order of the names [as in the data]"),
+        ("feature_names", "[all of yours; mean_rgb or rgb of YouTube-8M]"),
+        ("feature_sizes", "in the same order [as in the data]"),
     ):
         assert training[name].default is None
         assert training[name].help.endswith(end)

@@ -96,7 +96,7 @@ def _data_flag(flag: Flag) -> Flag:
     """Renames a flag, or documents a default that depends on other flags."""
     changed: dict[str, dict[str, Any]] = {
         "data_pattern": {"name": "train_data_pattern", "help": f"{flag.help} [sample data]"},
-        "feature_names": {"default": None, "help": f"{flag.help} [all of your own data; YouTube-8M's mean_rgb or rgb]"},
+        "feature_names": {"default": None, "help": f"{flag.help} [all of yours; mean_rgb or rgb of YouTube-8M]"},
         "feature_sizes": {"default": None, "help": f"{flag.help} [as in the data]"},
         "num_classes": {"default": None, "help": f"{flag.help} [as many as the vocabulary has, else {flag.default}]"},
     }

@@ -55,15 +55,13 @@ class DamagePolicy(Checked):
 class DataConfig(DamagePolicy):
     """Which data are read, and how. `feature_sizes` has one size per feature name, in the same order."""
 
-    data_pattern: str = option("", "TFRecord files: patterns separated by commas, local or gs://", shapes="nothing")
-    feature_names: tuple[str, ...] = option(
-        ("mean_rgb", "mean_audio"), "features to read, separated by commas", shapes="variables"
-    )
+    data_pattern: str = option("", "TFRecord files, local or gs://; commas between patterns", shapes="nothing")
+    feature_names: tuple[str, ...] = option(("mean_rgb", "mean_audio"), "features to read", shapes="variables")
     feature_sizes: tuple[int, ...] = option(
-        (1024, 128), "number of values of each feature, in the order of the names", shapes="variables"
+        (1024, 128), "number of values of each feature, in the same order", shapes="variables"
     )
     frame_features: bool = option(
-        False, "the records hold one feature vector per frame rather than one per video", shapes="variables"
+        False, "the records hold a feature vector per frame, not only one per video", shapes="variables"
     )
     segment_labels: bool = option(False, "learn from the rated 5-second segments of frame records", shapes="input")
     segment_size: int = option(5, "frames of a segment", shapes="input", minimum=1)
@@ -209,14 +207,10 @@ class OptimizerConfig(Checked):
         choices=("exponential", "cosine", "constant"),
     )
     learning_rate_decay: float = option(
-        0.95,
-        "factor of the learning rate after every learning_rate_decay_examples examples",
-        shapes="graph",
-        minimum=1e-6,
-        maximum=1,
+        0.95, "factor of the learning rate every learning_rate_decay_examples", shapes="graph", minimum=1e-6, maximum=1
     )
     learning_rate_decay_examples: float = option(
-        4_000_000, "examples between two decays; with cosine, examples until the rate is 0", shapes="graph", minimum=1
+        4_000_000, "examples between decays (cosine: until the rate is 0)", shapes="graph", minimum=1
     )
     learning_rate_warmup_examples: float = option(
         0, "examples during which the learning rate rises linearly from 0; 0: no warm-up", shapes="graph", minimum=0
@@ -338,10 +332,7 @@ class DeviceConfig(Checked):
         1, "number of towers, one per GPU; with fewer GPUs all run on the CPU", shapes="graph", minimum=1
     )
     precision: str = option(
-        "float32",
-        "number type in which matrix products are computed",
-        shapes="graph",
-        choices=("float32", "bfloat16", "float16"),
+        "float32", "dtype of matrix products", shapes="graph", choices=("float32", "bfloat16", "float16")
     )
     sync_batch_norm: bool = option(
         False,
