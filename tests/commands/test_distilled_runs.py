@@ -48,7 +48,7 @@ def test_a_resumed_student_goes_on_bit_for_bit(
     words = [f"--teacher={teacher}" if kind == "model" else f"--distill_from={teacher}/train.csv"]
     words += ["--augment_noise=0.3", "--accumulate_steps=4", "--optimizer=AdamWOptimizer", "--num_gpu=2"]
     assert run(tmp_path / "whole", *words) == 0
-    for name, line in (("saved", "in its own graph"), ("rebuilt", "the graph is rebuilt")):
+    for name, line in (("saved", "with the graph saved there"), ("rebuilt", "the graph is rebuilt")):
         assert run(tmp_path / name, *words, "--max_steps=6") == 0
         if name == "rebuilt":
             (tmp_path / name / "model.ckpt-6.meta").unlink()

@@ -46,7 +46,7 @@ def test_a_segment_run_begins_with_the_weights_of_a_video_run(
     assert train.main(video_flags(tmp_path / "video", *averages)) == 0
     flags = segment_flags(tmp_path / "segment", f"--init_from={tmp_path}/video", *averages)
     assert train.main(flags) == 0
-    assert "2 of the model's variables are those of" in capfd.readouterr().err
+    assert "2 of the model's variables were read from" in capfd.readouterr().err
     source, start, end = (values(tmp_path / "video"), values(tmp_path / "segment", 0), values(tmp_path / "segment"))
     suffix = "/ExponentialMovingAverage" if averages else ""
     for name in ("tower/fully_connected/weights", "tower/fully_connected/biases"):

@@ -320,7 +320,7 @@ def test_resume_with_the_same_flags_goes_on_in_the_saved_graph(
     assert train.main(train_flags(tmp_path, "--max_steps=5")) == 0
     assert train.main(train_flags(tmp_path, "--max_steps=12", "--num_readers=8")) == 0
     said = capfd.readouterr().err
-    assert "model.ckpt-5 in its own graph" in said
+    assert "model.ckpt-5 with the graph saved there" in said
     assert "training ended at step 12" in said
 
 

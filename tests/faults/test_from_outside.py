@@ -286,7 +286,7 @@ def test_every_meta_graph_is_called_a_program(
         assert cli.main(infer) == 0
         assert train.main(learn) == 0
         assert train.main(resume) == 0
-        assert "in its own graph" in caplog.text
+        assert "with the graph saved there" in caplog.text
         warned = [line.partition(": ")[0] for line in caplog.messages if WARNING in line]
         inner = f"{run}/inference_model/inference_model.meta"
         assert warned == [inner, inner, f"{copy}/model.ckpt-2.meta"]

@@ -36,7 +36,7 @@ def test_next_twenty_steps_from_meta_graph_and_from_code(
     same |= {"noise": 0.3, "max_steps": 33}
     processes = {
         said: start(model_dir=str(tmp_path / folder), callbacks=losses(said), **same)
-        for folder, said in (("b", "in its own graph"), ("c", "it has no .meta"))
+        for folder, said in (("b", "with the graph saved there"), ("c", "it has no .meta"))
     }
     expected = (tmp_path / "a.txt").read_text().splitlines()
     assert len(expected) == 33

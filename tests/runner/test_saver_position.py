@@ -77,9 +77,9 @@ def test_no_shard_is_read_twice_in_an_epoch(
     assert shards_of(rest).isdisjoint(shards_of(first[SHARDS * ROWS :]))
     assert max(Counter(rest).values()) == max(Counter(last).values()) == 1
     assert len(last) == SHARDS * ROWS
-    said = f"the data go on at epoch 2, shard {begun - SHARDS + 1} of {SHARDS}; {begun - SHARDS} begun shards"
+    said = f"reading continues at epoch 2, shard {begun - SHARDS + 1} of {SHARDS}; {begun - SHARDS} begun shards"
     assert sum(said in line for line in lines()) == 1
-    assert ("in its own graph" in "".join(lines())) == (kind == "from its meta-graph")
+    assert ("with the graph saved there" in "".join(lines())) == (kind == "from its meta-graph")
     assert live(pattern) == []
     assert any("nothing is left to read" in line for line in lines())
     assert len(live(pattern, epochs=EPOCHS + 1)) == SHARDS * ROWS

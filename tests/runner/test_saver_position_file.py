@@ -59,7 +59,7 @@ def test_a_position_is_taken_up_and_told(
 ) -> None:
     saved(tmp_path, begun)
     assert position().resume(str(tmp_path), 7) == {Ops.begun: begun}
-    assert [line for line in lines() if line.startswith("the data go on at") and told in line] == lines()
+    assert [line for line in lines() if line.startswith("reading continues at") and told in line] == lines()
 
 
 def test_no_end_of_epochs_goes_on_for_ever(tmp_path: pathlib.Path, lines: Callable[[], list[str]]) -> None:

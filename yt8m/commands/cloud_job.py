@@ -76,10 +76,12 @@ class CloudJobConfig:
     region: str = option("", "region of the machines, such as us-central1; best that of the data's bucket")
     display_name: str = option("", "the job's name in the console [yt8m-MODEL]")
     machine: str = option("n1-standard-8", "machine type of the chief and the workers")
-    accelerator: str = option("", "GPU type of the chief and the workers, such as NVIDIA_TESLA_T4; none")
-    accelerator_count: int = option(1, "GPUs a machine; --num_gpu follows it", minimum=1, maximum=16)
-    workers: int = option(0, "machines that train beside the chief", minimum=0, maximum=1000)
-    ps: int = option(0, "parameter servers; workers need at least one", minimum=0, maximum=1000)
+    accelerator: str = option("", "GPU type of the chief and the workers, such as NVIDIA_TESLA_T4 [no GPU]")
+    accelerator_count: int = option(
+        1, "number of GPUs per machine; also the default of --num_gpu", minimum=1, maximum=16
+    )
+    workers: int = option(0, "number of machines that train besides the chief", minimum=0, maximum=1000)
+    ps: int = option(0, "number of parameter servers; workers need at least one", minimum=0, maximum=1000)
     ps_machine: str = option("n1-standard-8", "machine type of the parameter servers")
     image: str = option("", "container image that has yt8m in it (the Dockerfile makes one)")
     package: str = option("", "source distribution of yt8m on gs://, in place of an image")
@@ -87,7 +89,7 @@ class CloudJobConfig:
         "", f"image under a package or under this folder [{_EXECUTOR.format('cpu')}; tf-gpu with GPUs]"
     )
     output_dir: str = option("", "gs:// folder for checkpoints, logs and the model, which the job is told of")
-    service_account: str = option("", "account the job runs as; the project's own")
+    service_account: str = option("", "account that the job runs as; by default the project's own")
     config_file: str = option("yt8m-job.yaml", "name of the job's configuration file in what is printed")
     submit: bool = option(False, "run the command, rather than print it")
 

@@ -37,12 +37,12 @@ def anchors(net: Net, name: str, clusters: int, features: int, mean: float = 0.0
 
 
 def weighted_sums(shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-    """sum_i a_ik x_i, [B, K, D], of shares [B, T, K] and inputs [B, T, D]."""
+    """The frames x_i summed with their shares in each cluster k: sum_i a_ik x_i, [B, K, D]."""
     return precision.matmul(shares, inputs, transpose_a=True)
 
 
 def masses(shares: tf.Tensor) -> tf.Tensor:
-    """A_k = sum_i a_ik, [B, K, 1]."""
+    """The total share of each cluster: A_k = sum_i a_ik, [B, K, 1]."""
     return tf.reduce_sum(shares, 1)[:, :, tf.newaxis]
 
 
@@ -82,10 +82,10 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
     family: ClassVar[str]
 
     iterations: int = option(300, "frames sampled from a video in training", minimum=1)
-    sample_random_frames: bool = option(True, "draw single frames; else consecutive frames")
+    sample_random_frames: bool = option(True, "sample single frames rather than consecutive ones")
     l2_penalty: float = option(1e-6, "weight of the classifier's squared weights", minimum=0)
     gating: bool = option(True, "context gating of the hidden layer")
-    gating_remove_diag: bool = option(False, "no feature is an input of its own gate")
+    gating_remove_diag: bool = option(False, "leave each feature out of the input of its own gate")
 
     @abc.abstractmethod
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
@@ -116,10 +116,12 @@ class SoftDbowModel(AggregatedModel):
 
     family: ClassVar[str] = "dbof"
 
-    dbof_cluster_size: int = option(4096, "words", minimum=1)
-    dbof_hidden_size: int = option(1024, "units of the layer on the bag", minimum=1)
-    dbof_add_batch_norm: bool = option(True, "batch normalisation; else biases")
-    softdbof_maxpool: bool = option(False, "the largest assignment to each word beside the sum")
+    dbof_cluster_size: int = option(4096, "number of words (clusters)", minimum=1)
+    dbof_hidden_size: int = option(1024, "units of the hidden layer after the pooling", minimum=1)
+    dbof_add_batch_norm: bool = option(True, "batch normalisation rather than biases")
+    softdbof_maxpool: bool = option(
+        False, "describe a video by the largest assignment to each word too, besides the sum"
+    )
     gating: bool = option(False, "context gating of the hidden layer")
 
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
@@ -154,7 +156,7 @@ class GatedDbofModel(SoftDbowModel):
 class StreamModel(AggregatedModel, abc.ABC):
     """Describes rgb and audio separately; every stream after the first has half the clusters."""
 
-    feature_sizes: tuple[int, ...] = option((), "sizes of the features, described apart; none: together")
+    feature_sizes: tuple[int, ...] = option((), "sizes of the features, to pool them separately; if empty, as one")
 
     @abc.abstractmethod
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
@@ -179,9 +181,11 @@ class NetVladModel(StreamModel):
 
     family: ClassVar[str] = "netvlad"
 
-    netvlad_cluster_size: int = option(256, "clusters of the first feature; the others take half", minimum=1)
-    netvlad_hidden_size: int = option(1024, "units of the layer on the description", minimum=1)
-    netvlad_add_batch_norm: bool = option(True, "batch normalisation; else biases")
+    netvlad_cluster_size: int = option(
+        256, "number of clusters of the first feature; the others have half as many", minimum=1
+    )
+    netvlad_hidden_size: int = option(1024, "units of the hidden layer after the pooling", minimum=1)
+    netvlad_add_batch_norm: bool = option(True, "batch normalisation rather than biases")
 
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
         """The residuals V_k, normalised and flattened."""
@@ -216,9 +220,11 @@ class NetFvModel(StreamModel):
 
     family: ClassVar[str] = "fv"
 
-    fv_cluster_size: int = option(128, "clusters of the first feature; the others take half", minimum=1)
-    fv_hidden_size: int = option(1024, "units of the layer on the description", minimum=1)
-    fv_add_batch_norm: bool = option(True, "batch normalisation; else biases")
+    fv_cluster_size: int = option(
+        128, "number of clusters of the first feature; the others have half as many", minimum=1
+    )
+    fv_hidden_size: int = option(1024, "units of the hidden layer after the pooling", minimum=1)
+    fv_add_batch_norm: bool = option(True, "batch normalisation rather than biases")
 
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
         """First and second order statistics, concatenated."""

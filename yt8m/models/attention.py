@@ -27,7 +27,7 @@ def softmax_over_time(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 
 def attend(net: Net, inputs: tf.Tensor, mask: tf.Tensor, units: int, scope: str = "attention") -> tf.Tensor:
-    """v_k = sum_i a_ki x_i with a_k = softmax_i(w_k x_i), [B, units, D] of inputs [B, T, D].
+    """Attention units over the frames x_i: v_k = sum_i a_ki x_i, a_k = softmax_i(w_k x_i); [B, T, D] to [B, units, D].
 
     There is no bias, because it would add the same to the score of every frame and cancel out.
     """
@@ -36,7 +36,7 @@ def attend(net: Net, inputs: tf.Tensor, mask: tf.Tensor, units: int, scope: str 
 
 
 def query(net: Net, inputs: tf.Tensor, mask: tf.Tensor, queries: int, size: int) -> tf.Tensor:
-    """z_q = sum_i softmax_i(q K x_i / sqrt(size)) V x_i for learned q, [B, queries, size]."""
+    """Attention by learned queries q: z_q = sum_i softmax_i(q K x_i / sqrt(size)) V x_i, [B, queries, size]."""
     asked = net.variable("queries", [size, queries], tf.random_normal_initializer())
     keys = net.dense(inputs, size, "keys", bias=False)
     shares = softmax_over_time(precision.product(keys, asked) / math.sqrt(size), mask)
@@ -44,7 +44,7 @@ def query(net: Net, inputs: tf.Tensor, mask: tf.Tensor, queries: int, size: int)
 
 
 def multi_head(net: Net, inputs: tf.Tensor, mask: tf.Tensor, heads: int) -> tf.Tensor:
-    """Self-attention among the frames [B, T, D], D / heads features a head (Vaswani et al. 2017, 3.2.2)."""
+    """Self-attention among the frames [B, T, D], with D / heads features per head (Vaswani et al. 2017, 3.2.2)."""
     size = int(inputs.shape[-1])
     query, key, value = (
         _split_heads(net.dense(inputs, size, name, bias=False), heads) for name in ("query", "key", "value")
@@ -73,10 +73,10 @@ def positions(time: tf.Tensor, size: int) -> tf.Tensor:
 class AttentionLstmModel(ClassifiedModel):
     """A bidirectional LSTM on each feature; a classifier on the sums of its outputs, weighted over time."""
 
-    video_level_classifier_model: str = option("LogisticModel", "video-level model that ends this one")
+    video_level_classifier_model: str = option("LogisticModel", "video-level model that is the classifier at the end")
     lstm_cells: int = option(512, "cells of each direction", minimum=1)
-    lstm_layers: int = option(1, "layers", minimum=1)
-    feature_sizes: tuple[int, ...] = option((), "sizes of the features, read apart; none: together")
+    lstm_layers: int = option(1, "number of layers", minimum=1)
+    feature_sizes: tuple[int, ...] = option((), "sizes of the features, to read them separately; if empty, as one")
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
@@ -99,11 +99,11 @@ class AttentionClusterModel(ClassifiedModel):
     a_k = softmax_i(w_k x_i), v_k = sum_i a_ki x_i, shifted to (alpha_k v_k + beta_k) / (sqrt(K) norm).
     """
 
-    video_level_classifier_model: str = option("LogisticModel", "video-level model that ends this one")
+    video_level_classifier_model: str = option("LogisticModel", "video-level model that is the classifier at the end")
     iterations: int = option(100, "frames sampled from a video in training", minimum=1)
-    sample_random_frames: bool = option(True, "draw single frames; else consecutive frames")
-    attention_cluster_size: int = option(32, "attention units on each feature", minimum=1)
-    feature_sizes: tuple[int, ...] = option((), "sizes of the features, read apart; none: together")
+    sample_random_frames: bool = option(True, "sample single frames rather than consecutive ones")
+    attention_cluster_size: int = option(32, "number of attention units on each feature", minimum=1)
+    feature_sizes: tuple[int, ...] = option((), "sizes of the features, to read them separately; if empty, as one")
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
@@ -126,8 +126,8 @@ class LstmAttentionMaxModel(ClassifiedModel):
     """Several attentions over the outputs of an LSTM, a classifier on each, and the maximum of their log-odds."""
 
     lstm_cells: int = option(1024, "cells of each layer", minimum=1)
-    lstm_layers: int = option(1, "layers", minimum=1)
-    lstm_attentions: int = option(8, "attentions over the outputs", minimum=1)
+    lstm_layers: int = option(1, "number of layers", minimum=1)
+    lstm_attentions: int = option(8, "number of attention units over the LSTM's outputs", minimum=1)
     moe_num_mixtures: int = option(8, "experts of each class, if the classifier has some", minimum=1)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
@@ -144,8 +144,8 @@ class LstmAttentionMaxModel(ClassifiedModel):
 class AttentionPoolingModel(ClassifiedModel):
     """A learned query for each part of the description: z_q = sum_i softmax_i(q K x_i / sqrt d) V x_i."""
 
-    attention_queries: int = option(8, "queries", minimum=1)
-    attention_size: int = option(512, "d, features of a key and of a value", minimum=1)
+    attention_queries: int = option(8, "number of attention queries", minimum=1)
+    attention_size: int = option(512, "number of features of a key and of a value", minimum=1)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
@@ -160,11 +160,11 @@ class AttentionPoolingModel(ClassifiedModel):
 class TransformerModel(ClassifiedModel):
     """Pre-norm transformer layers (Vaswani et al. 2017; Xiong et al. 2020), then a classifier on the mean frame."""
 
-    transformer_layers: int = option(2, "layers", minimum=1)
-    transformer_size: int = option(512, "features of a frame inside", minimum=1)
+    transformer_layers: int = option(2, "number of layers", minimum=1)
+    transformer_size: int = option(512, "number of features of a frame inside the transformer", minimum=1)
     transformer_heads: int = option(8, "attention heads; must divide transformer_size", minimum=1)
     transformer_feed_forward: int = option(2048, "units of the feed-forward part", minimum=1)
-    transformer_positions: bool = option(True, "add the position of each frame in time")
+    transformer_positions: bool = option(True, "add an encoding of each frame's position in time")
     drop_rate: float = option(0.1, "share of each part's output that training drops", minimum=0, maximum=0.99)
 
     def validate(self) -> None:

@@ -118,8 +118,8 @@ class ClassifiedModel(BaseModel):
     level: ClassVar[str] = "frame"
     shared: ClassVar[tuple[str, ...]] = ("l2_penalty", "moe_num_mixtures", "batch_norm_decay")
 
-    video_level_classifier_model: str = option("MoeModel", "video-level model that ends this one")
-    classifier_hyper_parameters: Mapping[str, Any] = option({}, "hyper-parameters of that model")
+    video_level_classifier_model: str = option("MoeModel", "video-level model that is the classifier at the end")
+    classifier_hyper_parameters: Mapping[str, Any] = option({}, "hyper-parameters of the classifier")
 
     @classmethod
     def arrange(cls, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,13 +40,13 @@ class DbofModel(NormalisedModel, ClassifiedModel):
     """
 
     iterations: int = option(30, "frames sampled from a video", minimum=1)
-    sample_random_frames: bool = option(True, "draw single frames; else consecutive frames")
-    dbof_add_batch_norm: bool = option(True, "batch normalisation; else biases")
+    sample_random_frames: bool = option(True, "sample single frames rather than consecutive ones")
+    dbof_add_batch_norm: bool = option(True, "batch normalisation rather than biases")
     dbof_cluster_size: int = option(8192, "units of the layer on each frame", minimum=1)
     dbof_hidden_size: int = option(1024, "units of the layer on the pooled frames", minimum=1)
     dbof_pooling_method: str = option(
         "max",
-        "how frames become a video; none: each frame is classified and the log-odds are averaged",
+        "how frames are pooled; none: each frame is classified, and the log-odds are averaged",
         choices=("max", "average", "attention", "none"),
     )
     dbof_activation: str = option("sigmoid", "activation of both layers", choices=("sigmoid", "relu", "relu6", "tanh"))

@@ -22,15 +22,19 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
 
     input_transform: ClassVar[str] = "reverse_whitening"
 
-    video_level_classifier_model: str = option("LogisticModel", "video-level model that ends this one")
-    nextvlad_cluster_size: int = option(128, "clusters of the first feature; the others take half", minimum=1)
-    nextvlad_hidden_size: int = option(2048, "units of the layer on the description", minimum=1)
-    groups: int = option(8, "groups of the first feature; the others take half", minimum=1)
-    expansion: int = option(2, "how many times as many units a frame is expanded to", minimum=1)
-    gating_reduction: int = option(8, "how many times fewer units the gate passes through", minimum=1)
-    drop_rate: float = option(0.5, "share of the description that training drops", minimum=0, maximum=0.99)
+    video_level_classifier_model: str = option("LogisticModel", "video-level model that is the classifier at the end")
+    nextvlad_cluster_size: int = option(
+        128, "number of clusters of the first feature; the others have half as many", minimum=1
+    )
+    nextvlad_hidden_size: int = option(2048, "units of the hidden layer after the pooling", minimum=1)
+    groups: int = option(8, "number of groups of the first feature; the others have half as many", minimum=1)
+    expansion: int = option(2, "factor by which the number of a frame's features is expanded", minimum=1)
+    gating_reduction: int = option(
+        8, "factor by which the gate's inner layer is smaller than the hidden layer", minimum=1
+    )
+    drop_rate: float = option(0.5, "dropout rate in training", minimum=0, maximum=0.99)
     l2_penalty: float = option(1e-5, "weight of the squared weights of the dense layers", minimum=0)
-    feature_sizes: tuple[int, ...] = option((), "sizes of the features, described apart; none: together")
+    feature_sizes: tuple[int, ...] = option((), "sizes of the features, to pool them separately; if empty, as one")
 
     def validate(self) -> None:
         """Refuses a number of groups that does not divide the expanded features.
@@ -101,9 +105,9 @@ class MixNeXtVladModel(NeXtVladModel):
     divergence is computed without its constant, the entropy of the mixture.
     """
 
-    mix_number: int = option(3, "branches", minimum=2)
-    cl_temperature: float = option(3.0, "T, softens the outputs when branches and mixture are compared", minimum=1e-3)
-    cl_lambda: float = option(1.0, "weight of that comparison, times T^2", minimum=0)
+    mix_number: int = option(3, "number of NeXtVLAD branches that are mixed", minimum=2)
+    cl_temperature: float = option(3.0, "temperature T at which each branch is compared with the mixture", minimum=1e-3)
+    cl_lambda: float = option(1.0, "weight of the branches' divergence from the mixture, times T^2", minimum=0)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size], with two side outputs for each branch."""

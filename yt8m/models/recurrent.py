@@ -280,8 +280,8 @@ def _in_its_order(gates: tf.Tensor) -> list[tf.Tensor]:
 class RecurrentModel(ClassifiedModel, abc.ABC):
     """A classifier on the state after the last real frame."""
 
-    sequence_frames: int = option(0, "training reads a random run of so many frames; 0: all", minimum=0)
-    all_layers: bool = option(False, "classify the final states of all layers, not of the last alone")
+    sequence_frames: int = option(0, "length of the random run of frames that training reads; 0: all frames", minimum=0)
+    all_layers: bool = option(False, "classify the final states of all layers, not only of the last one")
 
     @abc.abstractmethod
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
@@ -303,10 +303,10 @@ class LstmModel(RecurrentModel):
     """A stack of LSTM layers."""
 
     lstm_cells: int = option(1024, "cells of each layer", minimum=1)
-    lstm_layers: int = option(2, "layers", minimum=1)
+    lstm_layers: int = option(2, "number of layers", minimum=1)
     lstm_kernel: str = option(
         LOOP,
-        "kernel of the layers on a GPU: our loop or cuDNN's; the weights are the same",
+        "kernel of the layers on a GPU: this package's loop, or cuDNN's; both use the same weights",
         shapes="graph",
         choices=(LOOP, CUDNN),
     )
@@ -327,7 +327,7 @@ class GruModel(RecurrentModel):
     """A stack of GRU layers."""
 
     gru_cells: int = option(1200, "cells of each layer", minimum=1)
-    gru_layers: int = option(2, "layers", minimum=1)
+    gru_layers: int = option(2, "number of layers", minimum=1)
 
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
         """The final states of layers that run forwards."""

@@ -94,7 +94,7 @@ class MoeModel(BaseModel):
     the last gate belongs to a dummy expert that always predicts 0.
     """
 
-    moe_num_mixtures: int = option(2, "experts of each class, beside the dummy one", minimum=1)
+    moe_num_mixtures: int = option(2, "number of experts per class, besides the dummy that predicts 0", minimum=1)
     l2_penalty: float = option(1e-8, "weight of the squared weights in the regularisation loss", minimum=0)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
@@ -113,9 +113,11 @@ class MoeModel(BaseModel):
 class GatedMoeModel(NormalisedModel, MoeModel):
     """p' = p * sigmoid(BN(W p)): classes gate each other (Miech et al. 2017, section 3.3)."""
 
-    moe_prob_gating_input: str = option("prob", "input of the gates", choices=("prob", "input"))
-    moe_low_rank_gating: int = option(0, "rank of W; 0 or -1: full", minimum=-1)
-    gating_remove_diag: bool = option(False, "no class is an input of its own gate")
+    moe_prob_gating_input: str = option(
+        "prob", "input of the gates: the predictions, or the video's features", choices=("prob", "input")
+    )
+    moe_low_rank_gating: int = option(0, "rank of the gates' matrix; 0 or -1: full rank", minimum=-1)
+    gating_remove_diag: bool = option(False, "leave each class out of the input of its own gate")
 
     def validate(self) -> None:
         """Refuses `gating_remove_diag` for gates that have no diagonal.
@@ -163,10 +165,12 @@ class DeepCombineChainModel(BaseModel):
     L(p) + w / (1 - w) sum_l L(q_l), which is 1 / (1 - w) of the published (1 - w) L(p) + w sum_l L(q_l).
     """
 
-    deep_chain_layers: int = option(8, "mixtures before the last", minimum=1)
+    deep_chain_layers: int = option(8, "number of mixtures of experts before the last one", minimum=1)
     deep_chain_relu_cells: int = option(128, "units that a mixture's predictions are reduced to", minimum=1)
-    support_loss_percent: float = option(0.025, "w, the share of the earlier mixtures' losses", minimum=0, maximum=0.99)
-    moe_num_mixtures: int = option(2, "experts of each class, beside the dummy one", minimum=1)
+    support_loss_percent: float = option(
+        0.025, "weight of the losses of all mixtures but the last", minimum=0, maximum=0.99
+    )
+    moe_num_mixtures: int = option(2, "number of experts per class, besides the dummy that predicts 0", minimum=1)
     l2_penalty: float = option(1e-8, "weight of the squared weights in the regularisation loss", minimum=0)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:

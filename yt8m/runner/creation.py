@@ -237,7 +237,7 @@ _OLD_SECTIONS = re.compile(r"^(optimizer|distillation|augmentation)\.")
 
 
 def _from_meta_graph(checkpoint: str) -> CreatedGraph:
-    logging.info("going on from %s in its own graph", checkpoint)
+    logging.info("resuming from %s with the graph saved there", checkpoint)
     meta = f"{checkpoint}.meta"
     ops = graph.restore_train(meta)
     # Uses the saver stored in the file: a new saver would add its ops to the graph at each resume.
@@ -296,7 +296,7 @@ def _warm_start(session: tf.Session, created: CreatedGraph, checkpoint: str) -> 
 
     def read(path: str) -> WarmStart:
         done = warm_start(session, path, getattr(created.ops, "averages", ()))
-        logging.info("%d of the model's variables are those of %s", len(done.found), path)
+        logging.info("%d of the model's variables were read from %s", len(done.found), path)
         return done
 
     done = checkpoints.with_newer(

@@ -32,9 +32,7 @@ class RunnerConfig:
       summary_names: patterns (`*` as in a shell) of the summaries that are written, each in an entry of its own or
         several with commas between; empty for all.
       log_every_n_iter: number of steps between lines in the log and in metrics.jsonl.
-      save_summary_steps: number of steps between summaries of the graph, which are also written at the first step; 0
-          for
-            none.
+      save_summary_steps: number of steps between summaries of the graph; the first step also writes them; 0 for none.
       max_steps: training stops at this global step; None for no limit.
       seed: the seed of all random ops in the graph.
       optimizer, checkpoints: training only, except for `optimizer.moving_average_decay`: evaluation reads
@@ -50,8 +48,7 @@ class RunnerConfig:
         option; an entry that is missing here too counts as None.
       input_signature: the other options that decide which examples come in which order (epochs, shuffling, ...);
         a saved position is ignored if they have changed.
-      input_calls_python: whether the input calls Python functions, so that the graph saved with a checkpoint is of no
-          use.
+      input_calls_python: whether the input calls Python functions. Then the graph saved with a checkpoint is of no use.
       checkpoint: the checkpoint for evaluation and inference; empty for the newest in `model_dir`.
       init_checkpoint: for a new training, the checkpoint from which weights are read by name (optimizer slots and the
           step are not read); empty for none.

@@ -262,7 +262,7 @@ class ShardPosition:
                 )
             else:
                 logging.info(
-                    "the data go on at epoch %d, shard %d of %d; %d begun shards are not read again in this epoch",
+                    "reading continues at epoch %d, shard %d of %d; %d begun shards are not read again in this epoch",
                     *(epoch + 1, shard + 1, self._shards, shard),
                 )
         return {self._ops.begun: self._begun}

@@ -109,7 +109,7 @@ class StopSignals:
         """Closes the session; the second time, ends the process."""
         session, self._session = self._session, None
         if session is None:
-            logging.error("the run did not end within its grace: ending the process")
+            logging.error("the run did not end within the grace period: ending the process")
             os._exit(128 + (self.signal or signal.SIGTERM))
         self._deadline, self.has_closed = time.monotonic() + _AFTER_CLOSE_SECONDS, True
         logging.error("the step did not end within %g s: closing the session", self._grace)

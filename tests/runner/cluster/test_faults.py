@@ -39,7 +39,7 @@ def test_a_killed_chief_goes_on_from_the_live_variables(
     chief.kill()
     meanwhile = worker.wait_for_step(killed_at + 10)
     again = made.start("chief")
-    found = again.wait_for(r"going on from the live variables at step (\d+) \(checkpoint: (\d+)\)")
+    found = again.wait_for(r"continuing with the variables on the servers at step (\d+) \(checkpoint: (\d+)\)")
     assert int(found[2]) == 0  # restored from it, all the steps would have been lost
     assert int(found[1]) >= meanwhile
     assert again.wait_for_step(1) > int(found[1])

@@ -63,9 +63,9 @@ class DownloadConfig:
     jobs: int = option(8, "files that are fetched at the same time", minimum=1, maximum=64)
     dry_run: bool = option(False, "say which files would be fetched and how large they are; fetch none")
     overwrite: bool = option(False, "replace files of the same name whose md5 is not the published one")
-    retries: int = option(8, "tries in a row that may gain nothing before a file is given up", minimum=0)
+    retries: int = option(8, "number of tries in a row without a new byte after which a file is given up", minimum=0)
     backoff_seconds: float = option(1.0, "wait before the second retry; doubles with each, to two minutes", minimum=0)
-    stall_seconds: float = option(60.0, "a connection that brings nothing for so long is made anew", minimum=0.01)
+    stall_seconds: float = option(60.0, "seconds without data after which the connection is opened anew", minimum=0.01)
     plan_url: str = option("http://data.yt8m.org", "server of the download plans")
     mirror_url: str = option("", "server of the files [http://MIRROR.data.yt8m.org]")
 

@@ -61,7 +61,7 @@ class EnsembleConfig:
     train_dir: tuple[str, ...] = option(
         (), "in place of files: folders of runs that become one exported model", alias="runs"
     )
-    weights: tuple[str, ...] = option((), "one number a file or run, above 0; equal weights if none are given")
+    weights: tuple[str, ...] = option((), "one number above 0 for each file or run; by default equal weights")
     mean: str = option("score", "what is averaged: scores, or ranks", choices=("score", "rank"))
     fit_on: str = option("", "records with the videos' labels, to fit the weights on")
     output_file: str = option("", "file for the joined predictions (CSV)")

@@ -1,9 +1,11 @@
 """The messages between the processes of a cluster, and their three channels.
 
-    chief, workers  --- table on server 0 -------->  chief, workers      whose run the variables are, who has no data
-    chief, workers  --- table on every server ---->  that server         who needs the server no longer
-    chief           --- cluster.json ------------->  workers, evaluator  the name of the run, the step at which it ended
-    everybody       --- a connection to its port ->  everybody           that the process lives
+    from            by                                 to                  message
+    chief, workers  table on parameter server 0        chief, workers      the run whose variables the servers hold;
+                                                                           which replicas have read all their data
+    chief, workers  table on each parameter server     that server         that the sender no longer needs the server
+    chief           cluster.json in the run's folder   workers, evaluator  the name of the run; the step at its end
+    each process    accepting connections on its port  each process        that the sender lives
 
 There are three channels, because each must survive a different failure:
 

@@ -176,7 +176,7 @@ class ChiefCreator(_Creator):
         if self._is_live(session, self._run):
             step = int(session.run(self._graph.ops.global_step))
             if step >= saved:
-                logging.info("going on from the live variables at step %d (checkpoint: %d)", step, saved)
+                logging.info("continuing with the variables on the servers at step %d (checkpoint: %d)", step, saved)
                 self._context.is_resumed = True
                 return
         self._graph.state.clear(session, self._run)
