@@ -121,23 +121,53 @@ def test_the_published_defaults_hold_for_features_of_youtube8m(
     ]
 
 
-def test_frames_of_youtube8m_are_left_to_the_flags(shard: Make, caplog: pytest.LogCaptureFixture) -> None:
-    pattern = shard(PUBLISHED_FRAMES)
-    assert data_of(pattern) == expected(pattern, feature_names=("mean_rgb",), feature_sizes=(1024,))
-    assert caplog.messages == []
-    assert data_of() == DataConfig()  # the sample data
+def test_the_sample_data_are_read_by_the_published_defaults() -> None:
+    assert data_of() == DataConfig()
+
+
+RGB_AUDIO, OF_VIDEOS = "--feature_names=rgb,audio", "--feature_names=mean_rgb,mean_audio,extra"
+SIZES, ALL_SIZES = "--feature_sizes=1024,128", "--feature_sizes=1024,128,3"
+ARE_FRAMES = "the records are frame-level ones with the features rgb,audio. Give"
+ARE_VIDEOS = "the records are video-level ones with the features mean_rgb,mean_audio,extra. Give"
+NO_FRAMES, NO_VIDEOS = (
+    "a video-level --model, or name frame-level data.",
+    "a frame-level --model, or name video-level data.",
+)
+
+
+@pytest.mark.parametrize(
+    ("record", "words", "message"),
+    [
+        (PUBLISHED_FRAMES, "", f"{ARE_FRAMES} --frame_features {RGB_AUDIO} {SIZES} and {NO_VIDEOS}"),
+        (PUBLISHED_FRAMES, f"--feature_names=mean_rgb,mean_audio {SIZES}",
+         f"{ARE_FRAMES} --frame_features {RGB_AUDIO} and {NO_VIDEOS}"),
+        (PUBLISHED_FRAMES, f"--feature_names=audio,rgb {SIZES}",
+         f"{ARE_FRAMES} --frame_features --feature_sizes=128,1024 and {NO_VIDEOS}"),
+        (PUBLISHED_FRAMES, "--frame_features --feature_names=mean_rgb", f"{ARE_FRAMES} {RGB_AUDIO} {SIZES}."),
+        (PUBLISHED, "--frame_features", f"{ARE_VIDEOS} --noframe_features {OF_VIDEOS} {ALL_SIZES} and {NO_FRAMES}"),
+        (PUBLISHED, f"--frame_features --feature_names=rgb,audio {SIZES}",
+         f"{ARE_VIDEOS} --noframe_features {OF_VIDEOS} {ALL_SIZES} and {NO_FRAMES}"),
+        (PUBLISHED, f"--feature_names=rgb,audio {SIZES}", f"{ARE_VIDEOS} {OF_VIDEOS} {ALL_SIZES}."),
+    ],
+)  # fmt: skip
+def test_records_of_the_other_level_are_refused_with_all_the_flags_to_give(
+    shard: Make, record: bytes, words: str, message: str
+) -> None:
+    with pytest.raises(UsageError) as refusal:
+        data_of(shard(record), *words.split())
+    assert str(refusal.value).endswith(f"a.tfrecord {message}")
 
 
 @pytest.mark.parametrize(
     ("record", "said", "words", "message"),
     [
         (CLIPS, False, "--frame_features", "--frame_features=true contradicts the data: according to the first record"),
-        (CLIPS, True, "--frame_features", "Give --frame_features=false, or none of --feature_names, --feature_sizes"),
-        (FRAMES, True, "--noframe_features", "manifest.json it is true. Give --frame_features=true"),
+        (CLIPS, True, "--frame_features", "Give --noframe_features --feature_names=clip,a_sound --feature_sizes=16,4"),
+        (FRAMES, True, "--noframe_features", "name video-level data, or none of --feature_names, --feature_sizes"),
         (FRAMES, True, "--feature_names=clip --feature_sizes=16",
          "--frame_features=false (the default) contradicts the data"),
         (CLIPS, True, "--feature_names=clap", "--feature_names=clap contradicts the data: according to"),
-        (CLIPS, True, "--feature_names=clap,clip", "it is clip,a_sound. Give --feature_names=clip,a_sound, or none of"),
+        (CLIPS, True, "--feature_names=clap,clip", "Give --feature_names=clip,a_sound --feature_sizes=16,4, or"),
         (CLIPS, True, "--feature_names=clip", "--feature_names=clip needs --feature_sizes=16 too"),
         (CLIPS, False, "--feature_names=clip,a_sound", "--feature_names=clip,a_sound needs --feature_sizes=16,4 too"),
         (CLIPS, True, "--feature_sizes=8", "--feature_sizes=8 contradicts the data: according to"),
@@ -145,8 +175,6 @@ def test_frames_of_youtube8m_are_left_to_the_flags(shard: Make, caplog: pytest.L
         (CLIPS, True, "--feature_names=a_sound --feature_sizes=16", "it is 4. Give --feature_sizes=4, or none of"),
         (CLIPS, True, "--segment_labels", "--segment_labels=true contradicts the data"),
         (CLIPS, True, "--num_classes=4", "it is 3. Give --num_classes=3."),
-        (PUBLISHED, False, "--frame_features", "Give --frame_features=false."),
-        (PUBLISHED, False, "--feature_names=rgb", "it is extra,mean_audio,mean_rgb. Give --feature_names=extra,mean"),
         (PUBLISHED, False, "--feature_names=mean_rgb --feature_sizes=8", "it is 1024. Give --feature_sizes=1024."),
         (PUBLISHED_FRAMES, False, "--noframe_features", "--frame_features=false contradicts the data"),
         (FRAMES, True, "--model=LogisticModel", "takes one vector a video, but the data hold frames. Name data of"),

@@ -160,21 +160,28 @@ def refuse_contradiction(
     Args:
       given: {flag: value} of the flags that were given.
       found: the description of the data.
-      values: the values in effect, including defaults; by default `given`.
-      is_own: whether the records have no feature of YouTube-8M. Then a default that contradicts them is refused too.
-        (For records of YouTube-8M the readers refuse a wrong level.)
+      values: the values in effect in a training, including defaults; elsewhere None, and `given` are in effect.
+      is_own: whether the records have no feature of YouTube-8M. Then default names that contradict them are refused
+        too, as a default level always is.
 
     Raises:
-      UsageError: a flag contradicts the data; the message has both values, and the flag to give.
+      UsageError: a flag contradicts the data; the message says what the records are, and names the flags to give.
     """
+    is_training = values is not None
     values = values or given
     for name, actual in _contradictions(values, given, found, is_own):
         flag = f"--{name}={shown(values[name])}{'' if name in given else ' (the default)'}"
-        remedy = f", or none of {_ALL}: the data then give them" if is_own and name in _DESCRIBING else ""
-        raise UsageError(
-            f"{flag} contradicts the data: according to {found} it is {shown(actual)}. "
-            f"Give --{name}={shown(actual)}{remedy}."
-        )
+        what, remedy = f"it is {shown(actual)}", f"--{name}={shown(actual)}"
+        if name in ("frame_features", "feature_names"):
+            names = shown(_in_order(found.format))
+            what = f"the records are {found.format.level}-level ones with the features {names}"
+            remedy = " ".join(_flags_to_give(values, given, found.format))
+        if is_training and name == "frame_features":
+            asked = "frame" if values[name] else "video"
+            remedy += f" and a {found.format.level}-level --model, or name {asked}-level data"
+        if is_own and name in _DESCRIBING:
+            remedy += f", or none of {_ALL}: the data then give them"
+        raise UsageError(f"{flag} contradicts the data: according to {found} {what}. Give {remedy}.")
 
 
 def _contradictions(
@@ -184,8 +191,7 @@ def _contradictions(
     format, sizes, names = found.format, found.format.sizes(), values.get("feature_names", ())
     has_frames = format.level == "frame"
     if values.get("frame_features", has_frames) != has_frames:
-        if is_own or "frame_features" in given:
-            yield "frame_features", has_frames
+        yield "frame_features", has_frames
         return
     if "feature_sizes" in given and "feature_names" not in given and is_own:
         names = tuple(sizes)
@@ -198,6 +204,27 @@ def _contradictions(
         yield "segment_labels", False
     if "num_classes" in given and given["num_classes"] != (format.num_classes or given["num_classes"]):
         yield "num_classes", format.num_classes
+
+
+def _flags_to_give(values: Mapping[str, Any], given: Mapping[str, Any], format: DataFormat) -> Iterator[str]:
+    """The flags of the level and the features of these records, without those that are given rightly."""
+    has_frames, sizes = format.level == "frame", format.sizes()
+    if values.get("frame_features", has_frames) != has_frames:
+        yield "--frame_features" if has_frames else "--noframe_features"
+    names = given.get("feature_names", ())
+    if not names or not set(names) <= sizes.keys():
+        names = _in_order(format)
+        yield f"--feature_names={shown(names)}"
+    actual = tuple(sizes[name] for name in names)
+    if given.get("feature_sizes") != actual:
+        yield f"--feature_sizes={shown(actual)}"
+
+
+def _in_order(format: DataFormat) -> tuple[str, ...]:
+    """The names of the features: those of YouTube-8M in the published order, then the others as in the data."""
+    names = format.sizes()
+    known = [name for name in KNOWN_SIZES if name in names]
+    return (*known, *(name for name in names if name not in known))
 
 
 def _log_taken(values: Mapping[str, Any], found: Found) -> None:
