@@ -71,7 +71,7 @@ def test_what_is_given_becomes_typed_values(words, expected):
         (["--nodes="], ["--nodes= is empty"]),
         (["--nodes"], ["--nodes has no value"]),
         (["--nodes", "--batch_size=8"], ["--nodes has no value"]),
-        (["--flagfile=/nowhere/flags"], ["--flagfile=/nowhere/flags", "one flag a line"]),
+        (["--flagfile=/nowhere/flags"], ["--flagfile=/nowhere/flags", "one flag per line"]),
     ],
 )
 def test_slips_are_refused_with_the_flag_and_the_way_out(words, parts):

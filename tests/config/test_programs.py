@@ -77,7 +77,7 @@ def test_an_average_is_of_the_newest_checkpoints_or_of_named_ones() -> None:
         ({"out": "b", "last": 2, "checkpoints": ("1", "2")}, "--last and --checkpoints both choose checkpoints"),
         ({"out": "b", "checkpoints": ("1",)}, "^--checkpoints=1: name at least two different steps"),
         ({"out": "b", "checkpoints": ("1", "2", "1")}, "^--checkpoints=1,2,1: name at least two different steps"),
-        ({"out": "b", "checkpoints": ("1", "last")}, "^--checkpoints: 'last' is no step"),
+        ({"out": "b", "checkpoints": ("1", "last")}, "^--checkpoints: 'last' is not a step"),
     ],
 )
 def test_an_average_that_cannot_be_is_refused(given: dict[str, Any], message: str) -> None:

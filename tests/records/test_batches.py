@@ -260,14 +260,11 @@ def test_missing_files_are_refused(tmp_path: pathlib.Path) -> None:
 
 
 _READ = """
-import sys, time
-start = time.perf_counter()
+import json, sys
 import yt8m
-seconds = time.perf_counter() - start
+numpy = "numpy" in sys.modules
 count = sum(map(len, yt8m.read_records(sys.argv[1], num_classes=300)))
-heavy = [name for name in ("tensorflow", "google.protobuf") if name in sys.modules]
-import json
-print(json.dumps([seconds, count, "tensorflow" in sys.modules, dir(yt8m)]))
+print(json.dumps([numpy, count, "tensorflow" in sys.modules, dir(yt8m)]))
 """
 
 
@@ -275,8 +272,8 @@ def test_tensorflow_is_not_imported(five: pathlib.Path) -> None:
     root = pathlib.Path(__file__).resolve().parents[2]
     command = [sys.executable, "-c", _READ, f"{five}/*.tfrecord"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=root, check=True)
-    seconds, count, has_tensorflow, names = json.loads(done.stdout)
-    assert seconds < 0.1
+    has_numpy, count, has_tensorflow, names = json.loads(done.stdout)
+    assert not has_numpy  # the package alone imports next to nothing
     assert count == 150
     assert not has_tensorflow
     assert {"load", "fit", "read_records"} <= set(names)

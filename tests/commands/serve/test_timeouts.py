@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import threading
 from collections.abc import Awaitable, Callable
@@ -18,6 +19,7 @@ from yt8m.commands.serve.service import Service
 from yt8m.export.saved_model import Predictions
 from yt8m.records import vocabulary
 
+KIND = "application/octet-stream"
 RECORD = video_record(id=[b"x"], labels=[1], mean_rgb=np.ones(3))
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
@@ -44,7 +46,7 @@ async def asked(
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    headers = [(b"content-type", b"application/octet-stream")]
+    headers = [(b"content-type", KIND.encode())]
     scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers}
     await application(scope, receive, send)
     return sent[0]["status"], json.loads(sent[1]["body"])
@@ -66,13 +68,19 @@ async def gone() -> dict[str, Any]:
 @pytest.mark.promise("X6")
 def test_what_takes_too_long_is_given_up_and_stays_at_work_until_it_has_ended() -> None:
     model = Waiting()
-    with contextlib.closing(Service(model, ServeConfig(train_dir="m", timeout=2, max_requests=1))) as service:
+    with contextlib.closing(Service(model, ServeConfig(train_dir="m", timeout=0.1, max_requests=1))) as service:
         application = app.create(service)
 
         async def run() -> list[tuple[int, dict[str, Any]]]:
-            found = [await asked(application, receive) for receive in (never, gone, whole, whole)]
+            model.go.set()
+            await service.predict(KIND, RECORD, 1)  # has no time limit, and starts the processes that parse
+            model.go.clear()
+            found = [await asked(application, never)]
+            service.config = dataclasses.replace(service.config, timeout=2)
+            found += [await asked(application, receive) for receive in (gone, whole, whole)]
             assert service.at_work == 1
             found.append(await asked(application, whole, "GET", "/ready"))
+            service.config = dataclasses.replace(service.config, timeout=60)
             model.go.set()
             while service.at_work:
                 await asyncio.sleep(0.01)
@@ -80,7 +88,7 @@ def test_what_takes_too_long_is_given_up_and_stays_at_work_until_it_has_ended() 
 
         late, cut, slow, full, not_ready, answered, ready = asyncio.run(run())
         figures = service.monitor.text().decode()
-    assert late == (408, {"error": "the body did not arrive within 2 seconds (--timeout)."})
+    assert late == (408, {"error": "the body did not arrive within 0.1 seconds (--timeout)."})
     assert cut == (400, {"error": "the connection ended within the body."})
     assert slow == (503, {"error": "no answer within 2 seconds (--timeout)."})
     assert full == (503, {"error": "1 requests are in progress (--max_requests); try again."})
@@ -89,5 +97,5 @@ def test_what_takes_too_long_is_given_up_and_stays_at_work_until_it_has_ended() 
     assert answered[1]["videos"][0]["classes"][0]["index"] == 1
     assert ready == (200, {"status": "ready"})
     assert 'yt8m_requests_total{method="POST",path="/predict",status="503"} 2.0' in figures
-    assert "yt8m_step_videos_count 2.0" in figures
+    assert "yt8m_step_videos_count 3.0" in figures
     assert "yt8m_at_work 0.0" in figures
