@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 import pytest
@@ -15,6 +16,11 @@ def golden(name: str) -> pathlib.Path:
     if not path.exists():
         pytest.skip(f"golden vectors are not here (../shared/golden/{name})")
     return path
+
+
+def published() -> pathlib.Path:
+    """The folder of vectors that published code made; YT8M_PUBLISHED_VECTORS names another of the same layout."""
+    return pathlib.Path(os.environ.get("YT8M_PUBLISHED_VECTORS", SHARED / "golden" / "published"))
 
 
 def real_data(name: str) -> pathlib.Path:

@@ -76,6 +76,7 @@ def test_no_test_asks_for_recorded_data_while_it_is_imported():
 # Tests of whole programs, or of several modules against one reference; all in tests/commands may be such.
 SCENARIOS = {
     "deploy/test_slim_programs.py", "losses/test_brute_force.py", "losses/test_golden.py", "models/test_golden.py",
+    "models/test_published.py",
     "runner/cluster/test_faults.py", "runner/cluster/test_signals.py", "runner/cluster/test_sync.py",
     "runner/cluster/test_training.py", "runner/test_faults.py", "runner/test_kills.py",
     "runner/test_prefetch_to_device.py", "runner/test_resume.py", "storage/test_both_stores.py",
