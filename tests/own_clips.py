@@ -1,13 +1,18 @@
-"""Generated videos of three classes, with one array each, and tables of them."""
+"""Generated videos of three classes, with one array each; tables of them, and a look into what is made of them."""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from yt8m.records import shards
+
+Made = dict[str, tuple[str, shards.Record]]
 
 NAMES = ("cat", "dog", "bird")
 
@@ -39,3 +44,24 @@ def write_clips(folder: pathlib.Path) -> str:
         np.save(folder / "features" / f"{number}.npy", frames_of(number))
     rows = [(f"clip {number:03}", f"features/{number}.npy", ";".join(labels_of(number))) for number in range(300)]
     return write_table(folder / "clips.csv", rows)
+
+
+def read(folder: pathlib.Path) -> Made:
+    """{id: (split, record)}."""
+    found = {}
+    for path in sorted(folder.glob("*/*.tfrecord")):
+        for payload in shards.read_shard(str(path)):
+            record = shards.parse(payload)
+            assert record.id() not in found
+            found[record.id().decode()] = path.parent.name, record
+    return found
+
+
+def contents(folder: pathlib.Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
+
+
+def split_of(text: str) -> str:
+    """The split as the documentation defines it."""
+    share = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest()[:8], "big") / 2**64
+    return "train" if share < 0.8 else "validate" if share < 0.9 else "test"

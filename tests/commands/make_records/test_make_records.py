@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import pathlib
 import re
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from own_clips import NAMES, frames_of, labels_of, write_table
+from own_clips import NAMES, contents, frames_of, labels_of, read, split_of, write_table
 
 from yt8m import storage
 from yt8m.commands.make_records import RecordsConfig, main, make, output, tables
@@ -22,29 +21,6 @@ from yt8m.commands.verify import verify
 from yt8m.errors import RunError, UsageError
 from yt8m.records import data_format, manifest, shards, vocabulary
 from yt8m.records.data_format import FeatureFormat
-
-Made = dict[str, tuple[str, shards.Record]]
-
-
-def read(folder: pathlib.Path) -> Made:
-    """{id: (split, record)}."""
-    found = {}
-    for path in sorted(folder.glob("*/*.tfrecord")):
-        for payload in shards.read_shard(str(path)):
-            record = shards.parse(payload)
-            assert record.id() not in found
-            found[record.id().decode()] = path.parent.name, record
-    return found
-
-
-def contents(folder: pathlib.Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
-
-
-def split_of(text: str) -> str:
-    """The split as the documentation defines it."""
-    share = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest()[:8], "big") / 2**64
-    return "train" if share < 0.8 else "validate" if share < 0.9 else "test"
 
 
 @pytest.fixture(scope="module")
@@ -129,18 +105,6 @@ def test_shards_hold_stretches_of_the_table(made: pathlib.Path) -> None:
     assert max(counts) - min(counts) <= 1
 
 
-@pytest.fixture
-def run(clips: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., pathlib.Path]:
-    """`make` with some flags, into a new folder unless `out` is given; returns the folder of the level."""
-
-    def call(**given: Any) -> pathlib.Path:
-        config = RecordsConfig(**{"table": str(clips / "clips.csv"), "out": str(tmp_path / "out"), **given})
-        make(config)
-        return pathlib.Path(config.out) / config.level
-
-    return call
-
-
 @pytest.mark.parametrize("level", ["video", "frame"])
 def test_a_killed_start_goes_on(
     run: Callable[..., pathlib.Path], level: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
@@ -186,40 +150,6 @@ def test_made_once_is_not_made_again(
     with pytest.raises(UsageError, match="out/frame is there already"):
         run(level="frame")
     assert (tmp_path / "out" / "frame" / "mine.txt").exists()
-
-
-def test_videos_stay_in_their_splits_and_classes_keep_their_numbers(
-    run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    first = read(run(level="frame"))
-    run()
-    old = vocabulary.read(str(tmp_path / "out" / "vocabulary.csv")).names
-    rows = [(f"clip {number:03}", f"features/{number}.npy", ";".join(labels_of(number))) for number in range(300)]
-    more = [(f"new {number}", "features/0.npy", "zebra;ant" if number else "zebra") for number in range(40)]
-    table = write_table(clips / "more.csv", [*more, *rows])
-    second = read(run(table=table, overwrite=True))
-    assert {name: second[name][0] for name in first} == {name: split for name, (split, _) in first.items()}
-    assert vocabulary.read(str(tmp_path / "out" / "vocabulary.csv")).names == (*old, "zebra", "ant")
-    for level in ("video", "frame"):  # the other level shares the vocabulary
-        found = manifest.find([str(path) for path in (tmp_path / "out").glob(f"{level}/*/*.tfrecord")])
-        assert found.data is not None
-        assert found.data.num_classes == 5
-
-
-def test_splits(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    rows = [(f"v{n}", f"features/{n}.npy", "cat", f"film {n // 10}") for n in range(200)]
-    table = write_table(clips / "groups.csv", rows, "id,path,labels,film")
-    found = read(run(table=table, group_by="film", splits=("train:0.5", "mine:0.5"), out=str(tmp_path / "a")))
-    of_films = {(n // 10, found[f"v{n}"][0]) for n in range(200)}
-    assert len(of_films) == 20
-    assert {split for _, split in of_films} == {"train", "mine"}
-    named = [(*row[:3], ["test", "train", ""][n % 3]) for n, row in enumerate(rows)]
-    table = write_table(clips / "named.csv", named, "id,path,labels,split")
-    found = read(run(table=table, out=str(tmp_path / "b")))
-    for n in range(200):
-        assert found[f"v{n}"][0] == (["test", "train"][n % 3] if n % 3 < 2 else split_of(f"v{n}"))
-    with pytest.raises(UsageError, match="leave out the flag or the column split"):
-        run(table=table, group_by="path")
 
 
 def test_start_and_end_choose_frames(run: Callable[..., pathlib.Path], clips: pathlib.Path) -> None:
@@ -367,25 +297,6 @@ def test_frames_of_one_array_and_labels_that_are_missing(tmp_path: pathlib.Path)
         np.testing.assert_array_equal(np.array(frames, np.float32), values[number, :4])
 
 
-def test_labels_by_number(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    table = write_table(clips / "numbers.csv", [(f"v{n}", "features/1.npy", n % 7) for n in range(70)])
-    found = read(run(table=table, out=str(tmp_path / "a")))
-    assert all(record.values("labels") == [int(name[1:]) % 7] for name, (_, record) in found.items())
-    assert not (tmp_path / "a" / "vocabulary.csv").exists()
-    data = manifest.read(str(tmp_path / "a" / "video" / "train" / "manifest.json")).data
-    assert data is not None
-    assert data.num_classes == 7
-    run(table=table, out=str(tmp_path / "b"), label_names=True)
-    assert sorted(vocabulary.read(str(tmp_path / "b" / "vocabulary.csv")).names) == list("0123456")
-    twice = write_table(clips / "twice.csv", [("v", "features/1.npy", "01;1;0")])
-    (_, record) = read(run(table=twice, out=str(tmp_path / "d")))["v"]
-    assert record.values("labels") == [0, 1]
-    names = tmp_path / "seven.csv"
-    names.write_text("index,name\n" + "".join(f"{n},class of {n}\n" for n in range(8)))
-    run(table=table, out=str(tmp_path / "c"), vocabulary=str(names))
-    assert len(vocabulary.read(str(tmp_path / "c" / "vocabulary.csv"))) == 8
-
-
 GOOD = [("a", "good.npy", "cat"), ("b", "good.npy", "dog")]
 
 
@@ -421,6 +332,11 @@ def bad_arrays(folder: pathlib.Path) -> None:
         (("c", "../good.npy", "cat"), r"its path '../good.npy' leads out of the table's folder"),
         (("c", "/etc/passwd", "cat"), "its path .* leads out of the table's folder"),
         (("c", "good.npy", "c\tt"), "its label .* holds a control character"),
+        (
+            ("c", "good.npy", "dog;-1"),
+            "its label '-1' is no number of a class; expected names, or whole numbers from 0",
+        ),
+        (("c", "good.npy", "2.0"), "its label '2.0' is no number of a class"),
         (("c", "good.npy"), "it has 2 fields, but the header has 3"),
     ],
 )
@@ -473,22 +389,9 @@ def test_flags_that_are_refused(tmp_path: pathlib.Path, given: dict[str, Any], w
     assert not (tmp_path / "out").exists()
 
 
-def test_labels_outside_of_the_vocabulary(tmp_path: pathlib.Path) -> None:
-    bad_arrays(tmp_path)
-    (tmp_path / "names.csv").write_text("index,name\n0,dog\n1,cat\n")
-    table = write_table(tmp_path / "t.csv", [*GOOD, ("c", "good.npy", "dogs")])
-    config = RecordsConfig(table=table, out=str(tmp_path / "out"), vocabulary=str(tmp_path / "names.csv"))
-    with pytest.raises(RunError, match=r"row 3: its label 'dogs' is not in the --vocabulary; did you mean dog\?"):
-        make(config)
-    storage.makedirs(config.out)
-    vocabulary.write(str(tmp_path / "out" / "vocabulary.csv"), vocabulary.of_names(["cat", "dog"]))
-    with pytest.raises(UsageError, match=r"class 0 is 'cat' in .*vocabulary.csv, and 'dog' in .*names.csv"):
-        make(config)
-
-
 def test_another_process_at_work_is_named(tmp_path: pathlib.Path) -> None:
     bad_arrays(tmp_path)
     config = RecordsConfig(table=write_table(tmp_path / "t.csv", GOOD), out=str(tmp_path / "out"))
     storage.makedirs(config.out)
-    with storage.lock(str(tmp_path / "out" / ".video.lock")), pytest.raises(storage.Locked, match="is held by process"):
+    with storage.lock(str(tmp_path / "out" / ".lock")), pytest.raises(storage.Locked, match="is held by process"):
         make(config)

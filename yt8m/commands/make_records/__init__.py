@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from yt8m import options, storage
 from yt8m.commands.make_records import encoding
-from yt8m.commands.make_records.classes import known_vocabulary, number_labels
+from yt8m.commands.make_records.classes import Classes, known_vocabulary, number_labels, with_other_levels
 from yt8m.commands.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.commands.make_records.output import Output, inputs_hash
-from yt8m.commands.make_records.rows import BadRows, Labels, RowReader, Splits, Videos
+from yt8m.commands.make_records.rows import BadRows, LabelRule, Labels, RowReader, Splits, Videos
 from yt8m.commands.make_records.tables import Table, open_table
 from yt8m.config import flags
 from yt8m.config.train_config import KNOWN_SIZES
@@ -104,11 +104,11 @@ def make(config: RecordsConfig) -> dict[str, Any]:
 
     Raises:
       UsageError, RunError: see `main`.
-      Locked: another process is making records of this level in the same folder.
+      Locked: another process is making records in the same folder. It may append classes to the vocabulary.
     """
     work = _Work(config)
     storage.makedirs(config.out)
-    with storage.lock(storage.join(config.out, f".{config.level}.lock")):
+    with storage.lock(storage.join(config.out, ".lock")):
         summary = work.run()
     _tell(summary, config, work.formats)
     return summary
@@ -123,19 +123,31 @@ class _Work:
     def __init__(self, config: RecordsConfig) -> None:
         self._config = config
         self._splits = Splits(config.splits)
-        self._known = known_vocabulary(config.vocabulary, config.out)
+        vocabulary = known_vocabulary(config.vocabulary, config.out)
         more = [config.group_by] if config.group_by else []
         self._table: Table = open_table(config.table, config.array, more)
         self._bad = BadRows(config.table, config.max_bad_rows)
-        allowed = set(self._known.names) if config.vocabulary and self._known else set()
-        self._rows = RowReader(self._table, config.label_separator, self._splits, config.group_by, allowed, self._bad)
+        known = set(vocabulary.names) if vocabulary else set()
+        labels = LabelRule(config.label_separator, known, bool(config.vocabulary), config.label_names)
+        self._rows = RowReader(self._table, labels, self._splits, config.group_by, self._bad)
         rule = FrameRule(config.level, config.max_frames, config.frames_per_second)
         self._features = FeatureReader(self._table, config.feature_names, rule, self._bad)
         self._scan = self._rows.scan()
-        self._classes = number_labels(self._scan.names, self._known, not config.vocabulary, config.label_names)
+        self._classes = self._numbered_labels()
         self._class_numbers = np.zeros(0, np.int64)  # the class of each label of the reader, -1 for none
         self._features.learn_formats(self._rows.videos(self._scan, 1, 0, self._features.in_table))
         self._given = parse_ranges(config.ranges, len(self._features.formats)) if config.ranges else []
+
+    def _numbered_labels(self) -> Classes:
+        config = self._config
+        known = known_vocabulary(config.vocabulary, config.out)
+        if not self._scan.names and known is None:
+            raise UsageError(
+                f"{config.table}: no row has a label, so there are no classes; fill the column labels. To make records "
+                "without labels, whose classes a model shall predict, name the classes by --vocabulary=FILE."
+            )
+        classes = number_labels(self._scan.names, known, not config.vocabulary, config.label_names)
+        return with_other_levels(classes, config.out, config.level, config.vocabulary)
 
     @property
     def formats(self) -> Sequence[FeatureFormat]:
@@ -145,6 +157,9 @@ class _Work:
     def run(self) -> dict[str, Any]:
         """Writes the records; continues if an earlier start was interrupted."""
         config = self._config
+        self._classes = (
+            self._numbered_labels()
+        )  # another process may have appended classes before this one had the lock
         videos = dict(zip(self._splits.names, self._scan.videos, strict=True))
         output = Output(config.out, config.level, videos, config.shards)
         inputs = self._inputs()
@@ -169,8 +184,10 @@ class _Work:
         for name in ("out", "vocabulary", "overwrite", "max_bad_rows"):
             del given[name]
         files = [path for path in (self._config.table, self._config.array) if path]
-        names = self._classes.vocabulary.names if self._classes.vocabulary else self._classes.size
-        return inputs_hash(given, storage.stamps(files), names, self._scan.videos)
+        # Not all names of the vocabulary in the folder: making records of another level appends names to it.
+        classes = sorted((name, self._classes.number.get(name, -1)) for name in self._scan.names)
+        names = self._classes.vocabulary.names if self._config.vocabulary and self._classes.vocabulary else ()
+        return inputs_hash(given, storage.stamps(files), classes, names, self._scan.videos)
 
     def _stored_formats(self) -> list[FeatureFormat]:
         formats = self._features.formats

@@ -10,7 +10,7 @@ from yt8m import storage
 from yt8m.commands.make_records.rows import NUMBER
 from yt8m.config.train_config import MOST_CLASSES
 from yt8m.errors import UsageError
-from yt8m.records import vocabulary
+from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
 
@@ -20,12 +20,12 @@ class Classes(NamedTuple):
     Attributes:
       number: {label, spelt as in the table: class}.
       vocabulary: the names of the classes; None if the labels are numbers without names.
-      size: number of classes; None if there are neither labels nor a vocabulary.
+      size: number of classes.
     """
 
     number: Mapping[str, int]
     vocabulary: Vocabulary | None
-    size: int | None
+    size: int
 
 
 def known_vocabulary(given: str, out: str) -> Vocabulary | None:
@@ -45,6 +45,39 @@ def known_vocabulary(given: str, out: str) -> Vocabulary | None:
         remedy = "Add new classes at the end, or name another folder as --out."
         vocabulary.refuse_difference(old, path, new, given, remedy)
     return new
+
+
+def with_other_levels(classes: Classes, out: str, level: str, given: str) -> Classes:
+    """The classes, at least as many as the records of other levels in the same folder have.
+
+    Args:
+      classes: the classes of this level.
+      out: the folder of the data.
+      level: this level.
+      given: the file of names that the user gave; empty for none.
+
+    Raises:
+      UsageError: the labels of those records are numbers without names, and a vocabulary would name some of them wrong
+        or not at all.
+    """
+    has_names = bool(given) or storage.exists(storage.join(out, vocabulary.NAME))
+    for path in storage.glob(storage.join(out, "*", "*", manifest.NAME)):
+        data = manifest.read(path).data
+        if data is None or data.level == level or data.num_classes is None:
+            continue
+        if classes.vocabulary is None:
+            classes = classes._replace(size=max(classes.size, data.num_classes))
+        elif not has_names:
+            raise UsageError(
+                f"the labels are names, but those of the {data.level}-level records in {out} are numbers. Name all "
+                "classes by --vocabulary=FILE, in the order of these numbers, or name another folder as --out."
+            )
+        elif classes.size < data.num_classes:
+            raise UsageError(
+                f"there are {classes.size} classes, but the {data.level}-level records in {out} have "
+                f"{data.num_classes}. Name all of them by --vocabulary=FILE, or name another folder as --out."
+            )
+    return classes
 
 
 def number_labels(names: Counter[str], known: Vocabulary | None, may_append: bool, numbers_are_names: bool) -> Classes:
@@ -85,5 +118,5 @@ def _by_number(names: Counter[str], known: Vocabulary | None) -> Classes:
             f"a label is {largest}; as the number of a class it must be below {MOST_CLASSES}. If the labels are names "
             "that consist of digits, add --label_names."
         )
-    count = len(known) if known else (largest + 1 or None)
-    return Classes({name: int(name) for name in names if count and int(name) < count}, known, count)
+    count = len(known) if known else largest + 1
+    return Classes({name: int(name) for name in names if int(name) < count}, known, count)

@@ -196,6 +196,7 @@ class Output:
             counts = np.array(self._positives("train", len(classes.vocabulary)), np.int64)
             path = storage.join(self._out, vocabulary.NAME)
             vocabulary.write(path, dataclasses.replace(classes.vocabulary, counts=counts))
+        self._tell_other_level(classes.size)  # before the renaming, so that a killed start does it again
         if storage.exists(self._old):
             storage.remove_tree(self._old)
         if storage.exists(self.final):
@@ -203,9 +204,8 @@ class Output:
         storage.rename(self._making, self.final)
         if storage.exists(self._old):
             storage.remove_tree(self._old)
-        self._tell_other_level(classes.size)
 
-    def _write_manifest(self, split: str, count: int | None) -> None:
+    def _write_manifest(self, split: str, count: int) -> None:
         found = {
             storage.join(self._making, name): Shard(records, size, f"{crc:08x}")
             for name, (records, size, crc) in self.progress.shards.items()
@@ -213,7 +213,7 @@ class Output:
         }
         if found:
             longest = self.progress.longest if self._level == "frame" else None
-            positives = tuple(self._positives(split, count or 0)) if split == "train" and count else None
+            positives = tuple(self._positives(split, count)) if split == "train" else None
             data = DataFormat(self._level, self.progress.formats(), False, count, longest, positives)
             manifest.write(storage.join(self._making, split, manifest.NAME), found, data)
 
@@ -221,11 +221,11 @@ class Output:
         found = self.progress.positives.get(split, [])
         return found + [0] * (count - len(found))
 
-    def _tell_other_level(self, count: int | None) -> None:
+    def _tell_other_level(self, count: int) -> None:
         """Tells the manifests of the other level, which shares the vocabulary, that classes were appended to it."""
         for path in storage.glob(storage.join(self._out, "*", "*", manifest.NAME)):
             known = manifest.read(path)
-            if known.data is not None and count and (known.data.num_classes or 0) < count:
+            if known.data is not None and (known.data.num_classes or 0) < count:
                 positives = known.data.positives
                 if positives is not None:
                     positives = positives + (0,) * (count - len(positives))
@@ -237,7 +237,7 @@ class Output:
         splits = {}
         for split in self._videos:
             held = [values for name, values in self.progress.shards.items() if name.startswith(f"{split}/")]
-            positives = self._positives(split, classes.size or 0)
+            positives = self._positives(split, classes.size)
             absent = [index for index, count in enumerate(positives) if not count]
             splits[split] = {
                 "videos": sum(values[0] for values in held),
@@ -250,7 +250,7 @@ class Output:
         return {
             "level": self._level,
             "features": [str(feature) for feature in self.progress.formats()],
-            "classes": classes.size or 0,
+            "classes": classes.size,
             "splits": splits,
             **({"longest video in frames": self.progress.longest} if self._level == "frame" else {}),
             **({"videos cut to the limit of frames": self.progress.cut} if self._level == "frame" else {}),

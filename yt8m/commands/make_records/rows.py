@@ -24,6 +24,7 @@ from yt8m.errors import RunError, UsageError, suggestion
 _BATCH = 8192
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+_NO_CLASS = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)  # such as -1 and 2.0
 _SPLIT_NAME = re.compile(r"[\w-]+")
 
 
@@ -96,6 +97,22 @@ class Splits:
         return np.searchsorted(self._ends, hashes / 2.0**64, side="right")
 
 
+class LabelRule(NamedTuple):
+    """How labels are written, and which ones are allowed.
+
+    Attributes:
+      separator: the text between the labels in a cell.
+      known: the names of the vocabulary so far.
+      is_closed: whether no names are allowed besides the known ones.
+      may_be_numbers: whether texts such as `-1` are allowed as names.
+    """
+
+    separator: str
+    known: Collection[str]
+    is_closed: bool
+    may_be_numbers: bool
+
+
 class Labels(NamedTuple):
     """The labels of a batch of rows. Label codes[i] is one of row rows[i]; each pair is there once, in order.
 
@@ -146,37 +163,39 @@ class Scan(NamedTuple):
     names: Counter[str]
 
 
+class _SplitsOfRows(NamedTuple):
+    """Splits of rows.
+
+    Attributes:
+      splits: the split of each row, -1 for a bad one.
+      named: the split that its cell names, -1 for none.
+      groups: the digest of its group; empty if a group cannot be divided, because no row names its split.
+    """
+
+    splits: NDArray[np.int16]
+    named: NDArray[np.int16]
+    groups: NDArray[np.void]
+
+
 class RowReader:
     """Reads ids, labels and splits, and notes bad rows.
 
     Args:
       table: the table.
-      separator: text between the labels in a cell.
+      rule: which labels are allowed.
       splits: the splits.
-      group_by: column whose value decides the split; empty for the id.
-      known: the only labels that are allowed besides numbers; empty if all are.
+      group_by: column whose equal values are in one split; empty for none.
       bad: collects the bad rows.
 
     Attributes:
       names: the labels that were read so far, whose positions `Labels.codes` gives.
-
-    Raises:
-      UsageError: the table has a column of splits, and `group_by` is set too.
     """
 
-    def __init__(
-        self, table: Table, separator: str, splits: Splits, group_by: str, known: Collection[str], bad: BadRows
-    ) -> None:
-        self._table, self._separator, self._splits, self._group_by = table, separator, splits, group_by
-        self._known, self._bad = known, bad
+    def __init__(self, table: Table, rule: LabelRule, splits: Splits, group_by: str, bad: BadRows) -> None:
+        self._table, self._rule, self._splits, self._group_by, self._bad = table, rule, splits, group_by, bad
         self.names: list[str] = []
         self._numbers: dict[str, int] = {}  # {label as it is written, maybe with blanks around it: place in `names`}
         self._problems: dict[int, str] = {}  # {place in `names`: what is wrong with the label}
-        if group_by and "split" in table.columns:
-            raise UsageError(
-                f"--group_by={group_by} draws the split of each group, and {table.path} names the split of each row; "
-                "leave out the flag or the column split."
-            )
 
     def scan(self) -> Scan:
         """Reads all rows without their features, in 18 bytes of memory per row.
@@ -185,7 +204,7 @@ class RowReader:
           RunError: too many rows are bad, or the table has no row.
         """
         seen: list[NDArray[np.void]] = []
-        splits: list[NDArray[np.int16]] = []
+        splits: list[_SplitsOfRows] = []
         counts = np.zeros(0, np.int64)
         for rows in self._table.batches(_BATCH):
             for number, what in rows.bad.items():
@@ -195,14 +214,14 @@ class RowReader:
             for place, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True) if self._problems else ():
                 if code in self._problems:
                     self._bad.add(rows.first + place, self._problems[code])
-            splits.append(self._checked_splits(rows, seen[-1]))
-            more = np.bincount(labels.codes[splits[-1][labels.rows] >= 0], minlength=len(self.names))
+            splits.append(self._splits_of(rows, seen[-1]))
+            more = np.bincount(labels.codes[splits[-1].splits[labels.rows] >= 0], minlength=len(self.names))
             counts = more + np.pad(counts, (0, len(more) - len(counts)))
             if len(self.names) > MOST_CLASSES:
                 raise RunError(f"{self._table.path} has more than {MOST_CLASSES} labels; is --label_separator right?")
         if not seen:
             raise RunError(f"{self._table.path} has no row; expected one for each video.")
-        every = np.concatenate(splits)
+        every = self._kept_together(_SplitsOfRows(*map(np.concatenate, zip(*splits, strict=True))))
         for first, row in _repeated(np.concatenate(seen)):
             self._bad.add(row + 1, f"its id is that of row {first + 1} too")
             every[row] = -1
@@ -227,19 +246,70 @@ class RowReader:
                     self._bad.add(number, f"its id {told} holds a line break or another control character")
         return _digests(ids)
 
-    def _checked_splits(self, rows: Rows, digests: NDArray[np.void]) -> NDArray[np.int16]:
-        """The split of each row; -1 for a row whose split is bad."""
-        splits = self._split_of(rows, digests).astype(np.int16)
+    def _splits_of(self, rows: Rows, digests: NDArray[np.void]) -> _SplitsOfRows:
+        named = self._named_splits(rows)
+        groups = digests[:0]
+        if self._group_by:
+            digests = self._digests_of_groups(rows)
+            groups = digests if "split" in rows.cells else groups
+        splits = np.where(named >= 0, named, self._splits.drawn(digests.view(">u8")[::2])).astype(np.int16)
         for number in self._bad.found:
             if rows.first <= number < rows.first + rows.size:
                 splits[number - rows.first] = -1
-        return splits
+        return _SplitsOfRows(splits, named, groups)
+
+    def _named_splits(self, rows: Rows) -> NDArray[np.int16]:
+        """The split that each row names, -1 if it names none."""
+        names = self._splits.names
+        number = {name: place for place, name in enumerate(names)} | {"": -1}
+        written = [str(cell).strip() for cell in rows.cells.get("split", [""] * rows.size)]
+        for row, name in enumerate(written, rows.first) if not set(written) <= number.keys() else ():
+            if name not in number:
+                self._bad.add(row, f"its split is {name[:60]!r}, and --splits names {', '.join(names)}")
+        return np.fromiter((number.get(name, -1) for name in written), np.int16, rows.size)
+
+    def _digests_of_groups(self, rows: Rows) -> NDArray[np.void]:
+        groups = [str(cell) for cell in rows.cells[self._group_by]]
+        for number, group in enumerate(groups, rows.first) if not all(groups) else ():
+            if not group:
+                self._bad.add(number, f"its {self._group_by} is empty, which decides its split")
+        return _digests([group.encode("utf-8", "surrogateescape") for group in groups])
+
+    def _kept_together(self, rows: _SplitsOfRows) -> NDArray[np.int16]:
+        """The split of each row, if the rows of a group take the split that the first of them names."""
+        splits, named, digests = rows
+        if not len(digests):
+            return splits
+        _, groups = np.unique(digests.view("S16"), return_inverse=True)
+        naming = np.flatnonzero((splits >= 0) & (named >= 0))
+        first = np.full(groups.max() + 1, -1)
+        first[groups[naming[::-1]]] = naming[::-1]
+        decided = np.where(first >= 0, named[first], -1)[groups]
+        for row in naming[named[naming] != decided[naming]].tolist():
+            self._refuse_division(row, int(first[groups[row]]), named)
+            splits[row] = -1
+        return np.where((splits >= 0) & (decided >= 0), decided, splits).astype(np.int16)
+
+    def _refuse_division(self, row: int, first: int, named: NDArray[np.int16]) -> None:
+        group = str(next(self._table.batches(1, row)).cells[self._group_by][0])[:60]
+        own, other = (self._splits.names[named[place]] for place in (row, first))
+        told = f"its split is {own}, and that of row {first + 1} is {other}"
+        self._bad.add(
+            row + 1, f"{told}, though both are of the {self._group_by} {group!r}, which --group_by keeps together"
+        )
 
     def _label_problem(self, name: str) -> str:
         if _CONTROL.search(name):
             return f"its label {name[:60]!r} holds a control character"
-        if self._known and name not in self._known and not NUMBER.fullmatch(name):
-            return f"its label {name[:60]!r} is not in the --vocabulary{suggestion(name, self._known)}"
+        if NUMBER.fullmatch(name) or name in self._rule.known:
+            return ""
+        if self._rule.is_closed:
+            return f"its label {name[:60]!r} is not in the --vocabulary{suggestion(name, self._rule.known)}"
+        if not self._rule.may_be_numbers and _NO_CLASS.fullmatch(name):
+            return (
+                f"its label {name[:60]!r} is no number of a class; expected names, or whole numbers from 0. If such "
+                "numbers are names, add --label_names"
+            )
         return ""
 
     def _labels(self, rows: Rows) -> Labels:
@@ -262,7 +332,7 @@ class RowReader:
 
     def _parts(self, cells: Sequence[Any]) -> tuple[list[int], list[str]]:
         """The number of parts of each cell, and the parts of all."""
-        separator = self._separator
+        separator = self._rule.separator
         if len(separator) == 1 and set(map(type, cells)) == {str}:  # five times as fast as one cell after the other
             return [cell.count(separator) + 1 for cell in cells], separator.join(cells).split(separator)
         parts = [
@@ -270,23 +340,6 @@ class RowReader:
             for cell in cells
         ]
         return list(map(len, parts)), list(itertools.chain.from_iterable(parts))
-
-    def _split_of(self, rows: Rows, digests: NDArray[np.void]) -> NDArray[np.int64]:
-        if self._group_by:
-            groups = [str(cell) for cell in rows.cells[self._group_by]]
-            for number, group in enumerate(groups, rows.first) if not all(groups) else ():
-                if not group:
-                    self._bad.add(number, f"its {self._group_by} is empty, which decides its split")
-            digests = _digests([group.encode("utf-8", "surrogateescape") for group in groups])
-        drawn = self._splits.drawn(digests.view(">u8")[::2])
-        for place, cell in enumerate(rows.cells.get("split", ())):
-            name = str(cell).strip()
-            if name in self._splits.names:
-                drawn[place] = self._splits.names.index(name)
-            elif name:
-                known = ", ".join(self._splits.names)
-                self._bad.add(rows.first + place, f"its split is {name[:60]!r}, and --splits names {known}")
-        return drawn
 
 
 def _ids(rows: Rows) -> list[bytes]:
