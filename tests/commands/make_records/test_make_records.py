@@ -242,6 +242,46 @@ def test_a_mapped_array_beside_a_table(forms: pathlib.Path, tmp_path: pathlib.Pa
         make(RecordsConfig(**{**vars(config), "table": str(tmp_path / "short.csv"), "out": str(tmp_path / "p")}))
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"table": "a.csv"},
+        {"table": "lists.parquet"},
+        {"table": "rows.csv", "array": "beside.npz"},
+        {"table": "rows.csv", "array": "clip.npy"},
+    ],
+    ids=lambda given: "+".join(given.values()),
+)
+def test_tables_and_arrays_in_a_bucket(
+    forms: pathlib.Path, given: dict[str, str], tmp_path: pathlib.Path, bucket: str
+) -> None:
+    for path in [*forms.glob("*.*"), *forms.glob("files/*")]:
+        with storage.write_atomic(f"{bucket}/{path.relative_to(forms)}") as file:
+            file.write(path.read_bytes())
+    for out, folder in {"here": str(forms), "there": bucket}.items():
+        make(RecordsConfig(**{name: f"{folder}/{value}" for name, value in given.items()}, out=str(tmp_path / out)))
+    found, expected = read(tmp_path / "there" / "video"), read(tmp_path / "here" / "video")
+    assert {name: (split, record.context) for name, (split, record) in found.items()} == {
+        name: (split, record.context) for name, (split, record) in expected.items()
+    }
+
+
+def test_paths_in_a_bucket(tmp_path: pathlib.Path, bucket: str) -> None:
+    np.save(tmp_path / "good.npy", np.ones(4, np.float32))
+    with storage.write_atomic(f"{bucket}/data/good.npy") as file:
+        file.write((tmp_path / "good.npy").read_bytes())
+    rows = [("a", "good.npy", "cat"), ("b", f"{bucket}/data/good.npy", "cat"), ("c", f"{bucket}/good.npy", "cat")]
+    local = write_table(tmp_path / "t.csv", rows)
+    with storage.write_atomic(f"{bucket}/data/t.csv") as file:
+        file.write(pathlib.Path(local).read_bytes())
+    with pytest.raises(RunError, match=r"row 2: its path 'gs://.*' leads out of the table's folder"):
+        make(RecordsConfig(table=local, out=str(tmp_path / "a")))
+    config = RecordsConfig(table=f"{bucket}/data/t.csv", out=str(tmp_path / "b"), max_bad_rows=1)
+    left_out = make(config)["rows left out"]
+    assert list(left_out) == ["3"]
+    assert "leads out of the table's folder" in left_out["3"]
+
+
 @pytest.mark.parametrize("name", ["wide.npz", "wide.parquet"])
 def test_memory_does_not_grow_with_the_table(
     name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch

@@ -238,9 +238,13 @@ class FeatureReader:
     def _path(self, written: str) -> str:
         if not written.strip():
             raise BadRowError("its path is empty")
-        relative = (
-            os.path.relpath(written, self._folder or ".") if os.path.isabs(written) else os.path.normpath(written)
-        )
+        if storage.is_remote(written):
+            relative = written.removeprefix(self._folder + "/") if storage.is_remote(self._folder) else os.pardir
+            relative = os.pardir if storage.is_remote(relative) else os.path.normpath(relative)
+        elif os.path.isabs(written):
+            relative = os.path.relpath(written, self._folder or ".")
+        else:
+            relative = os.path.normpath(written)
         if relative.split(os.sep)[0] == os.pardir:
             raise BadRowError(f"its path {written!r} leads out of the table's folder; move the file there")
         return storage.join(self._folder, relative) if self._folder else relative

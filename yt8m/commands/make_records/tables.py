@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.errors import RunError, UsageError, missing_extra
+from yt8m.storage import copies
 
 # The columns with a fixed meaning. Arrays of an NPZ file and lists of a Parquet file that have none of
 # these names are features.
@@ -90,6 +91,11 @@ def open_table(path: str, array: str, more: Sequence[str]) -> Table:
     return table
 
 
+def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
+    """The file; one in a bucket is fetched only once, though it is read several times."""
+    return storage.open_read(copies.file_copy(path))
+
+
 class CsvTable:
     """A CSV file in UTF-8 with a header. Every cell is text."""
 
@@ -143,7 +149,7 @@ class CsvTable:
     @contextlib.contextmanager
     def _lines(self) -> Iterator[Iterator[list[str]]]:
         """The lines of the file, split into fields."""
-        with storage.open_read(self.path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+        with _opened(self.path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
             lines = csv.reader(text, strict=True)
             try:
                 yield lines
@@ -208,7 +214,7 @@ class ParquetTable:
     def _opened(self) -> Iterator[Any]:
         import pyarrow.parquet
 
-        with storage.open_read(self.path) as file:
+        with _opened(self.path) as file:
             try:
                 yield pyarrow.parquet.ParquetFile(file, pre_buffer=False)
             except self._arrow.ArrowException as error:
@@ -279,7 +285,7 @@ class _Member:
 @contextlib.contextmanager
 def _members(path: str) -> Iterator[dict[str, _Member]]:
     """{name: array} of an NPZ file, each to be read from its first row."""
-    with storage.open_read(path) as file, contextlib.ExitStack() as stack:
+    with _opened(path) as file, contextlib.ExitStack() as stack:
         try:
             archive = stack.enter_context(zipfile.ZipFile(file))
             names = [name for name in archive.namelist() if name.endswith(".npy")]
@@ -306,12 +312,12 @@ class WithArray:
     """A table, with the features of its rows in the same order in a memory-mapped `.npy` file or in an NPZ file.
 
     Raises:
-      UsageError: the array has no rows of numbers, or is in a bucket.
+      UsageError: there is no such array, or it has no rows of numbers.
     """
 
     def __init__(self, table: Table, array: str) -> None:
-        if storage.is_remote(array):
-            raise UsageError(f"--array={array} is read from many places at once; copy it to this machine.")
+        if not storage.exists(array):
+            raise UsageError(f"--array={array}: there is no such file.")
         self.path, self.columns, self.array = table.path, table.columns, array
         self._table = table
         self._npz = NpzTable(array, ()) if array.lower().endswith(".npz") else None
@@ -342,10 +348,8 @@ class WithArray:
 
 
 def _mapped(path: str) -> NDArray[Any]:
-    if not storage.exists(path):
-        raise UsageError(f"--array={path}: there is no such file.")
     try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(copies.file_copy(path), mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise UsageError(f"--array={path} is no .npy or .npz file of numbers, or is damaged.") from error
     if array.ndim < 2:
