@@ -70,7 +70,7 @@ TARGETS = (
     Target("yt8m/config/flags.py", _FLAGS),
     Target("yt8m/config/programs.py", ("tests/config/test_programs.py", "tests/config/test_flags.py")),
     Target("yt8m/config/registry.py", ("tests/config/test_registry.py",)),
-    Target("yt8m/config/resume.py", ("tests/config/test_resume.py",)),
+    Target("yt8m/config/resume.py", ("tests/config/test_resume.py", "tests/config/test_resume_config.py")),
     Target("yt8m/config/run_dir.py", ("tests/config/test_run_dir_files.py", "tests/config/test_run_dir.py")),
     Target(
         "yt8m/config/train_config.py",

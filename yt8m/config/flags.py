@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from absl import logging
 
 from yt8m import losses, models, readers, storage
-from yt8m.config import data_defaults, registry, resume, start
+from yt8m.config import data_defaults, registry, resume
 from yt8m.config.flag_parsing import (
     Flag,
     HelpAsked,
@@ -30,8 +30,8 @@ from yt8m.config.flag_parsing import (
     usage,
 )
 from yt8m.config.programs import EvalConfig, InferenceConfig
+from yt8m.config.resume import Start
 from yt8m.config.run_dir import SavedRun
-from yt8m.config.start import Start
 from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, StorageConfig, TrainConfig
 from yt8m.errors import UsageError, suggestion
 from yt8m.program import called
@@ -80,7 +80,7 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
       RunError: the file that --config names is damaged.
       SystemExit: with status 0, after `--help` was printed.
     """
-    begun = start.read(words)
+    begun = resume.read_start(words)
     typed, own = _given("train.py", "Trains a model on TFRecord files.", training_flags(), words, TRAIN, begun)
     given = begun.values(typed)
     pattern = given.get("train_data_pattern", "")

@@ -1,24 +1,44 @@
-"""Which options a later start of a run may change. This follows from the `shapes` of each option.
+"""Trainings that begin from a saved run: which options a resumed run may change, and what `--config` takes over.
 
-For example, another `--moe_num_mixtures` changes the variables: it is refused. Another `--precision` changes
-the graph: code builds the graph again. Another `--num_readers` also changes the order of examples: the pass over
-the data starts again. Another `--log_every_n_steps` changes nothing in the graph that was saved.
+What a resumed run may change follows from the `shapes` of each option. For example, another `--moe_num_mixtures`
+changes the variables: it is refused. Another `--precision` changes the graph: code builds the graph again. Another
+`--num_readers` also changes the order of examples: the pass over the data starts again. Another
+`--log_every_n_steps` changes nothing in the graph that was saved.
+
+`--config` takes the options of another run. Flags that are given take precedence over them.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from yt8m import losses, models, options
+from yt8m import losses, models, options, storage
+from yt8m.config import run_dir
+from yt8m.config.flag_parsing import find_switch, find_word, sections_of
 from yt8m.config.run_dir import SavedRun
-from yt8m.config.train_config import TrainConfig
+from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import Shapes, Shaping
+from yt8m.records import vocabulary
 
 # Input positions saved by earlier versions contain these options even at their defaults.
 _ALWAYS_IN_POSITIONS = ("num_epochs", "num_readers", "shuffle_buffer")
+
+# Options that are never taken over: the run's folders, and the flag that moves an earlier run aside.
+_ITS_OWN = ("train_dir", "export_dir", "log_dir", "start_new_model")
+# {flag: others}: if the flag is given and differs from the run's value, the run's values of the others are not taken
+# over, because they describe what the flag replaces.
+_REPLACES = {
+    "train_data_pattern": ("vocabulary", "num_classes", "manifest"),
+    "frame_features": ("feature_names", "feature_sizes", "feature_ranges", "segment_labels"),
+    "feature_names": ("feature_sizes", "feature_ranges"),
+    "feature_sizes": ("feature_ranges",),
+    "optimizer": ("weight_decay",),
+}
+# Taken over even if they have their default values; otherwise the data would decide.
+_ALWAYS = ("feature_names", "feature_sizes")
 
 
 class Change(NamedTuple):
@@ -109,3 +129,71 @@ def _short(name: str) -> str:
 
 def _shown(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+class Start(NamedTuple):
+    """What a training takes over from a run.
+
+    Attributes:
+      path: the run's config.json; empty if nothing is taken over.
+      config: the run's; all defaults if nothing is taken over.
+    """
+
+    path: str = ""
+    config: TrainConfig = TrainConfig()
+
+    @property
+    def vocabulary(self) -> str:
+        """The path of the vocabulary in the run's folder; empty if there is none."""
+        path = storage.join(self.path.rpartition("/")[0], vocabulary.NAME) if self.path else ""
+        return path if path and storage.exists(path) else ""
+
+    def values(self, typed: Mapping[str, Any]) -> dict[str, Any]:
+        """{flag: value} of the training: those of `typed`, then the run's values that are not defaults."""
+        if not self.path:
+            return dict(typed)
+        saved = dict(self._options())
+        replaced = {flag for flag in _REPLACES if flag in typed and typed[flag] != saved[flag][0]}
+        dropped = set(_ITS_OWN).union(*(_REPLACES[flag] for flag in replaced))
+        # The recorded vocabulary may lie anywhere; its copy travels with the run.
+        named = {"vocabulary": self.vocabulary} if self.vocabulary else {}
+        taken = {name: value for name, (value, usual) in saved.items() if value != usual or name in _ALWAYS}
+        taken = {name: value for name, value in taken.items() if name != "vocabulary"} | named
+        return {name: value for name, value in taken.items() if name not in dropped} | dict(typed)
+
+    def _options(self) -> Iterator[tuple[str, tuple[Any, Any]]]:
+        """(flag, (value, default)) of each option. The seed of the data is that of the run, which comes last."""
+        sections = [getattr(self.config, name) for name in sections_of(TrainConfig)]
+        for section in (*sections, self.config):
+            for field in dataclasses.fields(section):
+                if "help" in field.metadata:
+                    name = "train_data_pattern" if field.name == "data_pattern" else field.name
+                    yield name, (getattr(section, field.name), field.default)
+
+    def hyper_parameters_for(self, model: ModelConfig) -> ModelConfig:
+        """`model` with the run's hyper-parameters, if model or loss are the run's; else with none."""
+        saved = self.config.model
+        return dataclasses.replace(
+            model,
+            hyper_parameters=saved.hyper_parameters if model.model == saved.model else {},
+            loss_hyper_parameters=saved.loss_hyper_parameters if model.label_loss == saved.label_loss else {},
+        )
+
+
+def read_start(words: Sequence[str]) -> Start:
+    """What `--config` among the words of a command line names; an empty `Start` if it is not given.
+
+    Code that the run names is imported later only under the rules of `run_dir.read`.
+
+    Raises:
+      UsageError: there is no such file.
+      RunError: the file is damaged, or of a version with other keys.
+    """
+    path = storage.expanded(find_word("config", words))
+    if not path:
+        return Start()
+    if storage.is_dir(path):
+        path = storage.join(path, run_dir.CONFIG)
+    if not storage.exists(path):
+        raise UsageError(f"--config={path}: there is no such file; name the {run_dir.CONFIG} of a run.")
+    return Start(path, run_dir.read_config(path, trust_code=find_switch("trust_code", words)))

@@ -6,7 +6,7 @@ from typing import Any
 from yt8m.graph.apply import create_averages
 from yt8m.graph.build import build, build_eval, predict_path
 from yt8m.graph.inputs import input_saver
-from yt8m.graph.optimizers import create_optimizer, learning_rate
+from yt8m.graph.optimizers import Synchrony, create_optimizer, learning_rate
 from yt8m.graph.protocols import (
     EvalOps,
     Evaluator,
@@ -29,7 +29,6 @@ from yt8m.graph.restore import (
     signature_of,
     warm_start,
 )
-from yt8m.graph.synchrony import Synchrony
 
 __all__ = [
     "EvalOps",
@@ -65,4 +64,4 @@ def __getattr__(name: str) -> Any:
     # The published code has `build_graph` here. It depends on the video workload, so it is in a higher layer.
     if name != "build_graph":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return importlib.import_module("yt8m.video.build_graph").build_graph
+    return importlib.import_module("yt8m.video.modeler").build_graph

@@ -12,9 +12,8 @@ from yt8m.errors import UsageError
 from yt8m.graph import collections
 from yt8m.graph.apply import apply_gradients, tower_gradients
 from yt8m.graph.inputs import read_shares
-from yt8m.graph.optimizers import create_optimizer, learning_rate
+from yt8m.graph.optimizers import Synchrony, create_optimizer, learning_rate
 from yt8m.graph.protocols import EvalOps, Inputter, Modeler, PredictOps, TrainOps, check_workload
-from yt8m.graph.synchrony import Synchrony
 from yt8m.graph.towers import Towers, build_towers
 from yt8m.lazy import tf
 

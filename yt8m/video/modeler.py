@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from yt8m import losses
+from yt8m import deploy, losses, readers
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import RunError
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.metrics import Loss, Metric
 from yt8m.eval_util.segments import Pairs
 from yt8m.eval_util.top_k import top_k as best_classes
 from yt8m.eval_util.videos import VideoSample
-from yt8m.graph.protocols import Modeler, PredictOps, Report
+from yt8m.graph.build import build
+from yt8m.graph.protocols import Modeler, PredictOps, Report, TrainOps
 from yt8m.lazy import tf
 from yt8m.models import frames
 from yt8m.numerics.compiled import is_on_gpu
-from yt8m.readers import join_features
 from yt8m.runner import metric_files
 from yt8m.types import Batch, ModelOutput
 from yt8m.video.scores import RatedPairScores, columns_on_host, scored_columns, select_classes
@@ -80,7 +81,7 @@ class VideoModeler(Modeler):
 
     def predict(self, batch: Batch) -> PredictOps:
         """Predictions with the float feed points that the published graphs have, and their histogram."""
-        ops = self.predict_raw(join_features(batch), batch.num_frames)
+        ops = self.predict_raw(readers.join_features(batch), batch.num_frames)
         histograms = {"model/input_raw": _some_values(batch)}
         return replace(
             ops,
@@ -239,7 +240,7 @@ def _some_values(batch: Batch) -> tf.Tensor:
     few = batch._replace(
         features=tuple(feature[:_VIDEOS] for feature in batch.features), num_frames=batch.num_frames[:_VIDEOS]
     )
-    values = tf.reshape(join_features(few), [-1])
+    values = tf.reshape(readers.join_features(few), [-1])
     return values[:: tf.size(values) // _VALUES * 2 + 1]  # an odd step reaches all columns if their number is even
 
 
@@ -297,3 +298,58 @@ class VideoEvaluator:
         self.metrics.clear()
         if self.sample is not None:
             self.sample.clear()
+
+
+def build_graph(
+    reader: readers.Reader,
+    model: Any,
+    train_data_pattern: str,
+    label_loss_fn: Any = None,
+    batch_size: int = 1000,
+    base_learning_rate: float = 0.01,
+    learning_rate_decay_examples: float = 1_000_000,
+    learning_rate_decay: float = 0.95,
+    optimizer_class: type | str = "AdamOptimizer",
+    clip_gradient_norm: float = 1.0,
+    regularization_penalty: float = 1.0,
+    num_readers: int = 1,
+    num_epochs: int | None = None,
+    num_towers: int = 1,
+    seed: int = 0,
+) -> TrainOps:
+    """Builds a training step in the current graph, with its handles also in the collections of the published code.
+
+    Args:
+      reader: parses the records, and defines features and classes.
+      model: an instance with `create_model`.
+      train_data_pattern: pattern of the files; these are fed to `ops.input.files` when `ops.input.initializer` runs.
+      label_loss_fn: an instance of a loss; CrossEntropyLoss if None.
+      batch_size: number of examples per tower and step.
+      base_learning_rate, learning_rate_decay, learning_rate_decay_examples: exponential decay by number of examples.
+      optimizer_class: a v1 optimizer, or its name.
+      clip_gradient_norm: largest norm of each variable's gradient; 0 for no limit.
+      regularization_penalty: weight of the regularisation loss.
+      num_readers: number of files read in parallel.
+      num_epochs: number of passes over the data; None for no end.
+      num_towers: number of towers, on GPUs if there are enough, else on as many CPU devices (the session needs
+        `deploy.local(num_towers, gpus)[0].session_config()`).
+      seed: the seed of all random ops.
+
+    Raises:
+      UsageError: an argument is invalid.
+    """
+    queue = readers.BatchQueue(
+        reader, train_data_pattern, batch_size, num_epochs, shuffle=True, num_readers=num_readers, seed=seed
+    )
+    loss = label_loss_fn or losses.get("CrossEntropyLoss")()
+    modeler = VideoModeler(model, loss, reader.num_classes, feature_sizes=reader.feature_sizes)
+    optimizer = OptimizerConfig(
+        optimizer=optimizer_class if isinstance(optimizer_class, str) else optimizer_class.__name__,
+        base_learning_rate=base_learning_rate,
+        learning_rate_decay=learning_rate_decay,
+        learning_rate_decay_examples=learning_rate_decay_examples,
+        clip_gradient_norm=clip_gradient_norm,
+        regularization_penalty=regularization_penalty,
+    )
+    deployment, _ = deploy.local(num_towers, deploy.count_gpus())
+    return build(queue, modeler, deployment, optimizer, seed=seed)

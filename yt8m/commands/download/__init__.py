@@ -23,8 +23,7 @@ from rich.console import Console
 
 from yt8m import options, storage
 from yt8m.commands.download import transfer
-from yt8m.commands.download.client import Client, StoppedError
-from yt8m.commands.download.transfer import Job
+from yt8m.commands.download.transfer import Client, Job, StoppedError
 from yt8m.config import flags
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option

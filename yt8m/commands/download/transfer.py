@@ -1,17 +1,207 @@
-"""Fetches one file under a hidden name, resumes it if interrupted, and renames it once its md5 is right."""
+"""HTTP requests with retries, and the download of one file.
+
+A file is fetched under a hidden name, continued if it was interrupted, and renamed once its md5 is right. The library
+requests sends the requests; urllib3's Retry counts the tries and computes the waits. The retry loop is here, not in
+Retry: a wait must end when the download is stopped, and an interrupted transfer must continue where it ended.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable
-from typing import NamedTuple
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
+
+import requests
+from urllib3 import Retry
+from urllib3.exceptions import HTTPError, InvalidHeader, MaxRetryError, ProtocolError
 
 from yt8m import storage
-from yt8m.commands.download.client import Client, WrongRangeError
 from yt8m.errors import RunError
 from yt8m.storage.local import PartialFile
+
+T = TypeVar("T")
+
+_WORTH_ANOTHER_TRY = (408, 425, 429, 500, 502, 503, 504)
+_PARTIAL, _NO_SUCH_RANGE, _NO_HEAD = 206, 416, (405, 501)
+_BLOCK = 1 << 18
+_LONGEST_WAIT = 120  # seconds
+_LEAST_BYTES = 1024  # a connection stalls if fewer bytes than this arrive in `stall_seconds`
+
+
+class StoppedError(Exception):
+    """The download was stopped by `Client.end`."""
+
+
+class BrokenError(Exception):
+    """The connection ended early or stalled, or the server is busy; another try may help.
+
+    Attributes:
+      wait: seconds that the server asks to wait; 0 if it does not say.
+    """
+
+    def __init__(self, reason: str, wait: float = 0) -> None:
+        super().__init__(reason)
+        self.wait = wait
+
+
+class WrongRangeError(BrokenError):
+    """The server does not continue from the requested byte."""
+
+    def __init__(self) -> None:
+        super().__init__("the server does not go on in the middle of the file")
+
+
+class _OfThread(threading.local):
+    """One session per thread, because a session must not be shared between threads."""
+
+    def __init__(self) -> None:
+        self.session = requests.Session()
+
+
+class Client:
+    """The HTTP client of a download; safe to use from several threads.
+
+    Args:
+      retries: number of tries that may fail in a row without a byte received.
+      backoff_seconds: wait before the second retry; it doubles with each further retry.
+      stall_seconds: seconds after which a connection that brings no data is given up.
+
+    Attributes:
+      stop: once set, every wait and transfer ends with `StoppedError`.
+    """
+
+    def __init__(self, retries: int, backoff_seconds: float, stall_seconds: float) -> None:
+        self._policy = Retry(
+            retries, backoff_factor=backoff_seconds, backoff_jitter=backoff_seconds / 4, backoff_max=_LONGEST_WAIT
+        )
+        self._stall_seconds = stall_seconds
+        self._of_thread = _OfThread()
+        self._transfers: set[requests.Response] = set()
+        self.stop = threading.Event()
+
+    def end(self) -> None:
+        """Sets `stop` and wakes the threads that wait for a server."""
+        self.stop.set()
+        for response in list(self._transfers):
+            with contextlib.suppress(OSError, ValueError):  # the transfer has already ended
+                response.raw.shutdown()
+
+    def persist(self, url: str, work: Callable[[], T], gained: Callable[[], int] = lambda: 0) -> T:
+        """Calls `work` until it succeeds.
+
+        Args:
+          url: the address, for error messages.
+          work: raises `BrokenError` if another try may help.
+          gained: returns a number that grows with the progress of `work`; progress resets the count of tries.
+
+        Raises:
+          RunError: too many tries in a row made no progress.
+          StoppedError: the download was stopped.
+        """
+        policy, before = self._policy, gained()
+        while not self.stop.is_set():
+            try:
+                return work()
+            except BrokenError as broken:
+                policy, before = (self._policy if gained() > before else policy), gained()
+                try:
+                    policy = policy.increment("GET", url, error=ProtocolError(str(broken)))
+                except MaxRetryError as error:
+                    tries = len(policy.history) + 1
+                    raise RunError(f"{url}: {broken} (given up after {tries} tries without progress)") from error
+                self.stop.wait(min(broken.wait, _LONGEST_WAIT) or policy.get_backoff_time())
+        raise StoppedError
+
+    def size(self, url: str) -> int | None:
+        """The size of a file in bytes; None if the server does not say.
+
+        Raises:
+          RunError: there is no such file, or the server cannot be reached.
+        """
+
+        def ask() -> int | None:
+            with self._open("HEAD", url) as response:
+                length = response.headers.get("Content-Length", "")
+                return int(length) if response.ok and length.isdigit() else None
+
+        return self.persist(url, ask)
+
+    def content(self, url: str) -> bytes:
+        """The whole content of a small file; raises the errors of `size`."""
+        return self.persist(url, lambda: b"".join(block for _, block in self.blocks(url, 0)))
+
+    def blocks(self, url: str, start: int) -> Iterator[tuple[int, bytes]]:
+        """Yields (offset, bytes) of a file from byte `start` on, or from 0 if the server only sends whole files.
+
+        Raises:
+          BrokenError: the transfer ended early; the bytes yielded so far are valid.
+          WrongRangeError: the server cannot continue from there.
+          RunError: there is no such file.
+        """
+        with self._open("GET", url, start) as response:
+            is_part = response.status_code == _PARTIAL
+            if is_part and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
+                raise WrongRangeError
+            place = start if is_part else 0
+            for block in self._body(response):
+                yield place, block
+                place += len(block)
+
+    def _open(self, method: str, url: str, start: int = 0) -> requests.Response:
+        headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
+        try:
+            response = self._of_thread.session.request(
+                method, url, headers=headers, stream=True, timeout=self._stall_seconds, allow_redirects=True
+            )
+        except (requests.ConnectionError, requests.Timeout) as error:
+            raise BrokenError(f"no answer ({_reason(error)})") from error
+        except requests.RequestException as error:
+            raise RunError(f"{url}: {error}") from error
+        if response.ok or (method == "HEAD" and response.status_code in _NO_HEAD):
+            return response
+        response.close()
+        if response.status_code == _NO_SUCH_RANGE:
+            raise WrongRangeError
+        answer = f"the server answered {response.status_code} {response.reason}"
+        if response.status_code not in _WORTH_ANOTHER_TRY:
+            raise RunError(f"{response.url}: {answer}")
+        wait = None
+        with contextlib.suppress(InvalidHeader):
+            wait = self._policy.get_retry_after(response.raw)
+        raise BrokenError(answer, wait or 0)
+
+    def _body(self, response: requests.Response) -> Iterator[bytes]:
+        """Yields the body as it arrives. `read1` returns what has arrived, so that a very slow transfer is noticed.
+
+        urllib3 raises an error if the body is shorter than its Content-Length.
+        """
+        since, got = time.monotonic(), 0
+        self._transfers.add(response)
+        try:
+            while block := response.raw.read1(_BLOCK):
+                if self.stop.is_set():
+                    raise StoppedError
+                got += len(block)
+                yield block
+                if time.monotonic() - since > self._stall_seconds:
+                    if got < _LEAST_BYTES:
+                        raise BrokenError(f"{got} bytes came in {self._stall_seconds:g} s")
+                    since, got = time.monotonic(), 0
+        except (HTTPError, OSError) as error:
+            raise BrokenError(f"the connection broke ({_reason(error)})") from error
+        finally:
+            self._transfers.discard(response)
+
+
+def _reason(error: BaseException) -> str:
+    """The message of the innermost exception, without those that libraries wrap around it."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 class Job(NamedTuple):
