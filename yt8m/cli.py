@@ -36,7 +36,7 @@ COMMANDS = {
     "inspect": Command("yt8m.commands.inspect_shards", "show what TFRecord shards hold, and what is damaged"),
     "verify": Command("yt8m.commands.verify", "check that shards are whole; write a manifest of their counts"),
     "predict": Command("yt8m.commands.predict", "what a model says of a few records, in words"),
-    "serve": Command("yt8m.commands.serve", "a model behind HTTP: records or features in, classes out"),
+    "serve": Command("yt8m.commands.serve", "serve a model over HTTP: records or features in, classes out"),
     "vocabulary": Command("yt8m.commands.vocabulary_search", "find classes: yt8m vocabulary search TEXT"),
     "runs": Command("yt8m.commands.runs", "a table of runs: what differs, the best figures, the state"),
     "report": Command("yt8m.commands.report", "a page of figures and pictures, of one run or of several"),

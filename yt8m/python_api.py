@@ -215,7 +215,7 @@ def _words(given: Mapping[str, Any]) -> list[str]:
     """The command line of train.py with these flags."""
     for name in given:
         if name in flag_parsing.HELP:
-            raise UsageError(f"{name} is no flag of a training: see help(yt8m.fit), or `yt8m train --help`.")
+            raise UsageError(f"{name} is not a flag of a training: see help(yt8m.fit), or `yt8m train --help`.")
     return [f"--{name}={_word(name, value)}" for name, value in given.items() if value is not None]
 
 

@@ -204,7 +204,7 @@ def test_a_shard_written_anew_may_hold_as_many(tmp_path: pathlib.Path, caplog: p
     fault_shards.write(tmp_path / "b.tfrecord", fault_shards.sound("video", 6, "other"))
     fault_shards.write(tmp_path / "c.tfrecord", fault_shards.sound("video", 6, "c"))
     walked.check_unchanged()
-    assert f"{tmp_path}/b.tfrecord was written anew; it holds as many records as before" in caplog.messages
+    assert f"{tmp_path}/b.tfrecord was rewritten; it holds as many records as before" in caplog.messages
     assert f"1 shards, such as {tmp_path}/c.tfrecord, came after the start" in caplog.text
     assert fault_shards.ids_read(queue) == names(("a", 6), ("other", 6))
     walked.check_read(queue)
@@ -267,7 +267,7 @@ def test_in_a_bucket_the_first_pass_says_what_shards_hold(
     queue, walked = walk(bucket)
     walked.check_unchanged()
     write("b", 5)
-    with pytest.raises(RunError, match=r"b\.tfrecord was written anew, and how many records it held is not"):
+    with pytest.raises(RunError, match=r"b\.tfrecord was rewritten, and it is not known how many records"):
         walked.check_unchanged()
     fault_shards.ids_read(queue)
     with pytest.raises(RunError, match=r"b\.tfrecord has changed"):

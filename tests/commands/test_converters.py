@@ -161,7 +161,7 @@ def test_floats_are_kept_where_asked(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"\xff\xff", "no serialized SequenceExample"),
+        (b"\xff\xff", "not a serialized SequenceExample"),
         (frame_record({"id": [b"a"]}, {"rgb": [[1.0]]}), "holds rgb; expected RGB/feature/floats or"),
         (frame_record({}, {"RGB/feature/floats": [[1.0], [1.0, 2.0]]}), "as many floats in each frame"),
         (frame_record({}, {"RGB/feature/floats": [[float("nan")]]}), "a value that is NaN, infinite or beyond 1e+16"),

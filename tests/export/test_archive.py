@@ -166,7 +166,7 @@ def test_a_pipe_is_refused(tmp_path: pathlib.Path) -> None:
 def test_damage_is_named(tmp_path: pathlib.Path, cut: int) -> None:
     source = pack(tmp_path / "whole.tgz", entry("a", os.urandom(500)), entry("b", os.urandom(500)))
     (tmp_path / "cut.tgz").write_bytes(source.read_bytes()[:cut])
-    with pytest.raises(RunError, match=r"cut.tgz is no whole .tgz"):
+    with pytest.raises(RunError, match=r"cut.tgz is not a complete .tgz"):
         archive.safe_extract(str(tmp_path / "cut.tgz"), str(tmp_path / "out"))
     assert sorted(os.listdir(tmp_path)) == ["cut.tgz", "whole.tgz"]
 

@@ -69,7 +69,7 @@ def test_warm_up_and_cosine_by_numbers() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(UsageError, match="does not end before the cosine does"):
+    with pytest.raises(UsageError, match="must be below --learning_rate_decay_examples"):
         OptimizerConfig(
             learning_rate_schedule="cosine", learning_rate_warmup_examples=10, learning_rate_decay_examples=10
         )

@@ -75,7 +75,7 @@ def convert(path: str, keep_floats: bool = False) -> bytes:
     try:
         record = shards.parse(storage.read_bytes(path))
     except ValueError as error:
-        raise RunError(f"{path} is no serialized SequenceExample: {error}.") from error
+        raise RunError(f"{path} is not a serialized SequenceExample: {error}.") from error
     found = {name: _frames(record.lists[name], name, path) for name in NAMES if name in record.lists}
     if not found:
         there = ", ".join(record.lists) or "no feature list"

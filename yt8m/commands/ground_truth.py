@@ -101,11 +101,11 @@ def video_labels(pattern: str, num_classes: int, flag: str = "eval_data_pattern"
     for where, record in contexts(pattern, flag):
         name = id_text(record.id())
         if rows.setdefault(name, len(rows)) < len(labels):
-            raise RunError(f"{where}: video {name} is there twice.")
+            raise RunError(f"{where}: video {name} appears twice.")
         labels.append(_labels(record.values("labels"), num_classes, f"{where}: video {name}"))
     splits = np.cumsum([0, *map(len, labels)])
     if not splits[-1]:
-        raise RunError(f"{pattern} holds no label: there is nothing to score by.")
+        raise RunError(f"{pattern} holds no label, so there is nothing to compare predictions with.")
     return VideoLabels(rows, splits, np.concatenate(labels))
 
 
@@ -185,7 +185,7 @@ def _fields(line: prediction_files.TextLine) -> tuple[bytes, int, float]:
         value = -1.0
     found = prediction_files.whole_number(number)
     if not (video and prediction_files.whole_number(start) >= 0 and found >= 0 and 0 <= value <= 1):
-        line.refuse(f"{prediction_files.shown(line.text)} is no rating; expected `video:start,class,score`.")
+        line.refuse(f"{prediction_files.shown(line.text)} is not a rating; expected `video:start,class,score`.")
     return b"%s:%s" % (prediction_files.video_name(id_bytes(_bare(video))), start), found, value
 
 

@@ -125,10 +125,10 @@ class Walked:
         `counts` lacks a damaged shard that the run tolerates.
         """
         if path not in self._held:
-            return f"{path} was written anew, and how many records it held is not known"
+            return f"{path} was rewritten, and it is not known how many records it held"
         if counts.get(path, self._held[path]) != self._held[path]:
             return f"{path} holds {counts[path]} records, and held {self._held[path]}"
-        logging.info("%s was written anew; it holds as many records as before", path)
+        logging.info("%s was rewritten; it holds as many records as before", path)
         return ""
 
     def _log_new_shards(self) -> None:
@@ -160,7 +160,7 @@ def check_input(inputter: readers.BatchQueue, data: DataConfig, is_training: boo
         logging.info("counts not checked: there is no manifest (yt8m verify FILES --manifest=... writes one)")
     different = _differences(files, counts, known, bool(data.manifest)) + _gone(files, known, data)
     if not is_training:
-        _refuse(different, "Fetch the shards again, or write the manifest anew (yt8m verify --update).")
+        _refuse(different, "Fetch the shards again, or rewrite the manifest (yt8m verify --update).")
         inputter.count_reads()
     elif different:
         logging.warning("%s", _shortened(different))

@@ -194,7 +194,7 @@ def main(argv: list[str]) -> int:
       UsageError: no file is named, or none matches.
     """
     patterns: list[str] = []
-    purpose = "Shows what TFRecord shards hold: name them, as files or patterns, beside the flags."
+    purpose = "Shows what TFRecord shards hold: name files or patterns after the flags."
     config = flags.read(InspectConfig, "yt8m inspect", purpose, argv, patterns)
     paths = named_files(patterns, "inspect")
     # Each folder has its own vocabulary, because the shards may be of different data sets.

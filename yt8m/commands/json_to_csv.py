@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
         for line in (line for path in paths for line in prediction_files.read_lines(path)):
             for video_id, classes, scores in _videos(line):
                 if video_id in seen:
-                    line.refuse(f"video {video_id!r} has a line already; give each video one.")
+                    line.refuse(f"video {video_id!r} has a line already; give each video one line.")
                 seen.add(video_id)
                 best = sorted(zip(classes, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))
                 file.write(prediction_files.written(video_id, best[: config.top_k]))
@@ -75,16 +75,16 @@ def _videos(line: TextLine) -> Iterator[tuple[str, list[int], list[float]]]:
     if not isinstance(values[0], list):
         values = [[value] for value in values]
     if not all(isinstance(value, list) and len(value) == len(values[0]) for value in values):
-        line.refuse("video_id is a list: expected as many lists in class_indexes and in predictions.")
+        line.refuse("video_id is a list; expected the same number of lists in class_indexes and in predictions.")
     for video_id, classes, scores in zip(*values, strict=True):
         if not isinstance(video_id, str) or not video_id or not _can_be_encoded(video_id):
             line.refuse(f"video_id is {video_id!r}; expected text that is not empty.")
         if not _are_numbers(classes, 0, (int,)) or not _are_numbers(scores, -_LARGEST, (int, float)):
             line.refuse("expected whole numbers in class_indexes and finite numbers in predictions.")
         if len(classes) != len(scores):
-            line.refuse(f"{len(classes)} class_indexes and {len(scores)} predictions; expected as many.")
+            line.refuse(f"{len(classes)} class_indexes and {len(scores)} predictions; expected equal numbers.")
         if len(set(classes)) < len(classes):
-            line.refuse("a class is repeated in class_indexes; give each class once a video.")
+            line.refuse("a class is repeated in class_indexes; give each class once per video.")
         yield id_text(id_bytes(video_id.encode())), classes, scores
 
 

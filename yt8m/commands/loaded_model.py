@@ -56,7 +56,7 @@ class LoadedRun:
         self._with(None)
 
     def _with(self, dtypes: tuple[np.dtype[Any], ...] | None) -> FedModel:
-        """The `FedModel` for arrays of these types, or for records if there are none."""
+        """The `FedModel` for arrays of these types; for records if `dtypes` is None."""
         with self._lock:
             if self._is_closed:
                 raise UsageError(f"{self._source.folder}: this model is closed; load it again.")
@@ -104,7 +104,10 @@ class LoadedRun:
         return bool(self._data.reader) or all(found[one.name] == one.range for one in _format_of(self._data).features)
 
     def _arranged(self, batch: NumpyBatch) -> NumpyBatch:
-        """The batch as the graph is fed: features in the model's order, uint8 in YouTube-8M's range or float32."""
+        """The batch in the form in which it is fed.
+
+        Features are in the model's order, as float32 or as bytes of YouTube-8M's range.
+        """
         data, found = self._data, batch.features
         if any(batch.ranges.get(name, PUBLISHED) != PUBLISHED for name in found):
             batch = batch.dequantize()
@@ -155,7 +158,7 @@ class LoadedExport:
     def evaluating(self, config: EvalConfig, first: Input) -> Iterator[FedExport]:
         """The model for evaluation."""
         if config.segment_labels:
-            raise UsageError("an export has no figures of rated segments: load the run, or use eval.py.")
+            raise UsageError("an export cannot be evaluated on rated segments: load the run instead, or use eval.py.")
         yield FedExport(self._model, config.top_k)
 
     def inputs(self, data: Data) -> Iterator[Input]:

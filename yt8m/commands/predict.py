@@ -24,7 +24,7 @@ def main(argv: list[str]) -> int:
       RunError: a record is damaged or does not fit the model, or there is no record to show.
     """
     patterns: list[str] = []
-    purpose = "Shows the best classes of records: name TFRecord files beside the flags."
+    purpose = "Shows the best classes of records: name TFRecord files after the flags."
     config = flags.read(PredictConfig, "yt8m predict", purpose, argv, patterns)
     if not patterns:
         raise UsageError("no file is named: yt8m predict --train_dir=DIR FILE.")

@@ -29,7 +29,7 @@ RUNNING, FINISHED, STOPPED, FAILED, DAMAGED = "running", "finished", "stopped", 
 _KILLED = "it noted no end: killed, or of an earlier version"
 EVALUATION, TRAINING = "evaluation", "training batch"
 _NO_FIGURE = ("step", "examples", "examples_per_second", "zeroed_values", "bad_records")
-# Paths and names that differ between any two runs, and what stands in the table by itself.
+# Options that are not compared: paths that differ between any two runs, and options with a column of their own.
 _NOT_COMPARED = ("train_dir", "export_dir", "log_dir", "start_new_model", "data.seed", "data.vocabulary", "model.model")
 _OF_PUBLISHED = ("feature_names", "feature_sizes", "frame_features", "segment_labels", "label_loss")
 _AT_ONCE = 16  # runs of a bucket that are read at the same time: each takes several requests
@@ -165,11 +165,11 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def read(folder: str, names: Sequence[str], metric: str = Gap.name) -> Run:
-    """What the folder of a run says; a file that cannot be read makes the run `damaged`.
+    """Reads the files of a run; if one of them cannot be read, the run is `damaged`.
 
     Args:
-      folder: its path.
-      names: of the files in it.
+      folder: path of the run's folder.
+      names: names of the files in the folder.
       metric: name of the metric by which the best evaluation is chosen.
     """
     run = Run(folder)
@@ -221,7 +221,7 @@ def _fill_figures(run: Run, names: Sequence[str], metric: str) -> None:
     evaluated += _in_file(storage.join(run.folder, eval_samples.FOLDER, "report.json"), _of_report)
     evaluated += _in_file(storage.join(run.folder, FOLDER, NOTE), _of_best)
     if evaluated:
-        # Of several with the same value that with the most figures counts.
+        # Of evaluations with the same value, the one with the most figures counts.
         run.figures = min(evaluated, key=lambda one: (*_rank(one.values.get(metric), metric), -len(one.values)))
     elif trained:
         run.figures = Figures(TRAINING, trained[-1]["step"], _numbers(trained[-1]))
@@ -238,7 +238,7 @@ def _in_file(path: str, take: Callable[[Any], Figures]) -> list[Figures]:
 
 
 def _of_report(told: Any) -> Figures:
-    # The file describes its metrics, which may be the user's own; one of an earlier version does not.
+    # The file describes its metrics, which may be the user's own. A file of an earlier version has no descriptions.
     described = told.get("metrics", [metric.described()._asdict() for metric in metrics.all()])
     by_name = {str(row["name"]): told.get(row["key"]) for row in described}
     return Figures(EVALUATION, int(told["global_step"]), _numbers(by_name))
@@ -336,5 +336,5 @@ def _duration(seconds: float) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text without characters that would steer the terminal: a config may come from anybody."""
+    """The text with control characters escaped: a config may come from anybody, and they would control the terminal."""
     return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text)

@@ -38,8 +38,7 @@ def main(argv: list[str]) -> int:
     if not len(figures.aps):
         which = "submitted class" if config.classes == "submitted" else "class"
         raise RunError(
-            f"{config.label_cache or config.eval_data_pattern}: no {which} has a rated positive, so there is no "
-            "average precision to take a mean of."
+            f"{config.label_cache or config.eval_data_pattern}: no {which} has a rated positive, so MAP is not defined."
         )
     print(f"MAP@{config.top_n or 'all'}: {figures.map:.6f}")
     print(f"mean over {len(figures.aps)} classes", file=sys.stderr)

@@ -186,7 +186,7 @@ class Team:
         return f"the part of {self.cluster.replica_name(replica)}, {replica + 1} of {count},"
 
     def _dismiss(self) -> None:
-        """Sends the end to the workers and waits, for at most LAST_ORDER_SECONDS, until they have received it."""
+        """Tells the workers that there are no more orders; waits at most LAST_ORDER_SECONDS until they know."""
         self.send(_END)
         deadline = time.monotonic() + LAST_ORDER_SECONDS
         left = [self._left[replica] for replica in self._known]
@@ -348,7 +348,7 @@ def _lead_with(config: InferenceConfig, others: Team, checkpoint: str) -> int:
             raise RunError(OTHER_DATA.format(cluster.replica_name(replica)))
         if not storage.exists(reply["path"]) or storage.size(reply["path"]) != reply["size"]:
             raise RunError(
-                f"{name}, {reply['path']}, does not reach the chief: --output_file must be on shared storage."
+                f"{name}, {reply['path']}, is not visible to the chief: --output_file must be on shared storage."
             )
     _join(config, [reply["path"] for reply in replies])
     logging.info("the predictions of %d processes are in %s", len(replies), config.output_file)

@@ -35,7 +35,7 @@ class VerifyConfig:
     """The flags of `yt8m verify`."""
 
     manifest: str = option("", "the manifest: checked if the file exists, else written if all shards are sound")
-    update: bool = option(False, "write the manifest anew if it exists")
+    update: bool = option(False, "rewrite the manifest if it exists")
     deep: bool = option(False, "also check the content of each record: features, frames, labels, ids, NaN")
     feature_names: tuple[str, ...] = option(
         (), "with --deep: the features of each record; by default those of a shard's first record"
@@ -51,7 +51,7 @@ class VerifyConfig:
         if not self.deep and (self.feature_names or self.num_classes is not None):
             raise UsageError("--feature_names, --feature_sizes and --num_classes are for --deep: add it.")
         if self.update and not self.manifest:
-            raise UsageError("--update needs --manifest=FILE, the manifest to write anew.")
+            raise UsageError("--update needs --manifest=FILE, the manifest to rewrite.")
 
 
 class Verified(NamedTuple):
@@ -89,7 +89,7 @@ def main(argv: list[str]) -> int:
 
 
 def _known(config: VerifyConfig) -> Manifest | None:
-    """The manifest to check against; None if none is named, it does not exist yet, or it is to be written anew."""
+    """The manifest to check against; None if none is named, it does not exist yet, or it is to be rewritten."""
     if not config.manifest or config.update or not storage.exists(config.manifest):
         return None
     return manifest.read(config.manifest)
@@ -171,7 +171,7 @@ def _differences(path: str, shard: Shard, known: Manifest | None) -> list[str]:
         return []
     expected = known.expected(path)
     if expected is None:
-        return [f"{known.sources[0]} does not name it; --update writes that anew"]
+        return [f"{known.sources[0]} does not name it; --update rewrites it"]
     return [
         f"{name} is {found}, but {known.sources[0]} says {wanted}"
         for name, found, wanted in zip(Shard._fields, shard, expected, strict=True)

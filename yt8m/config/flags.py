@@ -326,7 +326,10 @@ def _of_the_loss(model: ModelConfig, given: Mapping[str, Any]) -> dict[str, Any]
 def _filled(
     flag: str, catalogue: Any, name: str, saved: Mapping[str, Any], given: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """All hyper-parameters of the class `name` of `catalogue`, chosen by `flag`."""
+    """All hyper-parameters of the class `name` in `catalogue`: `given` ones, else `saved` ones, else defaults.
+
+    `flag` is the flag that chose the class, for error messages.
+    """
     cls = catalogue.get(name)
     if not dataclasses.is_dataclass(cls):  # a class of the user, without declared hyper-parameters
         _refuse_foreign(flag, catalogue, name, given)
@@ -374,7 +377,7 @@ def _refuse_foreign(flag: str, catalogue: Any, chosen: str, foreign: Mapping[str
         having = [owner for owner, _ in owners(catalogue, chosen).get(name, [])]
         none = f"no {flag.replace('_', ' ')}"
         raise UsageError(
-            f"--{name}={value}: {chosen} has no such hyper-parameter; {', '.join(having) or none} has. "
+            f"--{name}={value}: {chosen} has no such hyper-parameter; {', '.join(having) or none} has it. "
             f"Leave the flag out or choose another --{flag}."
         )
 

@@ -136,7 +136,7 @@ class Start(NamedTuple):
 
     Attributes:
       path: the run's config.json; empty if nothing is taken over.
-      config: the run's; all defaults if nothing is taken over.
+      config: the run's config; all defaults if nothing is taken over.
     """
 
     path: str = ""
@@ -162,7 +162,7 @@ class Start(NamedTuple):
         return {name: value for name, value in taken.items() if name not in dropped} | dict(typed)
 
     def _options(self) -> Iterator[tuple[str, tuple[Any, Any]]]:
-        """(flag, (value, default)) of each option. The seed of the data is that of the run, which comes last."""
+        """(flag, (value, default)) of each option. `seed` comes twice: for the data and, last, for the run."""
         sections = [getattr(self.config, name) for name in sections_of(TrainConfig)]
         for section in (*sections, self.config):
             for field in dataclasses.fields(section):
@@ -171,7 +171,7 @@ class Start(NamedTuple):
                     yield name, (getattr(section, field.name), field.default)
 
     def hyper_parameters_for(self, model: ModelConfig) -> ModelConfig:
-        """`model` with the run's hyper-parameters, if model or loss are the run's; else with none."""
+        """`model` with the run's hyper-parameters of the model, if it is the run's model; the same for the loss."""
         saved = self.config.model
         return dataclasses.replace(
             model,

@@ -99,8 +99,9 @@ class DataConfig(DamagePolicy):
     cache: str = option(
         "", "local folder that caches parsed videos for later passes over them", shapes="input", shaped_by=bool
     )
-    # No flag, because the data's manifest gives it: () if all features have YouTube-8M's range. Else one entry
-    # for each feature: the two ends of the range that its bytes stand for, or () if it is stored as floats.
+    # This option has no flag, because the data's manifest gives the value: () if all features have YouTube-8M's range,
+    # else one entry for each feature. An entry has the two ends of the range that the bytes stand for; it is () for a
+    # feature that is stored as floats.
     feature_ranges: tuple[tuple[float, ...], ...] = option((), "ranges of features stored as bytes", shapes="graph")
 
     def __post_init__(self) -> None:
@@ -130,8 +131,8 @@ class DataConfig(DamagePolicy):
         given = f"--cache={self.cache}"
         if self.frame_features:
             raise UsageError(
-                f"{given} keeps videos, and --frame_features reads frames, which are bytes before and "
-                "after parsing: nothing would be saved. Leave out one of the two."
+                f"{given} saves the time to parse videos. With --frame_features it would save nothing, since "
+                "frames are bytes before and after parsing. Leave out one of the two."
             )
         if self.reader:
             raise UsageError(
@@ -143,8 +144,8 @@ class DataConfig(DamagePolicy):
                 raise UsageError(f"{given} needs {what}, and {path} is in a bucket; copy it here, or leave it out.")
         if self.max_bad_records or self.nan_policy != "refuse":
             raise UsageError(
-                f"{given} parses a record once, and so cannot tell in each pass what --max_bad_records leaves "
-                "out and --nan_policy=zero sets to 0. Leave out one of the two."
+                f"{given} parses a record only once, so later passes could not count what --max_bad_records "
+                "skips and --nan_policy=zero sets to 0. Leave out one of the two."
             )
 
 
@@ -258,8 +259,8 @@ class OptimizerConfig(Checked):
         warmup, end = self.learning_rate_warmup_examples, self.learning_rate_decay_examples
         if self.learning_rate_schedule == "cosine" and warmup >= end:
             raise UsageError(
-                f"--learning_rate_warmup_examples={warmup:g} does not end before the cosine does "
-                f"(--learning_rate_decay_examples={end:g}); give the whole run's examples to the latter."
+                f"--learning_rate_warmup_examples={warmup:g} must be below --learning_rate_decay_examples={end:g}, "
+                "where the cosine ends; set the latter to the number of examples of the whole run."
             )
         if self.weight_decay is not None and self.optimizer != "AdamWOptimizer":
             raise UsageError(
@@ -402,7 +403,7 @@ class StorageConfig(Checked):
         shapes="nothing",
         minimum=1,
     )
-    # Only for shards in buckets. Staging calls Python from the graph; the inputter tells the runner so.
+    # Whether the graph calls Python to stage shards is not declared here: the inputter tells the runner.
     gs_reading: str = option(
         "staged",
         "how shards in buckets are read: copied to cache_dir ahead of time, or by TensorFlow itself",

@@ -81,7 +81,7 @@ class ClusterConfig:
         """
         if self.is_distributed and not self.servers:
             raise UsageError(
-                f"the cluster has {len(self.replicas) - 1} workers beside the chief and no parameter server; "
+                f"the cluster has {len(self.replicas) - 1} workers besides the chief and no parameter server; "
                 "training needs at least one (job ps, or workerpool2) to hold the variables."
             )
 

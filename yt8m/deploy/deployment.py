@@ -125,7 +125,10 @@ class DeploymentConfig:
         return self.clone_device(0) if self.variables_on_clone else "/device:CPU:0"
 
     def caching_device(self) -> Callable[[Any], str] | None:
-        """For `tf.get_variable(caching_device=)`: with parameter servers, a worker copies each variable once a step."""
+        """The argument `caching_device` of `tf.get_variable`; None without parameter servers.
+
+        With parameter servers it makes a worker copy each variable only once per step.
+        """
         return (lambda op: str(op.device)) if self.num_ps_tasks else None
 
     def session_config(self) -> tf.ConfigProto:
@@ -275,7 +278,8 @@ def _create_clone(config: DeploymentConfig, index: int, build: Callable[[], Any]
             auxiliary_name_scope=False,  # the clone's own name scope is enough
         ),
     ):
-        # Found by position, not by name scope, because the scope of a single clone is the whole graph.
+        # The items that a clone adds are found by their position, not by name scope: the name scope of a single clone
+        # is the whole graph.
         before = {key: len(tf.get_collection_ref(key)) for key in _COLLECTED}
         clone = Clone(build(), scope, device)
         clone.added = {key: tuple(tf.get_collection(key)[size:]) for key, size in before.items()}
@@ -316,7 +320,7 @@ def _variables_on(device: str | Callable[[Any], str]) -> Iterator[None]:
     """A context that places new variables on `device`, whatever the device of the ops that use them."""
 
     def create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
-        # First None, so that the clone's device does not apply to the initial values.
+        # `tf.device(None)` comes first, so that the clone's device does not apply to the initial values.
         with tf.device(None), tf.device(device):
             return next_creator(**kwargs)
 

@@ -243,7 +243,7 @@ def _total(losses: Sequence[tf.Tensor | None]) -> tf.Tensor | None:
 
 def _summarize(clones: Sequence[Clone], losses: Sequence[ShareLosses]) -> None:
     """Adds summaries with slim's tags: what each clone adds to the total loss, and all regularisation."""
-    # Outside of the clones' devices: summary ops have no GPU kernel.
+    # The summaries are outside of the clones' devices, because summary ops have no GPU kernel.
     for clone, part in zip(clones, losses, strict=True):
         if part.loss is not None:
             with tf.name_scope(clone.scope):

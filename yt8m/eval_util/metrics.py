@@ -331,7 +331,7 @@ _M = TypeVar("_M", Description, type[Metric])
 
 
 def gap_first(found: Iterable[_M]) -> list[_M]:
-    """The same metrics, but GAP comes first, because models are compared by it."""
+    """The metrics in their order, except that GAP comes first, because models are compared by it."""
     return sorted(found, key=lambda one: one.key != Gap.key)
 
 

@@ -27,8 +27,8 @@ from yt8m.eval_util.arrays import (
 
 # Scores are ranked in chunks of this size, which stay in a core's cache.
 _CHUNK = 1 << 19
-# The number of groups of classes whose maxima bound the k best scores (`_may_be_best`): this many times k, and at
-# least 128, to fill vector instructions.
+# `_may_be_best` divides the classes into groups: _GROUPS * k of them, but at least _LEAST_GROUPS, so that vector
+# instructions are filled.
 _GROUPS, _LEAST_GROUPS = 6, 128
 _LEAST = np.finfo(np.float32).min
 
@@ -120,7 +120,7 @@ class Columns(NamedTuple):
 
     @property
     def ranked(self) -> Bools:
-        """Which columns hold a class, bool [B, k]."""
+        """bool [B, k]: False for the columns that a row lacks because fewer than k of its classes were ranked."""
         return np.asarray(self.scores > -np.inf)
 
     @property

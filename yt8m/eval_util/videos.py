@@ -60,7 +60,7 @@ class Videos:
 
     @property
     def ranked(self) -> Bools:
-        """Which columns hold a class, bool [N, K]."""
+        """bool [N, K]: False for the columns that a video lacks because fewer than K of its classes were ranked."""
         return np.asarray(self.scores > -np.inf)
 
     def columns(self, num_classes: int) -> Columns:

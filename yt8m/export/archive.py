@@ -98,7 +98,7 @@ def _refuse_used_folder(folder: str) -> None:
 
 
 def _links_on(path: str) -> Iterator[str]:
-    """The symbolic links that the system follows on the way to `path`, including links behind links."""
+    """The symbolic links that the system follows on the way to `path`, including links that point to links."""
     place, parts, count = "/", os.path.join(os.getcwd(), path).split("/"), 0
     while parts:
         part = parts.pop(0)
@@ -121,7 +121,7 @@ def _damage_named(source: str) -> Iterator[None]:
     except RecursionError as error:
         raise UsageError(f"{source} is refused: too many nested headers") from error
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
-        raise RunError(f"{source} is no whole .tgz archive: {error}") from error
+        raise RunError(f"{source} is not a complete .tgz archive: {error}") from error
 
 
 def _members(

@@ -130,8 +130,8 @@ def _signature(inputs: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]
 def _save(session: tf.Session, folder: str, signatures: Mapping[str, Any], names: Vocabulary | None) -> None:
     builder = tf.saved_model.Builder(folder)
     with session.graph.as_default():
-        # The builder copies the file that an asset's tensor names, if it exists. The graph keeps that name, so it is a
-        # bare one, so that no path of this machine goes along, and the file is written below.
+        # The graph keeps the text of this tensor. So it has only the file's name: a path would reveal folders of this
+        # machine. The builder finds no such file to copy; the code below writes the file.
         assets = [tf.constant(vocabulary.NAME, name="vocabulary")] if names else None
     builder.add_meta_graph_and_variables(
         session, [tf.saved_model.tag_constants.SERVING], dict(signatures), assets, strip_default_attrs=True
@@ -157,7 +157,7 @@ def replaced_folder(folder: str) -> Iterator[str]:
             yield part
     except (tf.errors.OpError, OSError) as error:
         raise RunError(
-            f"cannot write {folder}: {first_line(error)}. What was there before, if anything, is as it was."
+            f"cannot write {folder}: {first_line(error)}. An earlier folder of that name is unchanged."
         ) from error
 
 

@@ -17,7 +17,7 @@ from yt8m.storage import json_text
 
 
 def _alike(fields: str, **others: str) -> dict[str, str]:
-    """{field of the handles: collection}: `fields` have collections of the same name, `others` of another name."""
+    """{field of the handles: its collection}; the collections of `fields` have the names of the fields."""
     return {**{field: field for field in fields.split()}, **others}
 
 
@@ -143,7 +143,7 @@ def _add(names: Mapping[str, str], ops: Any) -> None:
     for field, name in names.items():
         value = getattr(ops, field)
         if name == "train_op":
-            # Replaces the train op that the optimizer put there, which does not update averages or end a group.
+            # The optimizer has put its own train op there, which does not update averages or end a group: remove it.
             tf.get_collection_ref(name).clear()
         # A second entry in `global_step` would make tf.train.get_global_step() ambiguous.
         if value is not None and not (name == "global_step" and tf.get_collection(name)):

@@ -38,7 +38,7 @@ def fused(function: Callable[..., Any], *tensors: Any) -> Any:
 
 
 def is_on_gpu(tensor: tf.Tensor) -> bool:
-    """Whether the graph places `tensor` on a GPU. For a new `tf.identity`: whether the current device is a GPU."""
+    """Whether the graph places `tensor` on a GPU. Pass a new `tf.identity` to ask about the current device."""
     return bool(tf.DeviceSpec.from_string(tensor.device).device_type == "GPU")
 
 

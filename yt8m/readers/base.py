@@ -236,13 +236,13 @@ def only_finite(
 
     def check_each() -> tf.Tensor:
         good = tf.abs(values) <= LARGEST
-        # Counted without logical_not: TensorFlow would rewrite not(<=) as `>`, which is False for NaN.
+        # Counts the good values, since TensorFlow would rewrite not(<=) as `>`, which is False for NaN.
         bad = tf.shape(values, out_type=tf.int64)[1] - tf.math.count_nonzero(good, axis=1)
         if policy == "zero":
             zero = tf.zeros([])
             if zeroed is not None:
-                # Counted in Python, since a batch cannot carry a counter out of the input pipeline. Declared stateless,
-                # since the position of an input with stateful functions cannot be saved.
+                # A Python function counts them, since a batch cannot carry a counter out of the input pipeline. It is
+                # declared stateless, since the position of an input with stateful functions cannot be saved.
                 zero = tf.numpy_function(zeroed.add, [tf.reduce_sum(bad)], tf.float32, stateful=False)
             return tf.where_v2(good, values, tf.reshape(zero, []))
         none = require_of_video(

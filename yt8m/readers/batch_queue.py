@@ -139,7 +139,7 @@ class BatchQueue(Inputter):
         return self.matching_files() if self._files is None else list(self._files)
 
     def matching_files(self) -> list[str]:
-        """The paths that match now, whatever `keep_files` fixed earlier; raises like `files`."""
+        """The paths that match now, even if `keep_files` fixed other paths earlier; raises like `files`."""
         return sorted({path for pattern in self._patterns for path in matching(pattern, self._list_files)})
 
     def keep_files(self) -> list[str]:
@@ -181,7 +181,7 @@ class BatchQueue(Inputter):
         return self._parts == 1
 
     def _own_below(self, place: int) -> int:
-        """The number of this queue's records among the first `place`."""
+        """How many of the first `place` records (counted over all files) belong to this queue."""
         return (place + self._parts - 1 - self._part) // self._parts
 
     def share(self, index: int, count: int) -> BatchQueue:
@@ -392,10 +392,11 @@ def threads_for(reader: Any, shuffle: bool, parse_calls: int | None = None, pref
 
 
 def read_calls(patterns: Sequence[str], num_readers: int) -> int | None:
-    """Number of threads that read: network reads wait for responses, local reads occupy a core.
+    """The number of threads that read files; None to read in the thread that consumes the records.
 
-    One thread reads 300,000 cached video records a second, and handing records from thread to thread costs as much
-    as reading them. With fewer than 8 cores local files are read in the consuming thread (None).
+    Files in buckets get one thread each, since such a thread mostly waits for the network. A thread that reads local
+    files occupies a core: it reads 300,000 cached video records a second, and handing records from thread to thread
+    costs as much as reading them. So with fewer than 8 cores local files get no threads of their own.
     """
     if any("gs://" in pattern for pattern in patterns):
         return num_readers

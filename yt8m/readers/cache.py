@@ -205,7 +205,7 @@ class ShardCache:
 
     def numbers(self, path: tf.Tensor) -> tf.data.Dataset:
         """Dataset of int64: the number of each record of a shard, in order."""
-        # Declared stateless, because otherwise the position of the input could not be saved.
+        # The function is declared stateless, because otherwise the position of the input could not be saved.
         ends = tf.numpy_function(self._ends, [path], tf.int64, stateful=False)
         return tf.data.Dataset.range(ends[0], ends[1])
 

@@ -228,7 +228,7 @@ class StagedFiles:
         return self._stage.again(path)
 
     def _call(self, function: Any, path: tf.Tensor) -> tf.Tensor:
-        # Declared stateless: else the position of the input could not be saved.
+        # The function is declared stateless, because otherwise the position of the input could not be saved.
         found = tf.numpy_function(function, [path], tf.string, stateful=False)
         return tf.ensure_shape(found, [])
 

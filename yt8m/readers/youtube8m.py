@@ -250,8 +250,8 @@ class EverySegmentReader(YT8MFrameFeatureReader):
 _readers: Registry[Any] = Registry("reader")
 
 _METHODS = ("prepare_serialized_examples", "video_matrix")
-# Fields of DataConfig that the constructor of a user's reader gets: the first always, the second only if it has a
-# parameter of that name.
+# The fields of DataConfig that are passed to the constructor of a user's reader: those of _REQUIRED always, those of
+# _OPTIONAL only if the constructor has a parameter of that name.
 _REQUIRED = ("num_classes", "feature_sizes", "feature_names")
 _OPTIONAL = ("max_frames", "segment_labels", "segment_size", "nan_policy", "feature_ranges")
 

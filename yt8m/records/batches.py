@@ -40,7 +40,7 @@ class Records:
       batch_size: B; the last batch of an epoch may be smaller.
       max_frames: frames of a video that are read, from its start.
       dequantize: whether bytes are converted to floats.
-      seed: shuffles files and records, each epoch anew; None keeps their order.
+      seed: shuffles files and records, in a new order in each epoch; None keeps their order.
       shuffle_buffer: number of records to draw from.
       worker: (i, n) reads the i-th of n shares: whole files if there are enough of them, else every n-th record.
     """
@@ -116,7 +116,7 @@ def _of_file(path: str, known: Manifest, share: tuple[int, int]) -> Iterator[Ite
     if expected is not None and expected.records != count:
         raise RunError(
             f"{path} holds {count} records, but the manifest says {expected.records}. "
-            "Fetch the shards again, or write the manifest anew (yt8m verify --update)."
+            "Fetch the shards again, or rewrite the manifest (yt8m verify --update)."
         )
 
 
@@ -217,7 +217,7 @@ def _classes_of(files: Sequence[str], data: DataFormat) -> int:
 
 
 def _format_of(files: Sequence[str]) -> DataFormat:
-    """Level and features, from the manifest, else from a first record."""
+    """The level and the features: those of the manifest if there is one, else those of the first record."""
     found = discovery.find(files)
     if found is not None:
         return found.format

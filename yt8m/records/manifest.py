@@ -6,8 +6,8 @@
      "extractors": [{"name": "inception", "settings": {...}, "weights": {"graph": "<sha256>", ...}}, ...]}
 
 Names of shards are relative to the manifest's folder; crc32c is that of the whole file, as buckets report it.
-`data` is optional (see `data_format`): the manifests of YouTube-8M's own shards have none. `extractors` is there if
-`yt8m extract` made the records: what the features were computed by, in the order in which it was given.
+`data` is optional (see `data_format`): the manifests of YouTube-8M's own shards have none. `extractors` is optional
+too: if `yt8m extract` made the records, it names what computed the features, in the order of the command line.
 
 `count_records` counts the records of a shard and reads only the 12 header bytes before each record. If a shard
 was cut inside such a header, TensorFlow regards the cut as the end of the shard, but the count finds it.
@@ -94,7 +94,7 @@ def read(path: str) -> Manifest:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(
             f"{path} is not a {FORMAT!r} ({type(error).__name__}: {error}). "
-            "Write it anew with `yt8m verify FILES --manifest=...`, or move it away."
+            "Write it again with `yt8m verify FILES --manifest=...`, or move it away."
         ) from error
     return Manifest((path,), shards, data, extractors)
 

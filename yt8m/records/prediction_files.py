@@ -56,7 +56,7 @@ def read_lines(path: str) -> Iterator[TextLine]:
 
 
 def checked(path: str, number: int, text: bytes) -> TextLine:
-    """The line for `text`, which includes the line end; raises like `read_lines`."""
+    """`text`, which includes its line end, as a `TextLine`; raises like `read_lines`."""
     line = TextLine(path, number, text.rstrip(b"\n"))
     if number == 1 and text.startswith(b"\x1f\x8b"):
         line.refuse("the file is compressed by gzip; unpack it first (gunzip).")

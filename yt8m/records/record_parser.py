@@ -299,7 +299,7 @@ def _unfit_rows(values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _texts(ids: Sequence[bytes]) -> list[str]:
-    """The text of each id. If one test of all shows that they are ordinary, they are only decoded."""
+    """The text of each id. One test of all ids together shows whether they are ordinary; then they are only decoded."""
     joined = b"\n".join(ids)
     texts = joined.decode("ascii").split("\n") if shards.are_ordinary_ids(joined) else []
     return texts if len(texts) == len(ids) else [id_text(one) for one in ids]

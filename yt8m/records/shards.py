@@ -131,7 +131,7 @@ def id_text(video_id: bytes) -> str:
 
 
 def are_ordinary_ids(lines: bytes) -> bool:
-    """Whether each of these ids, one per line, is ASCII and its own text."""
+    """Whether each of these ids, one per line, is ASCII that `id_text` returns unchanged."""
     return _ORDINARY_IDS.fullmatch(lines) is not None
 
 

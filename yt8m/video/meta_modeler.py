@@ -81,7 +81,7 @@ class InferenceGraph:
 
     @property
     def num_classes(self) -> int:
-        """C."""
+        """The number of classes, C."""
         return int(self.tensors["predictions"].shape[-1])
 
     def predict(
@@ -115,7 +115,7 @@ class InferenceGraph:
 
 
 def class_count(meta_graph: tf.MetaGraphDef) -> int:
-    """C, from the shape of `predictions` in a meta-graph."""
+    """The number of classes, from the shape of `predictions` in a meta-graph."""
     return int(_tensors_of(meta_graph)["predictions"].shape[-1])
 
 

@@ -80,7 +80,7 @@ class VideoModeler(Modeler):
         return tf.where_v2((numbers < batch.num_frames[:, tf.newaxis])[:, :, tf.newaxis], made, 0.0)
 
     def predict(self, batch: Batch) -> PredictOps:
-        """Predictions with the float feed points that the published graphs have, and their histogram."""
+        """Predictions with the float feed points that the published graphs have, and a histogram of the features."""
         ops = self.predict_raw(readers.join_features(batch), batch.num_frames)
         histograms = {"model/input_raw": _some_values(batch)}
         return replace(

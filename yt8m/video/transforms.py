@@ -96,8 +96,8 @@ _TRANSFORMS: dict[str, Callable[[tf.Tensor, tuple[int, ...]], tf.Tensor]] = {
 }
 
 
-# Values of the videos that are processed together: as floats they stay in the caches of the processor over all
-# passes. The values of a whole batch (170 MB) would be read from memory and written to it by each pass.
+# The number of values that are processed together. As floats they stay in the processor's caches during all passes;
+# the values of a whole batch (170 MB) would be read from memory and written to it in each pass.
 _BLOCK = 800_000
 _BLOCKS_AT_ONCE = 4
 
@@ -114,7 +114,7 @@ def takes_mean(model: Any) -> bool:
 
 
 def can_average_bytes(batch: Batch) -> bool:
-    """Whether the frames are bytes and on a CPU; on a GPU the many small ops would be slow."""
+    """Whether the frames are bytes on a CPU. On a GPU, the many small ops that average bytes would be slow."""
     if any(feature.dtype != tf.uint8 or feature.shape.rank != 3 for feature in batch.features):
         return False
     return not is_on_gpu(tf.identity(batch.num_frames))
@@ -187,7 +187,7 @@ def _kept(num_frames: tf.Tensor, frames: tf.Tensor, config: AugmentConfig) -> tf
 
 
 def _crop(num_frames: tf.Tensor, frames: tf.Tensor, least: float) -> tf.Tensor:
-    """bool [B, T]: True in one interval of each video, whose length is uniform between the share `least` and all."""
+    """bool [B, T]: True in one interval of each video; its length is drawn uniformly from the share `least` to 1."""
     rows = tf.shape(num_frames)
     part = tf.random.stateless_uniform(rows, random_keys.next_seed(), least, 1.0)
     there = tf.cast(num_frames, tf.float32)

@@ -57,11 +57,11 @@ def test_a_plan_is_read_in_the_order_of_names():
 @pytest.mark.parametrize(
     ("content", "part"),
     [
-        (b"<html>log in</html>", "is no download plan"),
-        (b"[1, 2]", "is no download plan"),
-        (b'{"files": [1]}', "is no download plan"),
-        (b'{"other": {}}', "is no download plan"),
-        (b"\xff\xfe", "is no download plan"),
+        (b"<html>log in</html>", "is not a download plan"),
+        (b"[1, 2]", "is not a download plan"),
+        (b'{"files": [1]}', "is not a download plan"),
+        (b'{"other": {}}', "is not a download plan"),
+        (b"\xff\xfe", "is not a download plan"),
         (b'{"files": {}}', "lists no files"),
         (b'{"files": {"../../.bashrc": "%s"}}' % (b"0" * 32), "../../.bashrc"),
         (b'{"files": {"/etc/aa.tfrecord": "%s"}}' % (b"0" * 32), "/etc/aa.tfrecord"),

@@ -64,7 +64,7 @@ class DownloadConfig:
     overwrite: bool = option(False, "replace files of the same name whose md5 is not the published one")
     retries: int = option(8, "number of tries in a row without a new byte after which a file is given up", minimum=0)
     backoff_seconds: float = option(1.0, "wait before the second retry; doubles with each, to two minutes", minimum=0)
-    stall_seconds: float = option(60.0, "seconds without data after which the connection is opened anew", minimum=0.01)
+    stall_seconds: float = option(60.0, "seconds without data after which the connection is opened again", minimum=0.01)
     plan_url: str = option("http://data.yt8m.org", "server of the download plans")
     mirror_url: str = option("", "server of the files [http://MIRROR.data.yt8m.org]")
 
@@ -235,7 +235,7 @@ def parse_plan(content: bytes, source: str) -> list[Planned]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         start = content[:60].decode("utf-8", "backslashreplace")
         raise RunError(
-            f'{source} is no download plan; expected JSON {{"files": {{name: md5}}}}, found {start!r}.'
+            f'{source} is not a download plan; expected JSON {{"files": {{name: md5}}}}, found {start!r}.'
         ) from error
     for name, md5 in planned:
         if not _NAME.fullmatch(name) or not _MD5.fullmatch(md5):
@@ -267,6 +267,6 @@ def saved_name(name: str) -> str:
     """
     found = _NAME.fullmatch(name)
     if found is None:
-        raise ValueError(f"{name!r} is no published name")
+        raise ValueError(f"{name!r} is not a published name")
     stem, count, end = found.groups()
     return f"{stem}{_DIGITS.index(count[0]) * 62 + _DIGITS.index(count[1]):04d}{end}"

@@ -76,7 +76,7 @@ class EnsembleConfig:
     def __post_init__(self) -> None:
         options.check(self)
         if bool(self.predictions) == bool(self.train_dir):
-            raise UsageError("give either --predictions, files to join, or --train_dir, whose models become one.")
+            raise UsageError("give either --predictions, to join files, or --train_dir, to join the models of runs.")
         members = len(self.predictions or self.train_dir)
         if members < 2:
             raise UsageError("an ensemble needs at least two members.")
@@ -95,7 +95,7 @@ class EnsembleConfig:
                 if self.train_dir
                 else "an --output_file, or labels to --fit_on"
             )
-            raise UsageError(f"nothing is to be written; name {named}.")
+            raise UsageError(f"no output is named; name {named}.")
         self.normalised_weights()
 
     def normalised_weights(self) -> list[float]:

@@ -38,8 +38,7 @@ SEGMENT = 5  # frames
 FRAMES = (120, 300)  # number of frames of the shortest and the longest published video
 
 # Standard deviations of the parts of a feature. Their sum has a standard deviation of 0.8, so few values lie outside
-# -2..2. The signal is
-# strong enough for LogisticModel to get well above a GAP of 0.5 in a few hundred steps.
+# -2..2. The signal is strong enough for LogisticModel to get well above a GAP of 0.5 in a few hundred steps.
 _COMMON, _OFFSET, _PROTOTYPE, _NOISE, _SURROUNDINGS = 0.25, 0.25, 0.35, 0.4, 0.35
 _STRONGEST_SURROUNDINGS = 2.0
 _MORE_LABELS = 2.05  # labels are 1 + Poisson(2.05) draws without duplicates: 3.0 per video on average
