@@ -16,7 +16,7 @@ import pytest
 
 from yt8m import cli
 from yt8m.commands import cloud_job
-from yt8m.config import flags, start
+from yt8m.config import flags, resume
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [
@@ -171,7 +171,7 @@ def _parse(words: list[str], main: Callable[[list[str]], int] = cli.main) -> Non
             patch.setattr(flags, name, _then_stop(getattr(flags, name)))
         patch.setattr(cloud_job, "_show", _then_stop(lambda *_: 0))
         patch.setattr(flags, "check_files", lambda *_: [])
-        patch.setattr(start, "read", lambda _: start.Start())
+        patch.setattr(resume, "read_start", lambda _: resume.Start())
         patch.setattr(flags, "check_level", lambda *_: None)  # the records, which are not there, give the level
         patch.setenv("YT8M_DEBUG", "1")
         patch.chdir(ROOT)
