@@ -112,7 +112,7 @@ class Model:
         """
         self._refuse_closed()
         config = EvalConfig(top_k=top_k, segment_labels=segment_labels, metrics=tuple(metrics))
-        registry.given_on_command_line(metrics)
+        registry.set_command_line_names(metrics)
         chosen = metrics_of.load(config.metrics, evaluation.RESERVED_KEYS)
         inputs = iter(self._backend.inputs(data))
         first = list(itertools.islice(inputs, 1))

@@ -132,7 +132,7 @@ def test_a_folder_that_vanishes_while_training_is_told_in_one_line(
 ) -> None:
     """Moved away at the second save, of two."""
     module, name = {
-        "before the files": (sending, "workplace"),
+        "before the files": (sending, "local_folder_for"),
         "between files and state": (checkpoints, "write_state"),
         "after the save": (sending, "send_growing"),
     }[moment]

@@ -72,7 +72,7 @@ def distrusted() -> Iterator[Callable[[], bool]]:
 
     yield is_refused
     registry.trust(["os:sep"])
-    registry.given_on_command_line([])
+    registry.set_command_line_names([])
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_names_of_code_are_found_however_deep() -> None:
 def afresh() -> Iterator[None]:
     yield
     registry.trust(["os:sep", "os:curdir"])
-    registry.given_on_command_line([])
+    registry.set_command_line_names([])
 
 
 def test_a_distrusted_name_is_imported_only_if_the_user_gives_it(afresh: None) -> None:
@@ -86,9 +86,9 @@ def test_a_distrusted_name_is_imported_only_if_the_user_gives_it(afresh: None) -
         with pytest.raises(UsageError, match=rf"^runs/a/config.json names code, the tool '{name}', .*--trust_code"):
             tools.get(name)
     assert tools.get("os:pardir") == ".."
-    registry.given_on_command_line(["os:sep"])
+    registry.set_command_line_names(["os:sep"])
     assert tools.get("os:sep") == "/"
-    registry.given_on_command_line(["os:curdir"])  # in place of the earlier ones
+    registry.set_command_line_names(["os:curdir"])  # in place of the earlier ones
     with pytest.raises(UsageError, match="names code"):
         tools.get("os:sep")
     registry.trust(["os:sep", "os:never_heard_of"])

@@ -171,7 +171,7 @@ def _parse(words: list[str], main: Callable[[list[str]], int] = cli.main) -> Non
             patch.setattr(flags, name, _then_stop(getattr(flags, name)))
         patch.setattr(cloud_job, "_show", _then_stop(lambda *_: 0))
         patch.setattr(flags, "check_files", lambda *_: [])
-        patch.setattr(resume, "read_start", lambda _: resume.Start())
+        patch.setattr(resume, "start_named_in", lambda _: resume.Start())
         patch.setattr(flags, "check_level", lambda *_: None)  # the records, which are not there, give the level
         patch.setenv("YT8M_DEBUG", "1")
         patch.chdir(ROOT)

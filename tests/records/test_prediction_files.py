@@ -76,7 +76,7 @@ def test_an_empty_id_is_refused_on_both_sides(tmp_path: pathlib.Path) -> None:
     with pytest.raises(RunError, match="empty id"):
         PredictionWriter(io.StringIO(), 20)(reports(2, [b"a", b""]))
     with pytest.raises(RunError, match="empty id"):
-        prediction_files.written("", [(1, 0.5)])
+        prediction_files.prediction_line("", [(1, 0.5)])
     for line in (",1 0.5\n", '"",1 0.5\n'):
         (tmp_path / "p.csv").write_text(f"a,1 0.5\n{line}")
         with pytest.raises(RunError, match=r"p.csv, line 2: .*the id is empty"):

@@ -103,8 +103,8 @@ def test_a_file_without_a_video_is_refused(file: pathlib.Path, content: bytes) -
 
 
 def test_a_line_is_written_as_it_is_read(file: pathlib.Path) -> None:
-    assert prediction_files.written('a,"b', [(3, 0.5), (1.0, 1e-9)]) == '"a,""b",3 0.5 1 1e-09\n'
-    assert prediction_files.written("a", []) == "a,\n"
+    assert prediction_files.prediction_line('a,"b', [(3, 0.5), (1.0, 1e-9)]) == '"a,""b",3 0.5 1 1e-09\n'
+    assert prediction_files.prediction_line("a", []) == "a,\n"
 
 
 @pytest.mark.parametrize("header", [b"", b"Class,Segments\n", b" Class ,x\n"])

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from absl import logging
+from fork_server import Forked, ForkServer
 from tiny_workload import TinyInputter, TinyModeler, write_rows
-from zygote import Forked, Zygote
 
 from yt8m import runner
 from yt8m.config.train_config import CheckpointConfig
@@ -60,20 +60,20 @@ def train(tmp_path: pathlib.Path, data: str) -> Callable[..., runner.Outcome]:
 
 
 @pytest.fixture(scope="session")
-def zygote() -> Iterator[Zygote]:
+def fork_server() -> Iterator[ForkServer]:
     """Starts runs of the tiny workload."""
-    with Zygote("tiny_run", ROOT / "tests/runner") as parent:
+    with ForkServer("tiny_run", ROOT / "tests/runner") as parent:
         yield parent
 
 
 @pytest.fixture
-def start(tmp_path: pathlib.Path, data: str, zygote: Zygote) -> Iterator[Callable[..., Forked]]:
+def start(tmp_path: pathlib.Path, data: str, fork_server: ForkServer) -> Iterator[Callable[..., Forked]]:
     """Starts a run in a process of its own; none outlives the test."""
     started: list[Forked] = []
 
     def run(**fields: Any) -> Forked:
         fields = {"model_dir": str(tmp_path / "run"), "data": data, **fields}
-        started.append(zygote.start(json.dumps(fields)))
+        started.append(fork_server.start(json.dumps(fields)))
         return started[-1]
 
     yield run

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fork_server import Forked, ForkServer
 from tiny_workload import write_rows
-from zygote import Forked, Zygote
 
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
@@ -72,13 +72,13 @@ def _text(path: pathlib.Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def unbroken(tmp_path_factory: pytest.TempPathFactory, zygote: Zygote) -> tuple[pathlib.Path, str]:
+def unbroken(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> tuple[pathlib.Path, str]:
     """The run that nothing happened to, and its data."""
     folder = tmp_path_factory.mktemp("unbroken")
     data = write_rows(folder / "rows.tfrecord")
     steps = STEPS_A_LIFE * (KILLS + 2)
     fields = {"model_dir": str(folder / "run"), "data": data, "max_steps": steps, "noise": 0.3, **SAME}
-    done = zygote.start(json.dumps({**fields, "callbacks": losses(folder / "losses")}))
+    done = fork_server.start(json.dumps({**fields, "callbacks": losses(folder / "losses")}))
     _, log = done.communicate()
     assert done.returncode == 0, log
     return folder, data

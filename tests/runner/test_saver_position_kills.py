@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
+from fork_server import Forked
 from reader_records import video_record, write_shard
-from zygote import Forked
 
 from yt8m.runner import checkpoints
 

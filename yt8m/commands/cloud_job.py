@@ -26,8 +26,8 @@ from yt8m.errors import UsageError
 from yt8m.options import option
 
 _PURPOSE = (
-    "Prints the gcloud command and the configuration of a Vertex AI job that trains with the flags given, or "
-    "with --submit starts it. All flags of `yt8m train` are known here too."
+    "Prints the gcloud command and the configuration of a Vertex AI job that trains with the given flags; with "
+    "--submit it also starts the job. All flags of `yt8m train` can be given too."
 )
 _MODULE = "yt8m.train"
 _PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]|\d+")
@@ -73,7 +73,7 @@ class CloudJobConfig:
     """The flags of `yt8m cloud-job`: where a job runs, on which machines, and how the code gets there."""
 
     project: str = option("", "Google Cloud project that pays")
-    region: str = option("", "region of the machines, such as us-central1; best that of the data's bucket")
+    region: str = option("", "region of the machines, such as us-central1; preferably that of the data's bucket")
     display_name: str = option("", "the job's name in the console [yt8m-MODEL]")
     machine: str = option("n1-standard-8", "machine type of the chief and the workers")
     accelerator: str = option("", "GPU type of the chief and the workers, such as NVIDIA_TESLA_T4 [no GPU]")
@@ -86,12 +86,13 @@ class CloudJobConfig:
     image: str = option("", "container image that has yt8m in it (the Dockerfile makes one)")
     package: str = option("", "source distribution of yt8m on gs://, in place of an image")
     executor_image: str = option(
-        "", f"image under a package or under this folder [{_EXECUTOR.format('cpu')}; tf-gpu with GPUs]"
+        "",
+        f"prebuilt image that --package or this folder is installed in [{_EXECUTOR.format('cpu')}; tf-gpu with GPUs]",
     )
-    output_dir: str = option("", "gs:// folder for checkpoints, logs and the model, which the job is told of")
+    output_dir: str = option("", "gs:// folder of the job: checkpoints, logs and the model go there")
     service_account: str = option("", "account that the job runs as; by default the project's own")
-    config_file: str = option("yt8m-job.yaml", "name of the job's configuration file in what is printed")
-    submit: bool = option(False, "run the command, rather than print it")
+    config_file: str = option("yt8m-job.yaml", "name of the job's configuration file in the printed commands")
+    submit: bool = option(False, "run the gcloud command rather than print it")
 
     def __post_init__(self) -> None:
         options.check(self)

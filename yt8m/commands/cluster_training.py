@@ -38,7 +38,7 @@ def train(config: TrainConfig) -> int:
     logging.info("this is %s of %d replicas and %d ps", cluster.name, len(cluster.replicas), len(cluster.servers))
     if cluster.role == clusters.EVALUATOR:
         return _evaluate(config, cluster)
-    cluster.need_servers()
+    cluster.refuse_missing_servers()
     if cluster.role == clusters.PS:
         from yt8m.runner.cluster.servers import serve
 

@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
       UsageError: there is no such run or checkpoint, or the folder exists already.
       RunError: the checkpoint cannot be read.
     """
-    purpose = "Exports a model, its weights in as many bits as asked."
+    purpose = "Exports the model of a checkpoint, with weights of 32, 16 or 8 bits."
     config = flags.read(ExportConfig, "yt8m export", purpose, argv)
     program.set_up_log()
     train_dir = saved_run.find_run(config.train_dir)

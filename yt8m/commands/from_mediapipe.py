@@ -32,7 +32,7 @@ def main(argv: list[str]) -> int:
       RunError: a file is not a valid SequenceExample, or two are of one video. The message names the file, and nothing
           is written.
     """
-    purpose = "Makes a shard of frame records from MediaPipe's features, one proto file a video."
+    purpose = "Converts files of MediaPipe's features, one proto per video, to a shard of frame records."
     config = flags.read(FromMediapipeConfig, "yt8m from-mediapipe", purpose, argv)
     paths = ground_truth.files(config.input_pattern, "input_pattern")
     seen: dict[bytes, str] = {}

@@ -122,7 +122,7 @@ class Walked:
     def _change(self, path: str, counts: Mapping[str, int]) -> str:
         """Describes the problem of a shard that was rewritten, in a few words; empty if there is none.
 
-        `counts` lacks a damaged shard that the run tolerates.
+        A shard that is not in `counts` is damaged, and the run tolerates that.
         """
         if path not in self._held:
             return f"{path} was rewritten, and it is not known how many records it held"

@@ -180,7 +180,7 @@ class InspectConfig:
         minimum=1,
     )
     vocabulary: str = option(
-        "", "CSV of the classes' names, with the columns index,name; vocabulary.csv by the records"
+        "", "CSV of the classes' names, with the columns index,name; by default vocabulary.csv by the records"
     )
 
     def __post_init__(self) -> None:

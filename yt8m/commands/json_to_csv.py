@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
       UsageError: no file matches.
       RunError: a line is not a valid prediction; the message names it, and nothing is written.
     """
-    purpose = "Makes one prediction file of the JSON lines that batch prediction wrote."
+    purpose = "Converts the JSON lines of batch prediction to one prediction file."
     config = flags.read(JsonToCsvConfig, "yt8m json-to-csv", purpose, argv)
     paths = ground_truth.files(config.json_prediction_files_pattern, "json_prediction_files_pattern")
     seen: set[str] = set()
@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
                     line.refuse(f"video {video_id!r} has a line already; give each video one line.")
                 seen.add(video_id)
                 best = sorted(zip(classes, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))
-                file.write(prediction_files.written(video_id, best[: config.top_k]))
+                file.write(prediction_files.prediction_line(video_id, best[: config.top_k]))
         if not seen:
             raise RunError(f"{config.json_prediction_files_pattern} holds no prediction.")
     print(f"{len(seen)} predictions are in {config.csv_output_file}", file=sys.stderr)

@@ -52,7 +52,9 @@ class PredictConfig(options.Checked):
 
     train_dir: str = option("", "folder of a run, or of an exported model", alias="model")
     vocabulary: str = option(
-        "", "CSV of the classes' names, with the columns index,name; the model's own, or vocabulary.csv by the records"
+        "",
+        "CSV of the classes' names, with the columns index,name; by default the model's own, or vocabulary.csv by the "
+        "records",
     )
     count: int = option(5, "number of records shown, the first ones", minimum=1, maximum=1000)
     top_k: int = option(5, "classes of each record, best first", minimum=1)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from yt8m import options, runner, storage
 from yt8m.commands.report import eval_samples
-from yt8m.commands.saved_run import FOLDER, NOTE, RUNS
+from yt8m.commands.saved_run import BEST_FOLDER, BEST_NOTE, RUNS
 from yt8m.commands.vocabulary_search import show
 from yt8m.config import flags, run_dir
 from yt8m.config.flag_parsing import shown
@@ -157,7 +157,7 @@ def _runs_among(trees: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 _SIGNS = (run_dir.CONFIG, run_dir.MODEL_FLAGS, run_dir.ENDED, run_dir.LOCK, metric_files.METRICS, "model.ckpt-*.index")
-_OF_MODELS = (NOTE, "inference_model.meta", "saved_model.pb")  # what an evaluation or an export writes elsewhere
+_OF_MODELS = (BEST_NOTE, "inference_model.meta", "saved_model.pb")  # what an evaluation or an export writes elsewhere
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
@@ -219,7 +219,7 @@ def _fill_figures(run: Run, names: Sequence[str], metric: str) -> None:
         run.step = max(trained[-1]["step"], run.step or 0)
     evaluated = [Figures(EVALUATION, row["step"], _numbers(row)) for row in rows if row.get("mode") == "validate"]
     evaluated += _in_file(storage.join(run.folder, eval_samples.FOLDER, "report.json"), _of_report)
-    evaluated += _in_file(storage.join(run.folder, FOLDER, NOTE), _of_best)
+    evaluated += _in_file(storage.join(run.folder, BEST_FOLDER, BEST_NOTE), _of_best)
     if evaluated:
         # Of evaluations with the same value, the one with the most figures counts.
         run.figures = min(evaluated, key=lambda one: (*_rank(one.values.get(metric), metric), -len(one.values)))

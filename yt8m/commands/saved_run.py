@@ -22,7 +22,7 @@ from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.storage import copies, json_text
 
-FOLDER, NOTE = "best", "best.json"
+BEST_FOLDER, BEST_NOTE = "best", "best.json"
 
 
 def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
@@ -36,8 +36,8 @@ def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
     Raises:
       NotFoundError: training has deleted the checkpoint meanwhile.
     """
-    folder = storage.join(train_dir, FOLDER)
-    note = storage.join(folder, NOTE)
+    folder = storage.join(train_dir, BEST_FOLDER)
+    note = storage.join(folder, BEST_NOTE)
     if _gap_of(note) >= gap:
         return False
     storage.makedirs(folder)
@@ -47,7 +47,7 @@ def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
         raise storage.NotFoundError(f"{checkpoint} was deleted while it was copied to {folder}")
     with storage.write_atomic(note, "w") as file:
         json.dump({"step": step, "gap": gap, "checkpoint": checkpoint.rpartition("/")[2]}, file)
-    for name in set(former) - set(copied) - {NOTE}:
+    for name in set(former) - set(copied) - {BEST_NOTE}:
         storage.remove(storage.join(folder, name))
     logging.info("the best checkpoint so far is that of step %d (GAP %.4f), kept in %s", step, gap, folder)
     return True
@@ -88,7 +88,7 @@ def find_checkpoint(train_dir: str, choice: str) -> str:
     """
     if choice == "last":
         return newest(train_dir)
-    folder = storage.join(train_dir, FOLDER) if choice == "best" else train_dir
+    folder = storage.join(train_dir, BEST_FOLDER) if choice == "best" else train_dir
     steps = checkpoints.steps_in(folder)
     if choice == "best" and not steps:
         raise UsageError(f"{train_dir} has no best checkpoint; keep one by eval.py --keep_best.")

@@ -33,7 +33,7 @@ class ScoreConfig(options.Checked):
     num_classes: int | None = option(
         None, "number of classes [as many as the vocabulary by the records has, else 3862]", minimum=1
     )
-    top_k: int = option(20, "best predictions of each video that count", minimum=1)
+    top_k: int = option(20, "number of best predictions of each video that count", minimum=1)
 
 
 def main(argv: list[str]) -> int:
@@ -43,7 +43,9 @@ def main(argv: list[str]) -> int:
       UsageError: a flag is missing, or no file matches.
       RunError: the predictions or the records are damaged; the message names the line or record.
     """
-    config = flags.read(ScoreConfig, "yt8m score", "Scores a prediction file by the records' labels.", argv)
+    config = flags.read(
+        ScoreConfig, "yt8m score", "Computes the metrics of a prediction file from the labels in records.", argv
+    )
     num_classes = ground_truth.class_count(config.num_classes, config.eval_data_pattern)
     truth = ground_truth.video_labels(config.eval_data_pattern, num_classes)
     rows = prediction_files.read_predictions(config.predictions, num_classes)
@@ -72,7 +74,7 @@ _Found = tuple[int, np.ndarray, np.ndarray]
 
 
 def _batches(rows: Iterable[PredictionRow], truth: VideoLabels) -> Iterator[list[_Found]]:
-    """Yields batches of (row in the truth, classes, scores). Videos without predictions come last."""
+    """Yields batches of (row of `VideoLabels`, classes, scores). Videos without predictions come last."""
     missing = np.ones(len(truth.rows), np.bool_)
     batch: list[_Found] = []
     for row in rows:

@@ -27,7 +27,7 @@ def main(argv: list[str]) -> int:
       UsageError: there are no such files.
       RunError: the submission or the records are damaged (the message names the line), or no class has a positive.
     """
-    purpose = "Evaluates a segment submission over the rated segments."
+    purpose = "Computes MAP@n of a segment submission, over the rated segments."
     config = flags.read(SegmentEvalConfig, "yt8m segment-eval", purpose, argv)
     judged = load_ratings(config.eval_data_pattern, config.label_cache)
     known = read_segment_classes(config.segment_label_ids_file) | set(judged.classes.tolist())
@@ -57,10 +57,10 @@ class SegmentEvalConfig(options.Checked):
     top_n: int = option(100_000, "segments of each class that count; 0: all", minimum=0)
     classes: str = option(
         "rated",
-        "average over every class with a rated positive, or over those submitted, as the published tool",
+        "average over every class with a rated positive, or only over submitted ones, as the published tool does",
         choices=("rated", "submitted"),
     )
-    segment_label_ids_file: str = option("", "CSV of the classes that segments may have; the published 1000")
+    segment_label_ids_file: str = option("", "CSV of the classes that segments may have; by default the published 1000")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -54,7 +54,7 @@ _NAMED_IN = (
 class SearchConfig:
     """The flags of `yt8m vocabulary search`."""
 
-    limit: int = option(20, "the most classes to show, the best matches first", minimum=1)
+    limit: int = option(20, "largest number of classes to show, best matches first", minimum=1)
     run: str = option("", "folder of a run or of an exported model, whose classes are searched [YouTube-8M's]")
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ def main(argv: list[str]) -> int:
       RunError: no class matches; the message has the closest names.
     """
     words: list[str] = []
-    purpose = "yt8m vocabulary search TEXT: shows classes by name or vertical, or the class of a number."
+    purpose = "yt8m vocabulary search TEXT: shows the classes whose name, vertical or number matches TEXT."
     config = flags.read(SearchConfig, "yt8m vocabulary", purpose, argv, words)
     text = " ".join(words[1:]).strip()
     if words[:1] != ["search"] or not text:

@@ -168,8 +168,8 @@ def _help(option: options.Option, metadata: Mapping[str, Any]) -> str:
 
 
 def _shared_help(found: Sequence[tuple[str, options.Option]]) -> str:
-    defaults = ", ".join(f"{model}: {shown(option.default)}" for model, option in found)
-    return f"{found[0][1].help} ({defaults})"
+    defaults = [f"{model}: {text}" for model, option in found if (text := shown(option.default))]
+    return found[0][1].help + (f" ({', '.join(defaults)})" if defaults else "")
 
 
 def shown(value: Any) -> str:

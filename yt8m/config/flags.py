@@ -80,7 +80,7 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
       RunError: the file that --config names is damaged.
       SystemExit: with status 0, after `--help` was printed.
     """
-    begun = resume.read_start(words)
+    begun = resume.start_named_in(words)
     typed, own = _given("train.py", "Trains a model on TFRecord files.", training_flags(), words, TRAIN, begun)
     given = begun.values(typed)
     pattern = given.get("train_data_pattern", "")
@@ -142,7 +142,7 @@ def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operand
       UsageError: a flag is unknown, or a value is not allowed.
       SystemExit: with status 0, after `--help` was printed.
     """
-    registry.given_on_command_line(())
+    registry.set_command_line_names(())
     given = _parsed(program, purpose, flags_of(cls, "Flags"), words, {}, operands)
     if operands:
         operands[:] = map(storage.expanded, operands)
@@ -166,7 +166,7 @@ def _given(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(flags given by environment or command line, without hyper-parameters; the given hyper-parameters)."""
     model, loss = find_word("model", words), find_word("label_loss", words)
-    registry.given_on_command_line((model, loss))  # loads a custom class, because its hyper-parameters are flags
+    registry.set_command_line_names((model, loss))  # loads a custom class, because its hyper-parameters are flags
     of_run = begun.config.model if begun.path else ModelConfig("", label_loss="")
     added = hyper_parameters(known, model or of_run.model, loss or of_run.label_loss, of_losses=of_losses)
     names = {"models": models.names(), "losses": losses.names(), "optimizers": OPTIMIZERS}
@@ -179,7 +179,7 @@ def _given(
         for name, value in given.items()
         if name in hyper | {"model", "label_loss", "callbacks", "metrics", "reader"}
     ]
-    registry.given_on_command_line(registry.names_of_code(code))
+    registry.set_command_line_names(registry.names_of_code(code))
     own = {name: value for name, value in given.items() if name in hyper}
     return environment_defaults(variables) | given, own
 

@@ -90,7 +90,7 @@ class InferenceConfig(PassConfig, OfRun):
     input_data_pattern: str = _same_as(DataConfig, "data_pattern")
     output_file: str = option("", "where the predictions go (CSV); by default predictions.csv in the run's folder")
     output_model_tgz: str = option("", "pack the model into this .tgz too")
-    input_model_tgz: str = option("", "predict by the model in this .tgz rather than by a run")
+    input_model_tgz: str = option("", "predict with the model in this .tgz rather than that of a run")
     untar_model_dir: str = option(
         "", "folder that input_model_tgz is unpacked into; by default a private one, removed at the end"
     )
@@ -98,7 +98,7 @@ class InferenceConfig(PassConfig, OfRun):
     segment_max_pred: int = option(100_000, "largest number of segments listed per class", minimum=1)
     segment_label_ids_file: str = option("", "CSV of the classes that segments may have; by default the published 1000")
     segment_context: int = option(
-        0, "frames before and after each segment that the model sees too", minimum=0, maximum=10_000
+        0, "number of frames before and after each segment that the model gets too", minimum=0, maximum=10_000
     )
     candidates_from: str = option(
         "", "CSV of predictions for the videos; segments are listed only for the classes predicted for their video"
@@ -131,7 +131,7 @@ class ExportConfig(OfRun):
         "them; the model has the other signature too, under its own name",
         choices=("records", "mediapipe"),
     )
-    out: str = option("", "folder to write; it must not exist yet")
+    out: str = option("", "folder to write, which must not exist yet")
     eval_data_pattern: str = option(
         "", "records with labels, on which GAP is measured before and after the export, for the model card"
     )
@@ -151,9 +151,9 @@ class AverageConfig(OfRun):
 
     required = ("out",)
 
-    last: int | None = option(None, "how many of the newest checkpoints are averaged [5]", minimum=2)
+    last: int | None = option(None, "number of newest checkpoints to average [5]", minimum=2)
     checkpoints: tuple[str, ...] = option((), "steps of the checkpoints to average, in place of the newest")
-    out: str = option("", "folder to write; it must not exist yet; eval takes it as a run")
+    out: str = option("", "folder to write, which must not exist yet; eval accepts it as a run")
 
     def __post_init__(self) -> None:
         super().__post_init__()

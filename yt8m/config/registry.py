@@ -45,7 +45,7 @@ def trust(names: Iterable[str]) -> None:
         _distrusted.pop(name, None)
 
 
-def given_on_command_line(names: Iterable[str]) -> None:
+def set_command_line_names(names: Iterable[str]) -> None:
     """Sets the names on the current command line. They may be imported even if distrusted, since the user gave them."""
     _on_command_line.set(frozenset(names))
 

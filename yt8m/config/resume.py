@@ -149,7 +149,7 @@ class Start(NamedTuple):
         return path if path and storage.exists(path) else ""
 
     def values(self, typed: Mapping[str, Any]) -> dict[str, Any]:
-        """{flag: value} of the training: those of `typed`, then the run's values that are not defaults."""
+        """{flag: value} of the training: `typed`, and for the other flags the run's values that are not defaults."""
         if not self.path:
             return dict(typed)
         saved = dict(self._options())
@@ -180,7 +180,7 @@ class Start(NamedTuple):
         )
 
 
-def read_start(words: Sequence[str]) -> Start:
+def start_named_in(words: Sequence[str]) -> Start:
     """What `--config` among the words of a command line names; an empty `Start` if it is not given.
 
     Code that the run names is imported later only under the rules of `run_dir.read`.

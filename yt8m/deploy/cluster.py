@@ -73,7 +73,7 @@ class ClusterConfig:
         name = f"{WORKER} {replica - 1}" if replica else CHIEF
         return f"{name} ({self.replicas[replica]})"
 
-    def need_servers(self) -> None:
+    def refuse_missing_servers(self) -> None:
         """Refuses workers without a parameter server, which would hold the variables that they share.
 
         Raises:

@@ -32,7 +32,7 @@ def score_matrix(scores: npt.ArrayLike, name: str = "predictions") -> Floats32:
 
 
 def positive_mask(actuals: npt.ArrayLike, shape: tuple[int, ...], name: str = "actuals") -> Bools:
-    """bool array: True at each entry of `actuals` above 0, which is a positive.
+    """bool array: True for each entry of `actuals` above 0, that is, for each positive.
 
     Raises:
       ValueError: the shape is not `shape`.
@@ -49,7 +49,7 @@ def refuse_nan(scores: npt.NDArray[np.floating[Any]]) -> None:
         raise ValueError("predictions hold NaN, which has no rank: the model has diverged")
 
 
-def positive_int(value: object, name: str, or_none: bool = False) -> None:
+def require_positive_int(value: object, name: str, or_none: bool = False) -> None:
     """Raises ValueError unless `value` is an integer above 0, or None if that is allowed."""
     if value is None and or_none:
         return

@@ -23,9 +23,9 @@ from yt8m.eval_util.arrays import (
     class_of,
     hit_of,
     places_within,
-    positive_int,
     positive_mask,
     refuse_nan,
+    require_positive_int,
     without_class,
 )
 
@@ -132,7 +132,7 @@ class ScoredLists:
     """
 
     def __init__(self, num_lists: int, top_n: int | None = None) -> None:
-        positive_int(top_n, "top_n", or_none=True)
+        require_positive_int(top_n, "top_n", or_none=True)
         self.top_n = top_n
         self._num_lists = num_lists
         self.clear()
@@ -266,7 +266,7 @@ class AveragePrecisionCalculator:
         Raises:
           ValueError: shapes differ, a score is NaN, or n is not positive.
         """
-        positive_int(n, "n", or_none=True)
+        require_positive_int(n, "n", or_none=True)
         calculator = AveragePrecisionCalculator(n)
         calculator.accumulate(predictions, actuals, total_num_positives)
         return calculator.peek_ap_at_n()
@@ -297,7 +297,7 @@ class MeanAveragePrecisionCalculator:
         Raises:
           ValueError: num_class or top_n is not positive.
         """
-        positive_int(num_class, "num_class")
+        require_positive_int(num_class, "num_class")
         self._num_class = num_class
         self._filter = filter_empty_classes
         self._items = ScoredLists(num_class, top_n)

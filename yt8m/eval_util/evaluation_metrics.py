@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from yt8m.eval_util import metrics
-from yt8m.eval_util.arrays import Entries, Floats64, hit_of, positive_int, positive_mask, score_matrix, score_of
+from yt8m.eval_util.arrays import Entries, Floats64, hit_of, positive_mask, require_positive_int, score_matrix, score_of
 from yt8m.eval_util.metrics import Metric, RankedEntries, ScoredBatch
 from yt8m.eval_util.segments import Pairs, columns_of_pairs
 from yt8m.eval_util.top_k import Columns, check_columns, perr_of_columns, perr_of_rows, rated_only, take_columns
@@ -44,9 +44,9 @@ class EvaluationMetrics:
         Raises:
           ValueError: num_class, top_k or top_n is not positive.
         """
-        positive_int(num_class, "num_class")
-        positive_int(top_k, "top_k")
-        positive_int(top_n, "top_n", or_none=True)
+        require_positive_int(num_class, "num_class")
+        require_positive_int(top_k, "top_k")
+        require_positive_int(top_n, "top_n", or_none=True)
         self.num_class, self.top_k, self.top_n = int(num_class), min(int(top_k), int(num_class)), top_n
         self.metric_classes = tuple(metrics.load() if metric_classes is None else metric_classes)
         self.clear()

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from yt8m.config.registry import Registry
 from yt8m.errors import UsageError
-from yt8m.eval_util.arrays import Floats64, Ints64, Keys, positive_int
+from yt8m.eval_util.arrays import Floats64, Ints64, Keys, require_positive_int
 from yt8m.eval_util.average_precision import class_average_precisions, global_average_precision
 from yt8m.eval_util.segments import MOST_SEGMENTS, Pairs, RatedPairs
 from yt8m.eval_util.top_k import Columns, perr_of_rows, rated_only, take_columns
@@ -389,6 +389,6 @@ def calculate_gap(predictions: npt.ArrayLike, actuals: npt.ArrayLike, top_k: int
     Raises:
       ValueError: shapes differ, a score is NaN, or top_k is not positive.
     """
-    positive_int(top_k, "top_k")
+    require_positive_int(top_k, "top_k")
     columns = take_columns(*rated_only(predictions, actuals), top_k)
     return global_average_precision(columns.entries(top_k), int(columns.num_labels.sum()))

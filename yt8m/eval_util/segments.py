@@ -19,9 +19,9 @@ from yt8m.eval_util.arrays import (
     Ints64,
     pack,
     places_within,
-    positive_int,
     positive_mask,
     refuse_nan,
+    require_positive_int,
 )
 from yt8m.eval_util.average_precision import average_precisions, class_average_precisions
 from yt8m.eval_util.top_k import Columns, perr_of_rows, take_columns
@@ -81,7 +81,7 @@ def mean_average_precision_at_n(
     Raises:
       ValueError: lengths differ, or top_n is not positive.
     """
-    positive_int(top_n, "top_n", or_none=True)
+    require_positive_int(top_n, "top_n", or_none=True)
     ratings = _ratings(rated_classes, rated_segments, rated_scores)
     hits, classes = _ranked_ratings(*_pairs(submitted_classes, submitted_segments, "submitted"), ratings, top_n)
     present, total = np.unique(ratings.codes[ratings.positive] // max(len(ratings.segments), 1), return_counts=True)
@@ -178,7 +178,7 @@ class RatedPairs:
     """
 
     def __init__(self, num_class: int) -> None:
-        positive_int(num_class, "num_class")
+        require_positive_int(num_class, "num_class")
         self.num_class = int(num_class)
         self.clear()
 

@@ -50,12 +50,12 @@ def read_lines(path: str) -> Iterator[TextLine]:
     """
     with storage.open_read(path) as file:
         for number, text in enumerate(file, 1):
-            line = checked(path, number, text)
+            line = checked_line(path, number, text)
             if line.text:
                 yield line
 
 
-def checked(path: str, number: int, text: bytes) -> TextLine:
+def checked_line(path: str, number: int, text: bytes) -> TextLine:
     """`text`, which includes its line end, as a `TextLine`; raises like `read_lines`."""
     line = TextLine(path, number, text.rstrip(b"\n"))
     if number == 1 and text.startswith(b"\x1f\x8b"):
@@ -116,7 +116,7 @@ class PredictionWriter:
         self.count += len(classes)
 
 
-def written(video_id: str, pairs: Iterable[tuple[float, float]]) -> str:
+def prediction_line(video_id: str, pairs: Iterable[tuple[float, float]]) -> str:
     """One line of a prediction file, with its end.
 
     Args:
@@ -178,11 +178,11 @@ def read_predictions(path: str, num_classes: int) -> Iterator[PredictionRow]:
 
 def parse_prediction(line: TextLine, num_classes: int) -> PredictionRow:
     """One row; raises like `read_predictions`."""
-    video_id, pairs = fields(line)
+    video_id, pairs = split_line(line)
     return PredictionRow(f"{line.path}, line {line.number}", video_id, *_pairs(line, pairs, num_classes))
 
 
-def fields(line: TextLine) -> tuple[str, bytes]:
+def split_line(line: TextLine) -> tuple[str, bytes]:
     """The text of the id, and the pairs; raises like `read_predictions`.
 
     Other programs may write control characters or bytes that are not UTF-8 into an id; `id_text` escapes them.

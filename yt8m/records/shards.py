@@ -325,7 +325,7 @@ def _refuse_damage(content: bytes, message: str) -> None:
 
 
 def field_sizes(content: bytes, message: str = "SequenceExample") -> Iterator[int]:
-    """Yields 1 for each field of a record or, for a field of integers, their count, without building any object.
+    """Yields a number for each field of a record: 1, or for a field of integers their count. No object is built.
 
     The sum estimates the work of parsing the record; a caller can stop early if it is too large.
 

@@ -114,7 +114,7 @@ class RunnerConfig:
     def _check_cluster(self) -> None:
         """Refuses options that a cluster does not support."""
         assert self.cluster is not None
-        self.cluster.need_servers()
+        self.cluster.refuse_missing_servers()
         if self.mode != "train":
             raise UsageError(f"a cluster of parameter servers trains; the mode is {self.mode}")
         if self.exact_resume:

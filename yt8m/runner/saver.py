@@ -84,7 +84,7 @@ class RunSaver:
 
     def _write(self, session: tf.Session, step: int) -> None:
         storage.makedirs(self._model_dir)
-        folder = sending.workplace(self._model_dir)
+        folder = sending.local_folder_for(self._model_dir)
         if self._position is not None:
             self._position.save(session, folder, step)
         with session.graph.as_default():

@@ -37,7 +37,7 @@ def send(local: str, path: str, generation: int | None = None) -> int:
         return gcs_client.upload(path, file, replaced)
 
 
-def workplace(folder: str) -> str:
+def local_folder_for(folder: str) -> str:
     """The local folder in which files for `folder` are made: `folder` itself if it is local."""
     if not storage.is_remote(folder):
         return folder

@@ -151,7 +151,9 @@ def test_a_busy_server_is_asked_again_when_it_says(server, tmp_path):
     assert_all_there(server, tmp_path)
 
 
-@pytest.mark.parametrize(("plan", "part"), [(b"<html>", "is not a download plan"), (b'{"files": {}}', "lists no files")])
+@pytest.mark.parametrize(
+    ("plan", "part"), [(b"<html>", "is not a download plan"), (b'{"files": {}}', "lists no files")]
+)
 def test_a_plan_that_is_none_ends_it(server, tmp_path, capsys, plan, part):
     server.plan = plan
     assert run(server, tmp_path) == 1

@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
       UsageError: a flag is wrong, or the disk has too little space; nothing was fetched.
       RunError: there is no plan, or some files failed; these are listed on stderr.
     """
-    purpose = "Fetches shards of YouTube-8M and checks their md5. Started again, it goes on where it ended."
+    purpose = "Fetches shards of YouTube-8M and checks their md5. If you start it again, it continues where it stopped."
     config = flags.read(DownloadConfig, "yt8m download", purpose, argv)
     client = Client(config.retries, config.backoff_seconds, config.stall_seconds)
     with terminable():
@@ -59,11 +59,13 @@ class DownloadConfig:
     mirror: str = option("us", "the nearest mirror", choices=("us", "eu", "asia"))
     shard: tuple[int, ...] = option((), "X,Y: the X-th of Y parts of the files (1,100: one in a hundred)")
     dest: str = option(".", "folder to write into")
-    jobs: int = option(8, "files that are fetched at the same time", minimum=1, maximum=64)
-    dry_run: bool = option(False, "say which files would be fetched and how large they are; fetch none")
+    jobs: int = option(8, "number of files that are fetched at the same time", minimum=1, maximum=64)
+    dry_run: bool = option(False, "list the files that would be fetched, with their sizes, but fetch none")
     overwrite: bool = option(False, "replace files of the same name whose md5 is not the published one")
     retries: int = option(8, "number of tries in a row without a new byte after which a file is given up", minimum=0)
-    backoff_seconds: float = option(1.0, "wait before the second retry; doubles with each, to two minutes", minimum=0)
+    backoff_seconds: float = option(
+        1.0, "seconds to wait before the second retry; the wait doubles with each retry, up to two minutes", minimum=0
+    )
     stall_seconds: float = option(60.0, "seconds without data after which the connection is opened again", minimum=0.01)
     plan_url: str = option("http://data.yt8m.org", "server of the download plans")
     mirror_url: str = option("", "server of the files [http://MIRROR.data.yt8m.org]")

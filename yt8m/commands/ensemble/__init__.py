@@ -153,5 +153,5 @@ def _write(config: EnsembleConfig, weights: Floats64, num_classes: int) -> int:
             count += 1
             best = np.lexsort((classes, -mean))[: config.top_k]
             pairs = zip(classes[best].tolist(), mean[best].tolist(), strict=True)
-            file.write(prediction_files.written(rows[0].video_id, pairs))
+            file.write(prediction_files.prediction_line(rows[0].video_id, pairs))
     return count

@@ -82,7 +82,7 @@ class _OtherFile:
             number, place = self._passed.pop(wanted.video_id)
             back = self._file.tell()
             self._file.seek(place)
-            line = prediction_files.checked(self._path, number, self._file.readline())
+            line = prediction_files.checked_line(self._path, number, self._file.readline())
             self._file.seek(back)
             return prediction_files.parse_prediction(line, self._num_classes)
         for video_id, line, place in self._lines:
@@ -114,9 +114,9 @@ class _OtherFile:
         number, place = 0, 0
         while text := self._file.readline():
             number += 1
-            line = prediction_files.checked(self._path, number, text)
+            line = prediction_files.checked_line(self._path, number, text)
             if line.text and not (number == 1 and line.text == prediction_files.PREDICTIONS_HEADER):
-                yield prediction_files.fields(line)[0], line, place
+                yield prediction_files.split_line(line)[0], line, place
             place += len(text)
 
 

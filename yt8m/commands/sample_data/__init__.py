@@ -41,8 +41,8 @@ def main(argv: list[str]) -> int:
       UsageError, RunError: see `generate`.
     """
     purpose = (
-        "Writes small generated data in the formats of YouTube-8M, with its class frequencies. "
-        "What a model scores on it says nothing of YouTube-8M."
+        "Generates small data sets in the formats of YouTube-8M, with its class frequencies. "
+        "Metrics on these data say nothing about YouTube-8M."
     )
     config = flags.read(SampleConfig, "yt8m sample-data", purpose, argv)
     generate(config)
@@ -66,20 +66,20 @@ class SampleConfig(options.Checked):
 
     required = ("out_dir",)
 
-    out_dir: str = option("", "folder to write into; the shards are D/<level>/<split>/<split>NNNN.tfrecord")
+    out_dir: str = option("", "folder to write into; it gets shards <level>/<split>/<split>NNNN.tfrecord")
     level: str = option("video", "which of the three record formats, or all of them", choices=(*LEVELS, "all"))
     train: int | None = option(
-        None, "training videos [5000; 1000 at frame and segment level]", minimum=0, maximum=_MOST
+        None, "number of training videos [5000; 1000 at frame and segment level]", minimum=0, maximum=_MOST
     )
-    validate: int | None = option(None, "validation videos [1000; 200]", minimum=0, maximum=_MOST)
-    test: int | None = option(None, "test videos, which have no labels [500; 100]", minimum=0, maximum=_MOST)
-    num_classes: int = option(3862, "number of classes, the first ones of the vocabulary", minimum=1, maximum=3862)
+    validate: int | None = option(None, "number of validation videos [1000; 200]", minimum=0, maximum=_MOST)
+    test: int | None = option(None, "number of test videos, which have no labels [500; 100]", minimum=0, maximum=_MOST)
+    num_classes: int = option(3862, "number of classes: the first ones of YouTube-8M", minimum=1, maximum=3862)
     seed: int = option(0, "another seed gives other videos of the same classes", minimum=0)
-    shards: int = option(8, "files a split", minimum=1, maximum=10_000)
+    shards: int = option(8, "number of files per split", minimum=1, maximum=10_000)
     min_frames: int = option(120, "frames of the shortest video", minimum=10, maximum=10_000)
     max_frames: int = option(300, "frames of the longest video", minimum=10, maximum=10_000)
     temporal: bool = option(
-        False, "hide the classes in the order of frames and in single frames; segments are left as they are"
+        False, "make classes that show only in the order of frames or in single frames; no effect on segments"
     )
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """Processes that start at once: forked from one that has imported TensorFlow but opened no session yet.
 
-`python zygote.py MODULE` answers requests, a line of JSON each: `{"start": TEXT, "out": FIFO, "err": FIFO}`
+`python fork_server.py MODULE` answers requests, a line of JSON each: `{"start": TEXT, "out": FIFO, "err": FIFO}`
 runs `MODULE.main(TEXT)` in a new process and gives its id; `{"wait": ID}` waits for one and gives its exit
 status.
 """
@@ -22,7 +22,7 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-class Zygote:
+class ForkServer:
     """The parent of such processes, as a test sees it; a context.
 
     Args:
@@ -43,7 +43,7 @@ class Zygote:
             bufsize=1,
         )
 
-    def __enter__(self) -> Zygote:
+    def __enter__(self) -> ForkServer:
         return self
 
     def __exit__(self, *unused: object) -> None:
@@ -69,8 +69,8 @@ class Zygote:
 class Forked:
     """One process, used like a Popen; `stdout` and `stderr` are its streams."""
 
-    def __init__(self, zygote: Zygote, pid: int, stdout: Any, stderr: Any) -> None:
-        self._zygote, self.pid, self.stdout, self.stderr = zygote, pid, stdout, stderr
+    def __init__(self, fork_server: ForkServer, pid: int, stdout: Any, stderr: Any) -> None:
+        self._server, self.pid, self.stdout, self.stderr = fork_server, pid, stdout, stderr
         self.returncode: int | None = None
 
     def send_signal(self, number: int) -> None:
@@ -97,7 +97,7 @@ class Forked:
             return "", ""
         # What tests print fits into a pipe, so that one stream can wait for the other.
         output, log = self.stdout.read(), self.stderr.read()
-        self.returncode = self._zygote.ask(wait=self.pid)
+        self.returncode = self._server.ask(wait=self.pid)
         self.stdout.close()
         self.stderr.close()
         return output, log
