@@ -67,7 +67,7 @@ def test_given_ones_shape_the_loss_and_the_rest_is_saved_at_its_defaults():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--focal_gamma=3"], r"^--focal_gamma=3\.0: CrossEntropyLoss has no such .*; FocalLoss has\."),
+        (["--focal_gamma=3"], r"^--focal_gamma=3\.0: CrossEntropyLoss has no such .*; FocalLoss has it\."),
         ([FOCAL[0], "--hinge_margin=2"], r"FocalLoss has no such .*; HingeLoss has"),
         ([FOCAL[0], "--focal_gamma=-1"], r"^--focal_gamma must be at least 0; it is -1\.0"),
         ([FOCAL[0], "--focal_gama=1"], "did you mean --focal_gamma"),

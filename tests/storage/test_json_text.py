@@ -47,7 +47,7 @@ def test_every_file_that_others_may_have_written(tmp_path: pathlib.Path) -> None
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(DEEP)
-    with pytest.raises(RunError, match=r"manifest\.json is no .* nested deeper"):
+    with pytest.raises(RunError, match=r"manifest\.json is not a .* nested deeper"):
         manifest.read(str(tmp_path / "manifest.json"))
     with pytest.raises(RunError, match="is not a download plan"):
         download.parse_plan(DEEP.encode(), "http://plan")
