@@ -73,7 +73,10 @@ def test_each_flag_reaches_its_field_and_is_saved_with_the_run():
     [
         ("--learning_rate_schedule=step", "--learning_rate_schedule must be one of exponential, cosine, constant"),
         ("--learning_rate_warmup_examples=-1", "--learning_rate_warmup_examples must be at least 0"),
-        ("--learning_rate_schedule=cosine --learning_rate_warmup_examples=4000000", "must be below --learning_rate_decay_examples"),
+        (
+            "--learning_rate_schedule=cosine --learning_rate_warmup_examples=4000000",
+            "must be below --learning_rate_decay_examples",
+        ),
         ("--clip_by=all", "--clip_by must be one of variable, global"),
         ("--accumulate_steps=0", "--accumulate_steps must be at least 1"),
         ("--weight_decay=0.1", "--weight_decay=0.1 has no effect with --optimizer=AdamOptimizer"),

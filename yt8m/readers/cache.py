@@ -62,7 +62,7 @@ class CachedShard:
         classes = np.concatenate([np.zeros(0, np.int64), *labels])
         marked = np.array([name + _END_OF_ID for name in ids], np.bytes_)
         content = io.BytesIO()
-        # ids come last, because an array after them would not be aligned
+        # The ids come last, because an array after them would not be aligned.
         for array in (splits, classes, *features, marked):
             np.lib.format.write_array(content, array, version=(1, 0), allow_pickle=False)
         with storage.write_atomic(path) as file:

@@ -317,7 +317,7 @@ def _are_starts(
     """Which of the numbers, given by the index of their first digit and their length, are valid starts."""
     good = (letters[first] != _ZERO) | (length == 1)
     for place in range(int(length.max(initial=0))):
-        # an unsigned value wraps around if the character is below "0"
+        # The values are unsigned: a character below "0" wraps around to a large number, which is refused below.
         here = letters[first[place < length] + place] - _ZERO
         good[place < length] &= here <= 9
     last = letters[first + length - 1]

@@ -57,7 +57,7 @@ def _map(record: bytes, place: int, end: int) -> dict[bytes, Span]:
         name, place = _message(record, _IN_1, place)
         value, place = _message(record, _IN_2, place)
         key = record[slice(*name)]
-        # other names must be checked for valid UTF-8, which protobuf does
+        # Names that are not ASCII are left to protobuf, which checks whether they are valid UTF-8.
         if place != stop or key in found or not key.isascii():
             raise _OtherEncodingError
         found[key], place = value, after

@@ -99,7 +99,7 @@ class LocalStore:
 
     def discard_orphans(self, path: str) -> None:
         for left, pid, host in _unfinished(path):
-            # the file stays if another user owns it, or if the file system has no locks
+            # The file stays if another user owns it, or if the file system has no locks.
             with contextlib.suppress(OSError):
                 if host == _HOST and not process_lives(pid) and _is_unlocked(left):
                     os.unlink(left)

@@ -150,8 +150,8 @@ class Stage:
             try:
                 with (
                     self._turns
-                    # acquired after the space is reserved: a demanded shard must not wait for others that wait for
-                    # space
+                    # This is acquired after the space is reserved: a shard that is needed now must not wait for others
+                    # that wait for space.
                 ):
                     gcs_client.fetch(path, target)
             finally:

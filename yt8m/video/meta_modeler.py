@@ -108,7 +108,7 @@ class InferenceGraph:
             saver = tf.train.import_meta_graph(
                 self.meta_graph, clear_devices=True, import_scope=scope, input_map={**inputs, **(variables or {})}
             )
-        # so that the imported variables are not initialised or saved with ours
+        # Undoes what the import added to collections, so that its variables are not initialised or saved with ours.
         for key in graph.get_all_collection_keys():
             tf.get_collection_ref(key)[:] = kept.get(key, [])
         return graph.get_tensor_by_name(f"{scope}/{names['predictions']}"), saver

@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
         _join_files(config)
     else:
         program.set_up_log()
-        # imported only here: it needs TensorFlow, which joining files does not
+        # Imported only here, because it needs TensorFlow, and joining files does not.
         from yt8m.commands.ensemble import joined_runs
 
         joined_runs.export(config)
