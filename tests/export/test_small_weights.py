@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from yt8m import graph, models
-from yt8m.export.inference_model import write_inference_model
+from yt8m.export.saved_model import write_inference_model
 from yt8m.export.small_weights import KINDS, pack
 from yt8m.lazy import tf
 from yt8m.video.modeler import VideoModeler

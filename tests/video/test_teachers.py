@@ -11,7 +11,7 @@ import pytest
 from yt8m import deploy, losses, models
 from yt8m.config.train_config import AugmentConfig
 from yt8m.errors import UsageError
-from yt8m.export.inference_model import write_inference_model
+from yt8m.export.saved_model import write_inference_model
 from yt8m.lazy import tf
 from yt8m.types import Batch, ModelOutput
 from yt8m.video.modeler import VideoModeler

@@ -31,7 +31,7 @@ from yt8m.eval_util import metrics
 from yt8m.eval_util.metrics import Gap, Metric
 from yt8m.eval_util.videos import VideoSample
 from yt8m.export import model_card
-from yt8m.export.inference_model import write_inference_model
+from yt8m.export.saved_model import write_inference_model
 from yt8m.lazy import tf
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary

@@ -15,8 +15,7 @@ from yt8m.config.programs import ExportConfig
 from yt8m.config.train_config import DataConfig, OptimizerConfig, TrainConfig
 from yt8m.errors import RunError
 from yt8m.export import model_card
-from yt8m.export.inference_model import NAME, write_inference_model
-from yt8m.export.saved_model import export_saved_model, replaced_folder
+from yt8m.export.saved_model import INFERENCE_MODEL, export_saved_model, replaced_folder, write_inference_model
 from yt8m.graph import Modeler
 from yt8m.runner import checkpoints
 from yt8m.video.meta_modeler import MetaGraphModeler
@@ -59,7 +58,7 @@ def _export(config: ExportConfig, train_dir: str, run: TrainConfig, checkpoint: 
         parameters = _write(part, config, run, checkpoint, parts)
         if config.eval_data_pattern:
             before = _gap(config, run.optimizer, checkpoint, parts.modeler, data)
-            prefix = os.path.join(part, NAME, NAME)
+            prefix = os.path.join(part, INFERENCE_MODEL, INFERENCE_MODEL)
             exported = MetaGraphModeler(prefix, config.top_k, workload.create_loss(run.model), is_own=True)
             after = _gap(config, OptimizerConfig(), prefix, exported, data)
             figures = {"gap_of_the_checkpoint": before, "gap_as_exported": after, "loss_in_gap": before - after}
@@ -79,7 +78,7 @@ def _write(folder: str, config: ExportConfig, run: TrainConfig, checkpoint: str,
         "weights": config.weights,
         "names": parts.names,
     }
-    inference_model, saved_model = (os.path.join(folder, name) for name in (NAME, SAVED_MODEL))
+    inference_model, saved_model = (os.path.join(folder, name) for name in (INFERENCE_MODEL, SAVED_MODEL))
     write_inference_model(
         inference_model,
         checkpoint,
@@ -113,7 +112,7 @@ def _gap(
 
 def _report(config: ExportConfig, sizes: dict[str, int], figures: dict[str, float]) -> None:
     print(f"weights: {config.weights}")
-    for name in (NAME, SAVED_MODEL):
+    for name in (INFERENCE_MODEL, SAVED_MODEL):
         print(f"{name}: {model_card.size(sizes[name])}")
     if figures:
         print("GAP: {:.6f} before, {:.6f} as exported, {:.6f} lost".format(*figures.values()))

@@ -18,7 +18,7 @@ from yt8m.config.programs import InferenceConfig, PassConfig
 from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export import archive, model_card
-from yt8m.export.inference_model import NAME, write_inference_model
+from yt8m.export.saved_model import INFERENCE_MODEL, write_inference_model
 from yt8m.graph.restore import read_meta_graph
 from yt8m.program import terminable
 from yt8m.records import vocabulary
@@ -31,7 +31,7 @@ from yt8m.video.modeler import VideoModeler
 
 WriteSegments = Callable[[IO[Any], SegmentRanking], None]
 
-INFERENCE_MODEL, PREDICTIONS = "inference_model", "predictions.csv"
+PREDICTIONS = "predictions.csv"
 
 
 class Source(NamedTuple):
@@ -94,7 +94,7 @@ def from_run(config: InferenceConfig, checkpoint: str = "") -> Source:
     newest = checkpoint or checkpoints.newest_readable(folder)
     if newest is not None:
         return Source(run, folder, newest, is_own=is_own, names=names)
-    prefix = storage.join(folder, INFERENCE_MODEL, NAME)
+    prefix = storage.join(folder, INFERENCE_MODEL, INFERENCE_MODEL)
     if not storage.exists(f"{prefix}.meta"):
         raise RunError(f"no checkpoint in {folder}: train first, or name another --train_dir.")
     return Source(run, folder, prefix, prefix, is_own, names)
@@ -115,7 +115,7 @@ def from_archive(tgz: str, folder: str, *, trust_code: bool = False) -> Source:
     archive.safe_extract(tgz, folder)
     logging.info("%s was unpacked to %s", tgz, folder)
     for inner in (folder, *storage.glob(f"{folder}/*")):
-        prefix = os.path.join(inner, NAME)
+        prefix = os.path.join(inner, INFERENCE_MODEL)
         if os.path.exists(f"{prefix}.meta"):
             classes = class_count(read_meta_graph(f"{prefix}.meta"))
             # The run's config is in the folder of the model or, in published archives, in the parent folder.
@@ -123,7 +123,7 @@ def from_archive(tgz: str, folder: str, *, trust_code: bool = False) -> Source:
             run = saved_run.load_run(described, PassConfig(num_classes=classes), trust_code=trust_code)
             names = run_dir.own_names(inner, classes)
             return Source(run, folder, prefix, prefix, names=names)
-    raise RunError(f"{folder} holds no {NAME}.meta: the archive was not made by --output_model_tgz.")
+    raise RunError(f"{folder} holds no {INFERENCE_MODEL}.meta: the archive was not made by --output_model_tgz.")
 
 
 def _infer(config: InferenceConfig, source: Source, write_segments: WriteSegments) -> int:

@@ -11,7 +11,7 @@ from yt8m.commands.input_check import Walked
 from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import UsageError
-from yt8m.export.inference_model import NAME
+from yt8m.export.saved_model import INFERENCE_MODEL
 from yt8m.records import prediction_files, vocabulary
 from yt8m.records.shards import id_bytes
 from yt8m.records.vocabulary import Vocabulary
@@ -67,13 +67,13 @@ def _is_found(video_id: str) -> bool:
 
 
 def _model(folder: str, data: DataConfig) -> ModelTeacher:
-    for prefix in (storage.join(folder, NAME, NAME), storage.join(folder, NAME)):
+    for prefix in (storage.join(folder, INFERENCE_MODEL, INFERENCE_MODEL), storage.join(folder, INFERENCE_MODEL)):
         if storage.exists(f"{prefix}.meta"):
             logging.info("the teacher is %s", prefix)
             return ModelTeacher(prefix, data.num_classes, sum(data.feature_sizes), data.frame_features)
     raise UsageError(
-        f"--teacher={folder} holds no {NAME}/{NAME}.meta; evaluate that run once (eval.py --train_dir), "
-        "or name the folder of an export."
+        f"--teacher={folder} holds no {INFERENCE_MODEL}/{INFERENCE_MODEL}.meta; evaluate that run once "
+        "(eval.py --train_dir), or name the folder of an export."
     )
 
 

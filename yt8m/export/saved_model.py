@@ -1,6 +1,7 @@
-"""SavedModels: exports a checkpoint as a SavedModel, and loads a SavedModel to predict.
+"""Exports a checkpoint as a SavedModel or as an inference model, and loads a SavedModel to predict.
 
-It has two signatures: one maps serialized records to the best classes, one MediaPipe's features to all classes.
+A SavedModel has two signatures: one maps serialized records to the best classes, one MediaPipe's features to all
+classes. An inference model is a meta-graph and its weights: all that inference needs, without any model code.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from yt8m import storage
 from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export.small_weights import cpu_session, restored
+from yt8m.graph import collections
 from yt8m.graph.restore import warn_of_program
 from yt8m.lazy import tf
 from yt8m.readers import Reader, join_features
@@ -31,6 +33,7 @@ from yt8m.video.modeler import VideoModeler
 RECORDS, MEDIAPIPE = "records", "mediapipe"
 SIGNATURES = (RECORDS, MEDIAPIPE)
 _FEATURE_NAMES = "yt8m_feature_names"  # the collection with the names of the features, in the order of the model
+INFERENCE_MODEL = "inference_model"  # the file prefix that the published code uses
 ASSETS = "assets"  # the folder of a SavedModel's assets, TensorFlow's name
 
 
@@ -139,6 +142,59 @@ def _save(session: tf.Session, folder: str, signatures: Mapping[str, Any], names
     if names:
         vocabulary.write(os.path.join(folder, ASSETS, vocabulary.NAME), names)
     builder.save()
+
+
+def write_inference_model(
+    folder: str,
+    checkpoint: str,
+    modeler: VideoModeler,
+    *,
+    frame_features: bool,
+    moving_average_decay: float = 0.0,
+    weights: str = "float32",
+    names: Vocabulary | None = None,
+    describe: Callable[[str, int], None] | None = None,
+) -> str:
+    """Writes `folder`/inference_model.{meta,index,data-*}, whole or not at all.
+
+    The graph takes `input_batch_raw` (float32 [B, D], or [B, T, D] with frame features) and `num_frames`
+    (int32 [B]) and gives `predictions`; each is in the collection of its name. If the run kept
+    moving averages, they are written as the weights.
+
+    Args:
+      folder: path of the folder, local or gs://.
+      checkpoint: path of a checkpoint of the model.
+      modeler: the model.
+      frame_features: whether the model takes frames.
+      moving_average_decay: above 0 if the run kept averages.
+      weights: the type to store weights in: float32, float16 or int8.
+      names: the model's own vocabulary, which is written beside it.
+      describe: called with the folder before it is renamed and the number of parameters; writes a
+        description beside the model.
+
+    Returns:
+      The prefix of the files.
+    """
+
+    def build() -> None:
+        collections.publish_predict(modeler.predict_placeholders(frame_features))
+        tf.train.get_or_create_global_step()
+
+    with restored(build, checkpoint, moving_average_decay, weights) as model, replaced_folder(folder) as part:
+        os.makedirs(part)
+        tf.train.Saver().save(model.session, os.path.join(part, INFERENCE_MODEL))
+        _relative_state(part)
+        if names:
+            vocabulary.write(os.path.join(part, vocabulary.NAME), names)
+        if describe is not None:
+            describe(part, model.parameters)
+    return storage.join(folder, INFERENCE_MODEL)
+
+
+def _relative_state(folder: str) -> None:
+    """Rewrites the state file with relative paths, since the folder that it names is about to be renamed."""
+    with open(os.path.join(folder, "checkpoint"), "w", encoding="utf-8") as state:
+        state.write(f'model_checkpoint_path: "{INFERENCE_MODEL}"\nall_model_checkpoint_paths: "{INFERENCE_MODEL}"\n')
 
 
 @contextlib.contextmanager

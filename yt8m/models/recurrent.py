@@ -20,8 +20,7 @@ from yt8m.models import frames
 from yt8m.models.base import ClassifiedModel, register
 from yt8m.models.layers import Net
 from yt8m.numerics import precision
-from yt8m.numerics.compiled import is_on_gpu
-from yt8m.numerics.custom_gradients import custom_gradient
+from yt8m.numerics.compiled import custom_gradient, is_on_gpu
 from yt8m.options import option
 from yt8m.types import ModelOutput
 

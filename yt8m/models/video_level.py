@@ -14,7 +14,7 @@ from yt8m.lazy import tf
 from yt8m.models.base import BaseModel, ClassifiedModel, NormalisedModel, register
 from yt8m.models.layers import Net
 from yt8m.numerics import precision
-from yt8m.numerics.custom_gradients import custom_gradient
+from yt8m.numerics.compiled import custom_gradient
 from yt8m.options import option
 from yt8m.types import ModelOutput, SideOutput
 

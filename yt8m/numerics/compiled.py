@@ -1,12 +1,18 @@
-"""Operations on large tensors compiled by XLA to one pass over memory, and a softplus that is cheap in such a pass."""
+"""Operations that cost little: compiled by XLA to one pass over memory, or with a gradient in closed form.
+
+`custom_gradient` does what `tf.custom_gradient` does, except that graphs can be freed. `tf.custom_gradient` registers a
+function for each call, for the whole process. That function keeps its graph in memory forever, so that a process that
+trains a hundred models keeps a hundred graphs. Here one function is registered once; the gradients are kept by the
+graph to which they belong.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from yt8m.lazy import tf
-from yt8m.numerics.custom_gradients import custom_gradient
 
 # Below this number of columns a pass costs less than its compilation.
 _LEAST_COLUMNS = 512
@@ -48,6 +54,46 @@ def is_worth_it(tensor: tf.Tensor) -> bool:
     if columns is None or int(columns) < _LEAST_COLUMNS or not tf.test.is_built_with_xla():
         return False
     return not is_on_gpu(tensor)
+
+
+_KEPT = "_yt8m_gradients"  # attribute of a graph: {name of the op: (number of outputs, gradient)}
+
+
+def custom_gradient(function: Callable[..., tuple[Any, Callable[..., Any]]]) -> Callable[..., Any]:
+    """Returns a function of tensors with the results of `function` and the gradient that `function` returns.
+
+    Args:
+      function: maps tensors to (result, gradient). The result is a tensor or a tuple of tensors. The gradient is a
+          function from the slopes of the results to the slopes of the arguments. `function` uses only its arguments.
+    """
+
+    def call(*arguments: tf.Tensor) -> Any:
+        given = [tf.identity(argument) for argument in arguments]
+        result, gradient = function(*given)
+        outputs = list(result) if isinstance(result, tuple) else [result]
+        graph = tf.get_default_graph()
+        with graph.gradient_override_map({"IdentityN": _registered()}):
+            found = tf.identity_n([*outputs, *given])
+        if not hasattr(graph, _KEPT):
+            setattr(graph, _KEPT, {})
+        getattr(graph, _KEPT)[found[0].op.name] = (len(outputs), gradient)
+        return tuple(found[: len(outputs)]) if isinstance(result, tuple) else found[0]
+
+    return call
+
+
+@functools.cache
+def _registered() -> str:
+    """Registers the one gradient function of all these calls with TensorFlow; returns its name."""
+    name = "Yt8mCustomGradient"
+    tf.RegisterGradient(name)(_gradient)
+    return name
+
+
+def _gradient(op: tf.Operation, *slopes: tf.Tensor) -> list[tf.Tensor | None]:
+    count, gradient = getattr(op.graph, _KEPT)[op.name]
+    found = gradient(*slopes[:count])
+    return [None] * count + (list(found) if isinstance(found, list | tuple) else [found])
 
 
 # The last power of s in the series of `softplus`. The first omitted term, 2 s^15 / 15, is 1e-8 at the largest s, 1/3.

@@ -25,7 +25,7 @@ from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.lazy import tf
 from yt8m.numerics import within
-from yt8m.numerics.custom_gradients import custom_gradient
+from yt8m.numerics.compiled import custom_gradient
 
 _MANY = 32768.0  # number of terms of at most 1 whose sum fits float16, with room for rounding
 _EXPONENTS = (-126.0, 127.0)  # range of the exponent of a unit: the normal float32 numbers

@@ -17,8 +17,7 @@ from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export import archive
-from yt8m.export.inference_model import write_inference_model
-from yt8m.export.saved_model import export_saved_model
+from yt8m.export.saved_model import export_saved_model, write_inference_model
 from yt8m.export.small_weights import cpu_session
 from yt8m.graph.protocols import PredictOps
 from yt8m.graph.restore import AVERAGE, assign

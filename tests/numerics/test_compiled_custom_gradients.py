@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from yt8m.lazy import tf
-from yt8m.numerics.custom_gradients import custom_gradient
+from yt8m.numerics.compiled import custom_gradient
 
 X, Y = np.array([1.0, 2.0], "f4"), np.array([3.0, -1.0], "f4")
 
