@@ -1,4 +1,4 @@
-"""Training, evaluation and inference go on past a bad record and NaN where asked, and tell of both."""
+"""With --max_bad_records and --nan_policy=zero, all programs continue after a bad record and NaN, and report both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from yt8m import eval as evaluation
 from yt8m import inference, train
 
-BEAR = ["--max_bad_records=1", "--nan_policy=zero"]
+TOLERANT = ["--max_bad_records=1", "--nan_policy=zero"]
 IDS = ["with,comma", 'with "quotes"', "ελληνικά", "same", "same", "odd"]
 
 
@@ -26,7 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     whole = fault_shards.shard(fault_shards.sound("video", 4, "a"))
     (folder / "a.tfrecord").write_bytes(whole[:-30] + bytes([whole[-30] ^ 1]) + whole[-29:])
     for epochs in (1, 2):
-        assert train.main([*words(folder, "train"), f"--num_epochs={epochs}", "--exact_resume", *BEAR]) == 0
+        assert train.main([*words(folder, "train"), f"--num_epochs={epochs}", "--exact_resume", *TOLERANT]) == 0
     return folder
 
 
@@ -62,9 +62,9 @@ def test_training_tells_in_metrics(run: pathlib.Path) -> None:
 @pytest.mark.promise("I5")
 @pytest.mark.promise("I6")
 def test_evaluation_and_inference(run: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
-    assert evaluation.main([*words(run, "eval"), *BEAR]) == 0
+    assert evaluation.main([*words(run, "eval"), *TOLERANT]) == 0
     assert json.loads((run / "run/eval/report.json").read_text())["num_examples"] == 9
-    assert inference.main([*words(run, "inference"), *BEAR]) == 0
+    assert inference.main([*words(run, "inference"), *TOLERANT]) == 0
     for mode in ("eval", "infer"):
         *_, summary = told(run, mode)
         assert (summary["bad_records"], summary["zeroed_values"]) == (1, 2)

@@ -28,7 +28,7 @@ _ALL = "--feature_names, --feature_sizes and --frame_features"
 def complete(
     given: Mapping[str, Any], files: Sequence[str], named: OfData | None = None
 ) -> tuple[dict[str, Any], bool]:
-    """Adds to the flags given for a training those that describe its records; logs in one line what was found.
+    """Adds the flags that describe the records to the flags given for a training; logs in one line what was found.
 
     Args:
       given: {flag: value}.

@@ -43,7 +43,7 @@ class OfRun(Checked):
 
 @dataclass(frozen=True)
 class StartFlags(Checked):
-    """What a training starts from. These flags are no part of its own config."""
+    """The flags that say what a training starts from. They are not part of its own config."""
 
     config: str = option("", "config.json of a run, whose options hold unless a flag says otherwise")
     trust_code: bool = option(False, TRUST_HELP)

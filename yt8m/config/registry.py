@@ -35,7 +35,7 @@ def names_of_code(value: Any) -> set[str]:
 
 
 def distrust(names: Iterable[str], path: str) -> None:
-    """From now on, imports these names, which the file `path` holds, only if the user gives them too."""
+    """Forbids the import of these names, which the file `path` holds, unless the user gives them too."""
     _distrusted.update(dict.fromkeys(names, path))
 
 

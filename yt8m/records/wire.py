@@ -84,7 +84,7 @@ def _message(record: bytes, key: int, place: int) -> tuple[Span, int]:
 
 
 def bytes_value(record: bytes, feature: Span) -> Span | None:
-    """Where the value of a Feature with one bytes value is; None if it is any other Feature."""
+    """The span of the value of a Feature with one bytes value; None for any other Feature."""
     return _value(record, feature, _IN_1)
 
 

@@ -1,4 +1,4 @@
-"""Selects from the scores of a batch those that metrics need: the best columns, the rated pairs, or a few classes.
+"""Selects the scores of a batch that metrics need: the best columns, the rated pairs, or a few classes.
 
 If the model ends in a logistic layer, scores of few classes or pairs are computed without the others.
 """
