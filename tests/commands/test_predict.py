@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import pathlib
 
 import numpy as np
 import pytest
 import small_exports
 from reader_records import frame_record, video_record, write_shard
+from sklearn import metrics
 
 from yt8m import cli, train
+from yt8m import eval as evaluation
 from yt8m.errors import RunError
 from yt8m.export import saved_model
 from yt8m.lazy import tf
@@ -66,6 +69,36 @@ def test_the_best_classes_in_words(world, capsys):
             assert ("*" in line) == (index in labels)
 
 
+def test_tags_are_the_classes_that_reach_the_thresholds_of_the_evaluation(world, capsys):
+    evaluated = [f"--train_dir={world}/run", f"--eval_data_pattern={world}/*.tfrecord", "--run_once", "--report"]
+    assert evaluation.main([*evaluated, "--min_positives=2", "--top_k=10"]) == 0
+    rows = list(csv.DictReader((world / "run/eval/thresholds.csv").open()))
+    scores = expected(world)
+    truth = np.array([[index in (row % 7, 20) for index in range(CLASSES)] for row in range(12)])
+    assert [int(row["positives"]) for row in rows] == truth.sum(0).tolist()
+    limits = np.array([float(row["threshold"]) for row in rows])
+    kept = np.zeros(scores.shape, bool)
+    np.put_along_axis(kept, np.argsort(-scores, axis=1)[:, :10], True, axis=1)
+    for index, row in enumerate(rows):
+        of_class = truth[:, index], kept[:, index] & (scores[:, index] >= limits[index])
+        assert float(row["f1"] or 0) == pytest.approx(metrics.f1_score(*of_class, zero_division=0), abs=1e-5), index
+    assert {row["step"] for row in rows} == {"8"}
+    capsys.readouterr()
+    out = world / "exported"
+    assert cli.main(["export", f"--run={world}/run", f"--out={out}"]) == 0
+    for place in (out, out / "saved_model", world / "run/inference_model"):
+        assert (place / "thresholds.csv").read_bytes() == (world / "run/eval/thresholds.csv").read_bytes()
+    capsys.readouterr()
+    for model in (world / "run", out, out / "saved_model"):
+        assert cli.main(["predict", "--tags", "--model", f"{model}", f"{world}/*.tfrecord", "--count=12"]) == 0
+        shown = blocks(capsys.readouterr().out)
+        for row, (_, *lines) in enumerate(shown):
+            best = np.argsort(-scores[row])[:20]
+            tags = [int(index) for index in best if scores[row, index] >= limits[index]]
+            assert [int(line.split()[-1]) for line in lines if "no tag" not in line] == tags
+            assert lines or not tags
+
+
 def test_a_model_of_3862_classes_says_their_names(tmp_path, capsys):
     model = small_exports.export(tmp_path, "LogisticModel", len(vocabulary.load()))
     write_shard(tmp_path / "a.tfrecord", small_exports.video_records(3))
@@ -107,6 +140,7 @@ def test_the_newest_export_of_a_run_is_taken(world):
         (["--model={0}/run"], 2, "no file is named"),
         (["--model={0}/run", "{0}/nothing"], 2, "no file matches"),
         (["--model={0}", "{0}/a.tfrecord"], 2, "holds no saved_model.pb"),
+        (["--model={0}/run/export/8", "{0}/a.tfrecord", "--tags"], 2, "export/8 has no thresholds.csv; run `yt8m eval"),
         (["--model={0}/run", "{0}/*.tfrecord", "--video_id=zz"], 1, "/*.tfrecord: there is no video 'zz'"),
         (["--model={0}/run", "{0}/other"], 1, "cannot read these records: video x: feature mean_rgb has 0"),
         (["--model={0}/run", "{0}/frames"], 1, "The first one is a frame-level record with the features rgb."),

@@ -140,7 +140,7 @@ def test_a_wrong_metric_is_refused_before_the_work(
 
 
 def test_the_videos_that_were_kept_give_the_figures_again(trained: pathlib.Path) -> None:
-    figures, videos, num_classes, seen = eval_samples.read(str(trained / "run"))
+    figures, videos, num_classes, seen, _ = eval_samples.read(str(trained / "run"))
     assert (len(videos), num_classes, seen) == (21, 10, 21)
     scores, labels = np.zeros((21, 10)), np.zeros((21, 10), bool)
     np.put_along_axis(scores, videos.classes, videos.scores, axis=1)

@@ -33,7 +33,8 @@ from yt8m.eval_util.videos import VideoSample
 from yt8m.export import model_card
 from yt8m.export.saved_model import write_inference_model
 from yt8m.lazy import tf
-from yt8m.records import vocabulary
+from yt8m.records import thresholds, vocabulary
+from yt8m.records.thresholds import OperatingPoints
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import callbacks, checkpoints, metric_files
 from yt8m.runner.metric_files import EventFile
@@ -45,7 +46,8 @@ POLL_SECONDS = 5.0
 class Evaluated(NamedTuple):
     """The metric values of one checkpoint, under the names of `EvaluationMetrics.get`.
 
-    With them: the metric objects, the names of the classes, and a sample of the videos.
+    With them: the metric objects, the names of the classes and, with --report, a sample of the videos and the
+    thresholds of the classes.
     """
 
     checkpoint: str
@@ -55,6 +57,7 @@ class Evaluated(NamedTuple):
     metric_classes: Sequence[type[Metric]]
     names: Vocabulary
     sample: VideoSample | None = None
+    points: OperatingPoints | None = None
 
     def values(self) -> list[tuple[type[Metric], float]]:
         """(metric, value) of each metric that is defined on these data."""
@@ -115,7 +118,8 @@ def _evaluated(
     try:
         outcome = evaluate_one(config, run, train_dir, checkpoint, parts)
         if not outcome.exit_code:
-            done = evaluated(checkpoint, outcome, vocabulary.of(run.data.num_classes, parts.names))
+            names = vocabulary.of(run.data.num_classes, parts.names)
+            done = evaluated(checkpoint, outcome, names, config.min_positives)
             write_report(results, done, run)
             _write_names(config, results.folder, parts.names)
             _write_page(results.folder, done, run)
@@ -253,22 +257,28 @@ def run_one(
     return outcome
 
 
-def evaluated(checkpoint: str, outcome: runner.Outcome, names: Vocabulary) -> Evaluated:
+def evaluated(
+    checkpoint: str, outcome: runner.Outcome, names: Vocabulary, min_positives: int = EvalConfig.min_positives
+) -> Evaluated:
     """The metric values that an evaluation of this checkpoint saved; raises `RunError` if there was no example."""
     results = outcome.results
     if not results.get("examples"):
         raise RunError("the evaluation data hold no example: nothing was evaluated.")
     evaluator = results["evaluator"]
     figures, classes = results["figures"], evaluator.metrics.metric_classes
-    return Evaluated(checkpoint, outcome.global_step, figures, results["examples"], classes, names, evaluator.sample)
+    points = evaluator.metrics.operating_points(min_positives) if evaluator.sample else None
+    step, examples = outcome.global_step, results["examples"]
+    return Evaluated(checkpoint, step, figures, examples, classes, names, evaluator.sample, points)
 
 
 def _write_page(folder: str, done: Evaluated, run: TrainConfig) -> None:
-    """Writes the file of sampled videos and the HTML report made from it; does nothing without a sample."""
+    """Writes thresholds, sampled videos and the HTML report made from them; does nothing without a sample."""
     videos = done.sample.videos() if done.sample else None
-    if done.sample is not None and videos is not None:
+    if done.sample is not None and done.points is not None and videos is not None:
+        path = storage.join(folder, eval_samples.FOLDER, thresholds.NAME)
+        thresholds.write(path, done.points, done.names, done.step)
         told = report_json(done, run.model.model)
-        samples = eval_samples.EvalSamples(told, videos, run.data.num_classes, done.sample.seen)
+        samples = eval_samples.EvalSamples(told, videos, run.data.num_classes, done.sample.seen, done.points)
         eval_samples.write(folder, samples)
         report.write([folder])
 

@@ -17,6 +17,7 @@ from yt8m.errors import RunError
 from yt8m.export import model_card
 from yt8m.export.saved_model import INFERENCE_MODEL, export_saved_model, replaced_folder, write_inference_model
 from yt8m.graph import Modeler
+from yt8m.records import thresholds
 from yt8m.runner import checkpoints
 from yt8m.video.meta_modeler import MetaGraphModeler
 
@@ -56,6 +57,8 @@ def _export(config: ExportConfig, train_dir: str, run: TrainConfig, checkpoint: 
         storage.makedirs(part)
         # Read the checkpoint first, because training may delete it at any time.
         parameters = _write(part, config, run, checkpoint, parts)
+        for folder in (part, os.path.join(part, SAVED_MODEL)):  # a SavedModel is often moved alone
+            thresholds.copy(train_dir, folder, checkpoints.step_of(checkpoint))
         if config.eval_data_pattern:
             before = _gap(config, run.optimizer, checkpoint, parts.modeler, data)
             prefix = os.path.join(part, INFERENCE_MODEL, INFERENCE_MODEL)

@@ -7,13 +7,15 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from yt8m import options, program
 from yt8m.commands import vocabulary_search
 from yt8m.config import flags
 from yt8m.errors import RunError, UsageError
 from yt8m.export import saved_model
 from yt8m.options import option
-from yt8m.records import manifest, shards, vocabulary
+from yt8m.records import manifest, shards, thresholds, vocabulary
 
 
 def main(argv: list[str]) -> int:
@@ -40,7 +42,8 @@ def main(argv: list[str]) -> int:
         raise RunError(f"{', '.join(patterns)}: there is {what}.")
     with saved_model.opened(config.train_dir) as model:
         own = vocabulary.for_model(model.names, model.num_classes, model.folder, found)
-        _show(model.predict(records), records, config.top_k, vocabulary.of(model.num_classes, own))
+        tagger = _tagger(config, model) if config.tags else None
+        _show(model.predict(records), records, config.top_k, vocabulary.of(model.num_classes, own), tagger)
     return 0
 
 
@@ -58,6 +61,7 @@ class PredictConfig(options.Checked):
     )
     count: int = option(5, "number of records shown, the first ones", minimum=1, maximum=1000)
     top_k: int = option(5, "classes of each record, best first", minimum=1)
+    tags: bool = option(False, "show all classes whose score reaches the threshold that `yt8m eval --report` chose")
     video_id: str = option("", "show this video only, wherever it is in the files")
 
 
@@ -74,7 +78,22 @@ def _records(files: Sequence[str], video_id: str) -> Iterator[bytes]:
                 yield payload
 
 
-def _show(found: saved_model.Predictions, records: Sequence[bytes], top_k: int, names: vocabulary.Vocabulary) -> None:
+def _tagger(config: PredictConfig, model: saved_model.SavedModel) -> thresholds.Tagger:
+    found = thresholds.find(model.folder, config.train_dir, model.num_classes)
+    if found is None:
+        raise UsageError(
+            f"--tags: {config.train_dir} has no {thresholds.NAME}; run `yt8m eval --report` on the run, then export it."
+        )
+    return found
+
+
+def _show(
+    found: saved_model.Predictions,
+    records: Sequence[bytes],
+    top_k: int,
+    names: vocabulary.Vocabulary,
+    tagger: thresholds.Tagger | None,
+) -> None:
     """Prints a table for each record. A star marks the classes that are labels of the record."""
     for row, payload in enumerate(records):
         feature = shards.parse(payload, with_lists=False).context.get("labels")
@@ -83,6 +102,11 @@ def _show(found: saved_model.Predictions, records: Sequence[bytes], top_k: int, 
             print()
         told = ", ".join(map(names.name, labels)) or "none given"
         print(f"{shards.id_text(found.video_ids[row])}  labels: {told}")
-        best = zip(found.classes[row, :top_k].tolist(), found.scores[row, :top_k].tolist(), strict=True)
+        classes, scores = found.classes[row], found.scores[row]
+        kept = np.arange(len(classes)) < top_k if tagger is None else tagger.are_tags(classes, scores)
+        best = zip(classes[kept].tolist(), scores[kept].tolist(), strict=True)
         lines = [(f"{score:.3f}", "*" if c in labels else "", names.name(c), str(c)) for c, score in best]
-        vocabulary_search.show(("", "", "", ""), lines)
+        if lines:
+            vocabulary_search.show(("", "", "", ""), lines)
+        else:
+            print("no tag: no score reaches the threshold of its class")

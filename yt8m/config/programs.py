@@ -79,7 +79,10 @@ class EvalConfig(PassConfig, OfRun):
     run_once: bool = option(False, "evaluate the newest checkpoint and end, rather than wait for the next")
     top_k: int = option(20, "number of best predictions of each video that metrics use", minimum=1)
     keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP")
-    report: bool = option(False, "also write eval/report.html, a page of metrics and charts")
+    report: bool = option(False, "also write eval/report.html, a page of metrics and charts, and eval/thresholds.csv")
+    min_positives: int = option(
+        5, "labels that a class needs for a threshold of its own; the others share one", minimum=1
+    )
     metrics: tuple[str, ...] = option((), "metrics of your own, as package.module:Class, separated by commas")
 
 

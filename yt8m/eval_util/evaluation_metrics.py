@@ -10,9 +10,11 @@ import numpy.typing as npt
 
 from yt8m.eval_util import metrics
 from yt8m.eval_util.arrays import Entries, Floats64, hit_of, positive_mask, require_positive_int, score_matrix, score_of
+from yt8m.eval_util.best_f1 import best_f1
 from yt8m.eval_util.metrics import Metric, RankedEntries, ScoredBatch
 from yt8m.eval_util.segments import Pairs, columns_of_pairs
 from yt8m.eval_util.top_k import Columns, check_columns, perr_of_columns, perr_of_rows, rated_only, take_columns
+from yt8m.records.thresholds import OperatingPoints
 
 
 class EvaluationMetrics:
@@ -198,6 +200,10 @@ class EvaluationMetrics:
             "aps_positives": ranked.label_counts[ranked.classes],
             "num_examples": self._num_examples,
         }
+
+    def operating_points(self, min_positives: int) -> OperatingPoints:
+        """The threshold of each class with the best F1, over all batches; see `best_f1`."""
+        return best_f1(self._entries.all(), self._label_counts, min_positives)
 
     def threshold_counts(self, num_thresholds: int) -> Floats64:
         """[4, num_thresholds]: the numbers of true and false positives, true and false negatives, over all pairs.

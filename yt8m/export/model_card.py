@@ -12,7 +12,7 @@ from yt8m.config import run_dir
 from yt8m.config.flag_parsing import shown
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError
-from yt8m.records import vocabulary
+from yt8m.records import thresholds, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.storage import json_text
 
@@ -21,9 +21,13 @@ LIMIT_BYTES = 10**9  # size limit of a model in the 2018 challenge
 
 
 def describing(run: TrainConfig, names: Vocabulary, train_dir: str, step: int) -> Callable[[str, int], None]:
-    """Returns a function that writes the card; an export calls it with its folder and the number of parameters."""
+    """Returns a function that writes the card, and the thresholds if the checkpoint was evaluated with --report.
+
+    An export calls it with its folder and the number of parameters.
+    """
 
     def describe(folder: str, parameters: int) -> None:
+        thresholds.copy(train_dir, folder, step)
         write(folder, run, step, parameters, figures=report_of(train_dir, step), names=names)
 
     return describe

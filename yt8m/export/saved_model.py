@@ -300,6 +300,7 @@ class SavedModel:
       feature_size: D, the size of the features of a frame; None if the model takes only records.
       num_classes: number of classes, C; None if unknown, because the model takes only records.
       names: the model's own vocabulary; empty if it has none.
+      top_k: number of classes that it predicts for a record.
 
     Raises:
       UsageError: the model has no signature that takes records.
@@ -328,6 +329,7 @@ class SavedModel:
         self._input = records.inputs["example_bytes"].name
         names = ("video_id", "class_indexes", "predictions")
         self._outputs = [records.outputs[name].name for name in names]
+        self.top_k = int(records.outputs["predictions"].tensor_shape.dim[-1].size)
         self._features = features = _taking("rgb_and_audio", loaded)
         self.feature_size = features and int(features.inputs["rgb_and_audio"].tensor_shape.dim[-1].size)
         kept = loaded.collection_def.get(_FEATURE_NAMES)

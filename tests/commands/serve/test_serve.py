@@ -31,6 +31,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 CLIENTS = 4
 WORDS = ["--port=0", "--max_frames=8", "--max_videos=12", "--max_megabytes=0.5", f"--max_requests={CLIENTS}"]
 RECORDS = small_exports.frame_records(12)
+LIMITS = np.tile([0.3, 0.5, 0.7], 10)  # of the classes: some scores reach them, others do not
 BYTES = {"Content-Type": "application/octet-stream"}
 RECORD_TYPES = ("application/octet-stream", "application/x-protobuf", "application/x-tfrecord")
 JSON = {"Content-Type": "application/json"}
@@ -60,6 +61,8 @@ class Server(NamedTuple):
 def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Predictions]:
     """A model's folder, and what it says of the records."""
     folder = small_exports.export(tmp_path_factory.mktemp("served"), "FrameLevelLogisticModel")
+    lines = [f"{index},{limit}" for index, limit in enumerate(LIMITS)]
+    pathlib.Path(folder, "thresholds.csv").write_text("\n".join(["index,threshold", *lines]))
     with SavedModel(folder) as model:
         return folder, model.predict(RECORDS)
 
@@ -74,6 +77,9 @@ def check(server: Server, answer: requests.Response, rows: list[int]) -> None:
         assert all(one["name"] == f"class {one['index']}" for one in video["classes"])  # 30: one's own
         scores = [one["score"] for one in video["classes"]]
         np.testing.assert_allclose(scores, server.expected.scores[row, :5], rtol=1e-5)
+        reached = server.expected.scores[row] >= LIMITS[server.expected.classes[row]]
+        assert [one["index"] for one in video["tags"]] == server.expected.classes[row][reached].tolist()
+        assert [one["name"] for one in video["tags"]] == [f"class {one['index']}" for one in video["tags"]]
 
 
 def features(row: int) -> list[list[float]]:

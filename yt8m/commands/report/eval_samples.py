@@ -19,9 +19,11 @@ from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.eval_util.metrics import Description, metrics
 from yt8m.eval_util.videos import Videos
+from yt8m.records.thresholds import OperatingPoints
 from yt8m.storage import json_text
 
 FOLDER, NAME = "eval", "videos.npz"
+_POINTS = "class_"  # begins the names of the arrays of `OperatingPoints`
 
 
 class EvalSamples(NamedTuple):
@@ -32,12 +34,14 @@ class EvalSamples(NamedTuple):
       videos: the sampled videos with their predictions.
       num_classes: number of classes.
       seen: number of all evaluated videos.
+      points: the thresholds of the classes; None if an earlier version wrote the file.
     """
 
     figures: Mapping[str, Any]
     videos: Videos
     num_classes: int
     seen: int
+    points: OperatingPoints | None = None
 
     def described(self) -> list[Description]:
         """The metrics of `figures`; the built-in ones if an earlier version wrote the file without descriptions."""
@@ -54,8 +58,9 @@ def path_in(train_dir: str) -> str:
 def write(train_dir: str, samples: EvalSamples) -> None:
     """Writes videos.npz, whole or not at all."""
     told = json.dumps({"figures": samples.figures, "num_classes": samples.num_classes, "seen": samples.seen})
+    points = {} if samples.points is None else {f"{_POINTS}{k}": v for k, v in samples.points._asdict().items()}
     packed = io.BytesIO()  # in memory, because writing a zip file seeks back, which an upload to a bucket cannot
-    np.savez_compressed(packed, told=np.frombuffer(told.encode(), np.uint8), **asdict(samples.videos))
+    np.savez_compressed(packed, told=np.frombuffer(told.encode(), np.uint8), **asdict(samples.videos), **points)
     with storage.write_atomic(path_in(train_dir)) as file:
         file.write(packed.getvalue())
 
@@ -74,7 +79,11 @@ def read(train_dir: str) -> EvalSamples:
         with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as arrays:
             told = json_text.parse(arrays["told"].tobytes())
             videos = Videos(**{field.name: arrays[field.name] for field in fields(Videos)})
-        samples = EvalSamples(told["figures"], videos, int(told["num_classes"]), int(told["seen"]))
+            of_classes = {
+                name: arrays[f"{_POINTS}{name}"] for name in OperatingPoints._fields if f"{_POINTS}{name}" in arrays
+            }
+        points = OperatingPoints(**of_classes) if of_classes else None
+        samples = EvalSamples(told["figures"], videos, int(told["num_classes"]), int(told["seen"]), points)
         samples.described()
         return samples
     except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:

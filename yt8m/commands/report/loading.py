@@ -15,7 +15,7 @@ from yt8m.commands.report.eval_samples import EvalSamples
 from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Floats64
 from yt8m.eval_util.metrics import gap_first, metrics
-from yt8m.eval_util.videos import Interval, interval, resampled_figures
+from yt8m.eval_util.resampling import Interval, Resampled, interval, resample
 from yt8m.runner import metric_files
 
 _NO_CURVE = ("step", "examples")
@@ -71,6 +71,7 @@ class Run(NamedTuple):
       samples: the metrics and the sampled videos of its evaluation.
       curves: {name: training curve}; empty if the run has none.
       resampled: {key of the metric: its values on the resampled videos, float64 [resamples]}.
+      class_aps: float64 [resamples, C], AP of each class on the resampled videos.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Run(NamedTuple):
     samples: EvalSamples
     curves: Mapping[str, Curve]
     resampled: Mapping[str, Floats64]
+    class_aps: Floats64
 
 
 def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
@@ -96,13 +98,13 @@ def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
             raise UsageError(f"{folder} is named twice; name each run once.")
     found = [eval_samples.read(folder) for folder in whole]
     return [
-        Run(name, folder, colour, one, read_curves(folder), _resampled(one, resamples, seed))
+        Run(name, folder, colour, one, read_curves(folder), *_resampled(one, resamples, seed))
         for name, folder, colour, one in zip(_names(whole), whole, itertools.cycle(COLOURS), found, strict=False)
     ]
 
 
-def _resampled(one: EvalSamples, resamples: int, seed: int) -> dict[str, Floats64]:
-    return resampled_figures(one.videos, one.num_classes, resamples, seed)
+def _resampled(one: EvalSamples, resamples: int, seed: int) -> Resampled:
+    return resample(one.videos, one.num_classes, resamples, seed)
 
 
 def _names(folders: Sequence[str]) -> list[str]:

@@ -33,10 +33,14 @@ class ScoredClass(BaseModel):
 
 
 class VideoClasses(BaseModel):
-    """The best classes of a video, best first."""
+    """The best classes of a video, best first, and its tags: the classes whose scores reach their thresholds.
+
+    There are no tags if the model has no thresholds.
+    """
 
     id: str
     classes: list[ScoredClass]
+    tags: list[ScoredClass] | None = None
 
 
 class Prediction(BaseModel):

@@ -18,7 +18,7 @@ from yt8m.commands.serve.monitoring import Monitor
 from yt8m.commands.serve.parsing import Parsers, Settings
 from yt8m.errors import RunError
 from yt8m.export.saved_model import SavedModel
-from yt8m.records import shards, vocabulary
+from yt8m.records import shards, thresholds, vocabulary
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -45,6 +45,7 @@ class Service:
         found = vocabulary.of_data(config.vocabulary, ())
         own = vocabulary.for_model(model.names, model.num_classes, model.folder, found)
         self._names = vocabulary.of(model.num_classes, own)
+        self._tagger = thresholds.find(model.folder, config.train_dir, model.num_classes)
         self._parsers = Parsers(Settings(config.max_videos, config.max_frames, model.feature_size, config.body_size))
         self._thread = ThreadPoolExecutor(1, "model")  # one thread, because a step uses all cores
         self._records = Batcher(self._of_records, config.max_videos, self._thread)
@@ -88,9 +89,17 @@ class Service:
 
     def _as_json(self, answer: Answer, top_k: int) -> dict[str, Any]:
         video_id, classes, scores = answer
-        best = zip(classes[:top_k].tolist(), scores[:top_k].tolist(), strict=True)
-        named = [{"index": index, "name": self._names.name(index), "score": score} for index, score in best]
-        return {"id": video_id, "classes": named}
+        found = {"id": video_id, "classes": self._named(classes[:top_k], scores[:top_k])}
+        if self._tagger is not None:
+            # The thresholds were chosen among as many classes as the model gives for a record.
+            few = slice(self.model.top_k)
+            are_tags = self._tagger.are_tags(classes[few], scores[few])
+            found["tags"] = self._named(classes[few][are_tags], scores[few][are_tags])
+        return found
+
+    def _named(self, classes: NDArray[np.int32], scores: NDArray[np.float32]) -> list[dict[str, Any]]:
+        best = zip(classes.tolist(), scores.tolist(), strict=True)
+        return [{"index": index, "name": self._names.name(index), "score": score} for index, score in best]
 
     def _of_records(self, records: list[bytes]) -> list[Answer]:
         try:

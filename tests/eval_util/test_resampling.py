@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from yt8m.eval_util.videos import hashes, interval, resampled_figures
+from yt8m.eval_util.resampling import interval, intervals, resample
+from yt8m.eval_util.videos import hashes
 
 
 @pytest.mark.parametrize("coarse", [False, True], ids=["distinct scores", "ties"])
@@ -18,21 +19,24 @@ def test_each_resample_is_what_the_metrics_say_of_those_videos(coarse, top_k):
     scores, labels = drawn(5, videos=40, classes=12, coarse=coarse)
     labels[:, 7] = False
     labels[3, 7] = True  # a class that some resamples lack
-    found = resampled_figures(kept_videos(scores, labels, top_k), 12, resamples=6, seed=9)
+    found, class_aps = resample(kept_videos(scores, labels, top_k), 12, resamples=6, seed=9)
     order = np.argsort(hashes([b"v%d" % row for row in range(40)]))
     draw = np.random.default_rng(9)
-    for resample in range(6):
+    for number in range(6):
         rows = order[draw.integers(40, size=40)]
         expected = by_metrics(scores[rows], labels[rows], top_k)
         for name in ("hit_at_one", "perr", "gap", "map"):
-            assert found[name][resample] == pytest.approx(expected[name], abs=1e-12), name
+            assert found[name][number] == pytest.approx(expected[name], abs=1e-12), name
+        aps = np.full(12, np.nan)
+        aps[expected["aps_class"]] = expected["aps"]
+        np.testing.assert_allclose(class_aps[number], aps, atol=1e-12)
 
 
 def test_the_width_of_a_share_is_that_of_the_binomial_law():
     scores, labels = drawn(1, videos=900, classes=6)
     videos = kept_videos(scores, labels, 6)
     share = float(videos.hits[:, 0].mean())
-    low, high = interval(share, resampled_figures(videos, 6, resamples=400, seed=0)["hit_at_one"])
+    low, high = interval(share, resample(videos, 6, resamples=400, seed=0).figures["hit_at_one"])
     assert high - low == pytest.approx(2 * 1.96 * np.sqrt(share * (1 - share) / 900), rel=0.15)
     assert low < share < high
 
@@ -56,6 +60,22 @@ def test_a_figure_near_the_end_of_its_range_has_the_percentiles_of_scipy():
     assert found.high <= 1
 
 
+def test_intervals_of_many_values_are_those_of_each() -> None:
+    draw = np.random.default_rng(3)
+    resampled = np.where(draw.random((50, 7)) < 0.2, np.nan, draw.random((50, 7)))
+    resampled[:, 4] = np.nan
+    figures = draw.random(7)
+    low, high = intervals(figures, resampled, 0.8)
+    for column, figure in enumerate(figures):
+        angles = np.arcsin(np.sqrt(resampled[:, column][~np.isnan(resampled[:, column])]))
+        if column == 4:
+            assert np.isnan([low[column], high[column]]).all()
+            continue
+        spread = np.quantile(angles, [0.025, 0.975]) - np.quantile(angles, 0.5)
+        expected = np.sin(np.clip(np.arcsin(np.sqrt(figure)) + 0.8 * spread, 0, np.pi / 2)) ** 2
+        assert (low[column], high[column]) == pytest.approx(tuple(expected))
+
+
 FIGURES_OF_ANY_KIND = st.sampled_from([0.0, 1.0, 0.9995]) | st.floats(0, 1)
 
 
@@ -73,5 +93,5 @@ def test_any_interval_is_within_the_range_and_holds_the_figure(figure, resampled
 
 def test_the_seed_decides():
     videos = kept_videos(*drawn(2, videos=30, classes=5), 5)
-    first, again, other = (resampled_figures(videos, 5, 4, seed)["gap"].tolist() for seed in (1, 1, 2))
+    first, again, other = (resample(videos, 5, 4, seed).figures["gap"].tolist() for seed in (1, 1, 2))
     assert first == again != other

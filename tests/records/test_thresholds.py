@@ -1,0 +1,86 @@
+"""Files of thresholds: what is written is read back, and each fault is named with its line."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from yt8m.errors import RunError
+from yt8m.records import thresholds, vocabulary
+from yt8m.records.thresholds import OperatingPoints
+
+HALF = np.array([0.5, 0.5, np.nan])
+POINTS = OperatingPoints(
+    np.array([0.1234567891, 0.5, 1 / 3]), np.array([True, False, False]), np.array([9, 1, 0]), HALF, HALF, HALF
+)
+NAMES = vocabulary.of_names(["cat", 'a "dog", =1+1', "newt"])
+
+
+def test_what_is_written_says_where_each_threshold_comes_from(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "thresholds.csv"
+    thresholds.write(str(path), POINTS, NAMES, step=70)
+    assert path.read_text() == (
+        "index,name,threshold,basis,positives,precision,recall,f1,step\n"
+        "0,cat,0.123456789,class,9,0.5,0.5,0.5,70\n"
+        '1,"a ""dog"", =1+1",0.5,common,1,0.5,0.5,0.5,70\n'
+        "2,newt,0.333333333,common,0,,,,70\n"
+    )
+    found = thresholds.read(str(path), 3)
+    np.testing.assert_allclose(found.thresholds, POINTS.thresholds, rtol=1e-8)
+    assert found.step == 70
+
+
+def test_a_score_at_its_threshold_is_a_tag() -> None:
+    tagger = thresholds.Tagger(np.array([0.5, 0.25, 0.75]), 1)
+    classes = np.array([2, 0, 1], np.int32)
+    assert tagger.are_tags(classes, np.array([0.75, 0.5, 0.2], np.float32)).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", "the columns are missing"),
+        ("index,name\n0,cat\n", "the columns are index, name"),
+        ("index,threshold\n0,0.5\n2,0.5\n", "line 3: the index is '2', not 1"),
+        ("index,threshold\n0,much\n", "could not convert string to float"),
+        ("index,threshold\n0,inf\n", "line 2: the threshold is 'inf', not a number"),
+        ("index,threshold\n0\n", "line 2: the threshold is None"),
+        ('index,threshold\n0,"0.5\n', "unexpected end of data"),
+        ("index,threshold\n0,0.5\n1,0.5\n", "thresholds of 2 classes, but the model has 3 classes"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(tmp_path: pathlib.Path, text: str, part: str) -> None:
+    (tmp_path / "thresholds.csv").write_text(text)
+    with pytest.raises(RunError, match=part):
+        thresholds.read(str(tmp_path / "thresholds.csv"), 3)
+
+
+def test_the_models_own_file_counts_before_that_of_the_run(tmp_path: pathlib.Path) -> None:
+    model, run = tmp_path / "run/export/8", tmp_path / "run"
+    (run / "eval").mkdir(parents=True)
+    model.mkdir(parents=True)
+    assert thresholds.find(str(model), str(run), 1) is None
+    for value, folder in ((0.3, run / "eval"), (0.2, run), (0.1, model)):
+        (folder / thresholds.NAME).write_text(f"index,threshold\n0,{value}\n")
+        found = thresholds.find(str(model), str(run), 1)
+        assert found is not None
+        assert (found.thresholds.tolist(), found.step) == ([value], -1)
+
+
+def test_only_thresholds_of_the_same_step_are_copied(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "eval").mkdir()
+    thresholds.copy(str(tmp_path), str(tmp_path), 70)
+    thresholds.write(str(tmp_path / "eval" / thresholds.NAME), POINTS, NAMES, step=70)
+    thresholds.copy(str(tmp_path), str(tmp_path), 69)
+    assert not (tmp_path / thresholds.NAME).exists()
+    thresholds.copy(str(tmp_path), str(tmp_path), 70)
+    assert (tmp_path / thresholds.NAME).read_bytes() == (tmp_path / "eval" / thresholds.NAME).read_bytes()
+
+
+def test_a_damaged_file_is_not_copied_and_ends_no_export(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "eval").mkdir()
+    (tmp_path / "eval" / thresholds.NAME).write_text("nothing")
+    thresholds.copy(str(tmp_path), str(tmp_path), 70)
+    assert not (tmp_path / thresholds.NAME).exists()

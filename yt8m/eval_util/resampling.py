@@ -1,0 +1,198 @@
+"""Confidence intervals of metrics, by resampling videos with replacement (the bootstrap).
+
+B. Efron and R. Tibshirani, An Introduction to the Bootstrap (1993), chapters 10 and 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from yt8m.eval_util.arrays import Floats64, Ints64, Keys, block_starts, class_of, hit_of, without_class
+from yt8m.eval_util.metrics import Gap, MeanAveragePrecision, MeanMetric, ScoredBatch, metrics
+from yt8m.eval_util.videos import Videos
+
+MOST_CLASS_APS = 1000  # the AP of each class is kept of at most this many resamples: 30 MB with 3862 classes
+
+
+class Resampled(NamedTuple):
+    """The metrics of R sets of videos.
+
+    Attributes:
+      figures: {key of the metric: float64 [R]}.
+      class_aps: float64 [min(R, MOST_CLASS_APS), C], AP of each class; nan for a class without a label in the set.
+    """
+
+    figures: Mapping[str, Floats64]
+    class_aps: Floats64
+
+
+def resample(videos: Videos, num_classes: int, resamples: int, seed: int) -> Resampled:
+    """GAP, mAP, the AP of each class, and the metrics that are means over examples, of resampled videos.
+
+    Each of the sets has as many videos as `videos`, drawn from them with replacement. The same seed and number of
+    videos draw the same sets. So the metrics of two models on the same videos (in the same order) may be subtracted,
+    set by set. Each value is exactly what `EvaluationMetrics` gives for the videos of the set.
+
+    Args:
+      videos: the videos to draw from.
+      num_classes: number of classes, C.
+      resamples: number of sets, R.
+      seed: seed of the draws.
+    """
+    draw, size = np.random.default_rng(seed), len(videos)
+    resampler = _Resampler(videos, num_classes)
+    rows, class_aps = [], np.empty((min(resamples, MOST_CLASS_APS), num_classes))
+    for number in range(resamples):
+        figures, aps = resampler.figures(np.bincount(draw.integers(size, size=size), minlength=size))
+        rows.append(figures)
+        class_aps[number : number + 1] = aps
+    return Resampled({key: np.array([row[key] for row in rows]) for key in rows[0]}, class_aps)
+
+
+class Interval(NamedTuple):
+    """A lower and an upper bound."""
+
+    low: float
+    high: float
+
+
+def interval(
+    figure: float, resampled: Floats64, shrink: float = 1.0, level: float = 0.95, least: float = 0.0
+) -> Interval:
+    """The percentile interval: the middle `level` of the resamples, shifted so that their median is `figure`.
+
+    The resamples are shifted because each lacks some of the rare classes. That makes its mAP higher than that of the
+    videos themselves, so only the spread of the resamples is meaningful. Shifting and shrinking are done on the
+    scale arcsin(sqrt(x)), which stabilises the variance of a share, and stop at the ends of that scale. So the
+    interval never leaves the range of the figure, and it always contains the figure.
+
+    Source of the scale: F. J. Anscombe, The transformation of Poisson, binomial and negative-binomial data,
+    Biometrika 35 (1948).
+
+    Args:
+      figure: the value over all videos, from `least` to 1.
+      resampled: [R], the values of the resamples; nan (not defined) is left out.
+      shrink: factor by which the spread is multiplied. If the resampled videos are themselves a sample of all videos,
+        give the square root of the sample's share.
+      level: the share of the resamples between the bounds.
+      least: lower end of the metric's range: 0, or -1 for a difference of two metrics.
+    """
+    low, high = intervals(np.array([figure]), resampled[:, np.newaxis], shrink, level, least)
+    return Interval(float(low[0]), float(high[0]))
+
+
+def intervals(
+    figures: Floats64, resampled: Floats64, shrink: float = 1.0, level: float = 0.95, least: float = 0.0
+) -> tuple[Floats64, Floats64]:
+    """The lower and the upper bounds, float64 [P] each, of `interval` for P values.
+
+    Args:
+      figures: [P].
+      resampled: [R, P]; a bound is nan if all values of a column are.
+      shrink, level, least: as for `interval`.
+    """
+    shares = np.array([(1 - level) / 2, 0.5, (1 + level) / 2])
+    start, middle, end = _quantiles(_angles(resampled, least), shares)
+    bounds = []
+    for edge in (start, end):
+        moved = np.clip(_angles(figures, least) + shrink * (edge - middle), 0, np.pi / 2)
+        bounds.append(least + (1 - least) * np.sin(moved) ** 2)
+    return bounds[0], bounds[1]
+
+
+def _quantiles(values: Floats64, shares: Floats64) -> Floats64:
+    """float64 [len(shares), P], quantiles of each column without its nans, as `np.quantile` has them."""
+    ranked = np.sort(values, axis=0)  # nans go last
+    known = np.count_nonzero(~np.isnan(ranked), axis=0)
+    place = shares[:, np.newaxis] * np.maximum(known - 1, 0)
+    lower = np.floor(place).astype(np.int64)
+    columns = np.arange(values.shape[1])
+    below, above = ranked[lower, columns], ranked[np.minimum(lower + 1, np.maximum(known - 1, 0)), columns]
+    return np.asarray(below + (place - lower) * (above - below))
+
+
+def _angles(figures: Floats64, least: float) -> Floats64:
+    """Maps values to angles, from 0 for `least` to pi/2 for 1; values outside, from rounding, are clipped."""
+    return np.asarray(np.arcsin(np.sqrt(np.clip((figures - least) / (1 - least), 0, 1))))
+
+
+class _Resampler:
+    """Computes metrics of videos that may be repeated.
+
+    Entries are sorted once, since repeating them keeps the order.
+    """
+
+    def __init__(self, videos: Videos, num_classes: int) -> None:
+        columns = videos.columns(num_classes)
+        self._labels, self._owners, self._num_classes = videos.labels, videos.owners(), num_classes
+        batch = ScoredBatch(columns, videos.perr)
+        means = {metric.key: metric.of_examples(batch) for metric in metrics.all() if issubclass(metric, MeanMetric)}
+        self._means = {key: np.asarray(values) for key, values in means.items() if values is not None}
+        keys = columns.entries(columns.scores.shape[1])
+        rows = np.repeat(np.arange(len(videos)), np.count_nonzero(columns.ranked, axis=1))
+        self._by_class = _RepeatedLists(keys, rows, num_classes)
+        self._pooled = _RepeatedLists(without_class(keys), rows, 1)
+        self._harmonic = np.append(0.0, np.cumsum(1 / np.arange(1, len(keys) * 2 + 2)))
+
+    def figures(self, counts: Ints64) -> tuple[dict[str, float], Floats64]:
+        """The metrics, and the AP of each class [C], of the set that has video n `counts`[n] times."""
+        label_counts = np.bincount(self._labels, counts[self._owners], minlength=self._num_classes)
+        if (needed := int(self._by_class.total(counts)) + 1) > len(self._harmonic):
+            self._harmonic = np.append(0.0, np.cumsum(1 / np.arange(1, needed + 1)))
+        by_class = np.full(self._num_classes, np.nan)
+        np.divide(self._by_class.sums(counts, self._harmonic), label_counts, out=by_class, where=label_counts > 0)
+        known = by_class[label_counts > 0]
+        pooled = self._pooled.sums(counts, self._harmonic)[0] / max(label_counts.sum(), 1)
+        return {key: float(counts @ values / counts.sum()) for key, values in self._means.items()} | {
+            Gap.key: float(pooled),
+            MeanAveragePrecision.key: float(known.mean()) if len(known) else float("nan"),
+        }, by_class
+
+
+class _RepeatedLists:
+    """Sums of expected precisions of ranked lists, each of whose items is repeated as often as its video.
+
+    Which items tie (the blocks) does not depend on the repetitions, and only blocks with a positive add to a sum. So
+    they are found once; a resample needs only the numbers of items in them.
+    """
+
+    def __init__(self, entries: Keys, rows: Ints64, num_lists: int) -> None:
+        order = np.argsort(entries, kind="stable")
+        keys, self._rows, self._num_lists = entries[order], rows[order], num_lists
+        hits, lists, starts = hit_of(keys), class_of(keys), block_starts(keys)
+        ends = np.append(starts[1:], len(keys))[: len(starts)]
+        places = np.append(0, np.cumsum(hits))  # how many positives are before each item
+        used = np.flatnonzero(places[ends] > places[starts]) if len(keys) else np.zeros(0, np.int64)
+        self._start, self._end = starts[used], ends[used]
+        self._lists = lists[self._start]
+        self._first = np.searchsorted(lists, np.arange(num_lists))[self._lists]
+        self._hit_rows = self._rows[hits]
+        self._hit_start, self._hit_end, self._hit_first = (places[one] for one in (self._start, self._end, self._first))
+
+    def total(self, counts: Ints64) -> int:
+        """The number of items with their repetitions."""
+        return int(counts[self._rows].sum())
+
+    def sums(self, counts: Ints64, harmonic: Floats64) -> Floats64:
+        """float64 [L]: AP times the number of positives; ties as in `average_precisions`.
+
+        Args:
+          counts: int64 [N], how often each video is repeated.
+          harmonic: float64, the harmonic numbers from 0 on, at least as many as there are items.
+        """
+        items = np.append(0, np.cumsum(counts[self._rows]))
+        positives = np.append(0, np.cumsum(counts[self._hit_rows]))
+        rank = items[self._start] - items[self._first]
+        size = items[self._end] - items[self._start]
+        before = positives[self._hit_start] - positives[self._hit_first]
+        right = positives[self._hit_end] - positives[self._hit_start]
+        # Of the item at place j of a block, the expected precision is (before + 1 + j * others) / (rank + 1 + j).
+        others = (right - 1) / np.maximum(size - 1, 1)
+        rest = before + 1 - others * (rank + 1)
+        expected = others * size + rest * (harmonic[rank + size] - harmonic[rank])
+        expected = np.where(size == 1, (before + 1) / (rank + 1), expected)
+        sums = np.bincount(self._lists, right / np.maximum(size, 1) * expected, minlength=self._num_lists)
+        return sums.astype(np.float64, copy=False)
