@@ -28,6 +28,7 @@ COMMANDS = {
     "average-checkpoints": Command("yt8m.commands.average_checkpoints", "average checkpoints of a run"),
     "json-to-csv": Command("yt8m.commands.json_to_csv", "convert the JSON lines of batch prediction to CSV"),
     "make-records": Command("yt8m.commands.make_records", "make records of your own videos from a table and arrays"),
+    "extract": Command("yt8m.commands.extract", "make records of your own videos from the video files"),
     "from-mediapipe": Command("yt8m.commands.from_mediapipe", "convert MediaPipe's features to frame records"),
     "sample-data": Command("yt8m.commands.sample_data", "generate small data in the formats of YouTube-8M"),
     "ensemble": Command(
@@ -51,6 +52,7 @@ _GROUPS = {
         "download",
         "sample-data",
         "make-records",
+        "extract",
         "inspect",
         "verify",
         "from-mediapipe",

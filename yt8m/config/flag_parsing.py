@@ -124,6 +124,32 @@ def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, 
     return made
 
 
+def flags_of_parts(catalogue: Any, chosen: Sequence[str], group: str, taken: Collection[str]) -> list[Flag]:
+    """The fields of all parts of a catalogue as flags; parts that share a name share a flag.
+
+    Args:
+      catalogue: see `owners`.
+      chosen: the parts that the user chose, which may be classes of their own.
+      group: the heading of these flags.
+      taken: names that are not used again.
+    """
+    found: dict[str, list[tuple[str, options.Option]]] = {}
+    for name in chosen or [""]:
+        for field, declared in owners(catalogue, name).items():
+            found.setdefault(field, declared)
+    return [
+        Flag(name, _plain(declared[0][1].type), None, _help_of_part(declared), group)
+        for name, declared in found.items()
+        if name not in taken
+    ]
+
+
+def _help_of_part(found: Sequence[tuple[str, options.Option]]) -> str:
+    """The help, with the defaults if they are not empty."""
+    is_empty = all(option.default in ("", ()) for _, option in found)
+    return found[0][1].help if is_empty else _shared_help(found)
+
+
 def owners(catalogue: Any, chosen: str = "") -> dict[str, list[tuple[str, options.Option]]]:
     """{hyper-parameter: [(class, its declaration), ...]} of `models` or `losses`; the chosen class comes first."""
     found: dict[str, list[tuple[str, options.Option]]] = {}
@@ -396,6 +422,8 @@ def _value(flag: Flag, given: _Given, values: flags.FlagValues) -> Any:
         return _list(flag.kind, given.text) if flag.kind not in (bool, int, float, str) else value
     except (flags.Error, ValueError) as error:
         expected = _EXPECTED.get(flag.kind, "whole numbers with commas between, as 1024,128")
+        if flag.kind == tuple[float, ...]:
+            expected = "numbers with commas between, as 0.5,0.5,0.5"
         raise UsageError(f"--{flag.name}={given.text}: expected {expected} ({flag.help}).") from error
 
 

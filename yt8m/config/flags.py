@@ -20,6 +20,7 @@ from yt8m.config.flag_parsing import (
     HelpAsked,
     find_word,
     flags_of,
+    flags_of_parts,
     hyper_parameters,
     own_hyper_parameters,
     owners,
@@ -147,6 +148,35 @@ def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operand
     if operands:
         operands[:] = map(storage.expanded, operands)
     return _section(cls, given)
+
+
+def read_with(
+    cls: type[C],
+    program: str,
+    purpose: str,
+    words: Sequence[str],
+    catalogue: Any,
+    flag: str,
+    operands: list[str] | None = None,
+) -> tuple[C, dict[str, Any]]:
+    """Like `read`, for a program with parts that the user chooses by name, whose fields are flags too.
+
+    Args:
+      cls, program, purpose, words, operands: as for `read`.
+      catalogue: the parts, such as `yt8m.extractors`: `names`, `get` and `hyper_parameters`.
+      flag: the flag that names one or several parts.
+
+    Returns:
+      The config, and {field of a part: value} of those that were given.
+    """
+    chosen = [name.strip() for name in find_word(flag, words).split(",") if name.strip()]
+    registry.set_command_line_names(chosen)
+    known = flags_of(cls, "Flags")
+    added = flags_of_parts(catalogue, chosen, f"Settings of {flag}", {one.name for one in known})
+    given = _parsed(program, purpose, [*known, *added], words, {}, operands, also={one.name for one in added})
+    if operands:
+        operands[:] = map(storage.expanded, operands)
+    return _section(cls, given), {one.name: given[one.name] for one in added if one.name in given}
 
 
 def environment_defaults(variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -1,0 +1,161 @@
+"""The base class of extractors, the registry of extractors by name, and the files that hold their weights.
+
+An extractor turns the pictures or the sound of a video into one feature: a row of numbers for each frame.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import options
+from yt8m.errors import UsageError
+from yt8m.options import Catalogue, option
+from yt8m.records.data_format import Range
+
+Compute = Callable[[NDArray[Any]], NDArray[np.float32]]
+
+
+class Source(NamedTuple):
+    """Where a file of weights is published.
+
+    Attributes:
+      file: its name in the cache.
+      address: its URL.
+      md5: the published md5 in hexadecimal; empty if none is published.
+    """
+
+    file: str
+    address: str
+    md5: str = ""
+
+
+class Scaling(NamedTuple):
+    """How a picture is scaled before an extractor gets it.
+
+    Attributes:
+      size: height and width in pixels of the square that the extractor takes.
+      shorter_side: the picture is scaled until its shorter side has this length, and the square is cut out of its
+        middle; 0 scales the whole picture to the square, which changes its proportions.
+    """
+
+    size: int
+    shorter_side: int = 0
+
+
+def weights(help: str, source: Source | None = None) -> Any:
+    """Declares a field of an extractor that holds the path of a file of weights.
+
+    Args:
+      help: one line for `--help`.
+      source: where the file is published; None if only the user can give its path.
+    """
+    fetched = f" [fetched from {source.address}]" if source else ""
+    declared = option("", help + fetched)
+    return dataclasses.field(default="", metadata={**declared.metadata, "weights": True, "source": source})
+
+
+@dataclass(frozen=True)
+class Extractor(options.Checked, abc.ABC):
+    """Computes one feature. The fields of a subclass, declared by `options.option` and `weights`, are its flags.
+
+    Attributes:
+      feature: name of the feature in frame records; video records have the mean of the frames as `mean_<feature>`.
+      takes: `frames` (pictures) or `waveform` (sound).
+      size: number of values of the feature; 0 if the weights decide it.
+      bytes_range: the range of values if frame records store them as bytes; None to store floats.
+      rate: samples a second of the waveform that the extractor takes.
+      window, hop: length of a window, and distance of the starts of successive windows, in samples.
+    """
+
+    feature: ClassVar[str]
+    takes: ClassVar[Literal["frames", "waveform"]] = "frames"
+    size: ClassVar[int] = 0
+    bytes_range: ClassVar[Range | None] = None
+    rate: ClassVar[int] = 16000
+    window: ClassVar[int] = 16000
+    hop: ClassVar[int] = 16000
+
+    @property
+    def scaling(self) -> Scaling | None:
+        """How pictures are scaled; None if `open`'s function takes pictures of any size, all of one size in a call."""
+        return None
+
+    @abc.abstractmethod
+    def open(self, weights: Mapping[str, str]) -> AbstractContextManager[Compute]:
+        """Loads the weights, and gives the function that computes the feature.
+
+        Args:
+          weights: {field that `weights` declares: local path of the file}.
+
+        Returns:
+          A context manager. Its function maps uint8 [N, H, W, 3] (RGB) or float32 [N, window] (one channel, from -1
+          to 1) to float32 [N, size]; N may be 0.
+
+        Raises:
+          UsageError: a file does not hold what it should.
+        """
+
+    def settings(self) -> dict[str, Any]:
+        """{field: value} of all fields besides those of weights; this and the weights determine the feature."""
+        files = self.weight_files()
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name not in files}
+
+    def weight_files(self) -> dict[str, Source | None]:
+        """{field of a file of weights: where that is published}."""
+        fields = [field for field in dataclasses.fields(self) if field.metadata.get("weights")]
+        return {field.name: field.metadata["source"] for field in fields}
+
+
+_extractors = Catalogue("extractor")
+
+named = _extractors.named
+names = _extractors.names
+hyper_parameters = _extractors.hyper_parameters
+
+
+def get(name: str) -> type[Extractor]:
+    """The class of an extractor, of which `onnx` and the like may lack their file; raises like `kind_of`."""
+    return _extractors.get(name) if name in _extractors.names() else kind_of(name)[0]
+
+
+def kind_of(name: str) -> tuple[type[Extractor], str]:
+    """The class of the extractor `name`, and the file in the name: `onnx:clip.onnx` has the file `clip.onnx`.
+
+    Raises:
+      UsageError: there is no such class, or it is not an `Extractor`.
+    """
+    kind, _, file = name.partition(":")
+    takes_file = kind in _extractors.names() and bool(from_file(_extractors.get(kind)))
+    if takes_file and not file:
+        raise UsageError(f"extractor {name!r}: add the path of its file, as in {kind}:FILE.")
+    found = _extractors.get(kind if takes_file else name)
+    if not (isinstance(found, type) and issubclass(found, Extractor)):
+        raise UsageError(f"extractor {name!r}: expected a subclass of yt8m.extractors.Extractor; found {found!r}.")
+    return found, file if takes_file else ""
+
+
+def from_file(cls: type) -> str:
+    """The field that takes the file in a name such as `onnx:FILE`; empty if the class takes none."""
+    return str(getattr(cls, "file_field", ""))
+
+
+def create(name: str, settings: Mapping[str, Any] | None = None) -> Extractor:
+    """The extractor `name` (such as `inception`, `onnx:FILE` or `package.module:Class`) with these settings.
+
+    Raises:
+      UsageError: there is no such extractor or setting, or a value is not allowed.
+    """
+    cls, file = kind_of(name)
+    given = {key: tuple(value) if isinstance(value, list) else value for key, value in (settings or {}).items()}
+    known = [field.name for field in dataclasses.fields(cls)]
+    for unknown in sorted(given.keys() - set(known)):
+        raise UsageError(f"extractor {name} has no setting {unknown!r}. It has: {', '.join(known) or 'none'}.")
+    return cls(**{**({from_file(cls): file} if file else {}), **given})

@@ -1,0 +1,87 @@
+"""The published picture feature `rgb`: Inception-v3 of 2015-12-05, then the PCA and the whitening of YouTube-8M."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.errors import UsageError
+from yt8m.extractors import frozen_graphs
+from yt8m.extractors.base import Compute, Extractor, Source, named, weights
+from yt8m.records.data_format import PUBLISHED, Range
+
+_GRAPH = Source(
+    "inception-2015-12-05.tgz", "http://download.tensorflow.org/models/image/imagenet/inception-2015-12-05.tgz"
+)
+_PCA = Source("yt8m_pca.tgz", "http://data.yt8m.org/yt8m_pca.tgz")
+_IN_ARCHIVE = "classify_image_graph_def.pb"
+# The published graph decodes one JPEG into DecodeJpeg:0. After it, these tensors take and give whole batches: pictures
+# of any size as floats from 0 to 255, which the graph scales to 299 x 299, and the 2048 values of each.
+PICTURES, POOLED = "ExpandDims:0", "pool_3:0"
+_STABILIZER = 1e-4  # added to the eigenvalues, as the published feature extractor does
+
+
+@named("inception")
+@dataclass(frozen=True)
+class Inception(Extractor):
+    """Features of pictures as YouTube-8M has them, approximately: 1024 values."""
+
+    feature: ClassVar[str] = "rgb"
+    size: ClassVar[int] = 1024
+    bytes_range: ClassVar[Range | None] = PUBLISHED
+
+    inception_graph: str = weights("Inception-v3 of 2015-12-05: the .tgz, or the frozen graph (.pb) out of it", _GRAPH)
+    inception_pca: str = weights(
+        "PCA of rgb: the .tgz, or a folder or .npz with mean, eigenvals and eigenvecs (.npy)", _PCA
+    )
+
+    @contextlib.contextmanager
+    def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
+        """See `Extractor`."""
+        projection = Whitening(weights["inception_pca"], self.size)
+        path = weights["inception_graph"]
+        content, shape = frozen_graphs.member(path, _IN_ARCHIVE), [None, None, None, 3]
+        with frozen_graphs.opened(content, path, PICTURES, POOLED, shape) as pooled:
+
+            def compute(pictures: NDArray[Any]) -> NDArray[np.float32]:
+                if not len(pictures):
+                    return np.zeros((0, self.size), np.float32)
+                return projection(pooled(pictures.astype(np.float32)).reshape(len(pictures), -1))
+
+            yield compute
+
+
+class Whitening:
+    """Projects on the first principal components, and divides by the square roots of their eigenvalues.
+
+    (x - mean) @ eigenvecs.T[:, :size] / sqrt(eigenvals[:size] + 1e-4), as google/youtube-8m's feature extractor.
+
+    Args:
+      path: the arrays mean [D], eigenvals [D] and eigenvecs [D, D], a component in each row.
+      size: number of components.
+
+    Raises:
+      UsageError: the arrays cannot be read, or have other shapes.
+    """
+
+    def __init__(self, path: str, size: int) -> None:
+        mean, values, vectors = frozen_graphs.arrays(path, ("mean", "eigenvals", "eigenvecs"))
+        width = mean.size
+        if values.size != width or vectors.shape != (width, width) or width < size:
+            shapes = ", ".join(str(list(one.shape)) for one in (mean, values, vectors))
+            raise UsageError(f"{path}: mean, eigenvals and eigenvecs are {shapes}; expected [D], [D] and [D, D].")
+        self._path, self._mean = path, mean.reshape(-1)
+        self._matrix = vectors.T[:, :size] / np.sqrt(values.reshape(-1)[:size] + _STABILIZER)
+
+    def __call__(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """float32 [N, size] of values [N, D]."""
+        if values.shape[1] != len(self._mean):
+            raise UsageError(
+                f"{self._path}: this PCA is of {len(self._mean)} values, the graph gives {values.shape[1]}"
+            )
+        return np.asarray((values - self._mean) @ self._matrix, np.float32)

@@ -1,0 +1,215 @@
+"""Extractors out of files of the user: ONNX files (CLIP, SigLIP, DINO and others), and SavedModels."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.errors import RunError, UsageError, first_line, missing_extra
+from yt8m.extractors.base import Compute, Extractor, Scaling, named, weights
+from yt8m.graph.restore import warn_of_program
+from yt8m.lazy import quiet_native_stderr, tf
+from yt8m.options import option
+from yt8m.storage import copies
+
+
+@dataclass(frozen=True)
+class PictureModel(Extractor):
+    """A model of pictures in a file that the name of the extractor names, as in `onnx:clip.onnx`."""
+
+    file_field: ClassVar[str]
+
+    feature_name: str = option("", "name of the feature of an ONNX file or a SavedModel [the name of the file]")
+    picture_size: int = option(
+        0,
+        "pixels of the square that the model takes [224 of ONNX files; SavedModels get pictures as they are]",
+        minimum=0,
+    )
+    shorter_side: int = option(
+        0,
+        "scale pictures until their shorter side has so many pixels, then cut the square out of the middle; "
+        "0 scales whole pictures to the square",
+        minimum=0,
+    )
+    output: str = option("", "name of the model's output that is the feature [the first one]")
+    pooling: str = option(
+        "first", "of an output with a vector for each patch: the first one, or their mean", choices=("first", "mean")
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.shorter_side and self.shorter_side < self.picture_size:
+            raise UsageError(
+                f"--shorter_side={self.shorter_side} is less than --picture_size={self.picture_size}, which is cut out "
+                "of it."
+            )
+
+    @property
+    def feature(self) -> str:  # type: ignore[override]
+        """The given name, or else that of the file without its folder and ending."""
+        path = str(getattr(self, self.file_field)).rstrip("/")
+        return self.feature_name or os.path.splitext(os.path.basename(path))[0]
+
+    @property
+    def scaling(self) -> Scaling | None:
+        """See `Extractor`."""
+        return Scaling(self.picture_size, self.shorter_side) if self.picture_size else None
+
+    @abc.abstractmethod
+    def open(self, weights: Mapping[str, str]) -> contextlib.AbstractContextManager[Compute]:
+        """See `Extractor`."""
+
+    def pooled(self, values: NDArray[Any]) -> NDArray[np.float32]:
+        """float32 [N, size] of an output [N, size], [N, patches, size] or [N, size, 1, 1]."""
+        if values.ndim == 3:
+            values = values[:, 0] if self.pooling == "first" else values.mean(axis=1, dtype=np.float32)
+        if values.ndim != 2 and values.size != values.shape[0] * values.shape[1]:
+            raise UsageError(
+                f"the model's output is {list(values.shape)}; expected [N, size] or [N, patches, size]. "
+                "Name another by --output."
+            )
+        return np.asarray(values.reshape(values.shape[:2]), np.float32)
+
+
+@named("onnx")
+@dataclass(frozen=True)
+class OnnxModel(PictureModel):
+    """A model in an ONNX file, by onnxruntime; pictures are scaled, divided by 255, and normalised."""
+
+    file_field: ClassVar[str] = "onnx_file"
+
+    onnx_file: str = weights("path of the ONNX file of an extractor onnx:FILE, if it is elsewhere now")
+    picture_size: int = option(224, "pixels of the square that the model takes", minimum=1)
+    mean: tuple[float, ...] = option((0.485, 0.456, 0.406), "of red, green and blue, from 0 to 1; it is subtracted")
+    deviation: tuple[float, ...] = option((0.229, 0.224, 0.225), "of red, green and blue; they are divided by it")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.mean) != 3 or len(self.deviation) != 3 or 0 in self.deviation:
+            raise UsageError(f"--mean={self.mean} --deviation={self.deviation}: expected three numbers each, none 0.")
+
+    @contextlib.contextmanager
+    def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
+        """See `Extractor`; the first input may be [N, 3, H, W] or [N, H, W, 3], float or uint8."""
+        session = _onnx_session(weights[self.file_field])
+        given, output = session.get_inputs()[0], self._output(session, weights[self.file_field])
+        batch = given.shape[0] if isinstance(given.shape[0], int) and given.shape[0] > 0 else 0
+        has_channels_first = given.shape[1] == 3
+
+        def run(pictures: NDArray[Any]) -> NDArray[np.float32]:
+            values = self._normalised(pictures, given.type)
+            values = np.ascontiguousarray(values.transpose(0, 3, 1, 2)) if has_channels_first else values
+            try:
+                return self.pooled(session.run([output], {given.name: values})[0])
+            except Exception as error:  # the exceptions of onnxruntime have no public base class
+                if isinstance(error, UsageError):
+                    raise
+                raise RunError(f"{weights[self.file_field]}: {first_line(error)}") from error
+
+        blank = np.zeros((1, self.picture_size, self.picture_size, 3), np.uint8)
+        yield _in_batches(run, batch, blank)
+
+    def _output(self, session: Any, path: str) -> str:
+        there = [one.name for one in session.get_outputs()]
+        if self.output and self.output not in there:
+            raise UsageError(f"--output={self.output}: {path} has the outputs {', '.join(there)}.")
+        return self.output or str(there[0])
+
+    def _normalised(self, pictures: NDArray[Any], kind: str) -> NDArray[Any]:
+        if kind == "tensor(uint8)":
+            return pictures
+        scale = np.float32(255) * np.asarray(self.deviation, np.float32)
+        shift = np.asarray(self.mean, np.float32) / np.asarray(self.deviation, np.float32)
+        return (pictures / scale - shift).astype(np.float16 if kind == "tensor(float16)" else np.float32)
+
+
+def _onnx_session(path: str) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise missing_extra(f"the extractor onnx:{path}", "onnxruntime", "onnx") from error
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors
+    try:
+        return onnxruntime.InferenceSession(
+            copies.file_copy(path), options, providers=onnxruntime.get_available_providers()
+        )
+    except Exception as error:  # see above
+        raise UsageError(f"{path} is no ONNX file that can be loaded: {first_line(error)[:300]}.") from error
+
+
+def _in_batches(run: Compute, batch: int, blank: NDArray[Any]) -> Compute:
+    """`run`, for any number of pictures. If the model takes `batch` at a time only, the last ones are filled up."""
+    width: list[int] = []
+
+    def compute(pictures: NDArray[Any]) -> NDArray[np.float32]:
+        if not len(pictures):
+            if not width:
+                width.append(run(np.repeat(blank, batch or 1, axis=0)).shape[1])
+            return np.zeros((0, width[0]), np.float32)
+        if not batch:
+            return run(pictures)
+        missing = -len(pictures) % batch
+        filled = np.concatenate([pictures, np.repeat(pictures[:1], missing, axis=0)])
+        parts = [run(filled[start : start + batch]) for start in range(0, len(filled), batch)]
+        return np.concatenate(parts)[: len(pictures)]
+
+    return compute
+
+
+@named("saved_model")
+@dataclass(frozen=True)
+class SavedModelOfPictures(PictureModel):
+    """A SavedModel whose signature serving_default takes uint8 [N, H, W, 3]."""
+
+    file_field: ClassVar[str] = "saved_model_dir"
+
+    saved_model_dir: str = weights("folder of the SavedModel of an extractor saved_model:DIR, if it is elsewhere now")
+
+    @contextlib.contextmanager
+    def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
+        """See `Extractor`. A SavedModel is a program; the log warns of it."""
+        path = weights[self.file_field]
+        warn_of_program(path)
+        with quiet_native_stderr():
+            session = tf.Session(graph=tf.Graph(), config=tf.ConfigProto(gpu_options=tf.GPUOptions(allow_growth=True)))
+        with session:
+            given, found = self._tensors(session, path)
+            count, *sides = given.shape.as_list()[:3] if given.shape.rank else [None, None, None]
+
+            def run(pictures: NDArray[Any]) -> NDArray[np.float32]:
+                try:
+                    return self.pooled(session.run(found, {given: pictures}))
+                except tf.errors.OpError as error:
+                    raise RunError(f"{path}: {first_line(error)}") from error
+
+            sizes = [self.picture_size or side or 64 for side in sides]
+            yield _in_batches(run, count or 0, np.zeros((1, *sizes, 3), np.uint8))
+
+    def _tensors(self, session: tf.Session, path: str) -> tuple[tf.Tensor, tf.Tensor]:
+        """The input and the output."""
+        key = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+        try:
+            with session.graph.as_default():
+                tags = [tf.saved_model.tag_constants.SERVING]
+                loaded = tf.saved_model.loader.load(session, tags, copies.folder_copy(path))
+            signature = loaded.signature_def[key]
+            (info,) = signature.inputs.values()
+            outputs = {name: one.name for name, one in sorted(signature.outputs.items())}
+            name = outputs[self.output] if self.output else next(iter(outputs.values()))
+            given = session.graph.get_tensor_by_name(info.name)
+        except (OSError, RuntimeError, ValueError, KeyError, StopIteration, tf.errors.OpError) as error:
+            raise UsageError(
+                f"{path} is no SavedModel whose signature {key} has one input"
+                f"{f' and the output {self.output}' if self.output else ''}: {first_line(error)[:300]}."
+            ) from error
+        if given.dtype != tf.uint8 or given.shape.rank not in (None, 4):
+            raise UsageError(f"{path} takes {given.dtype.name} {given.shape}; expected uint8 [N, H, W, 3].")
+        return given, session.graph.get_tensor_by_name(name)

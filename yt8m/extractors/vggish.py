@@ -1,0 +1,96 @@
+"""The published sound feature `audio`: VGGish without its last ReLU, then AudioSet's PCA."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import storage
+from yt8m.errors import UsageError
+from yt8m.extractors import frozen_graphs
+from yt8m.extractors.base import Compute, Extractor, Source, named, weights
+from yt8m.extractors.log_mel import BANDS, RATE, ROWS, SAMPLES, log_mel
+from yt8m.lazy import tf
+from yt8m.records.data_format import PUBLISHED, Range
+from yt8m.storage import copies
+
+_AUDIOSET = "https://storage.googleapis.com/audioset"
+_MODEL = Source("vggish_model.ckpt", f"{_AUDIOSET}/vggish_model.ckpt", "d1c7011e6366aa34176bb05c705e31a8")
+_PCA = Source("vggish_pca_params.npz", f"{_AUDIOSET}/vggish_pca_params.npz", "c80cae691033abe7c7ecd11ea39fc834")
+SPECTROGRAM, EMBEDDING = "vggish/input_features:0", "vggish/fc2/BiasAdd:0"
+_CONVOLUTIONS = (("conv1",), ("conv2",), ("conv3/conv3_1", "conv3/conv3_2"), ("conv4/conv4_1", "conv4/conv4_2"))
+_DENSE = ("fc1/fc1_1", "fc1/fc1_2", "fc2")
+
+
+@named("vggish")
+@dataclass(frozen=True)
+class Vggish(Extractor):
+    """Features of sound as YouTube-8M has them, approximately: 128 values a second of sound."""
+
+    feature: ClassVar[str] = "audio"
+    takes: ClassVar[Literal["frames", "waveform"]] = "waveform"
+    size: ClassVar[int] = 128
+    bytes_range: ClassVar[Range | None] = PUBLISHED
+    rate: ClassVar[int] = RATE
+    window: ClassVar[int] = SAMPLES
+    hop: ClassVar[int] = RATE  # one second, as in MediaPipe's graph of YouTube-8M; VGGish's own demo takes 0.96 s
+
+    vggish_model: str = weights("VGGish: its checkpoint, or a frozen graph (.pb)", _MODEL)
+    vggish_pca: str = weights("PCA of audio: .npz with pca_means and pca_eigen_vectors", _PCA)
+
+    @contextlib.contextmanager
+    def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
+        """See `Extractor`."""
+        means, vectors = frozen_graphs.arrays(weights["vggish_pca"], ("pca_means", "pca_eigen_vectors"))
+        if vectors.shape != (self.size, self.size) or means.size != self.size:
+            shapes = f"{list(means.shape)} and {list(vectors.shape)}"
+            raise UsageError(
+                f"{weights['vggish_pca']}: pca_means and pca_eigen_vectors are {shapes}; expected [128] and [128, 128]."
+            )
+        with _model(weights["vggish_model"]) as embeddings:
+
+            def compute(waveforms: NDArray[Any]) -> NDArray[np.float32]:
+                if not len(waveforms):
+                    return np.zeros((0, self.size), np.float32)
+                found = embeddings(log_mel(waveforms))
+                return np.asarray((found - means.reshape(-1)) @ vectors.T, np.float32)
+
+            yield compute
+
+
+def _model(path: str) -> contextlib.AbstractContextManager[Compute]:
+    if path.lower().endswith(".pb"):
+        return frozen_graphs.opened(storage.read_bytes(path), path, SPECTROGRAM, EMBEDDING, [None, ROWS, BANDS])
+    local = copies.file_copy(path)
+    problem = f"{path} is neither a frozen graph (.pb) nor the checkpoint of VGGish"
+    return frozen_graphs.computing(lambda: _of_checkpoint(local), problem)
+
+
+def _of_checkpoint(path: str) -> tuple[tf.Tensor, tf.Tensor]:
+    """Builds VGGish with the weights of a checkpoint as constants; the checkpoint gives the sizes of the layers.
+
+    Source: vggish_slim.py of AudioSet (tensorflow/models). The embedding is taken before the last ReLU, as in
+    MediaPipe's graph of YouTube-8M.
+    """
+    checkpoint = tf.train.load_checkpoint(path)
+
+    def variables(layer: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        return checkpoint.get_tensor(f"vggish/{layer}/weights"), checkpoint.get_tensor(f"vggish/{layer}/biases")
+
+    given = tf.placeholder(tf.float32, [None, ROWS, BANDS])
+    net = given[..., tf.newaxis]
+    for block in _CONVOLUTIONS:
+        for layer in block:
+            kernel, bias = variables(layer)
+            net = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(net, kernel, 1, "SAME"), bias))
+        net = tf.nn.max_pool2d(net, 2, 2, "SAME")
+    net = tf.reshape(net, [-1, int(np.prod(net.shape[1:]))])
+    for layer in _DENSE:
+        matrix, bias = variables(layer)
+        net = tf.nn.bias_add(tf.matmul(net if layer == _DENSE[0] else tf.nn.relu(net), matrix), bias)
+    return given, net
