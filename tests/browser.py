@@ -1,7 +1,8 @@
-"""A real browser without a window: pages of a folder, each in a frame as wide as a phone."""
+"""A real browser without a window: pages of a folder, each in a frame as wide as a phone, or one page that is used."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import html
 import http.server
@@ -12,13 +13,18 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
+import requests
 
 PHONE = 390  # CSS pixels
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# A container has neither user namespaces nor a large /dev/shm; the pages are our own.
+_FLAGS = ["--headless=new", "--disable-gpu", "--no-first-run", "--window-size=1280,900", "--no-sandbox"]
+_FLAGS.append("--disable-dev-shm-usage")
 # The page under test has no script of its own: a page around it measures.
 _AROUND = """\
 <!doctype html><body>%s<pre id="found"></pre><script>
@@ -29,7 +35,8 @@ function measure(frame) {
   found[frame.name] = {
     width: frame.contentWindow.innerWidth, scroll: root.scrollWidth, height: root.scrollHeight,
     pictures: [...page.images].map(image => image.complete && image.naturalWidth),
-    outside: all.filter(one => one.getBoundingClientRect().right > %d + 1).length,
+    outside: all.filter(one => one.getBoundingClientRect().right > %d + 1)
+      .filter(one => !one.parentElement.closest(".scroll")).length,
     smallest: Math.min(...all.map(one => parseFloat(getComputedStyle(one).fontSize))),
   };
   document.getElementById("found").textContent = JSON.stringify(found);
@@ -84,10 +91,8 @@ def look(folder: pathlib.Path, names: Sequence[str], home: pathlib.Path) -> Seen
 
 
 def _run(program: str, address: str, home: pathlib.Path) -> subprocess.CompletedProcess[str]:
-    flags = ["--headless=new", "--disable-gpu", "--no-first-run", "--enable-logging=stderr", "--dump-dom"]
-    flags += [f"--user-data-dir={home}/profile", "--virtual-time-budget=10000", "--window-size=1000,900"]
-    # A container has neither user namespaces nor a large /dev/shm; the pages are our own.
-    flags += ["--no-sandbox", "--disable-dev-shm-usage"]
+    flags = [*_FLAGS, "--enable-logging=stderr", "--dump-dom", "--virtual-time-budget=10000"]
+    flags.append(f"--user-data-dir={home}/profile")
     environment = {**os.environ, "HOME": str(home), "TMPDIR": str(home)}
     return subprocess.run([program, *flags, address], capture_output=True, text=True, env=environment)
 
@@ -101,3 +106,81 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         self._asked.append(self.path)
+
+
+@contextlib.contextmanager
+def driven(home: pathlib.Path) -> Iterator[Page]:
+    """A page that a test uses as a person would; skips the test where there is no chromedriver."""
+    program = shutil.which("chromedriver")
+    if program is None:
+        pytest.skip("no chromedriver is installed here; Debian: apt-get install chromium-driver")
+    chromium = {"binary": executable(), "args": [*_FLAGS, f"--user-data-dir={home}/driven"]}
+    wanted = {"goog:chromeOptions": chromium, "goog:loggingPrefs": {"browser": "ALL"}}
+    environment = {**os.environ, "HOME": str(home), "TMPDIR": str(home)}
+    words = [program, "--port=0"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as process:
+        try:
+            assert process.stdout is not None
+            found = next(filter(None, (re.search(r"successfully on port (\d+)", line) for line in process.stdout)))
+            page = Page(f"http://127.0.0.1:{found.group(1)}", wanted)
+            try:
+                yield page
+            finally:
+                page.close()
+        finally:
+            process.terminate()
+
+
+class Page:
+    """One tab, driven by the WebDriver protocol (W3C), of which five commands are needed here."""
+
+    def __init__(self, address: str, wanted: dict[str, Any]) -> None:
+        self._http = requests.Session()
+        self._http.trust_env = False
+        self._at = address
+        made = self._send("/session", {"capabilities": {"alwaysMatch": wanted}})
+        self._at = f"{address}/session/{made['sessionId']}"
+
+    def _send(self, path: str, body: dict[str, Any]) -> Any:
+        answer = self._http.post(f"{self._at}{path}", json=body, timeout=300).json()["value"]
+        assert not (isinstance(answer, dict) and "error" in answer), answer
+        return answer
+
+    def open(self, path: pathlib.Path, width: int = 1280, scheme: str = "light") -> None:
+        """Opens a file in a window of this width, in a light or dark theme."""
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.tell("Emulation.setDeviceMetricsOverride", size)
+        self.tell("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
+        self._send("/url", {"url": path.as_uri()})
+
+    def run(self, script: str, *given: Any) -> Any:
+        """What a script returns; `given` are its `arguments`."""
+        return self._send("/execute/sync", {"script": script, "args": list(given)})
+
+    def wait_for(self, condition: str) -> None:
+        """Waits until the script returns a true value."""
+        while not self.run(condition):
+            time.sleep(0.05)
+
+    def press(self, *keys: str) -> None:
+        """Presses keys one after another; `TAB` and its kin are constants of this module."""
+        steps = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
+        self._send("/actions", {"actions": [{"type": "key", "id": "keys", "actions": steps}]})
+
+    def tell(self, command: str, more: dict[str, Any]) -> Any:
+        """A command of Chromium's own protocol."""
+        return self._send("/goog/cdp/execute", {"cmd": command, "params": more})
+
+    def console(self) -> list[str]:
+        """What was written to the console since the last call."""
+        return [line["message"] for line in self._send("/se/log", {"type": "browser"})]
+
+    def close(self) -> None:
+        """Ends the browser."""
+        self._http.delete(self._at, timeout=60)
+        self._http.close()
+
+
+TAB, ENTER, SPACE = "\ue004", "\ue007", " "

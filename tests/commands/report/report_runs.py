@@ -9,7 +9,11 @@ import numpy as np
 from evaluated_videos import by_metrics, drawn, kept_videos
 
 from yt8m.commands.report import eval_samples
+from yt8m.commands.report.eval_samples import EvalSamples
+from yt8m.eval_util import EvaluationMetrics
+from yt8m.eval_util.best_f1 import best_f1
 from yt8m.records import vocabulary
+from yt8m.records.thresholds import OperatingPoints
 from yt8m.records.vocabulary import Vocabulary
 
 HOSTILE = "\"><script>alert(1)</script><img src=x onerror='alert(2)'>&amp; $x^{$ _"
@@ -44,12 +48,22 @@ def make_run(
         "classes": [{"class": number, "average_precision": ap, "positives": count} for number, ap, count in rows],
         "versions": {"yt8m": "0"},
     }
+    videos = kept_videos(scores, labels, CLASSES)
     eval_samples.write(
-        str(folder), eval_samples.EvalSamples(figures, kept_videos(scores, labels, CLASSES), num_classes, seen)
+        str(folder), EvalSamples(figures, videos, num_classes, seen, points_of(scores, labels, num_classes))
     )
     lines = [{"step": step, "loss": 900 / step + seed, "GAP": step / 100, HOSTILE: 1} for step in range(1, 91)]
     text = "\n".join(map(json.dumps, [*lines, {"step": 5, "loss": 7.0}, {"step": 6, "loss": None}]))
     (folder / "metrics.jsonl").write_text(f'{text}\n{{"step": 91, "lo')
+
+
+def points_of(scores: np.ndarray, labels: np.ndarray, num_classes: int) -> OperatingPoints:
+    """The thresholds; classes beyond those of `scores` have neither labels nor predictions."""
+    metrics = EvaluationMetrics(CLASSES, CLASSES)
+    metrics.accumulate(scores, labels)
+    counts = np.zeros(num_classes, np.int64)
+    counts[:CLASSES] = labels.sum(0)
+    return best_f1(metrics._entries.all(), counts, min_positives=5)
 
 
 def hostile_vocabulary() -> Vocabulary:

@@ -14,11 +14,14 @@ from commands.report import report_runs as pages
 from sklearn import metrics
 
 from yt8m import cli
-from yt8m.commands.report import loading
+from yt8m.commands.report import eval_samples, loading
 from yt8m.commands.report.charts import legend, picture
+from yt8m.commands.report.class_table import class_rows
 from yt8m.commands.report.loading import difference_interval, figure, load
+from yt8m.eval_util.resampling import interval
+from yt8m.eval_util.videos import hashes
 
-VOID = {"meta", "img"}
+VOID = {"meta", "img", "input"}
 
 
 class Reader(html.parser.HTMLParser):
@@ -54,9 +57,12 @@ def page(world: pathlib.Path, request: pytest.FixtureRequest) -> Reader:
 def test_names_stay_words_and_nothing_comes_from_outside(page: Reader) -> None:
     known = {"html", "head", "meta", "title", "style", "body", "main", "section", "div", "span", "p", "i"}
     known |= {"h1", "h2", "h3", "figure", "figcaption", "img", "table", "thead", "tbody", "tr", "th", "td"}
-    assert {name for name, _ in page.elements} <= known | {"details", "summary"}
+    known |= {"details", "summary", "label", "input", "output", "script"}
+    assert {name for name, _ in page.elements} <= known
     attributes = {name for _, given in page.elements for name in given}
-    assert attributes <= {"src", "alt", "class", "style", "lang", "charset", "name", "content", "http-equiv"}
+    usual = {"src", "alt", "class", "style", "lang", "charset", "name", "content", "http-equiv", "id", "hidden", "type"}
+    usual |= {"scope", "role", "tabindex", "aria-label", "aria-live", "autocomplete", "spellcheck", "data-of"}
+    assert attributes <= usual
     assert all(image["src"].startswith("data:image/svg+xml;base64,") for image in page.named("img"))
     assert not re.search(r"url\(|@import", "".join(page.words))
     assert pages.HOSTILE in page.words
@@ -93,6 +99,48 @@ def test_the_figures_are_those_of_scikit_learn(world: pathlib.Path) -> None:
     table = "\n".join(words[words.index("best") :])
     for ap, count in zip(aps, labels[:, has].sum(0), strict=True):
         assert f"{count}\n{ap:.3f}" in table
+
+
+def precision_at_hits(truth: np.ndarray, scores: np.ndarray) -> float:
+    """AP, as the mean precision at each label; only copies of one video tie."""
+    right = truth[np.argsort(-scores, kind="stable")]
+    return float((np.cumsum(right) / np.arange(1, len(right) + 1))[right].mean())
+
+
+def test_the_table_of_all_classes_is_that_of_scikit_learn(tmp_path: pathlib.Path) -> None:
+    pages.make_run(tmp_path, 1)
+    scores, labels = pages.data(1)
+    (run,) = load([str(tmp_path)], 60, 0)
+    rows = class_rows(run, pages.hostile_vocabulary())
+    assert [row.number for row in rows] == list(range(3862))
+    order = np.argsort(hashes([b"v%d" % number for number in range(len(scores))]))
+    draw = np.random.default_rng(0)
+    sets = [order[draw.integers(len(scores), size=len(scores))] for _ in range(60)]
+    points = run.samples.points
+    assert points is not None
+    for c in range(11):
+        row, truth = rows[c], labels[:, c]
+        predicted = scores[:, c] >= points.thresholds[c]
+        precision, recall, f1, _ = metrics.precision_recall_fscore_support(truth, predicted, average="binary")
+        ap = metrics.average_precision_score(truth, scores[:, c])
+        assert row[3:5] == (f"{truth.sum()}", f"{ap:.3f}")
+        assert row[6:10] == (f"{precision:.3f}", f"{recall:.3f}", f"{f1:.3f}", f"{points.thresholds[c]:.3g}")
+        assert row.is_own
+        aps = np.array([precision_at_hits(truth[one], scores[one, c]) for one in sets])
+        low, high = interval(ap, aps)
+        assert row.interval == f"{low:.3f} to {high:.3f}"
+    for row in rows[11:]:
+        assert (row.positives, row.average_precision, row.interval, row.recall, row.is_own) == ("0", *["—"] * 3, False)
+
+
+def test_an_evaluation_of_an_earlier_version_has_no_thresholds(tmp_path: pathlib.Path) -> None:
+    pages.make_run(tmp_path, 1)
+    whole = eval_samples.read(str(tmp_path))
+    eval_samples.write(str(tmp_path), whole._replace(points=None))
+    (run,) = load([str(tmp_path)], 10, 0)
+    row = class_rows(run, pages.hostile_vocabulary())[3]
+    assert row[6:] == (*["—"] * 4, True)
+    assert row.interval != "—"
 
 
 def test_runs_stand_side_by_side(world: pathlib.Path) -> None:

@@ -15,7 +15,7 @@ from yt8m.commands.report.eval_samples import EvalSamples
 from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Floats64
 from yt8m.eval_util.metrics import gap_first, metrics
-from yt8m.eval_util.resampling import Interval, Resampled, interval, resample
+from yt8m.eval_util.resampling import Interval, Resampled, interval, intervals, resample
 from yt8m.runner import metric_files
 
 _NO_CURVE = ("step", "examples")
@@ -120,6 +120,11 @@ def _names(folders: Sequence[str]) -> list[str]:
 def interval_of(run: Run, name: str) -> Interval:
     """The 95 % interval of the metric `name` over all videos."""
     return interval(figure(run, name), run.resampled[name], _shrink(run))
+
+
+def class_intervals(run: Run, average_precisions: Floats64) -> tuple[Floats64, Floats64]:
+    """The lower and the upper bounds, float64 [C] each, of the AP of each class over all videos; nan if unknown."""
+    return intervals(average_precisions, run.class_aps, _shrink(run))
 
 
 def difference_interval(first: Run, other: Run, name: str) -> Interval:

@@ -1,14 +1,19 @@
-"""The page: one self-contained HTML file, which loads no other file and runs no script.
+"""The page: one self-contained HTML file, which loads no other file and runs no script but its own.
 
-This module computes the content; the markup is the template data/report.html.jinja.
+This module computes the content; the markup is the template data/report.html.jinja. Its script (data/report.js) adds
+sorting and searching; the policy in the page's head names the hash of the script, so that a browser runs no other.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import importlib.resources
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from yt8m.commands.report import charts, measures
+from yt8m.commands.report.class_table import ClassRow, class_rows
 from yt8m.commands.report.loading import Run, difference_interval, figure, interval_of, same_videos
 from yt8m.commands.report.measures import ENOUGH, ClassFigure, Confusion
 from yt8m.eval_util.metrics import Description, gap_first
@@ -43,6 +48,7 @@ class _View(NamedTuple):
     worst: list[ClassFigure]
     differing: list[tuple[ClassFigure, ClassFigure]]
     confused: list[Confusion]
+    classes: list[ClassRow]
 
 
 def page(runs: Sequence[Run], names: Sequence[Vocabulary]) -> str:
@@ -60,7 +66,10 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    script = (importlib.resources.files("yt8m") / "data" / "report.js").read_text(encoding="utf-8")
     return environment.get_template("report.html.jinja").render(
+        script=script,
+        hash_of_script=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         title=f"Report: {', '.join(run.name for run in runs)}",
         views=[
             _view(run, known, best, worst, _differing(rows, by_class[0]))
@@ -73,6 +82,8 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary]) -> str:
         curves=charts.training(runs),
         predictions=[charts.precision_recall(runs), charts.calibration(runs)],
         has_classes=any(by_class),
+        enough=ENOUGH,
+        has_common=any(run.samples.points is not None and not run.samples.points.is_own.all() for run in runs),
         of_classes=[charts.classes(runs, by_class), charts.average_precisions(runs, by_class)] if any(by_class) else [],
         of_verticals=[charts.verticals(runs, verticals)] if any(verticals) else [],
         least=ranked[0][2],
@@ -100,6 +111,7 @@ def _view(
         worst=worst,
         differing=differing,
         confused=measures.confusions(run.samples.videos, run.samples.num_classes, _ROWS + 5),
+        classes=class_rows(run, names),
     )
 
 

@@ -1,0 +1,157 @@
+"""The page used in a real browser: by keyboard alone, on a desk and on a phone, in both themes, printed."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+import browser
+import numpy as np
+import pytest
+from browser import ENTER, SPACE, TAB
+from commands.report import report_runs
+
+# The smallest ratio of contrast of any text to what is painted below it, with the text (WCAG 2.2, 1.4.3).
+CONTRAST = """
+const linear = (part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+const luminance = ([r, g, b]) => [r, g, b].map((one) => linear(one / 255))
+  .reduce((sum, one, index) => sum + one * [0.2126, 0.7152, 0.0722][index], 0);
+const below = (element) => {
+  for (let one = element; one; one = one.parentElement) {
+    const colour = parse(getComputedStyle(one).backgroundColor);
+    if (colour.length < 4 || colour[3] === 1) return colour;
+    if (colour[3] > 0) throw new Error("a background that is half transparent");
+  }
+  throw new Error("no background");
+};
+let least = [Infinity, ""];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+  const element = node.parentElement;
+  if (!node.data.trim() || !element.checkVisibility() || element.closest("script")) continue;
+  const style = getComputedStyle(element);
+  if (style.opacity !== "1") throw new Error("text that is half transparent");
+  const [a, b] = [luminance(parse(style.color)), luminance(below(element))].sort((x, y) => y - x);
+  const ratio = (a + 0.05) / (b + 0.05);
+  if (ratio < least[0]) least = [ratio, node.data.trim()];
+}
+return least;
+"""
+ROWS = "return [...document.querySelectorAll('#classes-1 tbody tr')]"
+SHOWN = f"{ROWS}.filter((row) => !row.hidden)"
+FOCUSED = "return [document.activeElement.tagName, document.activeElement.textContent]"
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Page]:
+    with browser.driven(tmp_path_factory.mktemp("driven")) as opened:
+        yield opened
+
+
+def rows(page: browser.Page, column: int, most: int = 12) -> list[str]:
+    """The first texts of a column of the table of all classes, without rows that are hidden."""
+    return page.run(f"{SHOWN}.slice(0, arguments[1]).map((row) => row.cells[arguments[0]].textContent)", column, most)
+
+
+def every_row(page: browser.Page, column: int) -> list[str]:
+    """The texts of a column, hidden or not."""
+    return page.run(f"{ROWS}.map((row) => row.cells[arguments[0]].textContent)", column)
+
+
+def tab_to(page: browser.Page, tag: str, text: str) -> None:
+    """Presses Tab until the element has the focus."""
+    for _ in range(60):
+        page.press(TAB)
+        found, inside = page.run(FOCUSED)
+        if found == tag and inside.startswith(text):
+            return
+    raise AssertionError(f"no {tag} with {text!r} is reached by Tab")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, browser.PHONE])
+@pytest.mark.parametrize("name", ["one.html", "both.html"])
+def test_text_has_contrast_and_nothing_is_cut_off(world, page, name, width, scheme):
+    page.open(world / name, width, scheme)
+    ratio, text = page.run(CONTRAST)
+    assert ratio >= 4.5, text
+    assert page.run("return innerWidth") == width
+    assert page.run("const root = document.documentElement; return root.scrollWidth - root.clientWidth") == 0
+
+
+def test_no_script_of_a_name_runs(world, page):
+    """The names are words, and the policy refuses a script that got into the page all the same."""
+    page.open(world / "one.html")
+    assert page.run("return document.scripts.length") == 1
+    assert page.console() == []
+    page.run("const one = document.createElement('script'); one.text = 'window.ran = 1'; document.body.append(one)")
+    page.run("document.body.insertAdjacentHTML('beforeend', '<img src=x: onerror=\"window.ran = 1\">')")
+    assert page.run("return window.ran") is None
+    assert any("Content Security Policy" in line for line in page.console())
+
+
+def test_classes_are_sorted_and_searched_by_keyboard_alone(world, page):
+    page.open(world / "one.html")
+    labels = report_runs.data(1)[1].sum(0)
+    assert rows(page, 1) == [str(count) for count in labels]
+    tab_to(page, "INPUT", "")
+    page.press(*"food")
+    found = rows(page, 0, 99)
+    names = report_runs.hostile_vocabulary()
+    pairs = zip(names.names, names.verticals, strict=True)
+    having = [name for name, vertical in pairs if "food" in f"{name} {vertical}".lower()]
+    assert len(found) == min(99, len(having))
+    assert all(text.startswith(name) for text, name in zip(found, having, strict=False))
+    told = page.run("return document.querySelector('output').textContent")
+    assert told == f"{len(having)} of 3,862"
+    page.press(*["\ue003"] * 4)
+    assert len(rows(page, 0, 9999)) == 300
+    page.run("const one = document.querySelector('.scroll'); one.scrollTop = one.scrollHeight")
+    page.wait_for(f"{SHOWN}.length === 600")
+    tab_to(page, "BUTTON", "labels")
+    page.press(ENTER)
+    assert rows(page, 1) == [str(count) for count in sorted(labels, reverse=True)]
+    page.press(SPACE)
+    assert rows(page, 1, 3) == ["0", "0", "0"]
+    head = "return [...document.querySelectorAll('#classes-1 thead th')].map((one) => one.getAttribute('aria-sort'))"
+    assert page.run(head) == ["none", "ascending", *["none"] * 6]
+    tab_to(page, "BUTTON", "AP")
+    page.press(ENTER)
+    aps = every_row(page, 2)
+    assert aps[:11] == sorted(aps[:11], reverse=True)
+    assert set(aps[11:]) == {"—"}  # what is not defined stays last, whichever way it is sorted
+    page.press(ENTER)
+    assert every_row(page, 2) == [*aps[:11][::-1], *aps[11:]]
+
+
+def test_the_table_says_what_it_is_to_a_screen_reader(world, page):
+    page.open(world / "one.html")
+    nodes = page.tell("Accessibility.getFullAXTree", {})["nodes"]
+    roles = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]]
+    headers = [name for role, name in roles if role == "columnheader"]
+    assert [one.rstrip(" ↕") for one in headers if "F1" in one] == ["F1"]
+    row_headers = [name for role, name in roles if role == "rowheader"]
+    assert len(row_headers) == 300
+    assert row_headers[0].startswith(report_runs.HOSTILE.split(" $")[0])
+    assert ("searchbox", "Search") in roles
+    assert any(role == "region" and name.startswith("All classes of") for role, name in roles)
+
+
+def test_without_scripts_the_table_is_whole(world, page):
+    page.tell("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        page.open(world / "one.html")
+        assert len(rows(page, 0, 3862)) == 3862
+        assert page.run("return document.querySelector('.search').checkVisibility()") is False
+        assert page.run("return document.querySelectorAll('button').length") == 0
+        np.testing.assert_equal(rows(page, 1), [str(count) for count in report_runs.data(1)[1].sum(0)])
+    finally:
+        page.tell("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_contrast_that_is_too_low_would_be_noticed(page, tmp_path: pathlib.Path):
+    (tmp_path / "pale.html").write_text("<body style='background:#fff'><p style='color:#777'>4.48</p><p>good</p>")
+    page.open(tmp_path / "pale.html")
+    ratio, text = page.run(CONTRAST)
+    assert (round(ratio, 2), text) == (4.48, "4.48")

@@ -1,0 +1,82 @@
+// Sorting and searching of the page's tables. Without this script they are plain tables with the same content.
+"use strict";
+
+const STEP = 300; // rows that are laid out at a time; the next ones follow when the reader scrolls to the end of these
+
+const value = (cell) => {
+  const text = cell.textContent.trim();
+  const number = Number(text.replaceAll(",", "").replace(/ .*$/, ""));
+  return text === "—" ? NaN : Number.isNaN(number) ? text.toLowerCase() : number;
+};
+
+// Numbers before texts; what is not defined always goes last.
+const compare = (a, b, sign) => {
+  const none = [Number.isNaN(a), Number.isNaN(b)];
+  if (none[0] || none[1]) return none[0] - none[1];
+  if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
+  return sign * (typeof a === "number" ? a - b : a.localeCompare(b));
+};
+
+class Table {
+  constructor(table) {
+    this.body = table.tBodies[0];
+    this.rows = [...this.body.rows];
+    this.found = this.rows;
+    this.limit = STEP;
+    this.heads = [...table.tHead.rows[0].cells];
+    this.heads.forEach((head, column) => this.makeButton(head, column));
+    const region = table.closest(".scroll");
+    region.addEventListener("scroll", () => {
+      const left = region.scrollHeight - region.clientHeight - region.scrollTop;
+      if (left < region.clientHeight && this.limit < this.found.length) this.show(this.limit + STEP);
+    });
+    this.makeSearch(document.querySelector(`.search[data-of="${table.id}"]`));
+  }
+
+  makeButton(head, column) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    head.setAttribute("aria-sort", "none");
+    button.addEventListener("click", () => {
+      const orders = ["ascending", "descending"];
+      if (head.classList.contains("number")) orders.reverse();
+      const order = orders[head.getAttribute("aria-sort") === orders[0] ? 1 : 0];
+      this.heads.forEach((one) => one.setAttribute("aria-sort", one === head ? order : "none"));
+      this.sort(column, order === "ascending" ? 1 : -1);
+    });
+  }
+
+  sort(column, sign) {
+    const keyed = this.rows.map((row, index) => [value(row.cells[column]), index, row]);
+    keyed.sort((a, b) => compare(a[0], b[0], sign) || a[1] - b[1]);
+    this.rows = keyed.map((one) => one[2]);
+    this.body.append(...this.rows);
+    this.search();
+  }
+
+  makeSearch(box) {
+    this.field = box.querySelector("input");
+    this.told = box.querySelector("output");
+    this.field.addEventListener("input", () => this.search());
+    this.texts = new Map(this.rows.map((row) => [row, row.cells[0].textContent.toLowerCase()]));
+    box.hidden = false;
+    this.search();
+  }
+
+  search() {
+    const words = this.field.value.toLowerCase().split(/\s+/);
+    this.found = this.rows.filter((row) => words.every((word) => this.texts.get(row).includes(word)));
+    this.told.textContent = `${this.found.length.toLocaleString("en")} of ${this.rows.length.toLocaleString("en")}`;
+    this.show(STEP);
+  }
+
+  show(limit) {
+    this.limit = limit;
+    const shown = new Set(this.found.slice(0, limit));
+    for (const row of this.rows) row.hidden = !shown.has(row);
+  }
+}
+
+document.querySelectorAll("table.sortable").forEach((table) => new Table(table));
