@@ -64,23 +64,39 @@ def test_a_sweep_removes_what_a_killed_save_left_and_nothing_else(
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_the_index_is_removed_first_so_that_the_rest_is_no_checkpoint(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = [f"model.ckpt-3.{DATA}", "input-3.json", "model.ckpt-3.index", "input-3.index", "model.ckpt-3.meta"]
-    put(tmp_path, *files, "model.ckpt-4.index")
-    order: list[str] = []
-    remove = storage.remove
+class KilledError(Exception):
+    """Stands for the end of the process."""
 
-    def noted(path: str) -> None:
-        order.append(os.path.basename(path))
+
+@pytest.mark.parametrize("has_meta", [True, False])
+@pytest.mark.parametrize("removed", range(6))
+def test_a_deletion_that_is_killed_after_any_file_is_finished_later(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, removed: int, has_meta: bool
+) -> None:
+    """Three checkpoints of which the newest stays: the next start and the next save leave nothing of the others."""
+    kinds = [f"model.ckpt-{{}}.{DATA}", "input-{}.json", "model.ckpt-{}.index", "input-{}.index"]
+    kinds += ["model.ckpt-{}.meta"] * has_meta
+    put(tmp_path, *(kind.format(step) for kind in kinds for step in (1, 2)))
+    remove, left = storage.remove, [removed]
+
+    def killed(path: str) -> None:
+        if not left[0]:
+            raise KilledError
+        left[0] -= 1
         remove(path)
 
-    monkeypatch.setattr(storage, "remove", noted)
-    checkpoints._delete(str(tmp_path), files)
-    assert set(order[:2]) == {"model.ckpt-3.index", "input-3.index"}
-    assert set(order) == set(files)
-    assert names(tmp_path) == {"model.ckpt-4.index"}
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "remove", killed)
+        try:
+            checkpoints._delete(str(tmp_path), [kind.format(1) for kind in kinds])
+        except KilledError:
+            assert len(kinds) > removed
+    whole = {kind.format(1) for kind in kinds[:4]} <= names(tmp_path)
+    assert checkpoints.steps_in(str(tmp_path)) == ([2, 1] if whole else [2])
+    checkpoints.sweep(str(tmp_path))
+    put(tmp_path, *(kind.format(3) for kind in kinds))
+    checkpoints.write_state(str(tmp_path), 3, keep=1)
+    assert names(tmp_path) == {"checkpoint", *(kind.format(3) for kind in kinds)}
 
 
 def test_what_cannot_be_removed_stays_with_a_warning(

@@ -139,7 +139,7 @@ def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
 def is_gone(checkpoint: str) -> bool:
     """Whether the checkpoint was deleted and no local copy is held.
 
-    Only the index is looked for, since it is deleted first.
+    Only the index is looked for, since it is deleted before the data.
     """
     return not copies.is_held(checkpoint) and not storage.exists(f"{checkpoint}.index")
 
@@ -307,8 +307,9 @@ def _times(
 
 
 def _delete(model_dir: str, names: Sequence[str]) -> None:
-    # The index first: if the process is killed here, the files that remain do not look like a checkpoint.
-    for name in sorted(names, key=lambda name: not name.endswith(".index")):
+    # The meta-graph, then the index. If the process is killed in between, a checkpoint without a meta-graph remains,
+    # which is whole and is deleted with the next save; after the index, files remain that the next start removes.
+    for name in sorted(names, key=lambda name: (not name.endswith(".meta"), not name.endswith(".index"))):
         remove(model_dir, name, "an old checkpoint stays")
 
 
