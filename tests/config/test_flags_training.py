@@ -79,6 +79,13 @@ def test_each_flag_reaches_its_field_and_is_saved_with_the_run():
         ),
         ("--clip_by=all", "--clip_by must be one of variable, global"),
         ("--accumulate_steps=0", "--accumulate_steps must be at least 1"),
+        (
+            "--shuffle_buffer=1000000000000000000",
+            "--shuffle_buffer must be at most 10000000; it is 1000000000000000000",
+        ),
+        ("--num_readers=1000000000000000000", "--num_readers must be at most 10000; it is 1000000000000000000"),
+        ("--num_gpu=1000000000000000000", "--num_gpu must be at most 1024; it is 1000000000000000000"),
+        ("--parse_threads=1000000000000000000", "--parse_threads must be at most 10000; it is 1000000000000000000"),
         ("--weight_decay=0.1", "--weight_decay=0.1 has no effect with --optimizer=AdamOptimizer"),
         ("--optimizer=AdamW", "did you mean AdamWOptimizer?"),
         ("--teacher=a --distill_from=b", "--distill_from and --teacher both name a teacher"),

@@ -32,7 +32,7 @@ def configs(draw):
     frames = draw(st.booleans())
     data = DataConfig(
         draw(names), tuple(features), sizes, frames, frames and draw(st.booleans()),
-        num_epochs=draw(st.none() | positive), shuffle_buffer=draw(st.none() | positive),
+        num_epochs=draw(st.none() | positive), shuffle_buffer=draw(st.none() | st.integers(1, 10_000_000)),
         feature_ranges=draw(st.just(()) | st.tuples(*(st.sampled_from([(), (-1.5, 3.0)]) for _ in features))),
     )  # fmt: skip
     values = draw(st.dictionaries(names, hyper | st.dictionaries(names, hyper, max_size=2), max_size=3))
@@ -41,7 +41,7 @@ def configs(draw):
         data,
         ModelConfig(draw(names), values, draw(names)),
         OptimizerConfig(base_learning_rate=draw(st.floats(1e-9, 10)), combine_gradients="sum"),
-        DeviceConfig(num_gpu=draw(positive)),
+        DeviceConfig(num_gpu=draw(st.integers(1, 1024))),
         CheckpointConfig(draw(st.none() | positive), start_new_model=draw(st.booleans())),
         callbacks=tuple(draw(st.lists(names, max_size=2))),
         max_steps=draw(st.none() | positive),

@@ -139,7 +139,7 @@ class ExportConfig(OfRun):
         "", "records with labels, on which GAP is measured before and after the export, for the model card"
     )
     batch_size: int = option(1024, "examples per step of the evaluations on eval_data_pattern", minimum=1)
-    num_readers: int = option(8, "files that these evaluations read in parallel", minimum=1)
+    num_readers: int = option(8, "files that these evaluations read in parallel", minimum=1, maximum=10_000)
     top_k: int = option(20, "number of best predictions of each video that the model returns and GAP uses", minimum=1)
 
     def __post_init__(self) -> None:

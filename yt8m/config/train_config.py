@@ -74,16 +74,24 @@ class DataConfig(DamagePolicy):
     )
     max_frames: int = option(300, "frames of a video that are read, from its start", shapes="graph", minimum=1)
     batch_size: int = option(1024, "examples per tower and step", shapes="input", minimum=1)
-    num_readers: int = option(8, "files that are read in parallel", shapes="input", minimum=1)
+    num_readers: int = option(8, "files that are read in parallel", shapes="input", minimum=1, maximum=10_000)
     parse_threads: int | None = option(
-        None, "number of batches parsed in parallel [set by the number of cores]", shapes="input", minimum=1
+        None,
+        "number of batches parsed in parallel [set by the number of cores]",
+        shapes="input",
+        minimum=1,
+        maximum=10_000,
     )
     prefetch: int | None = option(
         None, "number of batches made in advance [set by the number of cores]", shapes="input", minimum=1
     )
     num_epochs: int | None = option(5, "passes over the data", shapes="input", minimum=1)
     shuffle_buffer: int | None = option(
-        None, "size of the shuffle buffer, in records [4096 videos, or 256 of frames]", shapes="input", minimum=1
+        None,
+        "size of the shuffle buffer, in records [4096 videos, or 256 of frames]",
+        shapes="input",
+        minimum=1,
+        maximum=10_000_000,  # tf.data allocates 24 bytes for each at once; no data set of this field has more records
     )
     seed: int = option(0, "seed of the order of examples", shapes="input", minimum=0, maximum=2**31 - 1)
     exact_resume: bool = option(
@@ -330,7 +338,7 @@ class DeviceConfig(Checked):
     """The number of towers, and how they compute."""
 
     num_gpu: int = option(
-        1, "number of towers, one per GPU; with fewer GPUs all run on the CPU", shapes="graph", minimum=1
+        1, "number of towers, one per GPU; with fewer GPUs all run on the CPU", shapes="graph", minimum=1, maximum=1024
     )
     precision: str = option(
         "float32", "dtype of matrix products", shapes="graph", choices=("float32", "bfloat16", "float16")
