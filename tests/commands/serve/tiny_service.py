@@ -1,7 +1,7 @@
 """`yt8m serve` with a model that needs no TensorFlow, in a process that starts at once, and bodies to attack it with.
 
 `python tests/commands/serve/tiny_service.py FLAGS` serves a model whose score of class c is (sum of the
-features + c / 5) modulo 1; a feature of 99 makes its step last for ever.
+features + c / 5) modulo 1. A feature of 99 makes its step last for ever, one of 98 makes it fail.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from yt8m.export import saved_model
 from yt8m.export.saved_model import Predictions
 from yt8m.records import shards, vocabulary
 
-CLASSES, SIZE, STUCK = 5, 3, 99.0
+CLASSES, SIZE, STUCK, BROKEN = 5, 3, 99.0, 98.0
 
 
 def scores_of(features: np.ndarray) -> np.ndarray:
@@ -51,6 +51,8 @@ class TinyModel:
     def score(self, frames: np.ndarray, num_frames: np.ndarray) -> np.ndarray:
         while (frames == STUCK).any():
             time.sleep(1)
+        if (frames == BROKEN).any():
+            raise ValueError("a model that fails")
         return scores_of(frames.sum(axis=1))
 
 

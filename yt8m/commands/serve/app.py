@@ -10,7 +10,7 @@ from absl import logging
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -24,7 +24,13 @@ _THERE_ARE = "there are POST /predict and GET /health, /ready, /metrics, /openap
 _DROP_SECONDS = 2.0  # time limit for the body of a request that is refused because there are too many
 
 
-class ScoredClass(BaseModel):
+class _Answer(BaseModel):
+    """An answer with these fields and no others."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ScoredClass(_Answer):
     """A class of a video."""
 
     index: int
@@ -32,7 +38,7 @@ class ScoredClass(BaseModel):
     score: float
 
 
-class VideoClasses(BaseModel):
+class VideoClasses(_Answer):
     """The best classes of a video, best first, and its tags: the classes whose scores reach their thresholds.
 
     There are no tags if the model has no thresholds.
@@ -43,19 +49,19 @@ class VideoClasses(BaseModel):
     tags: list[ScoredClass] | None = None
 
 
-class Prediction(BaseModel):
+class Prediction(_Answer):
     """The answer of /predict: the videos of the request in their order."""
 
     videos: list[VideoClasses]
 
 
-class Refusal(BaseModel):
+class Refusal(_Answer):
     """The answer to a request that is refused: one sentence."""
 
     error: str
 
 
-class Health(BaseModel):
+class Health(_Answer):
     """The answer of /health."""
 
     status: str
@@ -64,7 +70,7 @@ class Health(BaseModel):
     answered: int
 
 
-class Readiness(BaseModel):
+class Readiness(_Answer):
     """The answer of /ready."""
 
     status: str
