@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+from typing import Any
+
+import made_videos
+import pytest
+
+from yt8m.extractors import decoder_pool
+from yt8m.extractors.base import Scaling
+from yt8m.extractors.decoder_pool import DecoderPool, Limits
+from yt8m.extractors.decoding import DecodeError, Message, Request, decode
+from yt8m.extractors.sampling import Sound
+
+GENEROUS = Limits(seconds=200.0)
+
+
+def plain(message: Message) -> Any:
+    return message.kind, message.row, None if message.values is None else message.values.tobytes()
+
+
+def outcome(decoding: Any) -> Any:
+    try:
+        return [
+            (one.kind, one.row, None if one.values is None else one.values.tobytes()) for one in decoding.messages()
+        ]
+    except DecodeError as error:
+        return str(error)
+
+
+def request(path: Any, **more: Any) -> Request:
+    return Request(str(path), pictures=(None, Scaling(8)), sounds=(Sound(16000, 15600, 16000),), **more)
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("videos")
+    made = [
+        made_videos.write(folder / f"{number}.mp4", made_videos.shape("disc", seed=number), made_videos.tone("disc"))
+        for number in range(3)
+    ]
+    (folder / "bad.mp4").write_bytes(b"nothing of a video")
+    return [made[0], str(folder / "bad.mp4"), *made[1:]]
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_videos_in_order_as_if_decoded_here(videos: list[str], jobs: int) -> None:
+    with DecoderPool(jobs, GENEROUS) as pool:
+        found = [outcome(decoding) for decoding in pool.decode(request(path) for path in videos)]
+    assert "it is damaged, or no video" in found[1]
+    for place in (0, 2, 3):
+        assert found[place] == list(map(plain, decode(request(videos[place]))))
+
+
+def test_a_child_that_dies_ends_its_video_only(videos: list[str]) -> None:
+    with DecoderPool(1, GENEROUS) as pool:
+        requests = iter([request(videos[0]), request(videos[2]), request(videos[3])])
+        found = []
+        for number, decoding in enumerate(pool.decode(requests)):
+            if number == 1:
+                (child,) = pool._children
+                assert child._process is not None
+                os.kill(child._process.pid, signal.SIGSTOP)
+                os.kill(child._process.pid, signal.SIGKILL)
+            found.append(outcome(decoding))
+    assert isinstance(found[0], list)
+    assert isinstance(found[2], list)
+    # it may have answered already before it was killed
+    assert isinstance(found[1], list) or "it ends the decoder (signal 9)" in found[1]
+
+
+def test_limits_on_time_and_memory(videos: list[str], tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "pipe.mp4")  # opening it waits for a writer that never comes
+    with DecoderPool(1, Limits(seconds=1.0)) as pool:
+        (slow,) = [outcome(one) for one in pool.decode([request(tmp_path / "pipe.mp4")])]
+    assert slow == "decoding takes longer than 1 seconds"
+    with DecoderPool(1, GENEROUS) as pool:
+        (after,) = [outcome(one) for one in pool.decode([request(tmp_path / "no")])]
+    assert "no" in after  # there is no such file
+    with DecoderPool(1, Limits(200.0, megabytes=150)) as pool:
+        (found,) = [outcome(one) for one in pool.decode([request(videos[0])])]
+    assert "memory" in found or "150 MB" in found
+
+
+def test_videos_that_nobody_takes_leave_no_process(videos: list[str]) -> None:
+    with DecoderPool(2, GENEROUS) as pool:
+        for _ in pool.decode(request(path) for path in videos * 3):
+            break
+
+
+def test_requests_survive_json() -> None:
+    given = request("a.mp4", start=1.5, end=2.5, most=7)
+    assert Request.from_json(json.loads(json.dumps(given))) == given
+
+
+def test_an_answer_of_another_form_is_no_message() -> None:
+    class Answers:
+        def recv_bytes(self, most: int) -> bytes:
+            return b'{"kind": "picture"}'
+
+    with pytest.raises(KeyError):
+        decoder_pool._received(Answers())  # type: ignore[arg-type]

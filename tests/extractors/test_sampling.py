@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yt8m.extractors.sampling import NearestFrames, Sound, Windows
+
+
+def chosen(times: list[float], per_second: float, start: float = 0.0, end: float | None = None, most: int = 300):
+    sampler = NearestFrames[float](per_second, start, end, most)
+    found = [pair for time in times for pair in sampler.add(time, time)]
+    return found + list(sampler.finish())
+
+
+@given(
+    st.lists(st.floats(0, 30), min_size=1, max_size=60),
+    st.sampled_from([0.5, 1.0, 2.0, 3.0]),
+    st.sampled_from([0.0, 2.5]),
+    st.sampled_from([None, 9.0]),
+    st.integers(1, 40),
+)
+def test_each_frame_is_the_nearest_one(
+    given_times: list[float], per_second: float, start: float, end: float | None, most: int
+) -> None:
+    times = sorted(given_times)
+    last = times[-1]
+    expected = []
+    for row in range(most):
+        second = start + row / per_second
+        if (end is not None and second >= end) or second - last > 0.5 / per_second:
+            break
+        expected.append((row, min(times, key=lambda time: (abs(time - second), time))))
+    found = chosen(times, per_second, start, end, most)
+    assert [row for row, _ in found] == [row for row, _ in expected]
+    for (row, time), (_, best) in zip(found, expected, strict=True):
+        second = start + row / per_second
+        assert abs(time - second) == pytest.approx(abs(best - second), abs=1e-9)
+
+
+def test_a_clip_of_19_6_frames_a_second_does_not_drift() -> None:
+    times = [number / 19.6 for number in range(round(11 * 19.6))]
+    assert [round(time) for _, time in chosen(times, 1.0)] == list(range(12))
+    assert max(abs(time - row) for row, time in chosen(times, 1.0)[:-1]) <= 0.5 / 19.6 + 1e-9
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 100, 16000])
+def test_windows_are_those_of_the_whole_sound(pieces: int) -> None:
+    sound = np.random.default_rng(0).uniform(-1, 1, 16000 * 3 + 500).astype(np.float32)
+    windows = Windows(Sound(16000, 15600, 16000), 0.0, 300.0)
+    found: dict[int, np.ndarray] = {}
+    size = max(1, len(sound) // pieces)
+    for place in range(0, len(sound), size):
+        for first, values in windows.add(place / 16000, sound[place : place + size], 16000):
+            found |= {first + number: value for number, value in enumerate(values)}
+    for first, values in windows.finish():
+        found[first] = values[0]
+    assert sorted(found) == [0, 1, 2, 3]
+    for number in range(4):
+        expected = np.zeros(15600, np.float32)
+        part = sound[number * 16000 : number * 16000 + 15600]
+        expected[: len(part)] = part
+        np.testing.assert_array_equal(found[number], expected)
+    assert windows.end == pytest.approx(len(sound) / 16000)
+
+
+def collect(windows: Windows, *parts: tuple[float, np.ndarray]) -> np.ndarray:
+    found = [values for time, samples in parts for _, values in windows.add(time, samples.astype(np.float32), 100)]
+    return np.concatenate([*found, *(values for _, values in windows.finish())])
+
+
+def test_windows_that_overlap_gaps_and_starts() -> None:
+    ramp = np.arange(1.0, 101.0)
+    overlapping = collect(Windows(Sound(100, 60, 40), 0.0, 300.0), (0.0, ramp))
+    np.testing.assert_array_equal(overlapping[1], ramp[40:100])
+    with_gap = collect(Windows(Sound(100, 50, 50), 0.0, 300.0), (0.0, ramp[:50]), (1.5, ramp[:50]))
+    np.testing.assert_array_equal(with_gap, np.stack([ramp[:50], 0 * ramp[:50], 0 * ramp[:50], ramp[:50]]))
+    late = collect(Windows(Sound(100, 50, 50), 0.0, 300.0), (0.5, ramp[:50]))
+    np.testing.assert_array_equal(late, np.stack([0 * ramp[:50], ramp[:50]]))
+    from_half = collect(Windows(Sound(100, 50, 50), 0.5, 300.0), (0.0, ramp))
+    np.testing.assert_array_equal(from_half, ramp[np.newaxis, 50:])
+    limited = collect(Windows(Sound(100, 50, 50), 0.0, 0.5), (0.0, ramp))
+    np.testing.assert_array_equal(limited, ramp[np.newaxis, :50])
+
+
+def test_a_huge_gap_costs_no_memory() -> None:
+    windows = Windows(Sound(100, 50, 50), 0.0, 10.0)
+    found = collect(windows, (0.0, np.ones(50)), (1e12, np.ones(50)))
+    assert found.shape == (20, 50)
+    assert found[1:].max() == 0
+
+
+def test_a_rate_that_changes_is_refused() -> None:
+    windows = Windows(Sound(100, 50, 50), 0.0, 10.0)
+    list(windows.add(0.0, np.ones(50, np.float32), 100))
+    with pytest.raises(ValueError, match="sample rate of its sound changes"):
+        list(windows.add(0.5, np.ones(50, np.float32), 200))

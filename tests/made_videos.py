@@ -1,0 +1,136 @@
+"""Small videos made by PyAV: moving shapes with tones, in several containers and codecs."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+KINDS = ("square", "stripes", "disc")
+_TONES = {"square": 300.0, "stripes": 900.0, "disc": 2500.0}
+_CODECS = {
+    "mp4": ("libx264", "aac"),
+    "webm": ("libvpx-vp9", "libopus"),
+    "mkv": ("ffv1", "pcm_s16le"),
+    "avi": ("mpeg4", "mp3"),
+}
+_QUICK = {"libx264": {"preset": "ultrafast"}, "libvpx-vp9": {"deadline": "realtime", "cpu-used": "8"}}
+
+Picture = Callable[[float], np.ndarray]  # a picture uint8 [H, W, 3] at a second
+Tone = Callable[[np.ndarray], np.ndarray]  # samples from -1 to 1 at these seconds
+
+
+def shape(kind: str, height: int = 48, width: int = 64, seed: int = 0) -> Picture:
+    """A bright shape that moves over a dark background."""
+    draw = np.random.default_rng(seed)
+    back, front = draw.integers(0, 60, 3), draw.integers(160, 256, 3)
+    speed, phase = draw.uniform(3, 12), draw.uniform(0, 6)
+    rows, columns = np.mgrid[:height, :width]
+
+    def picture(second: float) -> np.ndarray:
+        x = width / 2 + width / 4 * np.sin(second * speed / 4 + phase)
+        y = height / 2 + height / 4 * np.cos(second * speed / 5 + phase)
+        inside = {
+            "square": (abs(columns - x) < height / 5) & (abs(rows - y) < height / 5),
+            "disc": (columns - x) ** 2 + (rows - y) ** 2 < (height / 4) ** 2,
+            "stripes": (columns + rows + int(second * speed)) % 12 < 6,
+        }[kind]
+        return np.where(inside[..., np.newaxis], front, back).astype(np.uint8)
+
+    return picture
+
+
+def tone(kind: str, seed: int = 0) -> Tone:
+    """The tone of a kind, a little out of tune."""
+    hertz = _TONES[kind] * np.random.default_rng(seed).uniform(0.95, 1.05)
+    return lambda seconds: 0.4 * np.sin(2 * np.pi * hertz * seconds)
+
+
+def grey(second: float) -> np.ndarray:
+    """A plain picture whose brightness tells the second: 8 levels a second up to 30 s."""
+    return np.full((32, 32, 3), min(255, round(second * 8)), np.uint8)
+
+
+def write(
+    path: pathlib.Path,
+    picture: Picture | None,
+    sound: Tone | None,
+    seconds: float = 2.0,
+    *,
+    fps: Fraction | int = 10,
+    times: Sequence[float] | None = None,
+    rate: int = 44100,
+    channels: int = 1,
+    codecs: tuple[str, str] | None = None,
+    pixels: str = "",
+    more: Callable[[Any], None] | None = None,
+) -> str:
+    """Writes a video and returns its path.
+
+    Args:
+      path: its ending tells the container.
+      picture, sound: what it shows and plays; None for no such stream.
+      seconds: its length.
+      fps: frames a second.
+      times: when each frame is shown, for a variable frame rate.
+      rate, channels: of the sound; each channel has the same sound.
+      codecs: of pictures and sound, if not the usual ones of the container.
+      pixels: the pixel format.
+      more: called with the container before its streams are written.
+    """
+    import av
+
+    video_codec, audio_codec = codecs or _CODECS[path.suffix[1:]]
+    with av.open(str(path), "w") as container:
+        if more is not None:
+            more(container)
+        video = audio = None
+        if picture is not None:
+            first = picture(0.0)
+            video = container.add_stream(video_codec, rate=Fraction(fps), options=_QUICK.get(video_codec, {}))
+            video.height, video.width = first.shape[:2]
+            video.pix_fmt = pixels or ("bgr0" if video_codec == "ffv1" else "yuv420p")
+        if sound is not None:
+            layout = {1: "mono", 2: "stereo", 6: "5.1"}[channels]
+            audio = container.add_stream(audio_codec, rate=48000 if audio_codec == "libopus" else rate, layout=layout)
+        if video is not None and picture is not None:
+            _write_pictures(container, video, picture, seconds, Fraction(fps), times)
+        if audio is not None and sound is not None:
+            _write_sound(container, audio, sound, seconds, channels)
+    return str(path)
+
+
+def _write_pictures(
+    container: Any, stream: Any, picture: Picture, seconds: float, fps: Fraction, times: Sequence[float] | None
+) -> None:
+    import av
+
+    shown = [number / float(fps) for number in range(round(seconds * fps))] if times is None else times
+    unit = Fraction(1, 1000) if times is not None else 1 / fps
+    stream.codec_context.time_base = unit
+    for number, second in enumerate(shown):
+        frame = av.VideoFrame.from_ndarray(picture(second), format="rgb24").reformat(format=stream.pix_fmt)
+        frame.pts = number if times is None else round(second * 1000)
+        frame.time_base = unit
+        container.mux(stream.encode(frame))
+    container.mux(stream.encode(None))
+
+
+def _write_sound(container: Any, stream: Any, sound: Tone, seconds: float, channels: int) -> None:
+    import av
+
+    rate = stream.rate
+    samples = sound(np.arange(round(seconds * rate)) / rate).astype(np.float32)
+    resampler = av.AudioResampler(stream.format.name, stream.layout.name, rate, 1024)
+    for start in range(0, len(samples), 1024):
+        part = np.repeat(samples[np.newaxis, start : start + 1024], channels, axis=0)
+        frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(part), format="fltp", layout=stream.layout.name)
+        frame.sample_rate, frame.pts, frame.time_base = rate, start, Fraction(1, rate)
+        for converted in resampler.resample(frame):
+            container.mux(stream.encode(converted))
+    for converted in resampler.resample(None):
+        container.mux(stream.encode(converted))
+    container.mux(stream.encode(None))

@@ -1,0 +1,286 @@
+"""Child processes that decode videos, with limits on time and memory: a file of unknown origin can end a child only.
+
+A child gets one request after another as JSON, and answers with messages (see `decoding.Message`): a JSON header
+and raw bytes, never pickles. It can open files for reading only, and writes nothing but its answers. A thread for
+each child reads ahead, up to a bounded number of bytes, so that the next videos are decoded while one is computed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from yt8m.extractors.decoding import DecodeError, Message, Request, decode
+
+_AHEAD_BYTES = 64 << 20  # decoded pictures of one video that wait for the extractors
+_POLL_SECONDS = 0.5
+_LONGEST = 1 << 30  # bytes of a message
+
+
+class Limits(NamedTuple):
+    """The limits of one video.
+
+    Attributes:
+      seconds: time that a child may take, without the time for which it waits until its answers are taken.
+      megabytes: address space of a child.
+    """
+
+    seconds: float = 600.0
+    megabytes: int = 4096
+
+
+class DecoderPool:
+    """Decodes videos in `jobs` child processes. Close it, or use it in a `with` block."""
+
+    def __init__(self, jobs: int, limits: Limits) -> None:
+        self._children = [_Child(limits) for _ in range(jobs)]
+
+    def decode(self, requests: Iterable[Request]) -> Iterator[Decoding]:
+        """Yields a `Decoding` for each request, in their order, while the next ones are already being decoded.
+
+        Take all messages of one before the next.
+        """
+        waiting: deque[tuple[_Child, Decoding]] = deque()
+        idle, rest = deque(self._children), iter(requests)
+        try:
+            while True:
+                for request in rest if idle else ():
+                    child = idle.popleft()
+                    waiting.append((child, child.begin(request)))
+                    if not idle:
+                        break
+                if not waiting:
+                    return
+                child, decoding = waiting[0]
+                yield decoding
+                decoding.close()
+                waiting.popleft()
+                idle.append(child)
+        finally:
+            for _, decoding in waiting:
+                decoding.close()
+
+    def close(self) -> None:
+        """Ends the child processes."""
+        for child in self._children:
+            child.end()
+
+    def __enter__(self) -> DecoderPool:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+
+class Decoding:
+    """The messages of one video, which arrive while it is decoded."""
+
+    def __init__(self) -> None:
+        self._arrived: deque[Message | DecodeError] = deque()
+        self._bytes, self._is_closed, self._is_over = 0, False, False
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def is_closed(self) -> bool:
+        """Whether nobody wants more messages."""
+        return self._is_closed
+
+    def start(self, source: Generator[Message]) -> None:
+        """Takes the messages from `source` in a thread of its own."""
+        self._thread = threading.Thread(target=self._take, args=(source,), name="decoding", daemon=True)
+        self._thread.start()
+
+    def _take(self, source: Generator[Message]) -> None:
+        try:
+            for message in source:
+                if not self._put(message, 0 if message.values is None else message.values.nbytes):
+                    return
+        except DecodeError as error:
+            self._put(error, 0)
+        finally:
+            source.close()
+            with self._changed:
+                self._is_over = True
+                self._changed.notify_all()
+
+    def _put(self, item: Message | DecodeError, size: int) -> bool:
+        """Adds an item as soon as there is room; False if nobody wants it any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or self._bytes < _AHEAD_BYTES)
+            self._arrived.append(item)
+            self._bytes += size
+            self._changed.notify_all()
+            return not self._is_closed
+
+    def messages(self) -> Iterator[Message]:
+        """Yields the messages, the one of kind `end` last.
+
+        Raises:
+          DecodeError: the video cannot be decoded, or exceeds a limit.
+        """
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._arrived or self._is_over)
+                if not self._arrived:
+                    return
+                item = self._arrived.popleft()
+                self._bytes -= item.values.nbytes if isinstance(item, Message) and item.values is not None else 0
+                self._changed.notify_all()
+            if isinstance(item, DecodeError):
+                raise item
+            yield item
+
+    def close(self) -> None:
+        """Waits until the child is free again; what it still sends is dropped."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+
+class _Child:
+    """A child process, which is started at the first request, and again after it died."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._process: subprocess.Popen[bytes] | None = None
+        self._requests: Connection | None = None
+        self._answers: Connection | None = None
+
+    def begin(self, request: Request) -> Decoding:
+        self._start()  # in the caller's thread: Linux ends the child together with the thread that started it
+        decoding = Decoding()
+        decoding.start(self._messages(request, decoding.is_closed))
+        return decoding
+
+    def _messages(self, request: Request, is_unwanted: Callable[[], bool]) -> Generator[Message]:
+        """Sends the request and yields the answers; a child that does not answer to the end is ended."""
+        is_whole = False
+        try:
+            self._send(request)
+            left = self._limits.seconds
+            while not is_whole:
+                began = time.monotonic()
+                message = self._receive(began + left, is_unwanted)
+                left -= time.monotonic() - began
+                is_whole = message.kind == "end"
+                if message.kind == "error":
+                    is_whole = True
+                    raise DecodeError(str((message.told or {}).get("reason", "")))
+                yield message
+        finally:
+            if not is_whole:
+                self.end()
+
+    def _start(self) -> None:
+        if self._process is not None:
+            return
+        to_child, requests = os.pipe()
+        answers, from_child = os.pipe()
+        words = [sys.executable, "-m", __name__, str(to_child), str(from_child), str(self._limits.megabytes)]
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        self._process = subprocess.Popen(
+            words, pass_fds=(to_child, from_child), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+        )
+        os.close(to_child)
+        os.close(from_child)
+        self._requests = Connection(requests, readable=False)
+        self._answers = Connection(answers, writable=False)
+
+    def _send(self, request: Request) -> None:
+        with contextlib.suppress(OSError):  # a dead child is noticed when its answer is missing
+            self._connection(self._requests).send_bytes(json.dumps(request).encode())
+
+    def _receive(self, deadline: float, is_unwanted: Callable[[], bool]) -> Message:
+        answers = self._connection(self._answers)
+        while not answers.poll(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic()))):
+            if is_unwanted():
+                raise DecodeError("nobody waits for it")
+            if time.monotonic() >= deadline:
+                raise DecodeError(f"decoding takes longer than {self._limits.seconds:g} seconds")
+        try:
+            return _received(answers)
+        except (OSError, EOFError, ValueError, TypeError) as error:
+            raise DecodeError(self._death()) from error
+
+    def _death(self) -> str:
+        """Why the child has ended, in words."""
+        status = self._process.wait() if self._process is not None else 0
+        how = f"signal {-status}" if status < 0 else f"exit status {status}"
+        return f"it ends the decoder ({how}), perhaps by its need of more than {self._limits.megabytes} MB"
+
+    @staticmethod
+    def _connection(found: Connection | None) -> Connection:
+        if found is None:
+            raise DecodeError("the decoder was ended")
+        return found
+
+    def end(self) -> None:
+        """Kills the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        for connection in (self._requests, self._answers):
+            if connection is not None:
+                connection.close()
+        self._process = self._requests = self._answers = None
+
+
+def _received(answers: Connection) -> Message:
+    head = json.loads(answers.recv_bytes(1 << 20))
+    values = None
+    if head["shape"] is not None:
+        dtype = np.uint8 if head["kind"] == "picture" else np.float32
+        values = np.frombuffer(answers.recv_bytes(_LONGEST), dtype).reshape(head["shape"])
+    return Message(str(head["kind"]), int(head["which"]), int(head["row"]), values, head["told"])
+
+
+def _send(answers: Connection, message: Message) -> None:
+    shape = None if message.values is None else message.values.shape
+    answers.send_bytes(json.dumps({**message._asdict(), "values": None, "shape": shape}).encode())
+    if message.values is not None:
+        answers.send_bytes(message.values.reshape(-1).view(np.uint8).data)
+
+
+def _limit(megabytes: int) -> None:
+    """Sets the limits of this process, and ends it when its parent ends."""
+    import ctypes
+    import resource
+
+    size = megabytes << 20
+    for kind, value in ((resource.RLIMIT_AS, size), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
+        resource.setrlimit(kind, (value, value))
+    with contextlib.suppress(OSError, AttributeError):  # Linux only
+        pr_set_pdeathsig, sigkill = 1, 9
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, sigkill)
+
+
+def _answer(words: list[str]) -> None:
+    """The program of a child: answers requests until there are no more."""
+    requests, answers = Connection(int(words[0]), writable=False), Connection(int(words[1]), readable=False)
+    _limit(int(words[2]))
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            given: list[Any] = json.loads(requests.recv_bytes())
+            try:
+                for message in decode(Request.from_json(given)):
+                    _send(answers, message)
+            except DecodeError as error:
+                _send(answers, Message("error", told={"reason": str(error)}))
+
+
+if __name__ == "__main__":
+    _answer(sys.argv[1:])

@@ -1,0 +1,351 @@
+"""Decodes a video with PyAV: pictures by the nearest-frame rule, and sound as windows.
+
+Only the child processes of `decoder_pool` call `decode`, since a file of unknown origin can end its process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import storage
+from yt8m.errors import RunError, missing_extra
+from yt8m.extractors import containers
+from yt8m.extractors.base import Scaling
+from yt8m.extractors.sampling import NearestFrames, Sound, Windows, samples_of
+
+_TOLERANCE = 0.5  # seconds that may be missing at the end: containers round their durations
+_SEEK_FROM, _SEEK_BEFORE = 5.0, 2.0  # seconds: a later start is sought, so many seconds before it
+_USUAL_PIXELS = ("yuv420p", "yuvj420p", "nv12")
+_WINDOWS_AT_ONCE = 16
+# FFmpeg's containers of videos and of sound. Others (playlists, pictures, text as pictures) are not opened.
+_FORMATS = (
+    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,asf,flv,live_flv,mpeg,mpegts,mpegvideo,m4v,h264,hevc,ogg,rm,mxf,dv,nut,"
+    "gif,apng,wav,mp3,aac,flac,ac3,aiff,au,amr,caf,w64,ape,wv,ivf,obu,swf,wtv,vob,y4m,yuv4mpegpipe,gxf,nsv,roq,smk,bink"
+)
+
+
+class DecodeError(Exception):
+    """A video cannot be decoded; the text says why."""
+
+
+class Request(NamedTuple):
+    """What to decode.
+
+    Attributes:
+      path: local path of the video.
+      per_second: frames a second; frame k is the one nearest to second `start + k / per_second`.
+      most: the largest number of frames.
+      start, end: the part of the video, in seconds; None for its end.
+      pictures: how to scale the pictures, once for each form that is wanted; None leaves them as they are.
+      sounds: the forms of sound that are wanted.
+      threads: threads of the decoder.
+    """
+
+    path: str
+    per_second: float = 1.0
+    most: int = 300
+    start: float = 0.0
+    end: float | None = None
+    pictures: tuple[Scaling | None, ...] = ()
+    sounds: tuple[Sound, ...] = ()
+    threads: int = 1
+
+    @classmethod
+    def from_json(cls, fields: list[Any]) -> Request:
+        """The request whose JSON has these fields."""
+        request = cls(*fields)
+        scalings = tuple(None if one is None else Scaling(*one) for one in request.pictures)
+        return request._replace(pictures=scalings, sounds=tuple(Sound(*one) for one in request.sounds))
+
+    @property
+    def seconds(self) -> float:
+        """The longest time that is decoded, in seconds."""
+        longest = self.most / self.per_second
+        return longest if self.end is None else min(longest, self.end - self.start)
+
+
+class Message(NamedTuple):
+    """A part of a decoded video.
+
+    Attributes:
+      kind: `picture`, `sound`, or `end`.
+      which: the position in `Request.pictures` or `Request.sounds`.
+      row: number of the frame, or of the first window.
+      values: uint8 [H, W, 3] (RGB), or float32 [n, window].
+      told: of `end`: {"rows": number of frames, "seconds": decoded seconds, "notes": what was unusual}.
+    """
+
+    kind: str
+    which: int = 0
+    row: int = 0
+    values: NDArray[Any] | None = None
+    told: dict[str, Any] | None = None
+
+
+def import_av() -> Any:
+    """PyAV.
+
+    Raises:
+      UsageError: it is not installed.
+    """
+    try:
+        import av
+    except ImportError as error:
+        raise missing_extra("reading video files", "PyAV (av)", "video") from error
+    return av
+
+
+def decode(request: Request) -> Iterator[Message]:
+    """Yields the pictures and windows of a video in their order, and one message `end`.
+
+    Raises:
+      DecodeError: the file is empty, damaged, cut, or no video.
+    """
+    av = import_av()
+    try:
+        with storage.open_read(request.path) as file:
+            containers.refuse_cut(file, DecodeError)
+        can_seek = request.start >= _SEEK_FROM
+        with _opened(av, request.path) as container:
+            decoder = _Decoder(container, request, can_seek)
+            if not decoder.sought_too_far():
+                yield from decoder.messages()
+                return
+        with _opened(av, request.path) as container:
+            yield from _Decoder(container, request, False).messages()
+    except (av.error.FFmpegError, ValueError, UnicodeError) as error:
+        raise DecodeError(f"it is damaged, or no video ({_reason(error)})") from error
+    except RunError as error:
+        raise DecodeError(str(error)) from error
+    except MemoryError as error:
+        raise DecodeError("it needs more memory than a decoder may have") from error
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error).split("\n")[0][:200]
+
+
+@contextlib.contextmanager
+def _opened(av: Any, path: str) -> Iterator[Any]:
+    """Opens the container through a Python file, without protocols: so a playlist cannot make it open other files."""
+    options = {"protocol_whitelist": "none", "format_whitelist": _FORMATS}
+    with (
+        storage.open_read(path) as file,
+        av.open(
+            file, options=options, container_options=options, buffer_size=1 << 18, metadata_errors="ignore"
+        ) as found,
+    ):
+        yield found
+
+
+class _Decoder:
+    """One pass over an open container."""
+
+    def __init__(self, container: Any, request: Request, can_seek: bool) -> None:
+        self._container, self._request = container, request
+        self._notes: list[str] = []
+        self._video = self._stream("video", [one for one in container.streams.video if not _is_cover(one)])
+        self._audio = self._stream("audio", list(container.streams.audio))
+        if self._video is None and self._audio is None:
+            raise DecodeError("it has neither pictures nor sound")
+        chosen = [one for one in (self._video, self._audio) if one is not None]
+        starts = [float(one.start_time * one.time_base) for one in chosen if one.start_time is not None]
+        self._origin = max(0.0, min(starts, default=0.0))
+        self._ends: dict[int, float] = {}
+        self._sampler: NearestFrames[_Picture] = NearestFrames(
+            request.per_second, request.start, request.end, request.most
+        )
+        self._windows = [Windows(sound, request.start, request.seconds) for sound in request.sounds]
+        self._intervals = [float("inf"), 0.0]
+        self._last_time: float | None = None
+        self._has_sought = can_seek and self._seek()
+        self._packets = container.demux(chosen)
+
+    def _stream(self, kind: str, streams: list[Any]) -> Any:
+        usable = [one for one in streams if one.codec_context is not None]
+        if not usable:
+            self._notes.append("no pictures" if kind == "video" else "no sound")
+            return None
+        if len(usable) > 1:
+            self._notes.append(f"several {kind} streams")
+        best = self._container.streams.best(kind)
+        found = best if best in usable else usable[0]
+        found.codec_context.thread_count = self._request.threads
+        return found
+
+    def _seek(self) -> bool:
+        target = self._origin + self._request.start - _SEEK_BEFORE
+        try:
+            self._container.seek(int(target * 1e6), backward=True, any_frame=False)
+        except OSError:  # all errors of FFmpeg that concern files are of this kind
+            return False
+        return True
+
+    def sought_too_far(self) -> bool:
+        """After a seek: whether a stream goes on after the start, so that frames would be missing."""
+        if not self._has_sought:
+            return False
+        first: dict[int, float] = {}
+        wanted = {one.index for one in (self._video, self._audio) if one is not None}
+        for packet in self._container.demux([one for one in (self._video, self._audio) if one is not None]):
+            if packet.pts is not None:
+                first.setdefault(packet.stream.index, float(packet.pts * packet.time_base) - self._origin)
+            if first.keys() == wanted:
+                break
+        if any(time > self._request.start for time in first.values()) or first.keys() != wanted:
+            return True
+        return not self._seek()
+
+    def messages(self) -> Iterator[Message]:
+        """Decodes to the end of the wanted part."""
+        rows, is_whole = 0, True
+        for packet in self._packets:
+            for frame in self._frames_of(packet):
+                for message in self._of_picture(frame) if packet.stream is self._video else self._of_sound(frame):
+                    rows = max(rows, message.row + 1) if message.kind == "picture" else rows
+                    yield message
+            if self._is_done():
+                is_whole = False
+                break
+        if is_whole:
+            self._refuse_cut()
+        for message in self._rest():
+            rows = max(rows, message.row + 1) if message.kind == "picture" else rows
+            yield message
+        yield self._end(rows)
+
+    def _frames_of(self, packet: Any) -> Iterator[Any]:
+        is_done = self._sampler.is_done if packet.stream is self._video else self._sound_is_done()
+        if not is_done:
+            yield from packet.decode()
+
+    def _sound_is_done(self) -> bool:
+        return all(one.is_done for one in self._windows)
+
+    def _is_done(self) -> bool:
+        return (self._video is None or self._sampler.is_done) and (self._audio is None or self._sound_is_done())
+
+    def _time(self, frame: Any, stream: Any) -> float:
+        """When the frame is shown, in seconds from the start of the video."""
+        last = self._ends.get(stream.index, 0.0)
+        time = last if frame.pts is None else float(frame.pts * frame.time_base) - self._origin
+        duration = float(frame.duration * frame.time_base) if getattr(frame, "duration", 0) else 0.0
+        if stream is self._video and not duration and stream.average_rate:
+            duration = float(1 / stream.average_rate)
+        self._ends[stream.index] = max(last, time + duration)
+        return time
+
+    def _of_picture(self, frame: Any) -> Iterator[Message]:
+        time = self._time(frame, self._video)
+        if self._last_time is not None and time > self._last_time:
+            self._intervals = [
+                min(self._intervals[0], time - self._last_time),
+                max(self._intervals[1], time - self._last_time),
+            ]
+        self._last_time = time
+        for row, chosen in self._sampler.add(time, _Picture(frame)):
+            yield from self._pictures(row, chosen)
+
+    def _pictures(self, row: int, chosen: _Picture) -> Iterator[Message]:
+        self._note_picture(chosen.frame)
+        for which, scaling in enumerate(self._request.pictures):
+            yield Message("picture", which, row, chosen.scaled(scaling))
+
+    def _note_picture(self, frame: Any) -> None:
+        if frame.rotation and "rotated" not in self._notes:
+            self._notes.append("rotated")
+        if frame.format.name not in _USUAL_PIXELS and not any("pixel" in note for note in self._notes):
+            self._notes.append(f"pixel format {frame.format.name}")
+
+    def _of_sound(self, frame: Any) -> Iterator[Message]:
+        time = self._time(frame, self._audio)
+        samples = samples_of(frame)
+        self._ends[self._audio.index] = max(
+            self._ends[self._audio.index], time + len(samples) / max(1, frame.sample_rate)
+        )
+        for which, windows in enumerate(self._windows):
+            yield from self._sent(which, windows.add(time, samples, frame.sample_rate))
+
+    def _sent(self, which: int, found: Iterator[tuple[int, NDArray[np.float32]]]) -> Iterator[Message]:
+        for first, values in found:
+            for place in range(0, len(values), _WINDOWS_AT_ONCE):
+                yield Message("sound", which, first + place, values[place : place + _WINDOWS_AT_ONCE])
+
+    def _rest(self) -> Iterator[Message]:
+        for row, chosen in self._sampler.finish():
+            yield from self._pictures(row, chosen)
+        for which, windows in enumerate(self._windows):
+            yield from self._sent(which, windows.finish())
+
+    def _refuse_cut(self) -> None:
+        """Refuses a file whose streams end long before the time that the container states."""
+        whole = self._container.duration
+        for stream in (self._video, self._audio):
+            if stream is None or self._container.format.name not in containers.STATES_DURATION:
+                continue
+            stated = stream.duration * stream.time_base if stream.duration else None
+            if stated is None and stream is (self._video or self._audio) and whole:
+                stated = whole / 1e6 - max(0.0, (self._container.start_time or 0) / 1e6)
+            found = self._ends.get(stream.index, 0.0)
+            if stated is not None and float(stated) - found > _TOLERANCE:
+                raise DecodeError(f"it is cut: it has {found:.1f} of {float(stated):.1f} seconds")
+
+    def _end(self, rows: int) -> Message:
+        seconds = max(self._ends.values(), default=0.0)
+        sound = max((one.end for one in self._windows), default=0.0)
+        if self._video is None or not rows:
+            if self._video is not None and "no pictures" not in self._notes and self._request.pictures:
+                self._notes.append("no pictures")
+            rows = min(self._request.most, int(np.ceil(sound * self._request.per_second - 1e-9)))
+        if not rows:
+            raise DecodeError("no frame and no sound could be decoded in the wanted part")
+        if self._audio is not None and not sound and self._windows:
+            self._notes.append("no sound")
+        low, high = self._intervals
+        if self._last_time is not None and high > 1.5 * low + 0.002:
+            self._notes.append("variable frame rate")
+        if seconds - self._request.start < 1:
+            self._notes.append("shorter than a second")
+        return Message("end", told={"rows": rows, "seconds": seconds - self._request.start, "notes": self._notes})
+
+
+def _is_cover(stream: Any) -> bool:
+    """Whether a stream is a picture that belongs to a sound file, such as the cover of an album."""
+    return bool(stream.disposition & type(stream.disposition).attached_pic)
+
+
+class _Picture:
+    """A decoded frame, which is converted at most once for each form."""
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        self._made: dict[Scaling | None, NDArray[np.uint8]] = {}
+
+    def scaled(self, scaling: Scaling | None) -> NDArray[np.uint8]:
+        """The picture in RGB as it is to be seen: rotated, and scaled."""
+        if scaling not in self._made:
+            self._made[scaling] = self._convert(scaling)
+        return self._made[scaling]
+
+    def _convert(self, scaling: Scaling | None) -> NDArray[np.uint8]:
+        width, height = self.frame.width, self.frame.height
+        if scaling is not None:
+            width, height = _scaled_size(width, height, scaling)
+        converted = self.frame.reformat(width, height, "rgb24", interpolation="BICUBIC")
+        picture = np.rot90(converted.to_ndarray(), round(self.frame.rotation / 90))
+        if scaling is not None:
+            top, left = ((side - scaling.size) // 2 for side in picture.shape[:2])
+            picture = picture[top : top + scaling.size, left : left + scaling.size]
+        return np.ascontiguousarray(picture)
+
+
+def _scaled_size(width: int, height: int, scaling: Scaling) -> tuple[int, int]:
+    if not scaling.shorter_side:
+        return scaling.size, scaling.size
+    factor = scaling.shorter_side / min(width, height)
+    return max(scaling.size, round(width * factor)), max(scaling.size, round(height * factor))
