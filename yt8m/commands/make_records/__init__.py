@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import options, storage
-from yt8m.commands.make_records import encoding
 from yt8m.commands.make_records.classes import Classes, known_vocabulary, number_labels, with_other_levels
 from yt8m.commands.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.commands.make_records.output import Output, inputs_hash
@@ -25,6 +24,7 @@ from yt8m.config import flags
 from yt8m.config.train_config import KNOWN_SIZES
 from yt8m.errors import UsageError
 from yt8m.options import option
+from yt8m.records import encoding
 from yt8m.records.data_format import LEVELS, FeatureFormat
 
 _BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192  # limits of a batch, chosen so that its features fit into the CPU cache
@@ -215,8 +215,8 @@ class _Work:
         write = self._write_videos if self._config.level == "video" else self._write_frames
         for batch in self._batches(output.progress.rows):
             labels, places = self._with_classes(batch)
-            context = encoding.entries(batch.ids, labels.rows, labels.codes)
-            frames = write(output, batch, places, context)
+            contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
+            frames = write(output, batch, places, contexts)
             for split in np.unique(batch.splits[places]).tolist():
                 is_written = (frames > 0) & (batch.splits == split)
                 output.count(split, labels.codes[is_written[labels.rows]], int(frames[is_written].sum()))
@@ -241,7 +241,7 @@ class _Work:
         return known.coded(number), places[~np.isin(places, unknown)]
 
     def _write_videos(
-        self, output: Output, batch: Videos, places: NDArray[np.int64], context: Sequence[bytes]
+        self, output: Output, batch: Videos, places: NDArray[np.int64], contexts: encoding.Contexts
     ) -> NDArray[np.int64]:
         """Writes the videos; returns 1 for each row that was written, and 0 for the others."""
         good, values = self._features.matrices(batch, places)
@@ -249,19 +249,19 @@ class _Work:
         size = sum(part[0].nbytes for part in values)
         for shard, part in output.parts(batch.splits, places):
             rows = part[is_written[part]]
+            stored = functools.partial(self._features.stored_rows, values)
             if len(rows):
-                stored = functools.partial(self._features.stored_rows, values, rows)
-                output.append(shard, encoding.video_records([context[row] for row in rows.tolist()], size, stored))
+                output.append(shard, list(encoding.video_records(contexts, rows, size, stored)))
         return is_written.astype(np.int64)
 
     def _write_frames(
-        self, output: Output, batch: Videos, places: NDArray[np.int64], context: Sequence[bytes]
+        self, output: Output, batch: Videos, places: NDArray[np.int64], contexts: encoding.Contexts
     ) -> NDArray[np.int64]:
         """Writes the videos; returns the number of frames of each row that was written, and 0 for the others."""
         frames = np.zeros(batch.rows.size, np.int64)
         for shard, part in output.parts(batch.splits, places):
             for place, values, was_cut in self._features.frames(batch, part):
-                output.append(shard, encoding.frame_records(context[place], self._features.stored(values)))
+                output.append(shard, [encoding.frame_records(contexts, place, self._features.stored(values))])
                 frames[place] = len(values[0])
                 output.progress.cut += was_cut
         output.progress.longest = max(output.progress.longest, int(frames.max()))

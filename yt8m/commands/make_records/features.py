@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import zipfile
@@ -150,10 +149,9 @@ class FeatureReader:
             for feature, part in zip(self.formats, values, strict=True)
         }
 
-    def stored_rows(self, values: Sequence[NDArray[Any]], *places: NDArray[np.int64]) -> Arrays:
-        """`stored` of those rows of [n, size]."""
-        rows = functools.reduce(lambda outer, inner: outer[inner], places)
-        return self.stored([part[rows] for part in values])
+    def stored_rows(self, values: Sequence[NDArray[Any]], places: NDArray[np.int64]) -> Arrays:
+        """`stored` of some rows of [n, size]."""
+        return self.stored([part[places] for part in values])
 
     def values(self, batch: Videos, places: NDArray[np.int64]) -> Iterator[list[NDArray[Any]]]:
         """Yields the values of some rows at a time before quantisation, [n, size] for each feature."""

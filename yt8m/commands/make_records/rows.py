@@ -261,8 +261,10 @@ class RowReader:
     def _named_splits(self, rows: Rows) -> NDArray[np.int16]:
         """The split that each row names, -1 if it names none."""
         names = self._splits.names
+        if "split" not in rows.cells:
+            return np.full(rows.size, -1, np.int16)
         number = {name: place for place, name in enumerate(names)} | {"": -1}
-        written = [str(cell).strip() for cell in rows.cells.get("split", [""] * rows.size)]
+        written = [str(cell).strip() for cell in rows.cells["split"]]
         for row, name in enumerate(written, rows.first) if not set(written) <= number.keys() else ():
             if name not in number:
                 self._bad.add(row, f"its split is {name[:60]!r}, and --splits names {', '.join(names)}")
@@ -314,10 +316,13 @@ class RowReader:
 
     def _labels(self, rows: Rows) -> Labels:
         counts, written = self._parts(rows.cells["labels"])
-        for text in dict.fromkeys(written):
-            if text not in self._numbers:
-                self._numbers[text] = self._number(text.strip())
-        codes = np.fromiter(map(self._numbers.__getitem__, written), np.int64, len(written))
+        try:
+            codes = np.fromiter(map(self._numbers.__getitem__, written), np.int64, len(written))
+        except KeyError:
+            for text in dict.fromkeys(written):
+                if text not in self._numbers:
+                    self._numbers[text] = self._number(text.strip())
+            codes = np.fromiter(map(self._numbers.__getitem__, written), np.int64, len(written))
         places = np.repeat(np.arange(rows.size), counts)
         return Labels(places[codes >= 0], codes[codes >= 0]).coded(np.arange(len(self.names)))
 
@@ -330,21 +335,27 @@ class RowReader:
             self.names.append(name)
         return self._numbers.get(name, -1)
 
-    def _parts(self, cells: Sequence[Any]) -> tuple[list[int], list[str]]:
+    def _parts(self, cells: Sequence[Any]) -> tuple[NDArray[np.int64], list[str]]:
         """The number of parts of each cell, and the parts of all."""
         separator = self._rule.separator
-        if len(separator) == 1 and set(map(type, cells)) == {str}:  # five times as fast as one cell after the other
-            return [cell.count(separator) + 1 for cell in cells], separator.join(cells).split(separator)
+        joined = "\0".join(cells) if set(map(type, cells)) == {str} and separator.isascii() else ""
+        if len(separator) == 1 and joined.count("\0") == len(cells) - 1:  # five times as fast as cell by cell
+            text = np.frombuffer(joined.encode("utf-8", "surrogateescape"), np.uint8)
+            breaks = text[(text == 0) | (text == ord(separator))] == 0
+            counts = np.diff(np.flatnonzero(breaks), prepend=-1, append=len(breaks))
+            return counts, joined.replace("\0", separator).split(separator)
         parts = [
             [str(part) for part in cell if part is not None] if isinstance(cell, list) else str(cell).split(separator)
             for cell in cells
         ]
-        return list(map(len, parts)), list(itertools.chain.from_iterable(parts))
+        return np.fromiter(map(len, parts), np.int64, len(parts)), list(itertools.chain.from_iterable(parts))
 
 
 def _ids(rows: Rows) -> list[bytes]:
     cells = rows.cells["id"]
-    return [(cell if isinstance(cell, str) else str(cell)).encode("utf-8", "surrogateescape") for cell in cells]
+    texts = cells if set(map(type, cells)) == {str} else list(map(str, cells))
+    found = "\0".join(texts).encode("utf-8", "surrogateescape").split(b"\0")  # five times as fast as one by one
+    return found if len(found) == len(texts) else [text.encode("utf-8", "surrogateescape") for text in texts]
 
 
 def _digests(texts: Sequence[bytes]) -> NDArray[np.void]:

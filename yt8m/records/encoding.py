@@ -1,0 +1,184 @@
+"""Encodes videos as framed TFRecords, many at a time and without protobuf.
+
+If the ids and labels of videos take equally many bytes, their records differ only in bytes at fixed positions. So
+such records are filled in as the rows of one array, which is ten times as fast as one record after the other.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.records import shards
+
+_AROUND = 12  # bytes of a TFRecord frame before its payload
+_BLOCK = 1 << 18  # bytes of records that are made at once, so that they stay in a cache
+_SHIFTS = 7 * np.arange(9)  # of the bytes of a varint: 63 bits
+
+
+class Contexts:
+    """The ids and labels of videos, encoded as the entries of their records.
+
+    Args:
+      ids: the id of each video.
+      rows: [n], the place of a video for each label, ascending.
+      classes: [n], the class of each label, ascending for each video.
+    """
+
+    def __init__(self, ids: Sequence[bytes], rows: NDArray[np.int64], classes: NDArray[np.int64]) -> None:
+        encoded, widths = _varints(classes)
+        self._ids = _Texts(b"".join(ids), np.fromiter(map(len, ids), np.int64, len(ids)))
+        self._labels = _Texts(encoded.tobytes(), np.bincount(rows, widths, len(ids)).astype(np.int64))
+
+    def equally_long(self, places: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Divides the places of videos by the lengths of their ids and labels; yields those of one length each."""
+        lengths = self._ids.lengths[places] << 32 | self._labels.lengths[places]
+        for length in np.unique(lengths):
+            yield places[lengths == length]
+
+    def entries(self, places: NDArray[np.int64]) -> list[NDArray[np.uint8]]:
+        """The parts of the entries of videos whose lengths are equal: [n, size], or [size] if all have the same."""
+        ids, labels = self._ids.matrix(places), self._labels.matrix(places)
+        heads = _head("id", 1, ids.shape[1]), _head("labels", 3, labels.shape[1])
+        return [np.frombuffer(heads[0], np.uint8), ids, np.frombuffer(heads[1], np.uint8), labels]
+
+
+class _Texts:
+    """Byte strings, one after the other."""
+
+    def __init__(self, joined: bytes, lengths: NDArray[np.int64]) -> None:
+        self._joined, self.lengths = np.frombuffer(joined, np.uint8), lengths
+        self._starts = np.cumsum(lengths) - lengths
+
+    def matrix(self, places: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Some strings of one length as the rows of an array."""
+        length = self.lengths[places[0]]
+        return np.asarray(self._joined[self._starts[places][:, None] + np.arange(length)])
+
+
+def _varints(numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The bytes of numbers from 0 as varints, one after the other, and how many bytes each has."""
+    parts = numbers[:, None] >> _SHIFTS
+    is_used = parts > 0
+    is_used[:, 0] = True
+    is_last = np.diff(is_used, axis=1, append=False)
+    found = (parts & 0x7F | np.where(is_last, 0, 0x80)).astype(np.uint8)
+    return found[is_used], is_used.sum(axis=1)
+
+
+@lru_cache(1 << 10)
+def _head(name: str, kind: int, length: int) -> bytes:
+    """The bytes before the value of a map entry; `kind` is 1 for bytes, 2 for floats, and 3 for packed integers."""
+    whole = _entry(name, _feature(kind, bytes(length)))
+    return whole[: len(whole) - length]
+
+
+def _entry(name: str, value: bytes) -> bytes:
+    return shards.field(1, shards.field(1, name.encode()) + shards.field(2, value))
+
+
+def _feature(kind: int, value: bytes) -> bytes:
+    return shards.field(kind, shards.field(1, value))
+
+
+def _kind(values: NDArray[Any]) -> int:
+    return 1 if values.dtype == np.uint8 else 2
+
+
+def video_records(
+    contexts: Contexts,
+    places: NDArray[np.int64],
+    size: int,
+    features: Callable[[NDArray[np.int64]], Mapping[str, NDArray[Any]]],
+) -> Iterator[NDArray[np.uint8]]:
+    """Videos as framed Examples, sorted by the lengths of their ids and labels.
+
+    Args:
+      contexts: ids and labels.
+      places: int64 [n], the places of the videos.
+      size: bytes of the features of one video.
+      features: takes places [m], returns {name: uint8 or float32 [m, size]}.
+
+    Returns:
+      Arrays uint8 [m, bytes of a record], each of records of one length; together they have the n records, which
+      `add_checksums` completes.
+    """
+    count = max(1, _BLOCK // size)
+    for group in contexts.equally_long(places):
+        records = np.empty((0, 0), np.uint8)
+        for start in range(0, len(group), count):
+            some = group[start : start + count]
+            parts = _example(contexts.entries(some), features(some))
+            if start == 0:  # one array for all blocks, whose memory is used again for the next ones
+                records = _empty(parts, len(group))
+            _frame(parts, records[start : start + count])
+        yield records
+
+
+def _example(context: Sequence[NDArray[np.uint8]], features: Mapping[str, NDArray[Any]]) -> list[NDArray[np.uint8]]:
+    """The parts of Examples whose entries have the same length."""
+    parts = list(context)
+    for name, values in features.items():
+        parts += [np.frombuffer(_head(name, _kind(values), values[0].nbytes), np.uint8), _as_bytes(values)]
+    head = shards.varint(1 << 3 | 2) + shards.varint(sum(part.shape[-1] for part in parts))
+    return [np.frombuffer(head, np.uint8), *parts]
+
+
+def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
+    return values if values.dtype == np.uint8 else np.ascontiguousarray(values, "<f4").view(np.uint8)
+
+
+def _empty(parts: Sequence[NDArray[np.uint8]], count: int) -> NDArray[np.uint8]:
+    """An array for `count` framed records of these parts."""
+    return np.empty((count, _AROUND + sum(part.shape[-1] for part in parts) + 4), np.uint8)
+
+
+def _frame(parts: Sequence[NDArray[np.uint8]], records: NDArray[np.uint8]) -> None:
+    """Fills `records` with TFRecord frames around the joined parts; a part is [n, size], or [size] if constant.
+
+    The checksums of the payloads are left out.
+    """
+    length = struct.pack("<Q", records.shape[1] - _AROUND - 4)
+    place = 0
+    for part in [np.frombuffer(length + shards.masked_crc(length), np.uint8), *parts]:
+        records[:, place : place + part.shape[-1]] = part
+        place += part.shape[-1]
+
+
+def add_checksums(records: NDArray[np.uint8]) -> None:
+    """Completes records of one length by the checksums of their payloads, which are their last four bytes."""
+    sums = np.array([google_crc32c.value(payload) for payload in records[:, _AROUND:-4]], np.uint64)
+    records[:, -4:] = shards.masked(sums).astype("<u4").view(np.uint8).reshape(-1, 4)
+
+
+def frame_records(contexts: Contexts, place: int, features: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
+    """The framed SequenceExample of one video, uint8 [1, bytes of the record], which `add_checksums` completes.
+
+    Args:
+      contexts: ids and labels.
+      place: the place of the video.
+      features: {name: uint8 or float32 [T, size]}.
+    """
+    context = b"".join(part.tobytes() for part in contexts.entries(np.array([place])))
+    lists = b"".join(_entry(name, _frame_list(frames)) for name, frames in features.items())
+    parts = [np.frombuffer(shards.field(1, context) + shards.field(2, lists), np.uint8)]
+    record = _empty(parts, 1)
+    _frame(parts, record)
+    return record
+
+
+def _frame_list(frames: NDArray[Any]) -> bytes:
+    """Encodes a FeatureList, in which the same bytes precede each frame."""
+    value = _as_bytes(frames)
+    whole = shards.field(1, _feature(_kind(frames), value[0].tobytes()))
+    filled = np.empty((len(frames), len(whole)), np.uint8)
+    before = len(whole) - value.shape[1]
+    filled[:, :before] = np.frombuffer(whole[:before], np.uint8)
+    filled[:, before:] = value
+    return filled.tobytes()
