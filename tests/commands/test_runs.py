@@ -25,7 +25,7 @@ from yt8m.runner.hooks import Callback
 class KeepsACopy(Callback):
     """Copies the folder of the run in the middle, as a kill would leave it, and keeps what `yt8m runs` sees then."""
 
-    seen: runs.Run
+    seen: runs.ListedRun
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         if self.context.step == 8:
@@ -75,17 +75,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.fixture
-def found(folder: pathlib.Path) -> dict[str, runs.Run]:
+def found(folder: pathlib.Path) -> dict[str, runs.ListedRun]:
     return {os.path.relpath(one.folder, folder): one for one in runs.find([str(folder)])}
 
 
-def test_runs_are_found_at_any_depth_and_their_parts_are_none(found: dict[str, runs.Run], folder: pathlib.Path) -> None:
+def test_runs_are_found_at_any_depth_and_their_parts_are_none(
+    found: dict[str, runs.ListedRun], folder: pathlib.Path
+) -> None:
     assert (folder / "a/best/best.json").exists()
     assert (folder / "a/inference_model").is_dir()
     assert sorted(found) == ["a", "b", "c", "damaged", "deep/er/killed"]
 
 
-def test_how_each_ended_is_known(found: dict[str, runs.Run], folder: pathlib.Path) -> None:
+def test_how_each_ended_is_known(found: dict[str, runs.ListedRun], folder: pathlib.Path) -> None:
     assert KeepsACopy.seen.state == "running"
     assert (KeepsACopy.seen.step, KeepsACopy.seen.why) == (7, "")
     states = {name: (one.state, one.step, one.why) for name, one in found.items()}
@@ -120,7 +122,7 @@ def test_a_resumed_run_forgets_how_it_ended_before(folder: pathlib.Path, tmp_pat
     assert not (folder / "deep/er/killed/ended.json").exists()
 
 
-def test_what_differs_is_what_the_flags_said(found: dict[str, runs.Run]) -> None:
+def test_what_differs_is_what_the_flags_said(found: dict[str, runs.ListedRun]) -> None:
     names = {"a": "KeepsACopy", "b": "Fails", "c": "Stops", "deep/er/killed": "KeepsACopy"}
     differing = {name: dict(found[name].differing) for name in names}
     for name, callback in names.items():
@@ -132,7 +134,7 @@ def test_what_differs_is_what_the_flags_said(found: dict[str, runs.Run]) -> None
 
 
 def test_the_best_evaluation_counts_and_a_training_batch_stands_in(
-    found: dict[str, runs.Run], folder: pathlib.Path, tmp_path: pathlib.Path
+    found: dict[str, runs.ListedRun], folder: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     report = json.loads((folder / "a/eval/report.json").read_text())
     assert found["a"].figures.of == "evaluation"

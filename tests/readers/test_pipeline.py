@@ -48,7 +48,7 @@ def folders(bucket: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
         with storage.write_atomic(f"{bucket}/{shard}.tfrecord") as file:
             file.write(storage.read_bytes(path))
     room = 4 * storage.size(path) + 10
-    given = base.Settings(cache_dir=str(tmp_path / "cache"), stage_cache_bytes=room)
+    given = base.BucketSettings(cache_dir=str(tmp_path / "cache"), stage_cache_bytes=room)
     monkeypatch.setattr(base, "_settings", given)
     return str(tmp_path), bucket
 
@@ -109,7 +109,7 @@ def test_a_shard_that_cannot_be_staged_is_told_by_the_queue(folders: tuple[str, 
 
 
 def test_direct_reading_needs_a_file_system(folders: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_settings", base.Settings(gs_reading="direct"))
+    monkeypatch.setattr(base, "_settings", base.BucketSettings(gs_reading="direct"))
     with tf.Graph().as_default():
         names = str(queue_on(folders[1]).dataset(tf.constant(["gs://b/x"]), 7))
         assert "Dataset" in names

@@ -24,7 +24,7 @@ from yt8m.storage import base, copies, gcs, gcs_client, sending
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "_settings", base.Settings(cache_dir=str(tmp_path / "cache")))
+    monkeypatch.setattr(base, "_settings", base.BucketSettings(cache_dir=str(tmp_path / "cache")))
     monkeypatch.setattr(gcs_client, "_FIRST_WAIT", 0.02)
 
 
@@ -113,7 +113,7 @@ def test_a_growing_file_goes_on_and_outlives_an_outage(bucket: str, proxy: Proxy
 def test_the_folder_of_a_killed_process_is_removed(tmp_path: pathlib.Path) -> None:
     code = "import os; from yt8m.storage import copies as w; print(w.workspace()); "
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    base.configure_storage(base.Settings(cache_dir=str(tmp_path / "yt8m")))
+    base.configure_storage(base.BucketSettings(cache_dir=str(tmp_path / "yt8m")))
 
     def start(more: str) -> str:
         words = [sys.executable, "-c", code + more]

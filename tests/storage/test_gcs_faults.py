@@ -20,7 +20,7 @@ pytestmark = pytest.mark.promise("I10")
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gcs_client, "_FIRST_WAIT", 0.02)
     monkeypatch.setattr(gcs_client, "_LONGEST_WAIT", 0.1)
-    monkeypatch.setattr(base, "_settings", base.Settings(gs_retry_seconds=20.0))
+    monkeypatch.setattr(base, "_settings", base.BucketSettings(gs_retry_seconds=20.0))
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def proxy(bucket: str, emulator_address: str, monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """One request has half a second."""
-    monkeypatch.setattr(base, "_settings", base.Settings(gs_retry_seconds=0.5))
+    monkeypatch.setattr(base, "_settings", base.BucketSettings(gs_retry_seconds=0.5))
 
 
 def put(path: str, content: bytes) -> None:

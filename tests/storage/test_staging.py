@@ -28,7 +28,7 @@ def shards(bucket: str) -> list[str]:
 @pytest.fixture
 def cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     """The folder of the cache; it has room for three shards and a half."""
-    given = base.Settings(cache_dir=str(tmp_path / "cache"), stage_cache_bytes=350_000)
+    given = base.BucketSettings(cache_dir=str(tmp_path / "cache"), stage_cache_bytes=350_000)
     monkeypatch.setattr(base, "_settings", given)
     return tmp_path / "cache/shards"
 

@@ -44,7 +44,7 @@ class Figures(NamedTuple):
 
 
 @dataclass
-class Run:
+class ListedRun:
     """What is known of one run.
 
     Attributes:
@@ -124,7 +124,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def find(folders: Sequence[str], sort: str = "age") -> list[Run]:
+def find(folders: Sequence[str], sort: str = "age") -> list[ListedRun]:
     """The runs in the folders, sorted.
 
     Raises:
@@ -164,7 +164,7 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def read(folder: str, names: Sequence[str], metric: str = Gap.name) -> Run:
+def read(folder: str, names: Sequence[str], metric: str = Gap.name) -> ListedRun:
     """Reads the files of a run; if one of them cannot be read, the run is `damaged`.
 
     Args:
@@ -172,7 +172,7 @@ def read(folder: str, names: Sequence[str], metric: str = Gap.name) -> Run:
       names: names of the files in the folder.
       metric: name of the metric by which the best evaluation is chosen.
     """
-    run = Run(folder)
+    run = ListedRun(folder)
     for fill in (_fill_state, _fill_config, lambda run, names: _fill_figures(run, names, metric)):
         try:
             fill(run, names)
@@ -184,7 +184,7 @@ def read(folder: str, names: Sequence[str], metric: str = Gap.name) -> Run:
     return run
 
 
-def _fill_state(run: Run, names: Sequence[str]) -> None:
+def _fill_state(run: ListedRun, names: Sequence[str]) -> None:
     run.written = max(storage.times(run.folder).values(), default=0.0)
     steps = checkpoints.steps_in(run.folder)
     run.step = steps[0] if steps else None
@@ -199,7 +199,7 @@ def _fill_state(run: Run, names: Sequence[str]) -> None:
         run.step = run.step if ended.step is None else ended.step
 
 
-def _fill_config(run: Run, _names: Sequence[str]) -> None:
+def _fill_config(run: ListedRun, _names: Sequence[str]) -> None:
     saved = run_dir.read(run.folder)
     if saved is None:
         raise RunError(f"{run.folder} holds neither {run_dir.CONFIG} nor {run_dir.MODEL_FLAGS}.")
@@ -211,7 +211,7 @@ def _fill_config(run: Run, _names: Sequence[str]) -> None:
     }
 
 
-def _fill_figures(run: Run, names: Sequence[str], metric: str) -> None:
+def _fill_figures(run: ListedRun, names: Sequence[str], metric: str) -> None:
     """Finds the best evaluation. The last training batch stands in for it until there is one."""
     rows = list(metric_files.rows(run.folder)) if metric_files.METRICS in names else []
     trained = [row for row in rows if "mode" not in row]
@@ -267,7 +267,7 @@ def _rank(value: float | None, metric: str) -> tuple[bool, float]:
     return (value is None, 0.0 if value is None else value if falls else -value)
 
 
-def _compare(found: Sequence[Run]) -> None:
+def _compare(found: Sequence[ListedRun]) -> None:
     """Fills in `differing`. An option counts if two runs that have it differ in it."""
     values: dict[str, set[str]] = {}
     for run in found:
@@ -279,9 +279,9 @@ def _compare(found: Sequence[Run]) -> None:
                 run.differing[name.rpartition(".")[2]] = value
 
 
-def _sorted(found: Sequence[Run], column: str) -> list[Run]:
+def _sorted(found: Sequence[ListedRun], column: str) -> list[ListedRun]:
     """The runs sorted by a column; evaluations come before training batches, whose figures are too good."""
-    by: dict[str, Callable[[Run], Any]] = {
+    by: dict[str, Callable[[ListedRun], Any]] = {
         "run": lambda run: run.folder,
         "model": lambda run: run.model,
         "step": lambda run: (run.step is None, -(run.step or 0)),
@@ -297,14 +297,14 @@ def _sorted(found: Sequence[Run], column: str) -> list[Run]:
         close = suggestion(column, known)
         raise UsageError(f"--sort={column}: there is no such column{close} (known: {', '.join(known)})")
 
-    def key(run: Run) -> Any:
+    def key(run: ListedRun) -> Any:
         value = run.figures.values.get(metric) if run.figures else None
         return (value is None, run.figures is not None and run.figures.of == TRAINING, *_rank(value, metric))
 
     return sorted(found, key=key)
 
 
-def _show(found: Sequence[Run]) -> None:
+def _show(found: Sequence[ListedRun]) -> None:
     """Prints the table, with a column for each figure that some run has."""
     names = {name for run in found if run.figures for name in run.figures.values}
     usual = [metric.name for metric in gap_first(metrics.all())]
@@ -315,7 +315,7 @@ def _show(found: Sequence[Run]) -> None:
     show(headers, ([_plain(cell) for cell in _cells(run, figures, compared)] for run in found), ["step", *figures])
 
 
-def _cells(run: Run, figures: Sequence[str], compared: Sequence[str]) -> Iterator[str]:
+def _cells(run: ListedRun, figures: Sequence[str], compared: Sequence[str]) -> Iterator[str]:
     yield from (run.folder, run.model, "" if run.step is None else str(run.step))
     values = run.figures.values if run.figures else {}
     for name in figures:

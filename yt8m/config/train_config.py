@@ -424,7 +424,7 @@ class StorageConfig(Checked):
 
     def use(self) -> None:
         """Makes these the storage settings of this process."""
-        base.configure_storage(base.Settings(**dataclasses.asdict(self)))
+        base.configure_storage(base.BucketSettings(**dataclasses.asdict(self)))
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ class RecordParser:
             is_fixed[slice(*span)] = False
         return _Layout(spans[0], spans[1], spans[2:], np.flatnonzero(is_fixed))
 
-    def _id_and_labels(self, record: bytes, places: wire.Entries) -> list[wire.Span] | None:
+    def _id_and_labels(self, record: bytes, places: wire.FeatureSpans) -> list[wire.Span] | None:
         named = places.context.get(b"id") or places.context.get(b"video_id")
         video_id = wire.bytes_value(record, named) if named else None
         labels = places.context.get(b"labels")

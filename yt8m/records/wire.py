@@ -21,7 +21,7 @@ _IN_1, _IN_2, _IN_3 = 0x0A, 0x12, 0x1A  # keys of the length-delimited fields 1,
 _LONGEST = 9  # longest varint of a number from 0 on; a negative one takes ten bytes
 
 
-class Entries(NamedTuple):
+class FeatureSpans(NamedTuple):
     """The places of the features in a record.
 
     Attributes:
@@ -37,14 +37,14 @@ class _OtherEncodingError(Exception):
     """The record is encoded in another way, or damaged."""
 
 
-def entries(record: bytes) -> Entries | None:
+def entries(record: bytes) -> FeatureSpans | None:
     """The features of a record; None if it is encoded in another way, or is not a record."""
     try:
         context, place = _message(record, _IN_1, 0)
         lists = (place, place)
         if place < len(record):
             lists, place = _message(record, _IN_2, place)
-        return Entries(_map(record, *context), _map(record, *lists)) if place == len(record) else None
+        return FeatureSpans(_map(record, *context), _map(record, *lists)) if place == len(record) else None
     except (_OtherEncodingError, IndexError):
         return None
 

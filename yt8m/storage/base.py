@@ -78,7 +78,7 @@ GIVEN_RETRY = "YT8M_GS_RETRY_SECONDS"  # environment variable for commands that 
 
 
 @dataclass(frozen=True)
-class Settings:
+class BucketSettings:
     """How this process uses buckets.
 
     Attributes:
@@ -94,16 +94,16 @@ class Settings:
     gs_retry_seconds: float = RETRY_SECONDS
 
 
-_settings = Settings()
+_settings = BucketSettings()
 
 
-def configure_storage(settings: Settings) -> None:
+def configure_storage(settings: BucketSettings) -> None:
     """Sets the storage settings of this process."""
     global _settings
     _settings = settings
 
 
-def current_settings() -> Settings:
+def current_settings() -> BucketSettings:
     """The settings of this process."""
     return _settings
 
