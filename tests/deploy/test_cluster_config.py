@@ -64,7 +64,7 @@ def test_vertex_pools():
 @pytest.mark.parametrize(
     ("variable", "words"),
     [
-        ('{"cluster"', ["no JSON", "Expected, for example"]),
+        ('{"cluster"', ["not JSON", "Expected, for example"]),
         ("[1]", ["holds a list"]),
         (json.dumps({"cluster": ["a:1"]}), ["cluster is", "expected an object of jobs"]),
         (described({"worker": ["a:1"]}), ["names no chief (it has worker)", "chief or master"]),
@@ -83,8 +83,8 @@ def test_vertex_pools():
         ('{"cluster": {}}', ["an empty cluster", "addresses of the processes are missing", "unset"]),
         ('{"cluster": null, "task": {"type": "worker", "index": 0}}', ["an empty cluster", "addresses"]),
         ('{"task": {"type": "worker", "index": 0}}', ["a task, but no cluster", "addresses", "unset"]),
-        ('{"task":' * 50_000, ["no JSON", "nested deeper than 100"]),
-        (f'{{"cluster": {"[" * 101 + "]" * 101}}}', ["no JSON", "nested deeper than 100"]),
+        ('{"task":' * 50_000, ["not JSON", "nested deeper than 100"]),
+        (f'{{"cluster": {"[" * 101 + "]" * 101}}}', ["not JSON", "nested deeper than 100"]),
     ],
 )
 @pytest.mark.promise("P8")

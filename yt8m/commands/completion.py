@@ -85,7 +85,7 @@ def candidates(line: str, is_whole: bool = False) -> list[str]:
 
 @functools.cache
 def _flags(command: str) -> dict[str, list[str] | None]:
-    """{flag: its named values}; an empty list if none are known, None for a boolean flag."""
+    """{flag: the values to complete it with}; an empty list if none are known, None for a flag without a value."""
     text = _help(command)
     found: dict[str, list[str] | None] = {}
     _, *parts = _FLAG.split(text)  # three parts per flag: "[no]" if boolean, name, description

@@ -195,6 +195,6 @@ def _bare(video: bytes) -> bytes:
 
 
 def _marked(segment: bytes) -> bytes:
-    """`segment`, with its first `b` escaped if `_bare` would change its id."""
+    """`segment` as the cache file stores it: with its first `b` escaped if `_bare` would otherwise change the id."""
     video = segment.rpartition(b":")[0]
     return segment if _bare(video) == video else b"\\x62" + segment[1:]

@@ -36,7 +36,7 @@ _AT_ONCE = 16  # runs of a bucket that are read at the same time: each takes sev
 
 
 class Figures(NamedTuple):
-    """The figures of one evaluation of a run, by the names of the metrics, or of its last training batch."""
+    """The metrics of one evaluation of a run, or of its last training batch, and where they come from."""
 
     of: str
     step: int

@@ -69,7 +69,7 @@ class Inputter(abc.ABC):
         raise NotImplementedError(f"{type(self).__name__} has a shard_order, so it needs numbered_dataset too")
 
     def epoch_order(self, epoch: int) -> Sequence[str]:
-        """The files in the order in which `epoch` (from 0) begins them. The engine calls this if `records` is known."""
+        """The files in the order in which epoch number `epoch` (from 0) opens them; used if `records` is known."""
         return self.files()
 
     def share(self, index: int, count: int) -> Inputter:

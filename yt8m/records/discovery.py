@@ -41,7 +41,7 @@ def find(files: Sequence[str], manifest_path: str = "") -> Found | None:
 
     Args:
       files: the shards.
-      manifest_path: the manifest; if it is empty, those in the folders of the shards.
+      manifest_path: path of the manifest; if it is empty, the manifests in the folders of the shards are read.
 
     Raises:
       RunError: a manifest is damaged, or two contradict one another.

@@ -47,7 +47,7 @@ _MASK_DELTA, _WORD = 0xA282EAD8, 0xFFFFFFFF
 
 _ORDINARY_ID = re.compile(rb"[ -\[\]-~]*")  # printable ASCII without the backslash
 _ORDINARY_IDS = re.compile(rb"[ -\[\]-~\n]*")
-# Control characters, line separators, bytes that are no UTF-8, and a backslash that looks like an escape.
+# Control characters, line separators, bytes that are not UTF-8, and a backslash that looks like an escape.
 _ESCAPED_IN_IDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\udc80-\udcff]|\\(?=x[0-9a-f]{2})")
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 
