@@ -28,7 +28,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics as metrics_of
 from yt8m.eval_util import top_k as best_of
 from yt8m.records import shards
-from yt8m.storage import json_text
+from yt8m.runner import metric_files
 
 
 @dataclass(frozen=True)
@@ -231,8 +231,7 @@ def _word(name: str, value: Any) -> str:
 
 
 def _figures(train_dir: str) -> dict[str, float]:
-    """The last line of the run's metrics.jsonl; empty if there is none."""
-    path = storage.join(train_dir, "metrics.jsonl")
-    lines = storage.read_text(path).splitlines() if storage.exists(path) else []
-    found: dict[str, float] = json_text.parse(lines[-1]) if lines else {}
-    return found
+    """The last line of the training in the run's metrics.jsonl; empty if there is none."""
+    if not storage.exists(storage.join(train_dir, metric_files.METRICS)):
+        return {}
+    return next((row for row in reversed(list(metric_files.rows(train_dir))) if "mode" not in row), {})

@@ -10,7 +10,7 @@ from examples.cifar10.data import DataSet, prepare
 from examples.cifar10.modeler import CifarModeler
 from yt8m import program, runner
 from yt8m.config import flags
-from yt8m.config.train_config import CheckpointConfig
+from yt8m.config.run_options import CheckpointConfig
 from yt8m.program import run_main
 from yt8m.runner import Outcome, RunnerConfig, StepValues
 

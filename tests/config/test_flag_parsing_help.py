@@ -142,7 +142,14 @@ def groups(flags: list[Flag]) -> list[str]:
 def test_the_flags_of_each_program_stand_in_their_groups() -> None:
     training = {flag.name: flag for flag in flag_parsing.training_flags()}
     expected = ["Run", "Data", "Model", "Optimizer", "Devices", "Checkpoints"]
-    assert groups(list(training.values())) == [*expected, "Distillation", "Augmentation", "Cluster", "Buckets"]
+    assert groups(list(training.values())) == [
+        *expected,
+        "Distillation",
+        "Augmentation",
+        "Validation",
+        "Cluster",
+        "Buckets",
+    ]
     assert {"train_data_pattern", "seed", "model", "num_gpu"} <= set(training)
     assert {"data_pattern", "segment_size", "feature_ranges"} & set(training) == set()
     assert len(training) == len(flag_parsing.training_flags())

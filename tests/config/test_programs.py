@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from yt8m.config.programs import AverageConfig, EvalConfig, ExportConfig, InferenceConfig, PassConfig
-from yt8m.config.train_config import DataConfig, DeviceConfig, DistributedConfig, TrainConfig
+from yt8m.config.run_options import DistributedConfig
+from yt8m.config.train_config import DataConfig, DeviceConfig, TrainConfig
 from yt8m.errors import UsageError
 
 SEGMENTS = {"segment_context": 3, "candidates_from": "a.csv", "segment_label_ids_file": "ids.csv"}

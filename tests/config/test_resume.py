@@ -51,7 +51,8 @@ NOTHING = (
     "devices.log_device_placement devices.profile checkpoints.save_checkpoint_steps "
     "checkpoints.save_checkpoint_minutes checkpoints.keep_checkpoints checkpoints.export_model_steps "
     "checkpoints.start_new_model callbacks max_steps log_every_n_steps save_summary_steps init_from export_dir log_dir "
-    "distributed.sync_replicas distributed.stall_timeout distributed.eval_data_pattern storage.cache_dir "
+    "distributed.sync_replicas distributed.stall_timeout validation.eval_data_pattern validation.eval_every_n_epochs "
+    "validation.eval_every_n_steps storage.cache_dir "
     "storage.stage_cache_bytes storage.gs_reading storage.gs_retry_seconds"
 )
 EXPECTED = {

@@ -10,14 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.config import run_dir
-from yt8m.config.train_config import (
-    CheckpointConfig,
-    DataConfig,
-    DeviceConfig,
-    ModelConfig,
-    OptimizerConfig,
-    TrainConfig,
-)
+from yt8m.config.run_options import CheckpointConfig
+from yt8m.config.train_config import DataConfig, DeviceConfig, ModelConfig, OptimizerConfig, TrainConfig
 from yt8m.errors import RunError
 
 positive = st.integers(1, 2**40)

@@ -13,7 +13,7 @@ from fork_server import Forked, ForkServer
 from tiny_workload import TinyInputter, TinyModeler, write_rows
 
 from yt8m import runner
-from yt8m.config.train_config import CheckpointConfig
+from yt8m.config.run_options import CheckpointConfig
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -16,7 +16,7 @@ from runner.id_workload import READER, Ids
 from tiny_workload import TinyInputter, TinyModeler
 
 from yt8m import runner
-from yt8m.config.train_config import CheckpointConfig
+from yt8m.config.run_options import CheckpointConfig
 from yt8m.readers import BatchQueue
 
 

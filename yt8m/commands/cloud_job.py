@@ -151,7 +151,7 @@ def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, start: str) -> No
         "config": start,
         "train_dir": run.train_dir,
         "train_data_pattern": run.data.data_pattern,
-        "eval_data_pattern": run.distributed.eval_data_pattern,
+        "eval_data_pattern": run.validation.eval_data_pattern,
         "manifest": run.data.manifest,
         "init_from": run.init_from,
         "export_dir": run.export_dir,

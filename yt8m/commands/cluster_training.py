@@ -35,6 +35,8 @@ def train(config: TrainConfig) -> int:
         return training.show_outcome(*training.train(config))
     if not config.train_dir:
         raise UsageError("--train_dir is missing: the processes of a cluster need one folder that all can see.")
+    if cluster.is_distributed or cluster.lists_evaluator:
+        _refuse_validation(config)
     logging.info("this is %s of %d replicas and %d ps", cluster.name, len(cluster.replicas), len(cluster.servers))
     if cluster.role == clusters.EVALUATOR:
         return _evaluate(config, cluster)
@@ -48,6 +50,15 @@ def train(config: TrainConfig) -> int:
     if not cluster.is_distributed:
         return _train_alone(config, cluster)
     return training.show_outcome(*training.train(config, cluster))
+
+
+def _refuse_validation(config: TrainConfig) -> None:
+    """Refuses flags of a validation by the training process, which a cluster leaves to its evaluator."""
+    for name in config.validation.given():
+        raise UsageError(
+            f"--{name} is for training on one machine: in a cluster the evaluator evaluates each checkpoint on "
+            "--eval_data_pattern; leave it out."
+        )
 
 
 def _work(config: TrainConfig, cluster: ClusterConfig) -> int:
@@ -66,7 +77,7 @@ def _train_alone(config: TrainConfig, cluster: ClusterConfig) -> int:
     if exchange.read_run_marker(config.train_dir) is not None:
         exchange.begin_run_marker(config.train_dir)  # reset the marker of an earlier run: this one has not ended
     with exchange.answering_at(cluster.address):
-        status = training.show_outcome(*training.train(config))
+        status = training.show_outcome(*training.train(config, validates=not cluster.lists_evaluator))
     steps = checkpoints.steps_in(config.train_dir)
     if not status and steps:
         exchange.end_run_marker(config.train_dir, exchange.begin_run_marker(config.train_dir), steps[0])
@@ -80,7 +91,7 @@ def _evaluate(config: TrainConfig, cluster: ClusterConfig) -> int:
     first = next(following)  # waits: before the first checkpoint there is no run to read
     settings = EvalConfig(
         train_dir=config.train_dir,
-        eval_data_pattern=config.distributed.eval_data_pattern,
+        eval_data_pattern=config.validation.eval_data_pattern,
         batch_size=config.data.batch_size,
         num_readers=config.data.num_readers,
         num_gpu=config.devices.num_gpu,

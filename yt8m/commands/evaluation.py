@@ -160,10 +160,27 @@ def prepare(config: EvalConfig, writes: bool) -> tuple[str, TrainConfig, workloa
     if writes:
         _refuse_read_only(config.eval_dir or train_dir)
     run = saved_run.load_run(train_dir, config, trust_code=config.trust_code)
-    data, names = _data(config, run, train_dir)
-    parts = workload.create(data, run.model, "eval", config.top_k)
+    parts = parts_for(config, run, run_dir.own_names(train_dir, run.data.num_classes), train_dir)
     parts.modeler.keeps_videos, parts.modeler.metric_classes = config.report, metric_classes
-    return train_dir, run, parts._replace(walked=check_input(parts.inputter, data), names=names)
+    return train_dir, run, parts
+
+
+def parts_for(config: EvalConfig, run: TrainConfig, own: Vocabulary, train_dir: str) -> workload.Workload:
+    """The workload of an evaluation, after a check of its data.
+
+    Args:
+      config: the config of the evaluation.
+      run: the config of the run.
+      own: the run's own vocabulary; empty if it has none.
+      train_dir: the run's folder, for messages.
+
+    Raises:
+      UsageError: the data do not fit the run, or no file matches.
+      RunError: a shard is damaged.
+    """
+    data, names = _data(config, run, own, train_dir)
+    parts = workload.create(data, run.model, "eval", config.top_k)
+    return parts._replace(walked=check_input(parts.inputter, data), names=names)
 
 
 def _refuse_read_only(folder: str) -> None:
@@ -174,11 +191,11 @@ def _refuse_read_only(folder: str) -> None:
             )
 
 
-def _data(config: EvalConfig, run: TrainConfig, train_dir: str) -> tuple[DataConfig, Vocabulary]:
+def _data(config: EvalConfig, run: TrainConfig, own: Vocabulary, train_dir: str) -> tuple[DataConfig, Vocabulary]:
     segments = config.segment_labels or run.data.segment_labels
     data = saved_run.data_for(config, run.data, config.eval_data_pattern, segments)
     data = data if config.eval_data_pattern else input_check.default_to_sample_data(data, "validate")
-    names = saved_run.names_for(run_dir.own_names(train_dir, data.num_classes), train_dir, data)
+    names = saved_run.names_for(own, train_dir, data)
     given = {"num_classes": config.num_classes, "segment_labels": config.segment_labels}
     files = storage.glob(data.data_pattern)
     return data_defaults.fitted(data, files, "eval_data_pattern", given, is_rated=segments), names
@@ -240,7 +257,16 @@ def run_one(
     """
     if parts.walked is not None:
         parts.walked.check_unchanged()
-    settings = runner.RunnerConfig(
+    settings = runner_config(config, run, train_dir, checkpoint)
+    outcome = runner.build(settings, parts.inputter, parts.modeler, runner.CallbackConfig(config.callbacks)).run()
+    if parts.walked is not None and outcome.status is runner.Status.OUT_OF_DATA:
+        parts.walked.check_read(parts.inputter)
+    return outcome
+
+
+def runner_config(config: EvalConfig, run: TrainConfig, train_dir: str, checkpoint: str = "") -> runner.RunnerConfig:
+    """The config of the runner for an evaluation."""
+    return runner.RunnerConfig(
         mode="eval",
         model_dir=train_dir,
         checkpoint=checkpoint,
@@ -251,10 +277,6 @@ def run_one(
         optimizer=run.optimizer,
         progress=program.shows_bar(),
     )
-    outcome = runner.build(settings, parts.inputter, parts.modeler, runner.CallbackConfig(config.callbacks)).run()
-    if parts.walked is not None and outcome.status is runner.Status.OUT_OF_DATA:
-        parts.walked.check_read(parts.inputter)
-    return outcome
 
 
 def evaluated(

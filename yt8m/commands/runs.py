@@ -217,7 +217,9 @@ def _fill_figures(run: ListedRun, names: Sequence[str], metric: str) -> None:
     trained = [row for row in rows if "mode" not in row]
     if trained and run.state not in (FINISHED, FAILED):
         run.step = max(trained[-1]["step"], run.step or 0)
-    evaluated = [Figures(EVALUATION, row["step"], _numbers(row)) for row in rows if row.get("mode") == "validate"]
+    evaluated = [
+        Figures(EVALUATION, row["step"], _numbers(row)) for row in rows if row.get("mode") == metric_files.VALIDATE
+    ]
     evaluated += _in_file(storage.join(run.folder, eval_samples.FOLDER, "report.json"), _of_report)
     evaluated += _in_file(storage.join(run.folder, BEST_FOLDER, BEST_NOTE), _of_best)
     if evaluated:

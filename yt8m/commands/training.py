@@ -15,6 +15,7 @@ from absl import logging
 from yt8m import program, runner, storage
 from yt8m.commands import input_check, workload
 from yt8m.commands.input_check import check_input
+from yt8m.commands.validator import Validator
 from yt8m.commands.workload import Workload
 from yt8m.config import resume, run_dir
 from yt8m.config.run_dir import Ended
@@ -88,12 +89,16 @@ def _copy(source: str, target: str) -> None:
             shutil.copyfileobj(file, copy)
 
 
-def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> tuple[TrainConfig, runner.Outcome]:
+def train(
+    config: TrainConfig, cluster: ClusterConfig | None = None, *, validates: bool = True
+) -> tuple[TrainConfig, runner.Outcome]:
     """Trains as `config` says.
 
     Args:
       config: the config of the run.
       cluster: the processes that train together, if this process is the chief of several; else None.
+      validates: whether this process evaluates its checkpoints, if the config names data for that and `cluster` is
+        None; else an evaluator does it.
 
     Returns:
       The complete config, and how the training ended.
@@ -106,6 +111,8 @@ def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> tuple[Tr
     parts = workload.create_training(config)
     check_callbacks("train", config.callbacks)
     check_input(parts.inputter, config.data, is_training=True)
+    validates = validates and cluster is None and bool(config.validation.eval_data_pattern)
+    validator = Validator(config) if validates else None
     start = _start(config)
     storage.makedirs(config.train_dir)
     with run_dir.lock(config.train_dir):
@@ -113,7 +120,7 @@ def train(config: TrainConfig, cluster: ClusterConfig | None = None) -> tuple[Tr
         settings = dataclasses.replace(runner_config(config, cluster), init_checkpoint=start)
         run_dir.forget_end(config.train_dir)
         try:
-            callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter))
+            callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter, validator))
             outcome = runner.build(settings, parts.inputter, parts.modeler, callbacks).run()
             _finish(config, outcome, exporter)
         except Exception as error:
@@ -154,7 +161,7 @@ def _what_next(config: TrainConfig, step: int) -> str:
     )
 
 
-def _options(config: TrainConfig, exporter: Exporter) -> Mapping[str, Mapping[str, Any]]:
+def _options(config: TrainConfig, exporter: Exporter, validator: Validator | None) -> Mapping[str, Mapping[str, Any]]:
     """{callback: its arguments}.
 
     A callback that the user removed is left out, because arguments for a callback would add it again.
@@ -166,6 +173,14 @@ def _options(config: TrainConfig, exporter: Exporter) -> Mapping[str, Mapping[st
     if config.devices.profile:
         first, last = config.devices.profile
         options["train_profile"] = {"first": first, "last": last, "folder": config.log_dir}
+    if validator is not None:
+        asked = config.validation
+        options["train_validation"] = {
+            "validate": validator,
+            "epochs": asked.eval_every_n_epochs or 1,
+            "steps": asked.eval_every_n_steps,
+            "folder": config.log_dir,
+        }
     return options
 
 

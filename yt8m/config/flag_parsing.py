@@ -67,6 +67,7 @@ _HEADINGS = {
     "checkpoints": "Checkpoints",
     "distillation": "Distillation",
     "augmentation": "Augmentation",
+    "validation": "Validation",
     "distributed": "Cluster",
     "storage": "Buckets",
 }

@@ -33,7 +33,8 @@ from yt8m.config.flag_parsing import (
 from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.config.resume import Start
 from yt8m.config.run_dir import SavedRun
-from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, StorageConfig, TrainConfig
+from yt8m.config.run_options import StorageConfig
+from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import UsageError, suggestion
 from yt8m.program import called
 from yt8m.records import vocabulary

@@ -12,15 +12,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from yt8m.config.registry import TRUST_HELP
-from yt8m.config.train_config import (
-    MOST_CLASSES,
-    DamagePolicy,
-    DataConfig,
-    DeviceConfig,
-    DistributedConfig,
-    StorageConfig,
-    TrainConfig,
-)
+from yt8m.config.run_options import DistributedConfig, StorageConfig
+from yt8m.config.train_config import MOST_CLASSES, DamagePolicy, DataConfig, DeviceConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import Checked, option
 

@@ -36,6 +36,8 @@ _REPLACES = {
     "feature_names": ("feature_sizes", "feature_ranges"),
     "feature_sizes": ("feature_ranges",),
     "optimizer": ("weight_decay",),
+    "eval_every_n_epochs": ("eval_every_n_steps",),
+    "eval_every_n_steps": ("eval_every_n_epochs",),
 }
 # Taken over even if they have their default values; otherwise the data would decide.
 _ALWAYS = ("feature_names", "feature_sizes")

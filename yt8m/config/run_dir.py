@@ -54,9 +54,19 @@ def from_json(text: str, path: str) -> TrainConfig:
     whole = _object(text, path)
     written = whole.get("versions", {})
     by = f"yt8m {written.get('yt8m', 'of unknown version')}" if isinstance(written, Mapping) else "yt8m"
-    if not isinstance(whole.get("config"), Mapping):
+    config = whole.get("config")
+    if not isinstance(config, Mapping):
         raise RunError(f"{path} has no config: it is not the config.json of a run. {_REMEDY}")
-    return typing.cast("TrainConfig", _section(TrainConfig, whole["config"], "config", f"{path} (by {by})"))
+    return typing.cast("TrainConfig", _section(TrainConfig, _with_moved(config), "config", f"{path} (by {by})"))
+
+
+def _with_moved(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The config with each option in its present section: eval_data_pattern was once among those of a cluster."""
+    distributed = config.get("distributed")
+    if not isinstance(distributed, Mapping) or "eval_data_pattern" not in distributed:
+        return config
+    rest = {name: value for name, value in distributed.items() if name != "eval_data_pattern"}
+    return {"validation": {"eval_data_pattern": distributed["eval_data_pattern"]}, **config, "distributed": rest}
 
 
 def model_flags_to_json(config: TrainConfig) -> str:
@@ -168,6 +178,7 @@ WRITTEN = (
     "events.out.tfevents.*",
     "graph.pbtxt",
     "metrics.jsonl",
+    "validation.json",
     "predictions.csv",
     "eval",
     "export",

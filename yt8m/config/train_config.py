@@ -7,14 +7,13 @@ whether from flags, from config.json or by hand.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from yt8m.config.run_options import CheckpointConfig, DistributedConfig, StorageConfig, ValidationConfig
 from yt8m.errors import UsageError
 from yt8m.options import Checked, option
-from yt8m.storage import base
 
 MOST_CLASSES = 10_000_000  # the predictions for one video then take 40 MB
 
@@ -368,66 +367,6 @@ class DeviceConfig(Checked):
 
 
 @dataclass(frozen=True)
-class CheckpointConfig(Checked):
-    """When checkpoints are saved, and which are kept."""
-
-    save_checkpoint_steps: int | None = option(
-        None, "steps between checkpoints, besides those of save_checkpoint_minutes", shapes="nothing", minimum=1
-    )
-    save_checkpoint_minutes: float = option(15.0, "minutes between checkpoints", shapes="nothing", minimum=0.001)
-    keep_checkpoints: int = option(
-        5, "number of newest checkpoints to keep, besides one per quarter of an hour", shapes="nothing", minimum=1
-    )
-    export_model_steps: int = option(1000, "steps between exported models", shapes="nothing", minimum=1)
-    start_new_model: bool = option(
-        False, "move an earlier run in train_dir aside and start a new one", shapes="nothing"
-    )
-
-
-@dataclass(frozen=True)
-class DistributedConfig(Checked):
-    """Training on a cluster; only used if TF_CONFIG or CLUSTER_SPEC describes a cluster."""
-
-    # On one machine this option has no effect. For a cluster the runner adds it to the graph's signature.
-    sync_replicas: bool = option(
-        False, "chief and workers take each step together, on the mean of their gradients", shapes="nothing"
-    )
-    stall_timeout: float = option(
-        600.0, "seconds that a process of a cluster waits for the others before it fails", shapes="nothing", minimum=1.0
-    )
-    eval_data_pattern: str = option("", "files that a cluster's evaluator reads; as in eval.py", shapes="nothing")
-
-
-@dataclass(frozen=True)
-class StorageConfig(Checked):
-    """How gs:// paths are read and written; only used if a path begins with gs://."""
-
-    cache_dir: str = option(
-        "", "local folder for copies of files in buckets; by default ~/.cache/yt8m", shapes="nothing"
-    )
-    stage_cache_bytes: int = option(
-        base.STAGE_BYTES,
-        "limit on the bytes of copies of shards in cache_dir; those unused for longest are removed first",
-        shapes="nothing",
-        minimum=1,
-    )
-    # Whether the graph calls Python to stage shards is not declared here: the inputter tells the runner.
-    gs_reading: str = option(
-        "staged",
-        "how shards in buckets are read: copied to cache_dir ahead of time, or by TensorFlow itself",
-        shapes="nothing",
-        choices=("staged", "direct"),
-    )
-    gs_retry_seconds: float = option(
-        base.RETRY_SECONDS, "seconds for which a request to a bucket is retried", shapes="nothing", minimum=0.0
-    )
-
-    def use(self) -> None:
-        """Makes these the storage settings of this process."""
-        base.configure_storage(base.BucketSettings(**dataclasses.asdict(self)))
-
-
-@dataclass(frozen=True)
 class TrainConfig(Checked):
     """A whole training run."""
 
@@ -459,6 +398,7 @@ class TrainConfig(Checked):
     log_dir: str = option("", "folder of the event files for TensorBoard; by default train_dir", shapes="nothing")
     distillation: DistillConfig = field(default_factory=DistillConfig)
     augmentation: AugmentConfig = field(default_factory=AugmentConfig)
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
     storage: StorageConfig = field(default_factory=StorageConfig)
 

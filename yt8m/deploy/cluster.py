@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from absl import logging
@@ -34,12 +34,14 @@ class ClusterConfig:
       servers: addresses of the parameter servers.
       role: chief, worker, ps or evaluator.
       index: number of this process among those of its role, from 0.
+      lists_evaluator: whether the description lists an evaluator, which it need not.
     """
 
     replicas: tuple[str, ...]
     servers: tuple[str, ...] = ()
     role: str = CHIEF
     index: int = 0
+    lists_evaluator: bool = field(default=False, compare=False)
 
     @property
     def is_chief(self) -> bool:
@@ -126,7 +128,8 @@ def _parse(variable: str, text: str, jobs: Mapping[str, str]) -> ClusterConfig |
     if len(addresses[CHIEF]) > 1:
         raise UsageError(f"{variable} names {len(addresses[CHIEF])} chiefs; expected exactly one. {_EXAMPLE}")
     role, index = _task(variable, whole.get("task") or _usual_task(variable), jobs, addresses)
-    return ClusterConfig((*addresses[CHIEF], *addresses[WORKER]), tuple(addresses[PS]), role, index)
+    replicas, has_evaluator = (*addresses[CHIEF], *addresses[WORKER]), bool(addresses[EVALUATOR])
+    return ClusterConfig(replicas, tuple(addresses[PS]), role, index, has_evaluator)
 
 
 def _addresses(variable: str, cluster: Any, jobs: Mapping[str, str]) -> dict[str, list[str]]:

@@ -151,6 +151,11 @@ class BatchQueue(Inputter):
         """Turns on counting: from now on `reads` tells what the last pass without shuffling read from each file."""
         self._counts = ReadCounts()
 
+    def forget_reads(self) -> None:
+        """Starts to count anew; call before another pass of the same graph, when no thread of the last one runs."""
+        if self._counts is not None:
+            self._counts.clear()
+
     def reads(self) -> dict[str, int]:
         """The number of records that the last pass read from each file, if records are counted."""
         counts = self._counts or ReadCounts()

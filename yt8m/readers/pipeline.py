@@ -91,6 +91,11 @@ class ReadCounts:
         self._counts: Counter[int] = Counter()
         self._lock = threading.Lock()
 
+    def clear(self) -> None:
+        """Forgets all counts."""
+        with self._lock:
+            self._counts.clear()
+
     def of(self, number: int) -> int:
         """The number of records that were read from file `number`."""
         return self._counts[number]

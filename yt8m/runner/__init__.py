@@ -14,7 +14,7 @@ from yt8m.runner.cluster.servers import serve as serve_variables
 from yt8m.runner.cluster.servers import start as start_server
 from yt8m.runner.lines import StepValues
 from yt8m.runner.run_config import CallbackConfig, Context, Outcome, RunnerConfig, Status
-from yt8m.runner.runner import Runner
+from yt8m.runner.runner import Runner, StandingEvaluation
 from yt8m.runner.signals import StopSignals
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Outcome",
     "Runner",
     "RunnerConfig",
+    "StandingEvaluation",
     "Status",
     "StepValues",
     "StopSignals",

@@ -46,6 +46,7 @@ class StepValues:
       elapsed_seconds: seconds since the first step.
       last_step: the step, counted as `step`, at which the run will end; None if that is not known.
       seconds_left: seconds until the last step, at the speed so far.
+      is_validation: whether these are the values of a validation of this step, not of the step itself.
     """
 
     step: int = 0
@@ -57,6 +58,7 @@ class StepValues:
     elapsed_seconds: float | None = None
     last_step: int | None = None
     seconds_left: float | None = None
+    is_validation: bool = False
 
     def is_empty(self) -> bool:
         """Whether no callback has put in a value."""
@@ -73,6 +75,7 @@ class StepLine:
     def __init__(self, steps: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._every, self._clock = Every(steps=steps), clock
         self._sinks: list[Callable[[StepValues], None]] = []
+        self._validation_sinks: list[Callable[[StepValues], None]] = []
         self.values = StepValues()
         self.start(0)
 
@@ -81,9 +84,11 @@ class StepLine:
         self._every.fired(step)
         self._last, self._since, self._is_first = last, (step, self._clock()), True
 
-    def listen(self, sink: Callable[[StepValues], None]) -> None:
-        """Registers `sink`, which is called with the values of each line."""
+    def listen(self, sink: Callable[[StepValues], None], *, validations: bool = False) -> None:
+        """Calls `sink` with the values of each line from now on, and if `validations` with those of each validation."""
         self._sinks.append(sink)
+        if validations:
+            self._validation_sinks.append(sink)
 
     def due(self, step: int) -> bool:
         """Whether step number `step` gets a line."""
@@ -98,6 +103,11 @@ class StepLine:
         values.last_step, values.seconds_left = self._last, self._left(step)
         self._every.fired(step)
         for sink in self._sinks:
+            sink(values)
+
+    def tell(self, values: StepValues) -> None:
+        """Hands the values of a validation to the sinks that asked for them."""
+        for sink in self._validation_sinks:
             sink(values)
 
     def _left(self, step: int) -> float | None:
@@ -123,6 +133,14 @@ def training_line(values: StepValues) -> str:
         middle.append(f"Examples/sec: {values.examples_per_second:.2f}")
     figures = " ".join(f"{name}: {value:.2f}" for name, value in values.figures.items())
     return " | ".join(filter(None, [f"training {_step(values)}", " ".join(middle), figures, _left(values)]))
+
+
+def validation_line(values: StepValues) -> str:
+    """`validation at step N | Loss: L | Hit@1: ... PERR: ... mAP: ... GAP: ... | N examples in S s`."""
+    loss = [] if values.loss is None else [f"Loss: {values.loss:.4f}"]
+    figures = " ".join(f"{name}: {value:.4f}" for name, value in values.figures.items())
+    end = f"{values.examples or 0} examples in {values.elapsed_seconds or 0:.1f} s"
+    return " | ".join(filter(None, [f"validation at step {values.step}", *loss, figures, end]))
 
 
 def _step(values: StepValues) -> str:

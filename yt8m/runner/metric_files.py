@@ -52,6 +52,7 @@ class QuietlyFailing:
 
 
 METRICS = "metrics.jsonl"
+VALIDATE = "validate"  # the `mode` of the rows of validations; rows of training have none
 
 
 def rows(train_dir: str) -> Iterator[dict[str, Any]]:
@@ -70,16 +71,17 @@ def rows(train_dir: str) -> Iterator[dict[str, Any]]:
 
 
 class MetricsFile:
-    """Appends the values of each line as `{"step": ..., "loss": ..., ...}`."""
+    """Appends the values of each line as `{"step": ..., "loss": ..., ...}`, those of a validation with its mode."""
 
     def __init__(self, path: str) -> None:
         self._file, self._quietly = GrowingFile(path, go_on=True), QuietlyFailing(path)
 
     def add(self, values: StepValues) -> None:
         """Appends one line. A value that is not finite becomes null, since JSON has no NaN."""
+        mode = {"mode": VALIDATE} if values.is_validation else {}
         named = {name: getattr(values, name) for name in ("step", "loss", "examples_per_second", "examples")}
         given = {key: value for key, value in named.items() if value is not None} | values.figures
-        line = json.dumps({key: value if math.isfinite(value) else None for key, value in given.items()})
+        line = json.dumps({key: value if math.isfinite(value) else None for key, value in given.items()} | mode)
         self._quietly(lambda: storage.append_line(self._file.local, line), (RunError,))
 
 

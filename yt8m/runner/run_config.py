@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from yt8m.config.train_config import NO_POSITION, CheckpointConfig, OptimizerConfig
+from yt8m.config.run_options import CheckpointConfig
+from yt8m.config.train_config import NO_POSITION, OptimizerConfig
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import UsageError
 from yt8m.graph import Modeler
 from yt8m.options import expand_home
 from yt8m.runner.lines import StepLine, StepValues
+from yt8m.runner.signals import StopSignals
 
 MODES = ("train", "eval", "infer")
 
@@ -220,6 +222,10 @@ class Context:
       global_step: the step of the training, or of the checkpoint.
       last_step: the step, counted as `step`, at which the run will end; None if that is not known.
       has_read_all: whether all data were read; set before the callbacks' `end` is called.
+      signals: the signals that ask the run to stop; None in a cluster, which has its own.
+      records: number of records of one epoch; None if it is not known.
+      num_files: number of files of one epoch.
+      paused_seconds: seconds of this run in which no step ran because of a validation.
       results: values that callbacks put into the Outcome.
     """
 
@@ -233,6 +239,10 @@ class Context:
     global_step: int = 0
     last_step: int | None = None
     has_read_all: bool = False
+    signals: StopSignals | None = None
+    records: int | None = None
+    num_files: int = 0
+    paused_seconds: float = 0.0
     results: dict[str, Any] = field(default_factory=dict)
 
     @property

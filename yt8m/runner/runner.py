@@ -83,6 +83,7 @@ class Runner:
         files = list(self.inputter.files())  # listed before anything is built, so that missing files are reported first
         created = self.create_graph()
         context, position = self._context(created, files)
+        context.signals = signals
         hooks: list[tf.train.SessionRunHook] = []
         try:
             hooks += self._hooks(context, files, position)
@@ -93,9 +94,7 @@ class Runner:
             tf.get_default_graph().finalize()
             with tf.Session(config=session_config) as session:
                 signals.guard(session)
-                creation.start_session(session, created, start, self.config)
-                self.modeler.restore(session)
-                context.has_read_all = run_steps(session, context.ops, hooks, signals)
+                self._take_steps(session, created, start, context, hooks, signals)
                 signals.renew_grace()
                 for hook in hooks:
                     hook.end(session)
@@ -103,6 +102,20 @@ class Runner:
         finally:
             self._step = context.global_step
             close_all(hooks)
+
+    def _take_steps(
+        self,
+        session: tf.Session,
+        created: CreatedGraph,
+        start: Sequence[tf.Operation],
+        context: Context,
+        hooks: Sequence[tf.train.SessionRunHook],
+        signals: StopSignals,
+    ) -> None:
+        """Fills the variables, then runs steps."""
+        creation.start_session(session, created, start, self.config)
+        self.modeler.restore(session)
+        context.has_read_all = run_steps(session, context.ops, hooks, signals)
 
     def _context(self, created: CreatedGraph, files: Sequence[str]) -> tuple[Context, Position | ShardPosition | None]:
         """The context that the callbacks share, and the position in the data (None if it is not saved)."""
@@ -113,9 +126,10 @@ class Runner:
             line.listen(lambda values: logging.info("%s", format_line(values)))
         is_resumed = created.checkpoint is not None
         context = Context(config, created.ops, self.modeler, line, is_resumed=is_resumed)
+        context.records, context.num_files = self.inputter.records, len(files)
         if created.saver is None:
             return context, None
-        line.listen(MetricsFile(storage.join(config.model_dir, "metrics.jsonl")).add)
+        line.listen(MetricsFile(storage.join(config.model_dir, "metrics.jsonl")).add, validations=True)
         position = self._position(created, files)
         saved = checkpoints.step_of(created.checkpoint) if created.checkpoint else None
         context.saver = RunSaver(
@@ -154,11 +168,69 @@ class Runner:
     def _failed(self, error: Exception, signals: StopSignals) -> Outcome:
         if signals.has_closed or (signals.requested and isinstance(error, tf.errors.CancelledError)):
             return Outcome(Status.STOPPED, self._step, "stopped in the middle of a step", signals.signal)
-        # The runtime's error names neither the shard nor the record that it cannot parse; the inputter may find them.
-        error = (self.inputter.damage() if is_of_input(error) else None) or error
+        error = self._cause(error)
         message = explain(error)
         logging.error("%s", message)
         return Outcome(Status.FAILED, self._step, message, error=error)
+
+    def _cause(self, error: Exception) -> Exception:
+        """The error that names the damaged record, if one of this run's made `error`; else `error`."""
+        # The runtime's error names neither the shard nor the record that it cannot parse; the inputter may find them.
+        return (self.inputter.damage() if is_of_input(error) else None) or error
+
+
+class StandingEvaluation(Runner):
+    """An evaluation inside of a training's process: its graph is built once, and each pass opens a session of its own.
+
+    So a pass costs no second start, and its variables are on the device no longer than it lasts. It logs no lines.
+
+    Args:
+      config: the config of the evaluation; its checkpoint is named at each pass.
+      inputter: the files, and how to make batches of them.
+      modeler: the model and its loss.
+      callbacks: the callbacks of each pass.
+    """
+
+    _created: CreatedGraph | None = None
+
+    def evaluate(self, checkpoint: str, signals: StopSignals) -> Outcome:
+        """Evaluates one checkpoint. A signal to stop ends it after the current step: then the status is `STOPPED`.
+
+        Raises:
+          RunError: the evaluation failed; the message says why.
+        """
+        try:
+            created = self._created or self._build(checkpoint)
+            with self._graph.as_default():
+                return self._pass(dataclasses.replace(created, checkpoint=checkpoint), signals)
+        except Exception as error:
+            if signals.has_closed:
+                return Outcome(Status.STOPPED, self._step, "stopped in the middle of a step", signals.signal)
+            raise RunError(f"the validation of {checkpoint} failed: {explain(self._cause(error))}") from error
+
+    def _build(self, checkpoint: str) -> CreatedGraph:
+        self._files, self._graph = list(self.inputter.files()), tf.Graph()
+        config = dataclasses.replace(self.config, checkpoint=checkpoint)
+        self._deployment = deployment_for(config, quiet=True)
+        with self._graph.as_default():
+            self._created = creation.create(config, self.inputter, self.modeler, self._deployment)
+            self._start = creation.initializers(self._created)
+            self._graph.finalize()
+        return self._created
+
+    def _pass(self, created: CreatedGraph, signals: StopSignals) -> Outcome:
+        context = Context(self.config, created.ops, self.modeler, StepLine(self.config.log_every_n_iter))
+        hooks: list[tf.train.SessionRunHook] = []
+        try:
+            hooks += self._hooks(context, self._files, None)
+            session_config = creation.session_config(self.config, self._deployment)
+            with tf.Session(config=session_config) as session, signals.guarding(session):
+                self._take_steps(session, created, self._start, context, hooks, signals)
+                for hook in hooks:
+                    hook.end(session)
+            return outcome_of(context, signals)
+        finally:
+            close_all(hooks)
 
 
 def outcome_of(context: Context, signals: StopSignals) -> Outcome:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from absl import logging
@@ -45,6 +47,15 @@ class StopSignals:
     def guard(self, session: Any) -> None:
         """Sets the session to close when the grace period is over."""
         self._session = session
+
+    @contextlib.contextmanager
+    def guarding(self, session: Any) -> Iterator[None]:
+        """Sets the session to close for the time of a `with` block, in place of the one that was set."""
+        former, self._session = self._session, session
+        try:
+            yield
+        finally:
+            self._session = former
 
     def renew_grace(self) -> None:
         """Call after the last step: gives saving and closing a new grace period.

@@ -16,7 +16,8 @@ from typing import Any
 from tiny_workload import TinyInputter, TinyModeler
 
 from yt8m import program, runner
-from yt8m.config.train_config import CheckpointConfig, OptimizerConfig
+from yt8m.config.run_options import CheckpointConfig
+from yt8m.config.train_config import OptimizerConfig
 from yt8m.deploy.cluster import from_environment
 from yt8m.lazy import tf
 from yt8m.program import run_main

@@ -52,6 +52,8 @@ def read_curves(train_dir: str) -> dict[str, Curve]:
         return {}
     points: dict[str, dict[int, float]] = {}
     for line in metric_files.rows(train_dir):
+        if line.get("mode") == metric_files.VALIDATE:
+            continue
         for name, value in line.items():
             if name not in _NO_CURVE and isinstance(value, int | float):
                 points.setdefault(name, {})[int(line["step"])] = float(value)

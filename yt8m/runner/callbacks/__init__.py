@@ -22,6 +22,7 @@ for _name, _class in {
     "train_summary": "summaries:TrainSummary",
     "train_export": "steps:TrainExport",
     "train_profile": "steps:TrainProfile",
+    "train_validation": "validation:TrainValidation",
     "eval_basic": "figures:EvalBasic",
     "eval_metrics": "figures:EvalMetrics",
     "eval_speed": "figures:Speed",

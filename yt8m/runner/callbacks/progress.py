@@ -29,7 +29,8 @@ class Progress(Callback):
         self._console = console or Console(stderr=True)
         self._bar: bars.Progress | None = None
         self._task = bars.TaskID(0)
-        context.line.listen(self._show)
+        self._validated = ""
+        context.line.listen(self._show, validations=True)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Starts the bar at the first step of this run, since earlier steps say nothing about its speed."""
@@ -51,8 +52,15 @@ class Progress(Callback):
             self._bar.stop()
 
     def _show(self, values: StepValues) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, figures=_figures(values, self._room(self._bar.tasks[0])))
+        if self._bar is None:
+            return
+        if values.is_validation:
+            self._validated = _validated(values)
+        room = self._room(self._bar.tasks[0])
+        # The values of a validation stay until the next one, and come first, because they matter most.
+        own = "" if values.is_validation else _figures(values, room - len(self._validated) - 2)
+        shown = "  ".join(filter(None, [self._validated, own]))
+        self._bar.update(self._task, figures=shown if len(shown) <= room else _figures(values, room))
 
     def _room(self, task: bars.Task) -> int:
         """The number of columns left for metrics; the step and the time are never shortened."""
@@ -93,6 +101,13 @@ def _figures(values: StepValues, room: int) -> str:
     while len("  ".join(parts)) > room and parts:
         parts.pop()
     return "  ".join(parts)
+
+
+def _validated(values: StepValues) -> str:
+    """`validation GAP 0.43`: the first of the figures, or the loss if there is none; GAP if there is a GAP."""
+    figures = {"loss": values.loss or 0.0} if not values.figures else values.figures
+    name = "GAP" if "GAP" in figures else next(iter(figures))
+    return f"validation {name} {figures[name]:.3f}"
 
 
 def _rate(values: StepValues) -> float | None:

@@ -1,0 +1,94 @@
+"""The parts of a training's config that shape no graph: checkpoints, validation, clusters and buckets."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from yt8m.errors import UsageError
+from yt8m.options import Checked, option
+from yt8m.storage import base
+
+
+@dataclass(frozen=True)
+class CheckpointConfig(Checked):
+    """When checkpoints are saved, and which are kept."""
+
+    save_checkpoint_steps: int | None = option(
+        None, "steps between checkpoints, besides those of save_checkpoint_minutes", shapes="nothing", minimum=1
+    )
+    save_checkpoint_minutes: float = option(15.0, "minutes between checkpoints", shapes="nothing", minimum=0.001)
+    keep_checkpoints: int = option(
+        5, "number of newest checkpoints to keep, besides one per quarter of an hour", shapes="nothing", minimum=1
+    )
+    export_model_steps: int = option(1000, "steps between exported models", shapes="nothing", minimum=1)
+    start_new_model: bool = option(
+        False, "move an earlier run in train_dir aside and start a new one", shapes="nothing"
+    )
+
+
+@dataclass(frozen=True)
+class DistributedConfig(Checked):
+    """Training on a cluster; only used if TF_CONFIG or CLUSTER_SPEC describes a cluster."""
+
+    # On one machine this option has no effect. For a cluster the runner adds it to the graph's signature.
+    sync_replicas: bool = option(
+        False, "chief and workers take each step together, on the mean of their gradients", shapes="nothing"
+    )
+    stall_timeout: float = option(
+        600.0, "seconds that a process of a cluster waits for the others before it fails", shapes="nothing", minimum=1.0
+    )
+
+
+@dataclass(frozen=True)
+class ValidationConfig(Checked):
+    """Evaluation of checkpoints by the training process itself; a cluster has an evaluator for it."""
+
+    eval_data_pattern: str = option(
+        "", "files to validate on while training; in a cluster its evaluator reads them", shapes="nothing"
+    )
+    eval_every_n_epochs: int | None = option(None, "epochs between two validations [1]", shapes="nothing", minimum=1)
+    eval_every_n_steps: int | None = option(
+        None, "steps between two validations, in place of epochs", shapes="nothing", minimum=1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.eval_every_n_epochs and self.eval_every_n_steps:
+            raise UsageError("--eval_every_n_epochs and --eval_every_n_steps both say when to validate; give one.")
+        for name in () if self.eval_data_pattern else self.given():
+            raise UsageError(f"--{name} is for validation: add --eval_data_pattern, or leave it out.")
+
+    def given(self) -> list[str]:
+        """The options besides eval_data_pattern that are not at their defaults."""
+        fields = [field for field in dataclasses.fields(self) if field.name != "eval_data_pattern"]
+        return [field.name for field in fields if getattr(self, field.name) != field.default]
+
+
+@dataclass(frozen=True)
+class StorageConfig(Checked):
+    """How gs:// paths are read and written; only used if a path begins with gs://."""
+
+    cache_dir: str = option(
+        "", "local folder for copies of files in buckets; by default ~/.cache/yt8m", shapes="nothing"
+    )
+    stage_cache_bytes: int = option(
+        base.STAGE_BYTES,
+        "limit on the bytes of copies of shards in cache_dir; those unused for longest are removed first",
+        shapes="nothing",
+        minimum=1,
+    )
+    # Whether the graph calls Python to stage shards is not declared here: the inputter tells the runner.
+    gs_reading: str = option(
+        "staged",
+        "how shards in buckets are read: copied to cache_dir ahead of time, or by TensorFlow itself",
+        shapes="nothing",
+        choices=("staged", "direct"),
+    )
+    gs_retry_seconds: float = option(
+        base.RETRY_SECONDS, "seconds for which a request to a bucket is retried", shapes="nothing", minimum=0.0
+    )
+
+    def use(self) -> None:
+        """Makes these the storage settings of this process."""
+        base.configure_storage(base.BucketSettings(**dataclasses.asdict(self)))

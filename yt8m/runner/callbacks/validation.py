@@ -1,0 +1,199 @@
+"""Validation while training: a checkpoint is evaluated every N epochs or steps, while training pauses.
+
+`validation.json` in the run's folder has the figures of each validation, and names the one that has begun. It is
+written before the checkpoint is saved, and again when the figures are known. So a run that was killed in the middle
+of a validation repeats it first of all, and validates at the same steps as a run that was never killed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from absl import logging
+
+from yt8m import storage
+from yt8m.errors import RunError, UsageError
+from yt8m.lazy import tf
+from yt8m.runner.hooks import Callback
+from yt8m.runner.lines import StepValues, validation_line
+from yt8m.runner.metric_files import EventFile
+from yt8m.runner.run_config import Context
+from yt8m.runner.signals import StopSignals
+from yt8m.storage import json_text
+
+NAME = "validation.json"
+Validate = Callable[[str, StopSignals], StepValues | None]
+
+
+class TrainValidation(Callback):
+    """Validates checkpoints of the training, and the last one if the training ends by itself.
+
+    Args:
+      context: the context of the run.
+      validate: called with a checkpoint's path and the signals to stop; gives its figures, or None if a signal came.
+      epochs: number of epochs between two validations, if `steps` is None.
+      steps: number of steps between two validations; None to count epochs.
+      folder: folder of the event files; empty for the run's own.
+    """
+
+    def __init__(
+        self, context: Context, validate: Validate, epochs: int = 1, steps: int | None = None, folder: str = ""
+    ) -> None:
+        super().__init__(context)
+        self._validate, self._interval, self._counts_steps = validate, steps or epochs, steps is not None
+        self._history = History(context.config.model_dir)
+        self._last, self._shard = 0, -1
+        self._curves = _Curves(context, folder or context.config.model_dir)
+
+    def begin(self) -> None:
+        """Refuses data whose epochs cannot be counted."""
+        countable = self.context.records or self.context.ops.input.last_shard is not None
+        if not self._counts_steps and not countable:
+            raise UsageError("the end of an epoch cannot be seen in these data: give --eval_every_n_steps.")
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """Reads the earlier validations; repeats the one that was interrupted at the step of the checkpoint."""
+        step = self.context.step
+        if self.context.is_resumed:
+            self._history.read(step)
+        self._last = self._passed_by(self._history.last_step, self._history.passed)
+        if self._history.pending == step:
+            self._run(session, self._passed_by(step, self._history.pending_passed))
+
+    def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
+        """Requests the number of the newest shard, if only that shows where an epoch ends."""
+        if self._counts_steps or self.context.records:
+            return None
+        return tf.train.SessionRunArgs(self.context.ops.input.last_shard)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Validates if that is due."""
+        if run_values.results is not None:
+            self._shard = int(run_values.results)
+        passed = self._passed_by(self.context.step, max(self._shard, 0) // max(self.context.num_files, 1))
+        if passed // self._interval > self._last // self._interval:
+            self.context.line.emit(self.context.step, self.context.global_step)
+            self._run(run_context.session, passed)
+
+    def end(self, session: tf.Session) -> None:
+        """Validates the last checkpoint, unless a signal ended the training."""
+        signals = self.context.signals
+        if self._history.last_step != self.context.step and not (signals and signals.requested):
+            self._run(session, self._last)
+        self.context.results["validations"] = self._history.rows
+
+    def close(self) -> None:
+        """Closes the event files."""
+        self._curves.close()
+
+    def _passed_by(self, step: int, epochs: int) -> int:
+        """The number of steps or epochs that have passed by `step`; `epochs` counts if only shards show it."""
+        if self._counts_steps:
+            return step
+        config, records = self.context.config, self.context.records
+        examples = step * (config.batch_size_per_gpu or 0) * config.towers
+        return examples // records if records else epochs
+
+    def _run(self, session: tf.Session, passed: int) -> None:
+        context, signals = self.context, self.context.signals
+        assert signals is not None
+        begun, step = time.monotonic(), context.step
+        self._history.begin(step, passed)
+        checkpoint = context.saver.save(session, step)
+        values = None if signals.requested else self._validate(checkpoint, signals)
+        if values is None:
+            logging.info("the validation of step %d is repeated when the run is resumed", step)
+            return
+        values.elapsed_seconds = time.monotonic() - begun
+        context.paused_seconds += values.elapsed_seconds
+        logging.info("%s", validation_line(values))
+        context.line.tell(values)
+        self._history.add(values, passed)
+        self._last = passed
+
+
+class _Curves:
+    """Writes the figures of training and of validations under the same tags, which TensorBoard shows in one chart."""
+
+    def __init__(self, context: Context, folder: str) -> None:
+        self._training, self._validation = (EventFile(storage.join(folder, name)) for name in ("train", "validate"))
+        context.line.listen(self._write, validations=True)
+
+    def _write(self, values: StepValues) -> None:
+        loss = {} if values.loss is None else {"loss": values.loss}
+        file = self._validation if values.is_validation else self._training
+        file.add_scalars({**loss, **values.figures}, values.step)
+
+    def close(self) -> None:
+        """Closes both files."""
+        self._training.close()
+        self._validation.close()
+
+
+class History:
+    """The validations of a run, in `validation.json`.
+
+    Attributes:
+      rows: the figures of each validation with its `step`, in the order of the steps.
+      pending: the step of the validation that has begun; None for none.
+      pending_passed: the number of steps or epochs that have passed at that step.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._path = storage.join(folder, NAME)
+        self.rows: list[dict[str, float | None]] = []
+        self._passed: list[int] = []
+        self.pending: int | None = None
+        self.pending_passed = 0
+
+    @property
+    def last_step(self) -> int:
+        """The step of the last validation; 0 before the first."""
+        return int(self.rows[-1]["step"] or 0) if self.rows else 0
+
+    @property
+    def passed(self) -> int:
+        """The number of steps or epochs that had passed at the last validation."""
+        return self._passed[-1] if self._passed else 0
+
+    def read(self, step: int) -> None:
+        """Reads the file of a run that resumes at `step`; what came after that step is forgotten.
+
+        Raises:
+          RunError: the file is damaged.
+        """
+        try:
+            told = json_text.parse(storage.read_text(self._path))
+            self.rows = [dict(row) for row in told["validations"] if row["step"] <= step]
+            self._passed, begun = [int(count) for count in told["passed"]][: len(self.rows)], told["begun"]
+            if begun is not None:
+                self.pending, self.pending_passed = int(begun["step"]), int(begun["passed"])
+        except storage.NotFoundError:
+            return
+        except (ValueError, TypeError, KeyError) as error:
+            raise RunError(
+                f"{self._path} is damaged ({error}). Restore it from a copy, or delete it: "
+                "then earlier validations no longer count."
+            ) from error
+
+    def begin(self, step: int, passed: int) -> None:
+        """Notes that a validation begins."""
+        self.pending, self.pending_passed = step, passed
+        self._write()
+
+    def add(self, values: StepValues, passed: int) -> None:
+        """Notes the figures of the validation that has begun."""
+        loss = {} if values.loss is None else {"loss": values.loss}
+        self.rows.append({"step": values.step, **loss, **values.figures})
+        self._passed.append(passed)
+        self.pending = None
+        self._write()
+
+    def _write(self) -> None:
+        begun = None if self.pending is None else {"step": self.pending, "passed": self.pending_passed}
+        told: Mapping[str, Any] = {"begun": begun, "passed": self._passed, "validations": self.rows}
+        with storage.write_atomic(self._path, "w") as file:
+            json.dump(told, file, indent=1)
