@@ -282,7 +282,7 @@ def test_paths_in_a_bucket(tmp_path: pathlib.Path, bucket: str) -> None:
     assert "leads out of the table's folder" in left_out["3"]
 
 
-@pytest.mark.parametrize("name", ["wide.npz", "wide.parquet"])
+@pytest.mark.parametrize("name", ["wide.npz", "wide.parquet", "frames.npz"])
 def test_memory_does_not_grow_with_the_table(
     name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,13 +291,14 @@ def test_memory_does_not_grow_with_the_table(
 
     values = np.random.default_rng(0).random((4000, 1024), np.float32)  # 16 MB
     columns = {"id": [f"v{n}" for n in range(len(values))], "labels": ["cat"] * len(values)}
-    if name == "wide.npz":
-        np.savez_compressed(tmp_path / name, wide=values, **{key: np.array(column) for key, column in columns.items()})
+    if name != "wide.parquet":
+        wide = values if name == "wide.npz" else values.reshape(4000, 32, 32)  # of which records keep the means
+        np.savez_compressed(tmp_path / name, wide=wide, **{key: np.array(column) for key, column in columns.items()})
     else:
         table = pyarrow.table({**columns, "wide": pyarrow.FixedSizeListArray.from_arrays(values.ravel(), 1024)})
         pyarrow.parquet.write_table(table, tmp_path / name, row_group_size=200)
         del table
-    del values
+    wide = values = None
     monkeypatch.setattr("yt8m.commands.make_records._BATCH_BYTES", 1 << 19)
     arrow = pyarrow.total_allocated_bytes()
     peaks = []
@@ -319,12 +320,15 @@ def test_memory_does_not_grow_with_the_table(
     assert len(read(tmp_path / "out" / "video")) == 4000
 
 
-def test_frames_of_one_array_and_labels_that_are_missing(tmp_path: pathlib.Path) -> None:
+def test_frames_of_one_array_and_labels_that_are_missing(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import pyarrow
     import pyarrow.parquet
 
     values = np.random.default_rng(0).normal(size=(4, 5, 3)).astype(np.float32)
     np.save(tmp_path / "x.npy", values)
+    monkeypatch.setattr("yt8m.commands.make_records._MOST_ROWS", 3)  # the last row is alone
     labels = [None, ["cat", None], [], ["dog", "cat"]]
     table = {"id": list("abcd"), "labels": pyarrow.array(labels, pyarrow.list_(pyarrow.string()))}
     pyarrow.parquet.write_table(pyarrow.table(table), tmp_path / "t.parquet")

@@ -15,10 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import options, storage
-from yt8m.commands.make_records.classes import Classes, known_vocabulary, number_labels, with_other_levels
 from yt8m.commands.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.commands.make_records.output import Output, inputs_hash
-from yt8m.commands.make_records.rows import BadRows, LabelRule, Labels, RowReader, Splits, Videos
+from yt8m.commands.make_records.rows import (
+    BadRows,
+    Classes,
+    LabelRule,
+    Labels,
+    RowReader,
+    Splits,
+    Videos,
+    known_vocabulary,
+    number_labels,
+    with_other_levels,
+)
 from yt8m.commands.make_records.tables import Table, open_table
 from yt8m.config import flags
 from yt8m.config.train_config import KNOWN_SIZES
@@ -206,9 +216,7 @@ class _Work:
 
     def _batches(self, skip: int) -> Iterator[Videos]:
         """The videos in batches whose features fit into memory."""
-        width = sum(feature.size for feature in self._features.formats)
-        frames = self._config.max_frames if self._config.level == "frame" else 1
-        size = max(1, min(_MOST_ROWS, _BATCH_BYTES // (4 * width * frames)))
+        size = max(1, min(_MOST_ROWS, _BATCH_BYTES // (4 * self._features.values_in_memory)))
         return self._rows.videos(self._scan, size, skip, self._features.in_table)
 
     def _write(self, output: Output) -> None:

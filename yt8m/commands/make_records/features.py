@@ -50,8 +50,10 @@ class FeatureReader:
     Attributes:
       formats: the names and sizes of the features, and the ranges of those stored as bytes.
       in_table: the features to read from the table; none if each video has a file.
+      values_in_memory: how many values of a video are in memory at once, of all features together.
     """
 
+    values_in_memory = 0
     formats: tuple[FeatureFormat, ...] = ()
 
     def __init__(self, table: Table, names: Sequence[str], rule: FrameRule, bad: BadRows) -> None:
@@ -90,8 +92,16 @@ class FeatureReader:
                     _check_names(names)
                     sizes = [values.shape[-1] for values in arrays.values()]
                     self.formats = tuple(map(FeatureFormat, names, sizes))
+                    self.values_in_memory = self._most_values(batch.rows)
                     return
         raise RunError(f"{self._table.path}: no video has features that can be read.")
+
+    def _most_values(self, rows: Rows) -> int:
+        frames = self._rule.max_frames if self._rule.level == "frame" else 1
+        in_table = int(
+            sum(rows.arrays[name][0].size for name in self.in_table)
+        )  # maybe all frames, even for their means
+        return max(in_table, frames * sum(feature.size for feature in self.formats))
 
     def matrices(self, batch: Videos, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[NDArray[Any]]]:
         """The vectors of video-level records, one per video.
