@@ -106,7 +106,9 @@ def test_the_flags_that_come_first_exist() -> None:
 
 def test_the_hyper_parameters_of_the_chosen_model_and_loss_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     text = help_of(train.main, capsys, "--model=MoeModel", "--label_loss=FocalLoss", "--help")
-    assert {"moe_num_mixtures", "l2_penalty", "focal_gamma"} == set(listed(text)[20:])
+    gates = {"moe_prob_gating", "moe_prob_gating_input", "moe_low_rank_gating", "gating_remove_diag"}
+    of_model = {"batch_norm_decay", "moe_num_mixtures", "l2_penalty", *gates}
+    assert {*of_model, "focal_gamma"} == set(listed(text)[20:])
     assert "(MoeModel: 2)" in text
 
 

@@ -139,6 +139,72 @@ CASES: dict[str, Case] = {
     ),
 }
 
+
+def published_vlad(anchors: int, described: int = 1) -> int:
+    """`vlad` with batch norm of the input, a hidden layer with biases alone, and gates of the predictions."""
+    return vlad(anchors, described) + norm(D) - norm(5) + 5 + C * C + norm(C)
+
+
+def published_words(gated: bool) -> int:
+    """16 words for the first feature, 2 for the second; batch norm of the input, a hidden layer with relu6."""
+    rgb, audio = SIZES
+    gates = 2 * 16 * rgb + norm(16) if gated else 0
+    return norm(D) + rgb * 16 + norm(16) + audio * 2 + norm(2) + gates + 18 * 5 + norm(5) + moe(5)
+
+
+GATED = {"input_batch_norm": True, "moe_prob_gating": True}
+LATE = {"iterations": 4, "dbof_cluster_size": 16, "dbof_hidden_size": 5, "input_batch_norm": True, "dbof_relu": True}
+
+# Models with the options that make them the published ones: `MODEL/variant`.
+VARIANTS: dict[str, Case] = {
+    "NetVladModel/published": Case({**VLAD, **GATED, "netvlad_relu": False}, lambda: published_vlad(1), random=True),
+    "NetFvModel/published": Case(
+        {"iterations": 4, "fv_cluster_size": 4, "fv_hidden_size": 5, "fv_variances_as_whole": True}
+        | {**GATED, "fv_relu": False},
+        lambda: published_vlad(2, 2),
+        random=True,
+    ),
+    "GatedDbofModel/published": Case({**LATE, "dbof_late_fusion": True}, lambda: published_words(True), random=True),
+}
+
+
+RUN = {"sequence_frames": 4, "all_layers": True}
+VARIANTS |= {
+    "LstmModel/published": Case(
+        {"lstm_cells": 5, "lstm_layers": 2, "lstm_memory": True, "lstm_random_sequence": True, **RUN},
+        lambda: lstm(D, 5) + lstm(5, 5) + moe(20),
+        ordered=True,
+        random=True,
+    ),
+    "GruModel/published": Case(
+        {"gru_cells": 5, "gru_layers": 1, "gru_random_sequence": True, **RUN},
+        lambda: 3 * affine(D + 5, 5) + moe(5),
+        ordered=True,
+        random=True,
+    ),
+    "BiLstmModel/published": Case(
+        {"lstm_cells": 5, "lstm_layers": 1, "lstm_memory": True}, lambda: 2 * lstm(D, 5) + moe(20), ordered=True
+    ),
+    "LstmAttentionMaxModel/published": Case(
+        {"lstm_cells": 4, "lstm_attentions": 3, "attention_on_input": True},
+        lambda: lstm(D, 4) + (D + 4) * 3 + moe(4, experts=8),
+        ordered=True,
+    ),
+    "NeXtVladModel/published": Case({**NEXTVLAD, "as_published": True}, lambda: nextvlad() - 8, random=True),
+    "MixNeXtVladModel/published": Case(
+        {**NEXTVLAD, "mix_number": 2, "as_published": True, "cl_both_sides": True, "l2_biases": True},
+        lambda: 2 * (nextvlad() - 8) + norm(D) + affine(D, 2),
+        random=True,
+    ),
+}
+CASES |= VARIANTS
+
+
+def class_of(name: str) -> str:
+    """The model's name, without that of the variant."""
+    return name.partition("/")[0]
+
+
 # One of each family; whole runs of the others are for `make test-all`.
 QUICK = ("LogisticModel", "MoeModel", "DbofModel", "NetVladModel", "NeXtVladModel", "LstmModel", "TransformerModel")
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from contract.model_cases import CASES, SIZES, B, C, D, T
+from contract.model_cases import CASES, SIZES, B, C, D, T, class_of
 
 from yt8m import models
 from yt8m.lazy import tf
@@ -22,9 +22,9 @@ EVERY_FRAME = np.full(B, T, np.int32)
 def tiny(name: str, other: Mapping[str, Any] = MappingProxyType({})) -> Any:
     """The model at the size of its case, or as `other` says; `feature_sizes` filled as from a reader."""
     given = {**CASES[name].hyper_parameters, **other}
-    if "feature_sizes" in models.hyper_parameters(models.get(name)):
+    if "feature_sizes" in models.hyper_parameters(models.get(class_of(name))):
         given["feature_sizes"] = SIZES
-    return models.create(name, given)
+    return models.create(class_of(name), given)
 
 
 class Tower:
@@ -52,7 +52,7 @@ class Built:
     def __init__(self, name: str, session: Any, computed_in: str = "float32") -> None:
         self.name, self.session, self._model = name, session, tiny(name)
         self.computed_in = computed_in
-        shape = [None, None, D] if models.get(name).level == "frame" else [None, D]
+        shape = [None, None, D] if models.get(class_of(name)).level == "frame" else [None, D]
         self._x = tf.placeholder(tf.float32, shape)
         self._num_frames = tf.placeholder(tf.int32, [None])
         self._step = tf.placeholder_with_default(tf.constant(5, tf.int64), [])

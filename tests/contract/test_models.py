@@ -7,15 +7,16 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from contract.model_cases import CASES, B, C, D, one_of_each_family
+from contract.model_cases import CASES, VARIANTS, B, C, D, class_of, one_of_each_family
 from contract.model_session import EVERY_FRAME, NUM_FRAMES, Built, Tower, built, quick_session
 
 from yt8m import models
 from yt8m.lazy import tf
 
-FRAME_LEVEL = [name for name in models.names() if models.get(name).level == "frame"]
+EVERY = [*models.names(), *VARIANTS]
+FRAME_LEVEL = [name for name in EVERY if models.get(class_of(name)).level == "frame"]
 
-every_model = pytest.mark.parametrize("model", models.names(), indirect=True)
+every_model = pytest.mark.parametrize("model", EVERY, indirect=True)
 every_frame_level_model = pytest.mark.parametrize("model", FRAME_LEVEL, indirect=True)
 both_modes = pytest.mark.parametrize("mode", ["evaluation", "training"])
 
@@ -31,7 +32,7 @@ def tower(model: Built, mode: str) -> Tower:
 
 
 def test_every_model_has_a_case() -> None:
-    assert set(CASES) == set(models.names())
+    assert {class_of(name) for name in CASES} == set(models.names())
 
 
 @every_model

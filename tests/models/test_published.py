@@ -8,11 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from golden_data import published
-from models.published_networks import Ran, files, is_exact, rule, run
+from models.published_names import CANCELLED
+from models.published_networks import Ran, files, rule, run
 
 pytestmark = pytest.mark.published
 
-FILES = [path.stem for path in files() if is_exact(path)]
+FILES = [path.stem for path in files()]
+
+# Published networks that are blind to padding, as all of ours are. The others pool padded frames as if they were
+# real: WILLOW's draw frames first and so see no padding; MixNeXtVladModel's mixture takes the mean of all frames.
+BLIND = {"LstmModel", "GruModel", "BiLstmModel", "LstmAttentionMaxPoolingModel", "NeXtVLADModel"}
 
 
 class Compared(NamedTuple):
@@ -38,18 +43,33 @@ every_file = pytest.mark.parametrize(
 @every_file
 def test_the_variables_are_the_published_ones(compared: Compared) -> None:
     assert compared.ours.missing == set()
-    assert compared.ours.unused == set()
-    assert compared.ours.trainable == {name[:-2] for name in compared.arrays["trainable"].tolist()}
+    assert compared.ours.unused <= set(CANCELLED)
+    told = {name[:-2] for name in compared.arrays["trainable"].tolist()}
+    assert compared.ours.trainable == told - compared.ours.unused
 
 
 @every_file
 def test_predictions_in_evaluation(compared: Compared) -> None:
     arrays, ours = compared
     np.testing.assert_allclose(ours.evaluation["predictions"], arrays["eval/predictions"], rtol=1e-5)
-    np.testing.assert_allclose(ours.regularization, float(arrays["eval/regularization"]), rtol=1e-5)
+    np.testing.assert_allclose(ours.regularization, penalties(arrays), rtol=1e-5)
     if "eval/support_predictions" in arrays:
         sides = np.concatenate(ours.evaluation["sides"], 1)
         np.testing.assert_allclose(sides, arrays["eval/support_predictions"], rtol=1e-5)
+    if "eval/aux_predictions" in arrays:
+        np.testing.assert_allclose(ours.evaluation["sides"], arrays["eval/aux_predictions"], rtol=1e-5)
+
+
+def penalties(arrays: Any) -> float:
+    """The published regularisation losses; the divergence of a mixture's branches is told apart from the others."""
+    return float(arrays["eval/regularization"]) + float(arrays.get("eval/regularization_loss", 0.0))
+
+
+@every_file
+def test_predictions_on_padded_videos(compared: Compared) -> None:
+    if str(compared.arrays["class"]) not in BLIND:
+        return
+    np.testing.assert_allclose(compared.ours.padded["predictions"], compared.arrays["padded/predictions"], rtol=1e-5)
 
 
 @every_file
@@ -61,16 +81,16 @@ def test_predictions_in_training(compared: Compared) -> None:
 def test_gradients(compared: Compared) -> None:
     arrays, ours = compared
     told = {key.split("|")[1][:-2]: arrays[key] for key in arrays if key.startswith("eval/grad|")}
-    assert set(told) == set(ours.gradients)
-    for name, expected in told.items():
-        slope = ours.gradients[name]
+    assert set(told) == set(ours.gradients) | ours.unused
+    assert all(np.abs(told[name]).max() < 1e-5 for name in ours.unused)
+    for name, slope in ours.gradients.items():
+        expected = told[name]
         if slope.size > 4000:
             slope = rule().projections(f"{name}:0", slope, int(arrays["seed"]))
         largest = np.abs(expected).max()
-        # A gradient whose true value is 0 is rounding error.
-        np.testing.assert_allclose(
-            slope, expected, rtol=0, atol=1e-4 * largest if largest > 1e-5 else 1e-5, err_msg=name
-        )
+        # A gradient whose true value is 0 is rounding error, and so are the last digits of very small ones.
+        allowed = 1e-4 * largest + 1e-7 if largest > 1e-5 else 1e-5
+        np.testing.assert_allclose(slope, expected, rtol=0, atol=allowed, err_msg=name)
 
 
 @every_file

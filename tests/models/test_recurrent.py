@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from models.forward import D, T, Variables, check, moe, sigmoid
 
+from yt8m import models
+from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models import recurrent
 from yt8m.models.layers import Net
@@ -45,6 +49,42 @@ def test_gru_model() -> None:
         return moe(np.concatenate([first[-1], second[-1]]), v)
 
     check("GruModel", {"gru_cells": 4, "gru_layers": 2, "all_layers": True}, forward)
+
+
+def memory(frames: np.ndarray, v: Variables, scope: str) -> np.ndarray:
+    """c of one LSTM layer after the last frame."""
+    kernel, bias = v[f"{scope}/basic_lstm_cell/kernel"], v[f"{scope}/basic_lstm_cell/bias"]
+    c = h = np.zeros(kernel.shape[1] // 4)
+    for frame in frames:
+        i, j, f, o = np.split(np.concatenate([frame, h]) @ kernel + bias, 4)
+        c = sigmoid(f + 1) * c + sigmoid(i) * np.tanh(j)
+        h = sigmoid(o) * np.tanh(c)
+    return c
+
+
+def test_lstm_model_on_memory_and_evenly_spaced_frames() -> None:
+    """In evaluation 3 of 6 frames are read, and each frame of a shorter video."""
+
+    def forward(frames: np.ndarray, v: Variables) -> np.ndarray:
+        read = frames[[1, 3, 5]] if len(frames) == 6 else frames[[0, 2, 3]] if len(frames) == 4 else frames
+        scope = f"rnn/{CELL}0"
+        return moe(np.concatenate([memory(read, v, scope), lstm(read, v, scope)[-1]]), v)
+
+    given = {"lstm_cells": 4, "lstm_layers": 1, "lstm_memory": True, "lstm_random_sequence": True}
+    check("LstmModel", {**given, "sequence_frames": 3}, forward)
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "told"),
+    [
+        ("LstmModel", {"lstm_random_sequence": True}, "lstm_random_sequence draws sequence_frames single frames"),
+        ("GruModel", {"gru_random_sequence": True}, "gru_random_sequence draws sequence_frames single frames"),
+        ("LstmModel", {"lstm_memory": True, "lstm_kernel": "cudnn"}, "lstm_kernel must be loop if lstm_memory is set"),
+    ],
+)
+def test_impossible_combinations_are_refused(model: str, given: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        models.create(model, given)
 
 
 def test_bilstm_model() -> None:

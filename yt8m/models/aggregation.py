@@ -8,7 +8,7 @@ from __future__ import annotations
 import abc
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from yt8m.lazy import tf
 from yt8m.models import frames, layers
@@ -57,18 +57,28 @@ def flatten(described: tf.Tensor) -> tf.Tensor:
     return tf.nn.l2_normalize(side_by_side(described), -1)
 
 
-def residuals(net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
-    """V_k = sum_i a_ik (x_i - c_k), [B, K, D] (Arandjelovic et al. 2016, equation 4)."""
-    centres = anchors(net, "centres", shares.shape[-1], inputs.shape[-1])
+def residuals(net: Net, shares: tf.Tensor, inputs: tf.Tensor, start: layers.Start | None = None) -> tf.Tensor:
+    """V_k = sum_i a_ik (x_i - c_k), [B, K, D] (Arandjelovic et al. 2016, equation 4); `start` as in `Net.dense`."""
+    sizes = [int(shares.shape[-1]), int(inputs.shape[-1])]
+    centres = anchors(net, "centres", *sizes) if start is None else net.variable("centres", sizes, start()[0])
     return weighted_sums(shares, inputs) - masses(shares) * centres
 
 
 class Sizes(NamedTuple):
-    """The number of clusters and of hidden units, and whether both are batch-normalised."""
+    """The number of clusters and of hidden units, whether both are batch-normalised, and the hidden layer's form."""
 
     clusters: int
     hidden: int
     batch_norm: bool
+    relu: bool | None
+
+
+def form_of_hidden_layer() -> Any:
+    """The option `*_relu`."""
+    return option(
+        None,
+        "hidden layer as published: batch norm and relu6; if false, biases and neither. If unset, batch norm alone",
+    )
 
 
 @dataclass(frozen=True)
@@ -85,7 +95,8 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
     sample_random_frames: bool = option(True, "sample single frames rather than consecutive ones")
     l2_penalty: float = option(1e-6, "weight of the classifier's squared weights", minimum=0)
     gating: bool = option(True, "context gating of the hidden layer")
-    gating_remove_diag: bool = option(False, "leave each feature out of the input of its own gate")
+    gating_remove_diag: bool = option(False, "leave each feature (or class) out of the input of its own gate")
+    input_batch_norm: bool = option(False, "batch normalisation of the frames before they are pooled, as published")
 
     @abc.abstractmethod
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
@@ -93,20 +104,29 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
 
     def sizes(self) -> Sizes:
         """The sizes, from the fields that begin with `family`."""
-        names = ("cluster_size", "hidden_size", "add_batch_norm")
+        names = ("cluster_size", "hidden_size", "add_batch_norm", "relu")
         return Sizes(*(getattr(self, f"{self.family}_{name}") for name in names))
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         valid = frames.count(inputs, num_frames) > 0
         inputs, mask = frames.in_training(net, inputs, num_frames, self.iterations, scattered=self.sample_random_frames)
-        _, units, batch_norm = self.sizes()
-        hidden = net.dense(self.pool(net, inputs, mask), units, "hidden1", bias=not batch_norm)
-        if batch_norm:
-            hidden = net.batch_norm(hidden, "hidden1_bn", valid)
+        if self.input_batch_norm:
+            inputs = net.batch_norm(inputs, "input_bn", mask)
+        hidden = self._hidden(net, self.pool(net, inputs, mask), valid)
         if self.gating:
             hidden = layers.context(net, hidden, valid=valid, remove_diagonal=self.gating_remove_diag)
         return self.classify(net, hidden, vocab_size)
+
+    def _hidden(self, net: Net, pooled: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
+        """The hidden layer [B, units]; if its form is the published one, so are its initial values."""
+        clusters, units, batch_norm, relu = self.sizes()
+        batch_norm = batch_norm and relu is not False
+        start = None if relu is None else layers.normal(1 / math.sqrt(clusters))
+        hidden = net.dense(pooled, units, "hidden1", bias=not batch_norm, start=start)
+        if batch_norm:
+            hidden = net.batch_norm(hidden, "hidden1_bn", valid)
+        return tf.nn.relu6(hidden) if relu else hidden
 
 
 @register
@@ -119,36 +139,63 @@ class SoftDbowModel(AggregatedModel):
     dbof_cluster_size: int = option(4096, "number of words (clusters)", minimum=1)
     dbof_hidden_size: int = option(1024, "units of the hidden layer after the pooling", minimum=1)
     dbof_add_batch_norm: bool = option(True, "batch normalisation rather than biases")
+    dbof_relu: bool | None = form_of_hidden_layer()
+    dbof_late_fusion: bool = option(
+        False, "pool each feature apart, as published; the features after the first have an eighth of the words"
+    )
     softdbof_maxpool: bool = option(
         False, "describe a video by the largest assignment to each word too, besides the sum"
     )
     gating: bool = option(False, "context gating of the hidden layer")
+    feature_sizes: tuple[int, ...] = option((), "sizes of the features, for dbof_late_fusion; if empty, as one")
 
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """The pooled vector, [B, K] or [B, 2 K] with the maxima."""
-        shares = self.shares(net, inputs, mask)
+        """The pooled vector, [B, K] or [B, 2 K] with the maxima; with late fusion, those of the features."""
+        words = self.dbof_cluster_size
+        if not self.dbof_late_fusion:
+            return self.bag(net, self.shares(net, inputs, mask, words), int(inputs.shape[-1]), 0)
+
+        def described(stream: tf.Tensor, index: int) -> tf.Tensor:
+            shares = self.shares(net, stream, mask, max(words // 8, 1) if index else words)
+            return self.bag(net, shares, int(stream.shape[-1]), index)
+
+        return frames.each_stream(inputs, self.feature_sizes, described)
+
+    def shares(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor, words: int) -> tf.Tensor:
+        """The assignments a_i, [B, T, words]."""
+        return assign(net, inputs, mask, words, batch_norm=self.dbof_add_batch_norm)
+
+    def bag(self, net: Net, shares: tf.Tensor, features: int, index: int) -> tf.Tensor:
+        """The pooled vector of the assignments [B, T, K].
+
+        Args:
+          features: how many features the frames have.
+          index: of the feature, 0 for the first one and without late fusion.
+        """
         bags = [tf.reduce_sum(shares, 1)]
         if self.softdbof_maxpool:
             bags.append(tf.reduce_max(shares, 1))
         return tf.concat([tf.nn.l2_normalize(bag, -1) for bag in bags], -1)
 
-    def shares(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """The assignments a_i, [B, T, K]."""
-        return assign(net, inputs, mask, self.dbof_cluster_size, batch_norm=self.dbof_add_batch_norm)
-
 
 @register
 @dataclass(frozen=True)
 class GatedDbofModel(SoftDbowModel):
-    """z = l2(sum_i a_i * sigmoid(BN(W2 (D l2(max_i a_i))))); D maps to as many units as there are features."""
+    """z = l2(sum_i a_i * sigmoid(BN(W2 (D l2(max_i a_i))))); D maps to as many units as there are features.
 
-    def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    With late fusion only the first feature is gated, as in the published code.
+    """
+
+    def bag(self, net: Net, shares: tf.Tensor, features: int, index: int) -> tf.Tensor:
         """The pooled vector, [B, K]."""
-        shares = self.shares(net, inputs, mask)
+        if index:
+            return super().bag(net, shares, features, index)
+        start = layers.normal(1 / math.sqrt(features)) if self.dbof_late_fusion else None
+        valid = tf.reduce_any(shares > 0.0, [1, 2])
         peaks = tf.nn.l2_normalize(tf.reduce_max(shares, 1), -1)
-        narrow = net.dense(peaks, int(inputs.shape[-1]), "gate_down", bias=False)
-        scores = net.dense(narrow, self.dbof_cluster_size, "gate_up", bias=False)
-        gates = tf.sigmoid(net.batch_norm(scores, "gate_bn", tf.reduce_any(mask > 0.0, 1)))
+        narrow = net.dense(peaks, features, "gate_down", bias=False, start=start)
+        scores = net.dense(narrow, int(shares.shape[-1]), "gate_up", bias=False, start=start)
+        gates = tf.sigmoid(net.batch_norm(scores, "gate_bn", valid))
         return tf.nn.l2_normalize(tf.reduce_sum(shares, 1) * gates, -1)
 
 
@@ -164,7 +211,7 @@ class StreamModel(AggregatedModel, abc.ABC):
 
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """The descriptions of the streams, concatenated."""
-        size, _, batch_norm = self.sizes()
+        size, _, batch_norm, _ = self.sizes()
 
         def described(stream: tf.Tensor, index: int) -> tf.Tensor:
             count = max(size // 2, 1) if index else size
@@ -186,6 +233,7 @@ class NetVladModel(StreamModel):
     )
     netvlad_hidden_size: int = option(1024, "units of the hidden layer after the pooling", minimum=1)
     netvlad_add_batch_norm: bool = option(True, "batch normalisation rather than biases")
+    netvlad_relu: bool | None = form_of_hidden_layer()
 
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
         """The residuals V_k, normalised and flattened."""
@@ -225,6 +273,10 @@ class NetFvModel(StreamModel):
     )
     fv_hidden_size: int = option(1024, "units of the hidden layer after the pooling", minimum=1)
     fv_add_batch_norm: bool = option(True, "batch normalisation rather than biases")
+    fv_relu: bool | None = form_of_hidden_layer()
+    fv_variances_as_whole: bool = option(
+        False, "scale the second-order part as a whole to length 1, as published, not cluster by cluster first"
+    )
 
     def describe(self, net: Net, shares: tf.Tensor, inputs: tf.Tensor) -> tf.Tensor:
         """First and second order statistics, concatenated."""
@@ -236,4 +288,9 @@ class NetFvModel(StreamModel):
         of_means = (first - mass * centres) / sigma
         centred = second - 2.0 * centres * first + mass * tf.square(centres)
         of_variances = centred / tf.square(sigma) - mass
-        return tf.concat([flatten(of_means), flatten(of_variances)], -1)
+        return tf.concat([flatten(of_means), self._flat_variances(of_variances)], -1)
+
+    def _flat_variances(self, described: tf.Tensor) -> tf.Tensor:
+        if not self.fv_variances_as_whole:
+            return flatten(described)
+        return tf.nn.l2_normalize(tf.reshape(described, [-1, described.shape[1] * described.shape[2]]), -1)

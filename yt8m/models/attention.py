@@ -26,12 +26,25 @@ def softmax_over_time(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.nn.softmax(scores + (1.0 - real) * _MASKED, 1) * real
 
 
-def attend(net: Net, inputs: tf.Tensor, mask: tf.Tensor, units: int, scope: str = "attention") -> tf.Tensor:
+def attend(
+    net: Net,
+    inputs: tf.Tensor,
+    mask: tf.Tensor,
+    units: int,
+    *,
+    beside: tf.Tensor | None = None,
+    l2_penalty: float = 0.0,
+) -> tf.Tensor:
     """Attention units over the frames x_i: v_k = sum_i a_ki x_i, a_k = softmax_i(w_k x_i); [B, T, D] to [B, units, D].
 
     There is no bias, because it would add the same to the score of every frame and cancel out.
+
+    Args:
+      beside: [B, T, F], which the scores depend on too: a_k = softmax_i(w_k [beside_i, x_i]).
+      l2_penalty: weight of the squared weights w_k.
     """
-    shares = softmax_over_time(net.dense(inputs, units, scope, bias=False), mask)
+    seen = inputs if beside is None else tf.concat([beside, inputs], 2)
+    shares = softmax_over_time(net.dense(seen, units, "attention", bias=False, l2_penalty=l2_penalty), mask)
     return precision.matmul(shares, inputs, transpose_a=True)
 
 
@@ -129,12 +142,17 @@ class LstmAttentionMaxModel(ClassifiedModel):
     lstm_layers: int = option(1, "number of layers", minimum=1)
     lstm_attentions: int = option(8, "number of attention units over the LSTM's outputs", minimum=1)
     moe_num_mixtures: int = option(8, "experts of each class, if the classifier has some", minimum=1)
+    attention_on_input: bool = option(False, "attention on the LSTM's input beside its output, as published")
+    l2_penalty: float = option(
+        1e-8, "weight of the classifier's squared weights; with attention_on_input, of the attention's too", minimum=0
+    )
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         mask = frames.mask(inputs, num_frames)
         outputs, _ = recurrent.stack(recurrent.lstm, net, inputs, mask, self.lstm_cells, self.lstm_layers)
-        seen = attend(net, outputs, mask, self.lstm_attentions)
+        given = {"beside": inputs, "l2_penalty": self.l2_penalty} if self.attention_on_input else {}
+        seen = attend(net, outputs, mask, self.lstm_attentions, **given)
         views = self.classify(net, tf.reshape(seen, [-1, self.lstm_cells]), vocab_size)
         return reduce_parts(views, self.lstm_attentions, tf.reduce_max)
 

@@ -111,12 +111,12 @@ class NormalisedModel(BaseModel):
 class ClassifiedModel(BaseModel):
     """A model that ends in a video-level model of the user's choice.
 
-    If the model has an `l2_penalty`, `moe_num_mixtures` or `batch_norm_decay` of its own, the classifier gets
-    the same value, unless `classifier_hyper_parameters` has another value.
+    If the model has one of the hyper-parameters `shared`, the classifier gets the same value, unless
+    `classifier_hyper_parameters` has another value.
     """
 
     level: ClassVar[str] = "frame"
-    shared: ClassVar[tuple[str, ...]] = ("l2_penalty", "moe_num_mixtures", "batch_norm_decay")
+    shared: ClassVar[tuple[str, ...]] = ("l2_penalty", "moe_num_mixtures", "batch_norm_decay", "gating_remove_diag")
 
     video_level_classifier_model: str = option("MoeModel", "video-level model that is the classifier at the end")
     classifier_hyper_parameters: Mapping[str, Any] = option({}, "hyper-parameters of the classifier")

@@ -136,6 +136,16 @@ def in_training(
     return sampled, tf.repeat(filled[:, tf.newaxis], samples, 1)
 
 
+def evenly_spaced(inputs: tf.Tensor, num_frames: tf.Tensor | None, samples: int) -> tf.Tensor:
+    """At most `samples` frames of each video, in their order: [B, samples, D] out of inputs [B, T, D].
+
+    A video with fewer frames gives each of them once, and then its last one.
+    """
+    real = tf.maximum(count(inputs, num_frames), 1)[:, tf.newaxis]
+    places = (2 * tf.range(samples) + 1) * real // (2 * tf.minimum(real, samples))
+    return pick(inputs, tf.minimum(places, real - 1))
+
+
 def _scattered(real: tf.Tensor, samples: int, is_training: bool) -> tf.Tensor:
     """Frame numbers, int32 [B, samples], in 0..real-1 for the numbers of real frames [B, 1]."""
     if is_training:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 from yt8m.lazy import tf
@@ -13,6 +14,25 @@ from yt8m.types import ModelOutput
 BATCH_NORM_EPSILON = 1e-3
 BATCH_NORM_DECAY = 0.999
 LAYER_NORM_EPSILON = 1e-6
+
+
+# Makes the initialisers of the weights and of the biases of a dense layer.
+Start = Callable[[], tuple[Any, Any]]
+
+
+def xavier() -> tuple[Any, Any]:
+    """Xavier uniform weights (Glorot and Bengio 2010), zero biases."""
+    return tf.glorot_uniform_initializer(), tf.zeros_initializer()
+
+
+def normal(weights: float, biases: float = 0.01) -> Start:
+    """Weights and biases of mean 0 with these standard deviations."""
+    return lambda: (tf.random_normal_initializer(stddev=weights), tf.random_normal_initializer(stddev=biases))
+
+
+def scaled(fan_in: int) -> Start:
+    """Truncated normal weights of variance 2 / fan_in (He et al. 2015), zero biases, as slim has them."""
+    return lambda: (tf.truncated_normal_initializer(stddev=math.sqrt(2.6 / fan_in)), tf.zeros_initializer())
 
 
 class Net:
@@ -75,17 +95,31 @@ class Net:
         *,
         bias: bool = True,
         l2_penalty: float = 0.0,
+        l2_biases: bool = False,
+        start: Start | None = None,
     ) -> tf.Tensor:
-        """inputs [..., F] -> [..., units]; Xavier uniform weights (Glorot and Bengio 2010), zero biases."""
+        """inputs [..., F] -> [..., units]; starts as `xavier` unless `start` says otherwise.
+
+        Args:
+          scope: of the variables, `weights` and `biases`.
+          bias: whether there are biases.
+          l2_penalty: weight of the squared weights.
+          l2_biases: whether the biases are penalised as the weights are.
+          start: makes the initialisers of weights and biases.
+        """
+        weights_start, biases_start = (start or xavier)()
         with tf.variable_scope(scope):
             shape = [int(inputs.shape[-1]), units]
-            weights = self.variable("weights", shape, tf.glorot_uniform_initializer(), l2_penalty=l2_penalty)
+            weights = self.variable("weights", shape, weights_start, l2_penalty=l2_penalty)
             outputs = precision.product(inputs, weights)
             if bias:
-                outputs += self.variable("biases", [units], tf.zeros_initializer())
+                of_biases = l2_penalty if l2_biases else 0.0
+                outputs += self.variable("biases", [units], biases_start, l2_penalty=of_biases)
         return outputs
 
-    def batch_norm(self, inputs: tf.Tensor, scope: str, mask: tf.Tensor | None = None) -> tf.Tensor:
+    def batch_norm(
+        self, inputs: tf.Tensor, scope: str, mask: tf.Tensor | None = None, *, biased: bool = False
+    ) -> tf.Tensor:
         """Batch normalisation over the last axis (Ioffe and Szegedy 2015), with scale and centre.
 
         In training the statistics are those of this tower's rows, as in the published code. So N towers train
@@ -96,6 +130,8 @@ class Net:
           inputs: [..., F].
           mask: bool or float, of the shape of `inputs` without F; rows with 0 are left out of the
             statistics of training (they are normalised like the others). None if all rows count.
+          biased: whether the moving average keeps the variance of the rows themselves, sum / n, rather than the
+            unbiased estimate, sum / (n - 1).
         """
         size = [int(inputs.shape[-1])]
         with tf.variable_scope(scope):
@@ -108,6 +144,8 @@ class Net:
             return inputs * scale + (beta - mean * scale)
         rows = tf.reshape(inputs, [-1, size[0]])
         outputs, count, batch_mean, batch_variance = _normalise(rows, mask, gamma, beta)
+        if biased:
+            batch_variance *= tf.maximum(count - 1.0, 1.0) / tf.maximum(count, 1.0)
         # Without a valid row the moving averages do not change.
         rate = tf.where(count > 0.0, 1.0 - self._batch_norm_decay, 0.0)
         self.update_ops += [
@@ -233,11 +271,25 @@ def context(
 
 
 def squeeze_excite(
-    net: Net, inputs: tf.Tensor, reduction: int, scope: str = "se_gating", *, valid: tf.Tensor | None = None
+    net: Net,
+    inputs: tf.Tensor,
+    reduction: int,
+    *,
+    valid: tf.Tensor | None = None,
+    bias: bool = True,
+    biased: bool = False,
 ) -> tf.Tensor:
-    """x * sigmoid(W2 relu(BN(W1 x))), [B, F], W1 to F / reduction units (Hu et al. 2018, section 3)."""
+    """x * sigmoid(W2 relu(BN(W1 x)) + b), [B, F], W1 to F / reduction units (Hu et al. 2018, section 3).
+
+    Args:
+      valid: [B], true for rows that count in the batch statistics; None if all count.
+      bias: whether there is b. Without it the weights start as `scaled`, as in the published NeXtVLAD.
+      biased: see `Net.batch_norm`.
+    """
     features = int(inputs.shape[-1])
-    with tf.variable_scope(scope):
-        squeezed = net.dense(inputs, max(features // reduction, 1), "squeeze", bias=False)
-        squeezed = tf.nn.relu(net.batch_norm(squeezed, "bn", valid))
-        return inputs * tf.sigmoid(net.dense(squeezed, features, "excite"))
+    units = max(features // reduction, 1)
+    starts = (None, None) if bias else (scaled(features), scaled(units))
+    with tf.variable_scope("se_gating"):
+        squeezed = net.dense(inputs, units, "squeeze", bias=False, start=starts[0])
+        squeezed = tf.nn.relu(net.batch_norm(squeezed, "bn", valid, biased=biased))
+        return inputs * tf.sigmoid(net.dense(squeezed, features, "excite", bias=bias, start=starts[1]))

@@ -21,6 +21,8 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
     """NeXtVLAD (Lin et al. 2018, section 3): VLAD over groups of an expanded frame, under attention."""
 
     input_transform: ClassVar[str] = "reverse_whitening"
+    # Whether the gate's moving average is one of biased variances in the published code, as its others are.
+    biased_gate: ClassVar[bool] = True
 
     video_level_classifier_model: str = option("LogisticModel", "video-level model that is the classifier at the end")
     nextvlad_cluster_size: int = option(
@@ -33,7 +35,10 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
         8, "factor by which the gate's inner layer is smaller than the hidden layer", minimum=1
     )
     drop_rate: float = option(0.5, "dropout rate in training", minimum=0, maximum=0.99)
-    l2_penalty: float = option(1e-5, "weight of the squared weights of the dense layers", minimum=0)
+    l2_penalty: float = option(1e-5, "weight of the squared weights of the hidden layer and the classifier", minimum=0)
+    as_published: bool = option(
+        False, "details of the published code: no bias in the gate, no L2 on the hidden layer, its initial values"
+    )
     feature_sizes: tuple[int, ...] = option((), "sizes of the features, to pool them separately; if empty, as one")
 
     def validate(self) -> None:
@@ -55,12 +60,25 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
         mask, valid = frames.mask(inputs, num_frames), frames.count(inputs, num_frames) > 0
 
         def described(stream: tf.Tensor, index: int) -> tf.Tensor:
-            return net.batch_norm(self._vlad(net, stream, mask, index), "vlad_bn", valid)
+            vlad = self._vlad(net, stream, mask, index)
+            return net.batch_norm(vlad, "vlad_bn", valid, biased=self.as_published)
 
         dropped = net.dropout(frames.each_stream(inputs, self.feature_sizes, described), self.drop_rate)
-        hidden = net.dense(dropped, self.nextvlad_hidden_size, "hidden1", bias=False, l2_penalty=self.l2_penalty)
-        hidden = net.batch_norm(hidden, "hidden1_bn", valid)
-        return layers.squeeze_excite(net, hidden, self.gating_reduction, valid=valid)
+        l2_penalty, start = (0.0 if self.as_published else self.l2_penalty), self._start(int(dropped.shape[-1]))
+        units = self.nextvlad_hidden_size
+        hidden = net.dense(dropped, units, "hidden1", bias=False, l2_penalty=l2_penalty, start=start)
+        hidden = net.batch_norm(hidden, "hidden1_bn", valid, biased=self.as_published)
+        return layers.squeeze_excite(
+            net,
+            hidden,
+            self.gating_reduction,
+            valid=valid,
+            bias=not self.as_published,
+            biased=self.as_published and self.biased_gate,
+        )
+
+    def _start(self, fan_in: int) -> layers.Start | None:
+        return layers.scaled(fan_in) if self.as_published else None
 
     def _vlad(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor, index: int) -> tf.Tensor:
         """y_k = sum over frames i and groups g of m_i a_g a_gk (x_ig - c_k), flat [B, K * width].
@@ -70,14 +88,18 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
         """
         clusters, groups = self._half(self.nextvlad_cluster_size, index), self._half(self.groups, index)
         width = self._width(index, int(inputs.shape[-1]))
-        expanded = net.dense(inputs, groups * width, "expansion")
-        attention = tf.sigmoid(net.dense(expanded, groups, "group_attention")) * mask[:, :, tf.newaxis]
-        weights = net.variable("cluster_weights", [groups * width, groups * clusters], tf.glorot_uniform_initializer())
-        scores = net.batch_norm(precision.product(expanded, weights), "cluster_bn", mask)
+        wide = groups * width
+        expanded = net.dense(inputs, wide, "expansion", start=self._start(int(inputs.shape[-1])))
+        scores = net.dense(expanded, groups, "group_attention", start=self._start(wide))
+        attention = tf.sigmoid(scores) * mask[:, :, tf.newaxis]
+        begin = (self._start(wide) or layers.xavier)()[0]
+        weights = net.variable("cluster_weights", [wide, groups * clusters], begin)
+        scores = net.batch_norm(precision.product(expanded, weights), "cluster_bn", mask, biased=self.as_published)
         pieces = tf.shape(inputs)[1] * groups
         shares = tf.nn.softmax(tf.reshape(scores, [-1, pieces, clusters]))
         shares *= tf.reshape(attention, [-1, pieces, 1])
-        described = aggregation.residuals(net, shares, tf.reshape(expanded, [-1, pieces, width]))
+        groupwise = tf.reshape(expanded, [-1, pieces, width])
+        described = aggregation.residuals(net, shares, groupwise, self._start(width))
         return aggregation.side_by_side(described)
 
     def _width(self, index: int, size: int) -> int:
@@ -102,12 +124,17 @@ class MixNeXtVladModel(NeXtVladModel):
 
     Loss = L(mixture) + sum_e L(branch e) + T^2 sum_e KL(softmax(z_e / T) to softmax(z_mixture / T)),
     where the second of each pair is held constant (Lin et al. 2018, section 3.3, after Lan et al. 2018). The
-    divergence is computed without its constant, the entropy of the mixture.
+    divergence is computed without its constant, the entropy of the mixture. With `cl_both_sides` the last term is
+    that of the published code, lambda sum_e KL(softmax(z_mixture / T) to softmax(z_e / T)): without T^2, and with a
+    gradient for the mixture too.
     """
+
+    biased_gate: ClassVar[bool] = False
 
     mix_number: int = option(3, "number of NeXtVLAD branches that are mixed", minimum=2)
     cl_temperature: float = option(3.0, "temperature T at which each branch is compared with the mixture", minimum=1e-3)
     cl_lambda: float = option(1.0, "weight of the branches' divergence from the mixture, times T^2", minimum=0)
+    cl_both_sides: bool = option(False, "divergence as published: without T^2, and the mixture learns from it too")
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size], with two side outputs for each branch."""
@@ -117,6 +144,8 @@ class MixNeXtVladModel(NeXtVladModel):
                 branches.append(self._branch(net, inputs, vocab_size, num_frames))
         shares = self._shares(net, inputs, num_frames)
         logits = tf.add_n([shares[:, e : e + 1] * z for e, (z, _) in enumerate(branches)])
+        if self.cl_both_sides:
+            net.penalties.append(self.cl_lambda * self._divergence([z for z, _ in branches], logits))
         return ModelOutput(
             predictions=tf.sigmoid(logits), logits=logits, side_outputs=self._side_outputs(branches, logits)
         )
@@ -132,8 +161,15 @@ class MixNeXtVladModel(NeXtVladModel):
 
     def _shares(self, net: Net, inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tf.Tensor:
         valid = frames.count(inputs, num_frames) > 0
-        mean = net.batch_norm(frames.mean(inputs, num_frames), "mixture_bn", valid)
-        return tf.nn.softmax(net.dense(mean, self.mix_number, "mixture"))
+        mean = net.batch_norm(frames.mean(inputs, num_frames), "mixture_bn", valid, biased=self.as_published)
+        return tf.nn.softmax(net.dense(mean, self.mix_number, "mixture", start=self._start(int(mean.shape[-1]))))
+
+    def _divergence(self, branches: list[tf.Tensor], mixture: tf.Tensor) -> tf.Tensor:
+        """Mean over the rows of sum_e KL(softmax(z_mixture / T) to softmax(z_e / T)), a scalar."""
+        target, least = tf.nn.softmax(mixture / self.cl_temperature), 1e-8  # `least` as in the published code
+        learnt = [tf.nn.softmax(z / self.cl_temperature) for z in branches]
+        ratios = [tf.math.log(target + least) - tf.math.log(p + least) for p in learnt]
+        return tf.reduce_mean(tf.reduce_sum(target * tf.add_n(ratios), -1))
 
     def _side_outputs(
         self, branches: list[tuple[tf.Tensor, tuple[SideOutput, ...]]], mixture: tf.Tensor
@@ -142,7 +178,8 @@ class MixNeXtVladModel(NeXtVladModel):
         target = tf.stop_gradient(tf.nn.softmax(mixture / heat))
         for e, (z, further) in enumerate(branches):
             sides.append(SideOutput(f"branch_{e}", z))
-            weight = self.cl_lambda * heat**2
-            sides.append(SideOutput(f"distilled_{e}", z / heat, weight, target, "SoftmaxLoss"))
+            if not self.cl_both_sides:
+                weight = self.cl_lambda * heat**2
+                sides.append(SideOutput(f"distilled_{e}", z / heat, weight, target, "SoftmaxLoss"))
             sides += [side._replace(name=f"branch_{e}_{side.name}") for side in further]
         return tuple(sides)

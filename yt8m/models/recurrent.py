@@ -11,10 +11,11 @@ import abc
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 from absl import logging
 
+from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models import frames
 from yt8m.models.base import ClassifiedModel, register
@@ -33,7 +34,14 @@ Step = Callable[[Drive, States], States]
 
 
 def lstm(
-    net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str, kernel: str = LOOP
+    net: Net,
+    inputs: tf.Tensor,
+    mask: tf.Tensor,
+    cells: int,
+    scope: str,
+    kernel: str = LOOP,
+    *,
+    with_memory: bool = False,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Long short-term memory (Hochreiter and Schmidhuber 1997; forget bias 1, Gers et al. 2000).
 
@@ -41,13 +49,15 @@ def lstm(
       inputs: float32 [T, B, D], time first.
       mask: float32 [T, B], 1 at real frames, which come first.
       kernel: "loop", or "cudnn" to use cuDNN's kernel if the layer is on a GPU.
+      with_memory: whether the final state is c and h, side by side; otherwise h alone. Needs the loop: cuDNN's
+        kernel runs every row to the end of the longest, and c after a row's own end is lost.
 
     Returns:
-      (h at every step [T, B, cells], h after the last real frame [B, cells]; zeros if there is no frame).
+      (h at every step [T, B, cells], state after the last real frame [B, cells or 2 * cells]; zeros if there is none).
     """
     with tf.variable_scope(f"{scope}/basic_lstm_cell"):
         variables = _variables(net, inputs, cells, 4 * cells, tf.zeros_initializer())
-        if runs_cudnn(kernel, mask):
+        if not with_memory and runs_cudnn(kernel, mask):
             return cudnn_lstm(inputs, mask, *variables, is_training=net.is_training)
         driven, weights = _driven(inputs, *variables)
 
@@ -57,7 +67,7 @@ def lstm(
         memory = tf.sigmoid(keep + 1.0) * memory + tf.sigmoid(write) * tf.tanh(fresh)
         return memory, tf.sigmoid(show) * tf.tanh(memory)
 
-    return _recur(step, [driven], [weights], mask, cells, states=2)
+    return _recur(step, [driven], [weights], mask, cells, _States(2, kept=2 if with_memory else 1))
 
 
 def gru(net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str) -> tuple[tf.Tensor, tf.Tensor]:
@@ -76,7 +86,14 @@ def gru(net: Net, inputs: tf.Tensor, mask: tf.Tensor, cells: int, scope: str) ->
         fresh = tf.tanh(drive(1, reset * hidden))
         return (keep * hidden + (1.0 - keep) * fresh,)
 
-    return _recur(step, [gates, candidate], [gate_weights, candidate_weights], mask, cells, states=1)
+    return _recur(step, [gates, candidate], [gate_weights, candidate_weights], mask, cells, _States(1, kept=1))
+
+
+class _States(NamedTuple):
+    """How many states a step has, and how many of the last of them make up the final state."""
+
+    made: int
+    kept: int
 
 
 Layer = Callable[..., tuple[Any, Any]]
@@ -88,7 +105,7 @@ def stack(
     """`layers` recurrent layers of `cells` cells each on inputs [B, T, D] with mask [B, T].
 
     Returns:
-      (outputs of the last layer [B, T, cells], the final h [B, cells] of each layer).
+      (outputs of the last layer [B, T, cells], the final state of each layer, as `layer` gives it).
     """
     outputs, times = tf.transpose(inputs, [1, 0, 2]), tf.transpose(mask)
     finals = []
@@ -104,7 +121,7 @@ def both_ways(
     """One stack forwards and one backwards, outputs concatenated (Schuster and Paliwal 1997).
 
     Returns:
-      (outputs [B, T, 2 * cells], the final h [B, 2 * cells] of each layer).
+      (outputs [B, T, 2 * cells], the final state of each layer: that of the way forwards, then that backwards).
     """
     real = tf.cast(tf.reduce_sum(mask, 1), tf.int32)
     forth, forth_finals = stack(layer, net, inputs, mask, cells, layers, f"{scope}/fw")
@@ -131,7 +148,7 @@ def _driven(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tuple[tf.T
 
 
 def _recur(
-    step: Step, inputs: Sequence[tf.Tensor], weights: Sequence[tf.Tensor], mask: tf.Tensor, cells: int, states: int
+    step: Step, inputs: Sequence[tf.Tensor], weights: Sequence[tf.Tensor], mask: tf.Tensor, cells: int, kinds: _States
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Runs `step` over time; the last state is the output.
 
@@ -142,7 +159,7 @@ def _recur(
 
     def run(*arguments: tf.Tensor) -> Any:
         given, fixed = arguments[:count], arguments[count:]
-        outputs, final, operands = _loop(step, given, fixed, mask, cells, states)
+        outputs, final, operands = _loop(step, given, fixed, mask, cells, kinds)
 
         def gradient(*slopes: tf.Tensor) -> list[tf.Tensor]:
             of_inputs = tf.gradients([outputs, final], given, slopes)
@@ -162,9 +179,9 @@ def _rows(values: tf.Tensor) -> tf.Tensor:
 
 
 def _loop(
-    step: Step, inputs: Sequence[tf.Tensor], weights: Sequence[tf.Tensor], mask: tf.Tensor, cells: int, states: int
+    step: Step, inputs: Sequence[tf.Tensor], weights: Sequence[tf.Tensor], mask: tf.Tensor, cells: int, kinds: _States
 ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
-    """(outputs [T, B, H], final [B, H], operands of each product [T, B, .])."""
+    """(outputs [T, B, H], final state [B, H * kept], operands of each product [T, B, .])."""
     times, rows = tf.shape(mask)[0], tf.shape(mask)[1]
     reads = [tf.TensorArray(tf.float32, times).unstack(values) for values in (*inputs, mask[:, :, tf.newaxis])]
     constant = [tf.stop_gradient(precision.rounded(values)) for values in weights]
@@ -181,11 +198,11 @@ def _loop(
         values = (moved[-1], *operands)
         return time + 1, tuple(moved), tuple(a.write(time, v) for a, v in zip(written, values, strict=True))
 
-    start = tuple(tf.zeros([rows, cells]) for _ in range(states))
+    start = tuple(tf.zeros([rows, cells]) for _ in range(kinds.made))
     empty = tuple(tf.TensorArray(tf.float32, times) for _ in range(1 + len(weights)))
     _, final, written = tf.while_loop(lambda time, *_: time < times, body, (0, start, empty))
     outputs, *operands = [tf.reshape(array.stack(), [times, rows, cells]) for array in written]
-    return outputs, final[-1], operands
+    return outputs, tf.concat(final[-kinds.kept :], 1), operands
 
 
 def runs_cudnn(kernel: str, tensor: tf.Tensor) -> bool:
@@ -277,10 +294,36 @@ def _in_its_order(gates: tf.Tensor) -> list[tf.Tensor]:
 
 @dataclass(frozen=True)
 class RecurrentModel(ClassifiedModel, abc.ABC):
-    """A classifier on the state after the last real frame."""
+    """A classifier on the state after the last real frame.
 
-    sequence_frames: int = option(0, "length of the random run of frames that training reads; 0: all frames", minimum=0)
+    Attributes:
+      family: prefix of the fields of its layers, as in the published flags.
+    """
+
+    family: ClassVar[str]
+
+    sequence_frames: int = option(
+        0, "number of frames that training reads: a random run of them, or single ones; 0: all frames", minimum=0
+    )
     all_layers: bool = option(False, "classify the final states of all layers, not only of the last one")
+
+    def validate(self) -> None:
+        """Refuses to draw single frames without their number.
+
+        Raises:
+          UsageError: single frames are to be drawn, but sequence_frames is 0.
+        """
+        super().validate()
+        if self.draws_single_frames and not self.sequence_frames:
+            raise UsageError(
+                f"{type(self).__name__}: {self.family}_random_sequence draws sequence_frames single frames; "
+                "sequence_frames must be at least 1; it is 0"
+            )
+
+    @property
+    def draws_single_frames(self) -> bool:
+        """Whether training reads single frames in random order rather than a run of frames."""
+        return bool(getattr(self, f"{self.family}_random_sequence"))
 
     @abc.abstractmethod
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
@@ -288,12 +331,30 @@ class RecurrentModel(ClassifiedModel, abc.ABC):
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
-        if net.is_training and self.sequence_frames:
-            real = tf.minimum(frames.count(inputs, num_frames), self.sequence_frames)
-            inputs = frames.sample(inputs, num_frames, self.sequence_frames, scattered=False, is_training=True)
-            num_frames = real
+        inputs, num_frames = self._read(net, inputs, num_frames)
         states = self.finals(net, inputs, frames.mask(inputs, num_frames))
         return self.classify(net, tf.concat(states, 1) if self.all_layers else states[-1], vocab_size)
+
+    def _read(self, net: Net, inputs: tf.Tensor, num_frames: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor | None]:
+        """(the frames that are read, the number of real ones): a sample in training, else all.
+
+        A model that was trained on single frames reads as many evenly spaced ones in evaluation, because its final
+        state depends on how many steps there were.
+        """
+        if not self.sequence_frames or not (net.is_training or self.draws_single_frames):
+            return inputs, num_frames
+        kept = tf.minimum(frames.count(inputs, num_frames), self.sequence_frames)
+        if not net.is_training:
+            return frames.evenly_spaced(inputs, num_frames, self.sequence_frames), kept
+        scattered = self.draws_single_frames
+        return frames.sample(inputs, num_frames, self.sequence_frames, scattered=scattered, is_training=True), kept
+
+
+def random_sequence() -> Any:
+    """The option `*_random_sequence`."""
+    return option(
+        False, "read single frames, drawn with replacement and in no order, rather than a run (sequence_frames of them)"
+    )
 
 
 @register
@@ -301,8 +362,12 @@ class RecurrentModel(ClassifiedModel, abc.ABC):
 class LstmModel(RecurrentModel):
     """A stack of LSTM layers."""
 
+    family: ClassVar[str] = "lstm"
+
     lstm_cells: int = option(1024, "cells of each layer", minimum=1)
     lstm_layers: int = option(2, "number of layers", minimum=1)
+    lstm_memory: bool = option(False, "classify the memory c of a layer too, besides its output h, as published")
+    lstm_random_sequence: bool = random_sequence()
     lstm_kernel: str = option(
         LOOP,
         "kernel of the layers on a GPU: this package's loop, or cuDNN's; both use the same weights",
@@ -310,10 +375,23 @@ class LstmModel(RecurrentModel):
         choices=(LOOP, CUDNN),
     )
 
+    def validate(self) -> None:
+        """Refuses cuDNN's kernel for a classifier on the memory.
+
+        Raises:
+          UsageError: lstm_memory is set, but cuDNN's kernel does not give the memory.
+        """
+        super().validate()
+        if self.lstm_memory and self.lstm_kernel == CUDNN:
+            raise UsageError(
+                f"{type(self).__name__}: lstm_kernel must be {LOOP} if lstm_memory is set; cuDNN's kernel does not "
+                "give the memory after the last frame of a video"
+            )
+
     @property
     def layer(self) -> Layer:
         """One layer, in the form that `recurrent.stack` expects."""
-        return functools.partial(lstm, kernel=self.lstm_kernel)
+        return functools.partial(lstm, kernel=self.lstm_kernel, with_memory=self.lstm_memory)
 
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
         """The final states of layers that run forwards."""
@@ -325,8 +403,11 @@ class LstmModel(RecurrentModel):
 class GruModel(RecurrentModel):
     """A stack of GRU layers."""
 
+    family: ClassVar[str] = "gru"
+
     gru_cells: int = option(1200, "cells of each layer", minimum=1)
     gru_layers: int = option(2, "number of layers", minimum=1)
+    gru_random_sequence: bool = random_sequence()
 
     def finals(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
         """The final states of layers that run forwards."""

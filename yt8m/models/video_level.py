@@ -78,45 +78,31 @@ class LogisticModel(BaseModel):
     """p = sigmoid(W x + b), one classifier per class."""
 
     l2_penalty: float = option(1e-8, "weight of the squared weights in the regularisation loss", minimum=0)
+    l2_biases: bool = option(False, "regularise the biases too, as in the published NeXtVLAD")
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, D] to predictions [B, vocab_size]."""
-        logits = net.dense(inputs, vocab_size, l2_penalty=self.l2_penalty)
+        logits = net.dense(inputs, vocab_size, l2_penalty=self.l2_penalty, l2_biases=self.l2_biases)
         return ModelOutput(predictions=tf.sigmoid(logits), logits=logits)
 
 
 @register
 @dataclass(frozen=True)
-class MoeModel(BaseModel):
+class MoeModel(NormalisedModel):
     """A mixture of logistic experts for each class (Jordan and Jacobs 1994; Abu-El-Haija et al. 2016).
 
     g = softmax over E + 1 gates of (W_g x), p_c = sum over the E experts of g_ce sigmoid(W_ce x + b_ce);
-    the last gate belongs to a dummy expert that always predicts 0.
+    the last gate belongs to a dummy expert that always predicts 0. With `moe_prob_gating`
+    p' = p * sigmoid(BN(W p)): classes gate each other (Miech et al. 2017, section 3.3).
     """
 
     moe_num_mixtures: int = option(2, "number of experts per class, besides the dummy that predicts 0", minimum=1)
     l2_penalty: float = option(1e-8, "weight of the squared weights in the regularisation loss", minimum=0)
-
-    def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """Maps inputs [B, D] to predictions [B, vocab_size]."""
-        experts = self.moe_num_mixtures
-        gates = net.dense(inputs, vocab_size * (experts + 1), "gates", bias=False, l2_penalty=self.l2_penalty)
-        votes = net.dense(inputs, vocab_size * experts, "experts", l2_penalty=self.l2_penalty)
-        logits = log_odds(
-            tf.reshape(gates, [-1, vocab_size, experts + 1]), tf.reshape(votes, [-1, vocab_size, experts])
-        )
-        return ModelOutput(predictions=tf.sigmoid(logits), logits=logits)
-
-
-@register
-@dataclass(frozen=True)
-class GatedMoeModel(NormalisedModel, MoeModel):
-    """p' = p * sigmoid(BN(W p)): classes gate each other (Miech et al. 2017, section 3.3)."""
-
+    moe_prob_gating: bool = option(False, "gate the predictions")
     moe_prob_gating_input: str = option(
-        "prob", "input of the gates: the predictions, or the video's features", choices=("prob", "input")
+        "prob", "input of these gates: the predictions, or the video's features", choices=("prob", "input")
     )
-    moe_low_rank_gating: int = option(0, "rank of the gates' matrix; 0 or -1: full rank", minimum=-1)
+    moe_low_rank_gating: int = option(0, "rank of the matrix of these gates; 0 or -1: full rank", minimum=-1)
     gating_remove_diag: bool = option(False, "leave each class out of the input of its own gate")
 
     def validate(self) -> None:
@@ -125,18 +111,28 @@ class GatedMoeModel(NormalisedModel, MoeModel):
         Raises:
           UsageError: gating_remove_diag is set, but the gates are computed from the input.
         """
-        if self.gating_remove_diag and self.moe_prob_gating_input == "input":
+        if self.moe_prob_gating and self.gating_remove_diag and self.moe_prob_gating_input == "input":
             raise UsageError(
                 f"{type(self).__name__}: gating_remove_diag must be False if moe_prob_gating_input is "
                 "input; only gates that see the classes have a diagonal"
             )
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
-        """Maps inputs [B, D] to predictions [B, vocab_size]; logits are the log-odds of the product."""
-        mixed = super().forward(net, inputs, vocab_size, num_frames)
+        """Maps inputs [B, D] to predictions [B, vocab_size]; logits are their log-odds."""
+        experts = self.moe_num_mixtures
+        gates = net.dense(inputs, vocab_size * (experts + 1), "gates", bias=False, l2_penalty=self.l2_penalty)
+        votes = net.dense(inputs, vocab_size * experts, "experts", l2_penalty=self.l2_penalty)
+        logits = log_odds(
+            tf.reshape(gates, [-1, vocab_size, experts + 1]), tf.reshape(votes, [-1, vocab_size, experts])
+        )
+        mixed = ModelOutput(predictions=tf.sigmoid(logits), logits=logits)
+        return self._gated(net, inputs, mixed) if self.moe_prob_gating else mixed
+
+    def _gated(self, net: Net, inputs: tf.Tensor, mixed: ModelOutput) -> ModelOutput:
+        """The predictions times their gates; logits are the log-odds of the product."""
         seen = mixed.predictions if self.moe_prob_gating_input == "prob" else inputs
         with tf.variable_scope("prob_gating"):
-            gates = net.batch_norm(self._scores(net, seen, vocab_size), "bn")
+            gates = net.batch_norm(self._scores(net, seen, int(mixed.predictions.shape[-1])), "bn")
         # odds of s(z) s(g) are 1 / (e^-z + e^-g + e^-(z + g))
         against = tf.negative(tf.stack([mixed.logits, gates, mixed.logits + gates]))
         return ModelOutput(predictions=mixed.predictions * tf.sigmoid(gates), logits=-tf.reduce_logsumexp(against, 0))
@@ -154,6 +150,14 @@ class GatedMoeModel(NormalisedModel, MoeModel):
         if self.gating_remove_diag:
             scores -= tf.reduce_sum(down * tf.transpose(up), 1) * seen
         return scores
+
+
+@register
+@dataclass(frozen=True)
+class GatedMoeModel(MoeModel):
+    """A MoeModel whose classes gate each other: p' = p * sigmoid(BN(W p)) (Miech et al. 2017, section 3.3)."""
+
+    moe_prob_gating: bool = option(True, "gate the predictions")
 
 
 @register
