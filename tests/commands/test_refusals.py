@@ -107,7 +107,7 @@ def test_data_without_labels_are_evaluated_with_a_warning(
     assert "no example has a label" in capfd.readouterr().err
 
 
-def test_predictions_that_find_no_room_are_named_in_one_line(
+def test_the_reason_why_predictions_were_not_written_is_told_once(
     run: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     data = unlabelled(tmp_path / "test.tfrecord", 200)
@@ -121,7 +121,8 @@ def test_predictions_that_find_no_room_are_named_in_one_line(
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, ignored)
     said = capfd.readouterr().err
-    assert f"inference.py: error: {tmp_path}/o.csv was not written: no room to write: File too large" in said
+    assert f"inference.py: error: {tmp_path}/o.csv was not written: the error above ended it\n" in said
+    assert said.count("no room to write: File too large\n") == 1
     assert "Traceback" not in said
     assert [path.name for path in tmp_path.iterdir()] == ["test.tfrecord"]
 

@@ -109,7 +109,7 @@ def _gap(
     inputter = readers.BatchQueue.for_config(data, "eval")
     outcome = runner.build(settings, inputter, modeler, runner.CallbackConfig()).run()
     if outcome.exit_code:
-        raise RunError(f"the evaluation of {checkpoint} failed: {outcome.message}")
+        raise RunError(f"the evaluation of {checkpoint} failed: {outcome.ending}")
     return float(outcome.results["figures"]["gap"])
 
 

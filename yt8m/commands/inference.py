@@ -238,7 +238,7 @@ def _run(task: _Task, inputter: readers.BatchQueue, consumer: Any) -> None:
     callbacks = runner.CallbackConfig(config.callbacks, options={"infer_writer": {"consumer": consumer}})
     outcome = runner.build(settings, inputter, task.modeler, callbacks).run()
     if outcome.exit_code:
-        error = RunError(f"{config.output_file} was not written: {outcome.message}")
+        error = RunError(f"{config.output_file} was not written: {outcome.ending}")
         error.exit_code = outcome.exit_code
         raise error
     if outcome.status is runner.Status.OUT_OF_DATA:

@@ -255,7 +255,7 @@ class OptimizerConfig(Checked):
     )
     moving_average_decay: float = option(
         0.0,
-        "decay of the moving averages of the weights, which eval and export use; lower in the first steps; 0: none",
+        "decay of the moving averages of the weights, for eval and export; in step n at most (1 + n)/(10 + n); 0: none",
         shapes="graph",
         minimum=0,
         maximum=0.999999,
