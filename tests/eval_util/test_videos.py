@@ -43,6 +43,11 @@ def test_the_sample_depends_on_the_videos_alone(most, cuts, merged_from, turned)
     np.testing.assert_array_equal(videos.hits, np.take_along_axis(LABELS[rows], best, axis=1))
     np.testing.assert_array_equal(videos.labels, np.nonzero(LABELS[rows])[1])
     np.testing.assert_array_equal(videos.num_labels, LABELS[rows].sum(1))
+    np.testing.assert_array_equal(videos.label_scores, np.concatenate([SCORES[row][LABELS[row]] for row in rows]))
+    right = np.where(LABELS, SCORES, 1 - SCORES)[rows]
+    np.testing.assert_allclose(videos.losses, -np.log(right + 1e-5).sum(1))
+    assert videos.num_frames.tolist() == [row % 7 + 1 for row in rows]
+    assert videos.ids.tolist() == [b"v%d" % row for row in rows]
 
 
 def test_memory_is_bounded():

@@ -94,6 +94,16 @@ def test_figures_are_those_of_all_scores(loss: str, rows: int, towers: int, keep
     assert (evaluator.sample is not None) is keeps_videos
     if keeps_videos:
         assert evaluator.sample.seen == expected["num_examples"]
+        videos = evaluator.sample.videos()
+        for row, video_id in enumerate(videos.ids):
+            video = int(video_id)
+            rated = weights[video] > 0
+            truth, of_video = labels[video] > 0, all_scores[video].astype(np.float64)
+            right = np.where(truth, of_video, 1 - of_video)[rated]
+            assert videos.losses[row] == pytest.approx(-np.log(right + 1e-5).sum(), rel=1e-4, abs=1e-5)
+            own = videos.owners() == row
+            np.testing.assert_array_equal(videos.labels[own], np.flatnonzero(truth & rated))
+            np.testing.assert_allclose(videos.label_scores[own], all_scores[video][truth & rated], rtol=1e-6)
 
 
 def ancestors(tensor: tf.Tensor) -> set[tf.Operation]:

@@ -114,6 +114,15 @@ def versions() -> dict[str, str]:
     return {"yt8m": yt8m.__version__, "tensorflow": tensorflow, "python": platform.python_version()}
 
 
+def written_versions(train_dir: str) -> dict[str, str]:
+    """The versions with which the run was trained, by its config.json; empty if that cannot be read."""
+    try:
+        found = json_text.parse(storage.read_bytes(storage.join(train_dir, CONFIG)))["versions"]
+        return {str(name): str(value) for name, value in found.items()}
+    except (RunError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
 _REMEDY = "Restore the file from a copy, or train into another folder."
 
 

@@ -60,7 +60,8 @@ class Table {
     this.field = box.querySelector("input");
     this.told = box.querySelector("output");
     this.field.addEventListener("input", () => this.search());
-    this.texts = new Map(this.rows.map((row) => [row, row.cells[0].textContent.toLowerCase()]));
+    const isWhole = this.body.parentElement.dataset.search === "row"; // else only the first cell is searched
+    this.texts = new Map(this.rows.map((row) => [row, (isWhole ? row : row.cells[0]).textContent.toLowerCase()]));
     box.hidden = false;
     this.search();
   }

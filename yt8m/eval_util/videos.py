@@ -25,6 +25,10 @@ class Videos:
       perr: float64 [N], precision at equal recall rate of each.
       num_labels: int64 [N], labels of each over all classes.
       labels: int32 [sum of num_labels], video after video, ascending within each.
+      label_scores: float32, the score of each of `labels`.
+      losses: float64 [N], cross-entropy over all classes of each.
+      num_frames: int32 [N], frames of each that were read; 1 at video level.
+      ids: object [N] of bytes.
     """
 
     keys: Keys
@@ -34,6 +38,10 @@ class Videos:
     perr: Floats64
     num_labels: Ints64
     labels: Ints32
+    label_scores: Floats32
+    losses: Floats64
+    num_frames: Ints32
+    ids: npt.NDArray[np.object_]
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -56,12 +64,13 @@ class Videos:
         """The videos `rows`, in that order."""
         starts = np.cumsum(self.num_labels) - self.num_labels
         counts = self.num_labels[rows]
-        labels = self.labels[np.repeat(starts[rows], counts) + places_within(counts)]
-        whole = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "labels"}
-        return Videos(**whole, labels=labels)
+        of_labels = np.repeat(starts[rows], counts) + places_within(counts)
+        names = [field.name for field in fields(self)]
+        return Videos(**{name: getattr(self, name)[of_labels if name in _OF_LABELS else rows] for name in names})
 
 
-MOST = 50_000  # videos kept; each takes about 250 bytes
+_OF_LABELS = ("labels", "label_scores")  # attributes with an entry for each label
+MOST = 50_000  # videos kept; each takes about 350 bytes
 
 
 class VideoSample:
@@ -86,7 +95,8 @@ class VideoSample:
 
         Args:
           reports: `video_ids` [B] bytes; `scores`, `classes` and `hits` [B, K], best first; `perr` [B];
-            `labels` bool [B, C]. A video with neither a ranked class nor labels was not judged and is
+            `labels` bool [B, C]; `label_scores` float32, the score of each label, in the order of `labels`; `losses`
+            and `num_frames` [B]. A video with neither a ranked class nor labels was not judged and is
             left out.
         """
         labels = np.asarray(reports["labels"], np.bool_)
@@ -99,6 +109,10 @@ class VideoSample:
             perr=np.asarray(reports["perr"], np.float64),
             num_labels=np.count_nonzero(labels, axis=1).astype(np.int64),
             labels=np.nonzero(labels)[1].astype(np.int32),
+            label_scores=np.asarray(reports["label_scores"], np.float32),
+            losses=np.asarray(reports["losses"], np.float64),
+            num_frames=np.asarray(reports["num_frames"], np.int32),
+            ids=np.asarray(reports["video_ids"], object),
         )
         judged = np.flatnonzero(batch.ranked[:, 0] | (batch.num_labels > 0))
         self._append(batch.take(judged), len(judged))

@@ -23,7 +23,7 @@ from yt8m.models import frames
 from yt8m.numerics.compiled import is_on_gpu
 from yt8m.runner import metric_files
 from yt8m.types import Batch, ModelOutput
-from yt8m.video.scores import RatedPairScores, columns_on_host, scored_columns, select_classes
+from yt8m.video.scores import RatedPairScores, columns_on_host, reports_of_videos, scored_columns, select_classes
 from yt8m.video.transforms import can_average_bytes, mean_of_unit_frames, takes_mean, transform, transformed
 
 _RATED = "rated_pairs"  # key in the extras of an output
@@ -146,7 +146,7 @@ class VideoModeler(Modeler):
         else:
             reports = scored_columns(scores, tf.cast(positives, tf.float32), self.top_k)
         if mode == "eval" and self.keeps_videos:
-            reports |= {"video_ids": Report(batch.video_ids), "labels": Report(positives)}
+            reports |= reports_of_videos(batch, scores, positives)
         return reports
 
     def completed(self, reports: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:

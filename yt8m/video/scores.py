@@ -175,6 +175,28 @@ def scored_columns(scores: tf.Tensor, labels: tf.Tensor, top_k: int) -> dict[str
     }
 
 
+_EPSILON = 1e-5  # inside the logarithms, as in the published cross-entropy
+
+
+def reports_of_videos(batch: Batch, scores: tf.Tensor, positives: tf.Tensor) -> dict[str, Report]:
+    """What the page of an evaluation shows of single videos; see `VideoSample.add`.
+
+    Args:
+      batch: B examples.
+      scores: float32 [B, C]; -inf for a pair that was not rated.
+      positives: bool [B, C].
+    """
+    right = tf.where_v2(positives, scores, 1 - scores)
+    losses = tf.where_v2(scores > float("-inf"), -tf.math.log(right + _EPSILON), tf.zeros_like(scores))
+    return {
+        "video_ids": Report(batch.video_ids),
+        "labels": Report(positives),
+        "label_scores": Report(tf.boolean_mask(scores, positives), Reduction.LIST),
+        "losses": Report(tf.reduce_sum(losses, axis=1)),
+        "num_frames": Report(batch.num_frames),
+    }
+
+
 def _equal_recall_precision(values: tf.Tensor, hits: tf.Tensor, num_labels: tf.Tensor) -> tf.Tensor:
     """float32 [B]: precision among as many predictions as the row has labels; 0 for a row without labels.
 

@@ -49,6 +49,7 @@ def make_run(
         "versions": {"yt8m": "0"},
     }
     videos = kept_videos(scores, labels, CLASSES)
+    videos.ids[0] = HOSTILE.encode()
     eval_samples.write(
         str(folder), EvalSamples(figures, videos, num_classes, seen, points_of(scores, labels, num_classes))
     )

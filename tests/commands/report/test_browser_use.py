@@ -125,6 +125,19 @@ def test_classes_are_sorted_and_searched_by_keyboard_alone(world, page):
     assert every_row(page, 2) == [*aps[:11][::-1], *aps[11:]]
 
 
+def test_the_worst_videos_are_filtered_by_class(world, page):
+    page.open(world / "one.html")
+    names = report_runs.hostile_vocabulary().names
+    page.run("const box = document.querySelector('.search[data-of=worst-1] input'); box.focus()")
+    page.press(*names[3])
+    shown = "return [...document.querySelectorAll('#worst-1 tbody tr')].filter((row) => !row.hidden)"
+    texts = page.run(f"{shown}.map((row) => row.textContent)")
+    assert 0 < len(texts) < report_runs.VIDEOS
+    assert all(names[3] in text for text in texts)
+    every = page.run("return [...document.querySelectorAll('#worst-1 tbody tr')].map((row) => row.textContent)")
+    assert len([text for text in every if names[3] in text]) == len(texts)
+
+
 def test_the_table_says_what_it_is_to_a_screen_reader(world, page):
     page.open(world / "one.html")
     nodes = page.tell("Accessibility.getFullAXTree", {})["nodes"]
@@ -132,9 +145,9 @@ def test_the_table_says_what_it_is_to_a_screen_reader(world, page):
     headers = [name for role, name in roles if role == "columnheader"]
     assert [one.rstrip(" ↕") for one in headers if "F1" in one] == ["F1"]
     row_headers = [name for role, name in roles if role == "rowheader"]
-    assert len(row_headers) == 300
+    assert len(row_headers) == 300 + report_runs.VIDEOS
     assert row_headers[0].startswith(report_runs.HOSTILE.split(" $")[0])
-    assert ("searchbox", "Search") in roles
+    assert {("searchbox", "Search"), ("searchbox", "Search ids and classes")} < set(roles)
     assert any(role == "region" and name.startswith("All classes of") for role, name in roles)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sklearn.calibration import calibration_curve
 
 from yt8m.commands.report import measures
 from yt8m.commands.report.measures import ClassFigure, Confusion
+from yt8m.eval_util.videos import hashes
 from yt8m.records import vocabulary
 
 SCORES, LABELS = drawn(11, videos=120, classes=9, coarse=True)
@@ -51,14 +53,16 @@ def test_a_thinned_curve_keeps_its_ends_and_its_shape():
 
 def loops(top_k: int) -> list[Confusion]:
     """What is taken for what, video by video."""
-    pairs: collections.Counter[tuple[int, int]] = collections.Counter()
-    for scores, labels in zip(SCORES, LABELS, strict=True):
+    pairs: dict[tuple[int, int], list[int]] = collections.defaultdict(list)
+    in_order = np.argsort(hashes([b"v%d" % number for number in range(len(SCORES))]))
+    for row, (scores, labels) in enumerate(zip(SCORES[in_order], LABELS[in_order], strict=True)):
         order = np.argsort(-scores, kind="stable")[:top_k][: labels.sum()].tolist()
         wrong = [one for one in order if not labels[one]]
         missed = [one for one in np.flatnonzero(labels).tolist() if one not in order]
-        pairs.update((a, b) for a in missed for b in wrong)
-    ranked = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
-    return [Confusion(a, b, n, n / LABELS[:, a].sum()) for (a, b), n in ranked]
+        for pair in itertools.product(missed, wrong):
+            pairs[pair].append(row)
+    ranked = sorted(pairs.items(), key=lambda item: (-len(item[1]), item[0]))
+    return [Confusion(a, b, len(rows), len(rows) / LABELS[:, a].sum(), tuple(rows[:3])) for (a, b), rows in ranked]
 
 
 @pytest.mark.parametrize("top_k", [2, 9])

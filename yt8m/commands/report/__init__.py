@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from absl import logging
 
 from yt8m import options, program, storage
-from yt8m.commands.report import eval_samples
+from yt8m.commands.report import eval_samples, worst_videos
 from yt8m.commands.report.loading import Run, load
 from yt8m.commands.report.page import page
 from yt8m.config import flags, run_dir
-from yt8m.errors import UsageError, missing_extra
+from yt8m.errors import RunError, UsageError, missing_extra
+from yt8m.eval_util.arrays import Ints64
 from yt8m.options import option
 from yt8m.program import run_main
-from yt8m.records import vocabulary
+from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
 __all__ = ["ReportConfig", "main", "require_libraries", "write"]
@@ -32,6 +36,7 @@ class ReportConfig:
     output: str = option(
         "", f"the page; by default eval/{PAGE} in the folder of the run, {COMPARISON} here for several"
     )
+    media: str = option("", "CSV with the columns id,address: links to videos (http, https, or relative to the page)")
     resamples: int = option(200, "sets of videos drawn for the confidence intervals", minimum=10, maximum=100_000)
     seed: int = option(0, "seed for drawing these sets", minimum=0)
 
@@ -73,11 +78,34 @@ def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
     require_libraries()
     output = config.output or (storage.join(runs[0], eval_samples.FOLDER, PAGE) if len(runs) == 1 else COMPARISON)
     loaded = load(runs, config.resamples, config.seed)
-    text = page(loaded, [_names(run) for run in loaded])
+    names = [_names(run) for run in loaded]
+    counts = [training_counts(run, known) for run, known in zip(loaded, names, strict=True)]
+    text = page(loaded, names, counts, config.media)
     with storage.write_atomic(output, "w") as file:
         file.write(text)
     logging.info("the report is %s", output)
+    if len(runs) == 1:
+        checked = storage.join(os.path.dirname(output), worst_videos.CHECKED)
+        count = worst_videos.write_labels_to_check(checked, loaded[0].samples.videos, names[0])
+        logging.info("%d labels that look wrong or missing are in %s", count, checked)
     return output
+
+
+def training_counts(run: Run, names: Vocabulary) -> Ints64:
+    """int64 [C], the training videos of each class: from the vocabulary, or else from the manifests of the training.
+
+    All are 0 if neither says it.
+    """
+    count = run.samples.num_classes
+    if names.counts.any():
+        return names.counts[:count]
+    with contextlib.suppress(RunError, UsageError):
+        saved = run_dir.read(run.folder)
+        files = storage.glob(saved.config.data.data_pattern) if saved and saved.config.data.data_pattern else []
+        found = manifest.find(files).data
+        if found is not None and found.positives is not None and len(found.positives) == count:
+            return np.array(found.positives, np.int64)
+    return np.zeros(count, np.int64)
 
 
 def _names(run: Run) -> Vocabulary:

@@ -10,10 +10,11 @@ import json
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from yt8m import storage
 from yt8m.errors import RunError
@@ -50,6 +51,18 @@ class EvalSamples(NamedTuple):
         return [Description(**row) for row in self.figures["metrics"]]
 
 
+_ARRAYS = [field.name for field in fields(Videos) if field.name != "ids"]
+
+
+def _ids(arrays: Mapping[str, Any]) -> npt.NDArray[np.object_]:
+    """The ids, which are stored one after another, because an array of objects would have to be unpickled."""
+    ends = np.cumsum(arrays["id_sizes"]).tolist()
+    text = arrays["ids"].tobytes()
+    ids = np.empty(len(ends), object)
+    ids[:] = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    return ids
+
+
 def path_in(train_dir: str) -> str:
     """The path of videos.npz in a run's folder."""
     return storage.join(train_dir, FOLDER, NAME)
@@ -59,8 +72,11 @@ def write(train_dir: str, samples: EvalSamples) -> None:
     """Writes videos.npz, whole or not at all."""
     told = json.dumps({"figures": samples.figures, "num_classes": samples.num_classes, "seen": samples.seen})
     points = {} if samples.points is None else {f"{_POINTS}{k}": v for k, v in samples.points._asdict().items()}
+    videos = {name: getattr(samples.videos, name) for name in _ARRAYS}
+    ids = [bytes(one) for one in samples.videos.ids]
+    videos |= {"ids": np.frombuffer(b"".join(ids), np.uint8), "id_sizes": np.array([len(one) for one in ids], np.int64)}
     packed = io.BytesIO()  # in memory, because writing a zip file seeks back, which an upload to a bucket cannot
-    np.savez_compressed(packed, told=np.frombuffer(told.encode(), np.uint8), **asdict(samples.videos), **points)
+    np.savez_compressed(packed, told=np.frombuffer(told.encode(), np.uint8), **videos, **points)
     with storage.write_atomic(path_in(train_dir)) as file:
         file.write(packed.getvalue())
 
@@ -78,7 +94,7 @@ def read(train_dir: str) -> EvalSamples:
     try:
         with np.load(io.BytesIO(storage.read_bytes(path)), allow_pickle=False) as arrays:
             told = json_text.parse(arrays["told"].tobytes())
-            videos = Videos(**{field.name: arrays[field.name] for field in fields(Videos)})
+            videos = Videos(**{name: arrays[name] for name in _ARRAYS}, ids=_ids(arrays))
             of_classes = {
                 name: arrays[f"{_POINTS}{name}"] for name in OperatingPoints._fields if f"{_POINTS}{name}" in arrays
             }

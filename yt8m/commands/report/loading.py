@@ -121,21 +121,21 @@ def _names(folders: Sequence[str]) -> list[str]:
 
 def interval_of(run: Run, name: str) -> Interval:
     """The 95 % interval of the metric `name` over all videos."""
-    return interval(figure(run, name), run.resampled[name], _shrink(run))
+    return interval(figure(run, name), run.resampled[name], shrink_of(run))
 
 
 def class_intervals(run: Run, average_precisions: Floats64) -> tuple[Floats64, Floats64]:
     """The lower and the upper bounds, float64 [C] each, of the AP of each class over all videos; nan if unknown."""
-    return intervals(average_precisions, run.class_aps, _shrink(run))
+    return intervals(average_precisions, run.class_aps, shrink_of(run))
 
 
 def difference_interval(first: Run, other: Run, name: str) -> Interval:
     """The 95 % interval of a metric of `other` minus that of `first`, on the same videos."""
     differences = np.subtract(other.resampled[name], first.resampled[name])
-    return interval(figure(other, name) - figure(first, name), differences, _shrink(first), least=-1.0)
+    return interval(figure(other, name) - figure(first, name), differences, shrink_of(first), least=-1.0)
 
 
-def _shrink(run: Run) -> float:
+def shrink_of(run: Run) -> float:
     """Ratio of the spread over all videos to the spread over the sample: sqrt(sampled / all)."""
     return float(np.sqrt(len(run.samples.videos) / max(1, run.samples.seen)))
 

@@ -11,6 +11,7 @@ from yt8m.eval_util.arrays import Bools, Floats64, Ints64, places_within
 from yt8m.eval_util.videos import Videos
 from yt8m.records.vocabulary import Vocabulary
 
+EXAMPLES = 3  # videos named for a pair of confused classes
 ENOUGH = 5  # with fewer positives, the AP of a class is mostly chance
 
 
@@ -41,12 +42,14 @@ class Confusion(NamedTuple):
       taken: a class that was predicted but is not a label.
       videos: number of videos with this confusion.
       share: `videos` as a share of all videos with the label `missed`.
+      rows: up to EXAMPLES of these videos.
     """
 
     missed: int
     taken: int
     videos: int
     share: float
+    rows: tuple[int, ...] = ()
 
 
 def class_figures(figures: Mapping[str, Any], names: Vocabulary) -> list[ClassFigure]:
@@ -101,11 +104,15 @@ def confusions(videos: Videos, num_classes: int, count: int) -> list[Confusion]:
     starts = np.cumsum(counts) - counts
     each = counts[missed_rows]
     pairs = np.repeat(missed, each) * num_classes + taken[np.repeat(starts[missed_rows], each) + places_within(each)]
+    owners = np.repeat(missed_rows, each)
     codes, sizes = np.unique(pairs, return_counts=True)
     having = np.bincount(videos.labels, minlength=num_classes)
     order = np.lexsort((codes, -sizes))[:count]
     found = zip(*(part.tolist() for part in np.divmod(codes[order], num_classes)), sizes[order].tolist(), strict=True)
-    return [Confusion(missing, took, size, float(size / having[missing])) for missing, took, size in found]
+    return [
+        Confusion(missing, took, size, float(size / having[missing]), tuple(owners[pairs == code][:EXAMPLES].tolist()))
+        for code, (missing, took, size) in zip(codes[order], found, strict=True)
+    ]
 
 
 def _missed(videos: Videos, answer: Bools, num_classes: int) -> tuple[Ints64, Ints64]:

@@ -12,11 +12,15 @@ import importlib.resources
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from yt8m.commands.report import charts, measures
+from yt8m.commands.report import charts, differences, measures, slices, worst_videos
 from yt8m.commands.report.class_table import ClassRow, class_rows
-from yt8m.commands.report.loading import Run, difference_interval, figure, interval_of, same_videos
-from yt8m.commands.report.measures import ENOUGH, ClassFigure, Confusion
+from yt8m.commands.report.loading import Run, figure, interval_of
+from yt8m.commands.report.measures import ENOUGH, ClassFigure
+from yt8m.commands.report.slices import Division
+from yt8m.commands.report.worst_videos import WorstVideo
+from yt8m.eval_util.arrays import Ints64
 from yt8m.eval_util.metrics import Description, gap_first
+from yt8m.records import shards
 from yt8m.records.vocabulary import Vocabulary
 
 _ROWS = 10
@@ -35,6 +39,16 @@ class _Figure(NamedTuple):
     width: str = ""
 
 
+class _Confused(NamedTuple):
+    """A confusion in words, with the ids of some of its videos."""
+
+    missed: str
+    taken: str
+    videos: int
+    share: float
+    ids: list[str]
+
+
 class _View(NamedTuple):
     """The content of the page for one run."""
 
@@ -47,18 +61,31 @@ class _View(NamedTuple):
     best: list[ClassFigure]
     worst: list[ClassFigure]
     differing: list[tuple[ClassFigure, ClassFigure]]
-    confused: list[Confusion]
+    confused: list[_Confused]
     classes: list[ClassRow]
+    divided: list[Division]
+    worst_videos: list[WorstVideo]
 
 
-def page(runs: Sequence[Run], names: Sequence[Vocabulary]) -> str:
-    """The HTML for one run, or for several side by side; `names` has the vocabulary of each run."""
+def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Ints64], media: str = "") -> str:
+    """The HTML for one run, or for several side by side.
+
+    Args:
+      runs: the runs.
+      names: the vocabulary of each run.
+      counts: the training videos of each class of each run, see `slices.divisions`.
+      media: path of a table of addresses, see `worst_videos.read_media`; empty if there is none.
+    """
     import jinja2
 
     by_class = [measures.class_figures(run.samples.figures, known) for run, known in zip(runs, names, strict=True)]
     ranked = [measures.best_and_worst(rows, _ROWS) for rows in by_class]
     verticals = [measures.verticals(rows) for rows in by_class]
     first = runs[0]
+    views = [
+        _view(run, known, having, best, worst, _differing(rows, by_class[0]))
+        for run, known, having, rows, (best, worst, _) in zip(runs, names, counts, by_class, ranked, strict=True)
+    ]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("yt8m", "data"),
         autoescape=True,
@@ -71,14 +98,13 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary]) -> str:
         script=script,
         hash_of_script=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         title=f"Report: {', '.join(run.name for run in runs)}",
-        views=[
-            _view(run, known, best, worst, _differing(rows, by_class[0]))
-            for run, known, rows, (best, worst, _) in zip(runs, names, by_class, ranked, strict=True)
-        ],
+        views=views,
+        media=worst_videos.read_media(media, _ids(views)),
         resamples=len(next(iter(first.resampled.values()))),
         sampled=len(first.samples.videos),
         seen=first.samples.seen,
-        differences=[row for run in runs[1:] for row in _differences(first, run)],
+        settings=differences.settings(runs) if len(runs) > 1 else [],
+        differences=[row for run in runs[1:] for row in differences.figures(first, run)],
         curves=charts.training(runs),
         predictions=[charts.precision_recall(runs), charts.calibration(runs)],
         has_classes=any(by_class),
@@ -90,9 +116,16 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary]) -> str:
     )
 
 
+def _ids(views: Sequence[_View]) -> set[str]:
+    """The ids of the videos that the page names."""
+    confused = {one for view in views for pair in view.confused for one in pair.ids}
+    return confused | {one.id for view in views for one in view.worst_videos}
+
+
 def _view(
     run: Run,
     names: Vocabulary,
+    counts: Ints64,
     best: list[ClassFigure],
     worst: list[ClassFigure],
     differing: list[tuple[ClassFigure, ClassFigure]],
@@ -110,9 +143,20 @@ def _view(
         best=best,
         worst=worst,
         differing=differing,
-        confused=measures.confusions(run.samples.videos, run.samples.num_classes, _ROWS + 5),
+        confused=_confused(run, names),
         classes=class_rows(run, names),
+        divided=slices.divisions(run, names, counts),
+        worst_videos=worst_videos.worst(run.samples.videos, names),
     )
+
+
+def _confused(run: Run, names: Vocabulary) -> list[_Confused]:
+    videos = run.samples.videos
+    return [
+        _Confused(names.name(one.missed), names.name(one.taken), one.videos, one.share, texts)
+        for one in measures.confusions(videos, run.samples.num_classes, _ROWS + 5)
+        for texts in [[shards.id_text(videos.ids[row]) for row in one.rows]]
+    ]
 
 
 def _figure(run: Run, one: Description) -> _Figure:
@@ -131,33 +175,3 @@ def _differing(rows: Sequence[ClassFigure], of_first: Sequence[ClassFigure]) -> 
     often = [pair for pair in both if pair[0].positives >= ENOUGH] or both
     often.sort(key=lambda pair: -abs(pair[0].average_precision - pair[1].average_precision))
     return often[:_ROWS]
-
-
-def _differences(first: Run, other: Run) -> list[tuple[str, str, str, str]]:
-    """Table rows: the metric, the difference `other` - `first`, the interval of the difference, and the better run."""
-    rows = []
-    for one in gap_first(other.samples.described()):
-        new, old = figure(other, one.key), figure(first, one.key)
-        if new is None or old is None:
-            continue
-        difference = new - old
-        better = other if (difference > 0) == one.higher_is_better else first
-        rows.append(
-            (
-                f"{other.name}: {one.name}",
-                f"{difference:+.4f}",
-                _difference_interval(first, other, one.key),
-                better.name if difference else "neither",
-            )
-        )
-    return rows
-
-
-def _difference_interval(first: Run, other: Run, key: str) -> str:
-    """The interval of the difference as text, computed on the same resamples of the same videos."""
-    if key not in first.resampled or key not in other.resampled:
-        return "not resampled"
-    if not same_videos(first, other):
-        return "other videos"
-    low, high = difference_interval(first, other, key)
-    return f"{low:+.4f} to {high:+.4f}"

@@ -1,0 +1,114 @@
+"""What differs between runs: settings by name, figures with the paired bootstrap as a loop has it."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+from commands.report import report_runs
+from sklearn import metrics
+
+from yt8m import cli
+from yt8m.commands.report import differences
+from yt8m.commands.report.loading import Run, load
+from yt8m.config import run_dir
+from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig, TrainConfig
+from yt8m.eval_util.resampling import interval
+from yt8m.eval_util.videos import hashes
+
+RESAMPLES = 60
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Two runs with configs, the second trained by another version; and one without a config, on fewer videos."""
+    made = []
+    for seed, rate in ((1, 0.01), (2, 0.02)):
+        folder = tmp_path_factory.mktemp(f"run{seed}")
+        report_runs.make_run(folder, seed)
+        data = DataConfig(data_pattern=f"data{seed}/*", num_classes=3862)
+        model, optimizer = ModelConfig("MoeModel", {"moe_num_mixtures": seed}), OptimizerConfig(base_learning_rate=rate)
+        run_dir.write(str(folder), TrainConfig(train_dir=str(folder), data=data, model=model, optimizer=optimizer))
+        made.append(folder)
+    path = made[1] / "config.json"
+    written = json.loads(path.read_text())
+    written["versions"]["tensorflow"] = "1.15"
+    path.write_text(json.dumps(written))
+    other = tmp_path_factory.mktemp("other")
+    report_runs.make_run(other, 3, seen=320)
+    return [str(folder) for folder in (*made, other)]
+
+
+@pytest.fixture(scope="module")
+def runs(folders: list[str]) -> list[Run]:
+    return load(folders, RESAMPLES, 0)
+
+
+def test_settings_that_differ_are_listed_and_no_others(runs):
+    versions = run_dir.versions()
+    found = {(one.kind, one.name): one.values for one in differences.settings(runs[:2])}
+    assert found == {
+        ("config", "base_learning_rate"): ["0.01", "0.02"],
+        ("config", "moe_num_mixtures"): ["1", "2"],
+        ("data", "data_pattern"): ["data1/*", "data2/*"],
+        ("version at training", "tensorflow"): [versions["tensorflow"], "1.15"],
+    }
+
+
+def test_a_run_without_a_config_lacks_its_settings(runs):
+    found = {(one.kind, one.name): one.values for one in differences.settings(runs)}
+    assert found["config", "base_learning_rate"] == ["0.01", "0.02", "—"]
+    assert found["evaluation", "videos"] == ["80", "80", "320"]
+    assert ("evaluation", "hash of the sampled videos") not in found
+
+
+def gap(seed: int, rows: np.ndarray) -> float:
+    """GAP of these videos; copies of a video tie, and are taken one after another, as their order does not matter."""
+    scores, labels = report_runs.data(seed)
+    truth, values = labels[rows].ravel(), scores[rows].ravel()
+    right = truth[np.argsort(-values, kind="stable")]
+    return float((np.cumsum(right) / np.arange(1, len(right) + 1))[right].mean())
+
+
+def test_the_difference_of_gap_is_that_of_a_paired_bootstrap(runs):
+    rows = {one.figure: one for one in differences.figures(runs[0], runs[1])}
+    every = np.arange(report_runs.VIDEOS)
+    scores = [report_runs.data(seed) for seed in (1, 2)]
+    gaps = [metrics.average_precision_score(labels.ravel(), values.ravel()) for values, labels in scores]
+    assert rows["GAP"].values == tuple(f"{one:.4f}" for one in gaps)
+    assert rows["GAP"].difference == f"{gaps[1] - gaps[0]:+.4f}"
+    order = np.argsort(hashes([b"v%d" % number for number in every]))
+    draw = np.random.default_rng(0)
+    sets = [order[draw.integers(len(every), size=len(every))] for _ in range(RESAMPLES)]
+    expected = interval(gaps[1] - gaps[0], np.array([gap(2, one) - gap(1, one) for one in sets]), least=-1.0)
+    assert rows["GAP"].bounds == pytest.approx(expected, abs=1e-3)
+    told = "may be chance" if expected.low <= 0 <= expected.high else "is better"
+    assert told in rows["GAP"].verdict
+
+
+def test_runs_that_are_the_same_and_runs_on_other_videos(runs):
+    same = {one.figure: one.verdict for one in differences.figures(runs[0], runs[0])}
+    assert set(same.values()) == {"the same"}
+    videos = runs[2].samples.videos.take(np.arange(70))
+    other = runs[2]._replace(samples=runs[2].samples._replace(videos=videos))
+    found = {one.figure: one for one in differences.figures(runs[0], other)}
+    assert found["GAP"].bounds is None
+    assert "whether by chance is not known" in found["GAP"].verdict
+
+
+def test_a_difference_beyond_chance_names_the_better_run(runs):
+    resampled = {key: values + 0.2 for key, values in runs[0].resampled.items()}
+    figures = {**runs[0].samples.figures, "gap": runs[0].samples.figures["gap"] + 0.2}
+    better = runs[0]._replace(name="b", resampled=resampled, samples=runs[0].samples._replace(figures=figures))
+    for first, second in ((runs[0], better), (better, runs[0])):
+        assert {one.figure: one.verdict for one in differences.figures(first, second)}["GAP"] == "b is better"
+
+
+def test_the_page_begins_with_what_differs(folders, tmp_path: pathlib.Path):
+    words = [*folders[:2], f"--output={tmp_path}/both.html", "--resamples=10"]
+    assert cli.main(["report", *words]) == 0
+    page = (tmp_path / "both.html").read_text()
+    assert 0 < page.index("What differs") < page.index("moe_num_mixtures") < page.index("Difference from")
+    assert page.index("Difference from") < page.index('class="figures"')

@@ -1,0 +1,127 @@
+"""What differs between runs: their configs, their data, the versions of the code, and their figures."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from yt8m.commands.report.loading import Run, difference_interval, figure, same_videos
+from yt8m.config import run_dir
+from yt8m.config.flag_parsing import shown
+from yt8m.errors import RunError, UsageError
+from yt8m.eval_util.metrics import Description, gap_first
+from yt8m.eval_util.resampling import Interval
+
+# Paths that differ between any two runs, and what does not change a run.
+_NOT_COMPARED = ("train_dir", "export_dir", "log_dir", "start_new_model")
+MISSING = "—"
+
+
+class Setting(NamedTuple):
+    """A setting in which runs differ: what it belongs to, its name, and its value in each run."""
+
+    kind: str
+    name: str
+    values: list[str]
+
+
+class Difference(NamedTuple):
+    """The difference of a figure from the first run.
+
+    Attributes:
+      run: name of the other run.
+      figure: name of the figure.
+      values: the figure of the first run, and of the other.
+      difference: the second minus the first.
+      bounds: the 95 % interval of `difference`; None if it is not known.
+      verdict: which run is better, or that it may be chance.
+    """
+
+    run: str
+    figure: str
+    values: tuple[str, str]
+    difference: str
+    bounds: Interval | None
+    verdict: str
+
+
+def settings(runs: Sequence[Run]) -> list[Setting]:
+    """The settings that are not the same in all runs: of the evaluation and its data, the config, the versions."""
+    told = [dict(_settings(run)) for run in runs]
+    names = list(dict.fromkeys(name for one in told for name in one))
+    found = []
+    for kind, name in names:
+        values = [one.get((kind, name), MISSING) for one in told]
+        if len(set(values)) > 1:
+            found.append(Setting(kind, name, values))
+    order = [kind for kind, _ in names]
+    return sorted(found, key=lambda one: order.index(one.kind))
+
+
+def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
+    """((kind, name), value) of everything that is known of the run."""
+    found = run.samples.figures
+    yield ("model", "model"), str(found["model"])
+    yield ("model", "step"), f"{found['global_step']:,}"
+    yield ("evaluation", "videos"), f"{found['num_examples']:,}"
+    yield ("evaluation", "classes"), f"{run.samples.num_classes:,}"
+    yield ("evaluation", "hash of the sampled videos"), _hash_of_videos(run)
+    try:
+        saved = run_dir.read(run.folder)
+    except (RunError, UsageError):
+        saved = None
+    for name, value in _options(dataclasses.asdict(saved.config) if saved else {}):
+        kind = "data" if name.startswith("data.") else "config"
+        yield (kind, name.rpartition(".")[2]), shown(value)
+    for name, value in found.get("versions", {}).items():
+        yield ("version at evaluation", name), str(value)
+    for name, value in run_dir.written_versions(run.folder).items():
+        yield ("version at training", name), str(value)
+
+
+def _hash_of_videos(run: Run) -> str:
+    """Eight digits that are the same for the same sampled videos."""
+    return f"{int(np.bitwise_xor.reduce(run.samples.videos.keys)) & 0xFFFF_FFFF:08x}"
+
+
+def _options(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields (path of an option, value)."""
+    for name, value in values.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            yield from _options(value, f"{path}.")
+        elif path not in _NOT_COMPARED:
+            yield path, value
+
+
+def figures(first: Run, other: Run) -> list[Difference]:
+    """The differences of all figures that both runs have, GAP first."""
+    return [found for one in gap_first(other.samples.described()) for found in _difference(first, other, one)]
+
+
+def _difference(first: Run, other: Run, one: Description) -> Iterator[Difference]:
+    new, old = figure(other, one.key), figure(first, one.key)
+    if new is None or old is None:
+        return
+    bounds = _bounds(first, other, one.key)
+    difference = new - old
+    better = other if (difference > 0) == one.higher_is_better else first
+    if not difference:
+        verdict = "the same"
+    elif bounds is None:
+        verdict = f"{better.name}; whether by chance is not known"
+    elif bounds.low <= 0 <= bounds.high:
+        verdict = "may be chance"
+    else:
+        verdict = f"{better.name} is better"
+    yield Difference(other.name, one.name, (one.text(old, 4), one.text(new, 4)), f"{difference:+.4f}", bounds, verdict)
+
+
+def _bounds(first: Run, other: Run, key: str) -> Interval | None:
+    """The interval of the difference, from the same resamples of the same videos; None if they are not the same."""
+    if key not in first.resampled or key not in other.resampled or not same_videos(first, other):
+        return None
+    return difference_interval(first, other, key)

@@ -1,0 +1,139 @@
+"""Where the model fails: figures of parts of the videos and of the classes, each with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from yt8m.commands.report.loading import Run, shrink_of
+from yt8m.eval_util.arrays import Floats64, Ints32, Ints64
+from yt8m.eval_util.resampling import Interval, interval
+from yt8m.records.vocabulary import Vocabulary
+
+_RESAMPLES = 200
+_FEWEST = 2  # parts of a table; a division that leaves one part says nothing
+_LABELS = ((1, 1, "1"), (2, 2, "2"), (3, 3, "3"), (4, 5, "4 to 5"), (6, 9, "6 to 9"))
+_MANY = "10 and more"
+THIRDS = ("head", "middle", "tail")
+
+
+class Part(NamedTuple):
+    """One part of the videos or of the classes.
+
+    Attributes:
+      name: what its members have in common.
+      figure: the mean PERR of the videos, or the mean AP of the classes.
+      bounds: the 95 % interval of `figure`.
+      videos: number of videos; for a part of the classes, of those that have a label among them.
+      classes: number of classes with a label; None for a part of the videos.
+    """
+
+    name: str
+    figure: float
+    bounds: Interval
+    videos: int
+    classes: int | None = None
+
+
+class Division(NamedTuple):
+    """A way to divide the videos or the classes: its title, the name of its figure, and its parts."""
+
+    title: str
+    figure: str
+    parts: list[Part]
+
+
+def divisions(run: Run, names: Vocabulary, counts: Ints64, seed: int = 0) -> list[Division]:
+    """The divisions that the data allow; one is left out if it has a single part.
+
+    Args:
+      run: the run.
+      names: its vocabulary, for the verticals.
+      counts: int64 [C], number of training videos of each class; all 0 if it is not known.
+      seed: seed of the draws for the parts of the videos.
+    """
+    by_vertical = [(name, _where(names.verticals, name)) for name in dict.fromkeys(filter(None, names.verticals))]
+    found = [
+        Division("vertical", "mean AP", list(_of_classes(run, by_vertical))),
+        Division("frequency of the class", "mean AP", list(_of_classes(run, thirds(counts)))),
+        Division("number of labels", "PERR", list(_of_videos(run, by_labels(run.samples.videos.num_labels), seed))),
+        Division("length of the video", "PERR", list(_of_videos(run, by_length(run.samples.videos.num_frames), seed))),
+    ]
+    found[0].parts.sort(key=lambda part: -part.videos)
+    return [one for one in found if len(one.parts) >= _FEWEST]
+
+
+def _where(texts: Sequence[str], wanted: str) -> Ints64:
+    return np.array([index for index, text in enumerate(texts) if text == wanted], np.int64)
+
+
+def thirds(counts: Ints64) -> list[tuple[str, Ints64]]:
+    """(name, classes) of the most frequent third of the classes, the middle one and the rarest; empty if none is known.
+
+    Of equally frequent classes the one with the lowest index counts as the more frequent one.
+    """
+    if not counts.any():
+        return []
+    order = np.argsort(-counts, kind="stable")
+    return [
+        (f"{name} ({counts[part].min():,} to {counts[part].max():,} training videos)", part)
+        for name, part in zip(THIRDS, np.array_split(order, len(THIRDS)), strict=True)
+        if len(part)
+    ]
+
+
+def by_labels(num_labels: Ints64) -> list[tuple[str, Ints64]]:
+    """(name, rows) of videos with similar numbers of labels; those without a label have no PERR and are left out."""
+    parts = [(name, np.flatnonzero((num_labels >= low) & (num_labels <= high))) for low, high, name in _LABELS]
+    parts.append((_MANY, np.flatnonzero(num_labels > _LABELS[-1][1])))
+    return [(name, rows) for name, rows in parts if len(rows)]
+
+
+def by_length(num_frames: Ints32 | Ints64) -> list[tuple[str, Ints64]]:
+    """(name, rows) of four parts of the videos by their numbers of frames, about equally large."""
+    if not len(num_frames):
+        return []
+    which = np.searchsorted(np.unique(np.quantile(num_frames, [0.25, 0.5, 0.75], method="lower")), num_frames)
+    return [(_range_of(num_frames[which == part]), np.flatnonzero(which == part)) for part in np.unique(which)]
+
+
+def _range_of(counts: Ints32 | Ints64) -> str:
+    low, high = int(counts.min()), int(counts.max())
+    return f"{low:,} to {high:,} frames" if low < high else f"{low:,} frame{'s' if low > 1 else ''}"
+
+
+def _of_videos(run: Run, parts: Sequence[tuple[str, Ints64]], seed: int) -> Iterator[Part]:
+    """The mean PERR of the sampled videos of each part."""
+    draw = np.random.default_rng(seed)
+    for name, rows in parts:
+        values = run.samples.videos.perr[rows]
+        means = np.array([values[draw.integers(len(rows), size=len(rows))].mean() for _ in range(_RESAMPLES)])
+        figure = float(values.mean())
+        yield Part(name, figure, interval(figure, means, shrink_of(run)), len(rows))
+
+
+def _of_classes(run: Run, parts: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
+    """The mean AP of the classes of each part, from the AP of each class in each resample."""
+    videos = run.samples.videos
+    aps = np.full(run.samples.num_classes, np.nan)
+    for row in run.samples.figures["classes"]:
+        aps[row["class"]] = row["average_precision"]
+    owners = videos.owners()
+    for name, classes in parts:
+        members = classes[classes < len(aps)]
+        members = members[~np.isnan(aps[members])]
+        if not len(members):
+            continue
+        having = len(np.unique(owners[np.isin(videos.labels, members)]))
+        figure = float(aps[members].mean())
+        bounds = interval(figure, _means(run.class_aps[:, members]), shrink_of(run))
+        yield Part(name, figure, bounds, having, len(members))
+
+
+def _means(values: Floats64) -> Floats64:
+    """float64 [R], the mean of each row without its nans; nan for a row of nans."""
+    known = ~np.isnan(values)
+    sizes = np.count_nonzero(known, axis=1)
+    return np.where(sizes > 0, np.where(known, values, 0).sum(1) / np.maximum(sizes, 1), np.nan)
