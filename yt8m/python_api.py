@@ -151,7 +151,8 @@ def load(path: str | os.PathLike[str], *, checkpoint: str = "last", trust_code: 
     Args:
       path: the folder of a run, the folder of an export (SavedModel), or an archive (.tgz) that inference.py packed;
         local or gs://.
-      checkpoint: which checkpoint of a run: `last`, `best` (kept by eval.py --keep_best), or a step.
+      checkpoint: which checkpoint of a run: `last`, `best` (kept by train.py --eval_data_pattern or eval.py
+        --keep_best), or a step.
       trust_code: import the code that the run names, even if you did not train the run on this machine.
 
     Raises:
@@ -175,6 +176,8 @@ class FittedRun:
       step: the last training step.
       message: how the training ended, in words.
       figures: the values of the last log line: `loss`, `GAP` and others of one batch.
+      validations: the figures of each validation with its `step`, if `eval_data_pattern` was given; those of
+        earlier starts of the run too. The best checkpoint by `best_metric` can be loaded by `checkpoint="best"`.
     """
 
     folder: str
@@ -182,6 +185,7 @@ class FittedRun:
     step: int
     message: str
     figures: Mapping[str, float]
+    validations: tuple[Mapping[str, float | None], ...] = ()
 
 
 def fit(**given: Any) -> FittedRun:
@@ -206,9 +210,9 @@ def _fit(words: Sequence[str]) -> FittedRun:
         config, outcome = training.train(flags.train_config(words))
     if outcome.status is runner.Status.FAILED:
         raise RunError(outcome.message) from outcome.error
-    return FittedRun(
-        config.train_dir, str(outcome.status), outcome.global_step, outcome.message, _figures(config.train_dir)
-    )
+    validations = tuple(outcome.results.get("validations", ()))
+    figures = _figures(config.train_dir)
+    return FittedRun(config.train_dir, str(outcome.status), outcome.global_step, outcome.message, figures, validations)
 
 
 def _words(given: Mapping[str, Any]) -> list[str]:

@@ -52,7 +52,8 @@ NOTHING = (
     "checkpoints.save_checkpoint_minutes checkpoints.keep_checkpoints checkpoints.export_model_steps "
     "checkpoints.start_new_model callbacks max_steps log_every_n_steps save_summary_steps init_from export_dir log_dir "
     "distributed.sync_replicas distributed.stall_timeout validation.eval_data_pattern validation.eval_every_n_epochs "
-    "validation.eval_every_n_steps storage.cache_dir "
+    "validation.eval_every_n_steps validation.eval_max_videos validation.best_metric validation.patience "
+    "storage.cache_dir "
     "storage.stage_cache_bytes storage.gs_reading storage.gs_retry_seconds"
 )
 EXPECTED = {

@@ -165,7 +165,13 @@ def prepare(config: EvalConfig, writes: bool) -> tuple[str, TrainConfig, workloa
     return train_dir, run, parts
 
 
-def parts_for(config: EvalConfig, run: TrainConfig, own: Vocabulary, train_dir: str) -> workload.Workload:
+def parts_for(
+    config: EvalConfig,
+    run: TrainConfig,
+    own: Vocabulary,
+    train_dir: str,
+    sample: Callable[[DataConfig], DataConfig] = lambda data: data,
+) -> workload.Workload:
     """The workload of an evaluation, after a check of its data.
 
     Args:
@@ -173,12 +179,14 @@ def parts_for(config: EvalConfig, run: TrainConfig, own: Vocabulary, train_dir: 
       run: the config of the run.
       own: the run's own vocabulary; empty if it has none.
       train_dir: the run's folder, for messages.
+      sample: maps the config of the data to one that reads a part of them; by default all are read.
 
     Raises:
       UsageError: the data do not fit the run, or no file matches.
       RunError: a shard is damaged.
     """
     data, names = _data(config, run, own, train_dir)
+    data = sample(data)
     parts = workload.create(data, run.model, "eval", config.top_k)
     return parts._replace(walked=check_input(parts.inputter, data), names=names)
 

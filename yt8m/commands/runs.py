@@ -247,7 +247,11 @@ def _of_report(told: Any) -> Figures:
 
 
 def _of_best(told: Any) -> Figures:
-    return Figures(EVALUATION, int(told["step"]), {Gap.name: float(told["gap"])})
+    return Figures(
+        EVALUATION,
+        int(told["step"]),
+        _numbers(told["figures"] if "figures" in told else {Gap.name: float(told["gap"])}),
+    )
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:

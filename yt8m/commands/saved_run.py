@@ -8,6 +8,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from absl import logging
 
@@ -28,29 +31,46 @@ BEST_FOLDER, BEST_NOTE = "best", "best.json"
 def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
     """Copies `checkpoint` to `train_dir`/best if its GAP is above that of the checkpoint kept there.
 
-    The note with step and GAP (best.json) is written last, so an interrupted copy is repeated by the next call.
-
     Returns:
       Whether it was copied.
 
     Raises:
       NotFoundError: training has deleted the checkpoint meanwhile.
     """
-    folder = storage.join(train_dir, BEST_FOLDER)
-    note = storage.join(folder, BEST_NOTE)
-    if _gap_of(note) >= gap:
+    if _gap_of(storage.join(train_dir, BEST_FOLDER, BEST_NOTE)) >= gap:
         return False
+    replace_best(train_dir, checkpoint, step, {"gap": gap})
+    logging.info(
+        "the best checkpoint so far is that of step %d (GAP %.4f), kept in %s/%s", step, gap, train_dir, BEST_FOLDER
+    )
+    return True
+
+
+def replace_best(train_dir: str, checkpoint: str, step: int, told: Mapping[str, Any]) -> None:
+    """Copies `checkpoint` to `train_dir`/best, in place of the one that is kept there.
+
+    The folder holds a whole checkpoint at every moment: the files of the new one are added, then the note (best.json)
+    names it, then the files of the former one are removed. A copy that was interrupted is repeated by the next call.
+
+    Args:
+      train_dir: the run's folder.
+      checkpoint: a path prefix.
+      step: its global step.
+      told: what else the note says about it.
+
+    Raises:
+      NotFoundError: training has deleted the checkpoint meanwhile.
+    """
+    folder = storage.join(train_dir, BEST_FOLDER)
     storage.makedirs(folder)
     former = storage.names_in(folder)
     copied = [_copy(path, folder) for path in storage.glob(f"{copies.copy_of(checkpoint)}.*")]
     if not any(name.endswith(".index") for name in copied):
         raise storage.NotFoundError(f"{checkpoint} was deleted while it was copied to {folder}")
-    with storage.write_atomic(note, "w") as file:
-        json.dump({"step": step, "gap": gap, "checkpoint": checkpoint.rpartition("/")[2]}, file)
+    with storage.write_atomic(storage.join(folder, BEST_NOTE), "w") as file:
+        json.dump({"step": step, **told, "checkpoint": checkpoint.rpartition("/")[2]}, file)
     for name in set(former) - set(copied) - {BEST_NOTE}:
         storage.remove(storage.join(folder, name))
-    logging.info("the best checkpoint so far is that of step %d (GAP %.4f), kept in %s", step, gap, folder)
-    return True
 
 
 def _gap_of(note: str) -> float:
@@ -62,8 +82,8 @@ def _gap_of(note: str) -> float:
 
 def _copy(path: str, folder: str) -> str:
     name = path.rpartition("/")[2]
-    with storage.write_atomic(storage.join(folder, name)) as file:
-        file.write(storage.read_bytes(path))
+    with storage.write_atomic(storage.join(folder, name)) as file, storage.open_read(path) as source:
+        shutil.copyfileobj(source, file)
     return name
 
 
@@ -91,18 +111,29 @@ def find_checkpoint(train_dir: str, choice: str) -> str:
     folder = storage.join(train_dir, BEST_FOLDER) if choice == "best" else train_dir
     steps = checkpoints.steps_in(folder)
     if choice == "best" and not steps:
-        raise UsageError(f"{train_dir} has no best checkpoint; keep one by eval.py --keep_best.")
-    step = steps[0] if choice == "best" else int(choice)
+        raise UsageError(
+            f"{train_dir} has no best checkpoint; train with --eval_data_pattern, or keep one by eval.py --keep_best."
+        )
+    step = _best_of(folder, steps) if choice == "best" else int(choice)
     if step not in steps:
         known = ", ".join(map(str, steps)) or "none"
         raise UsageError(f"{train_dir} has no checkpoint of step {step}; it has: {known}.")
     path = checkpoints.path_of(folder, step)
     problem = checkpoints.problem_of(path)
-    if problem and choice == "best" and checkpoints.steps_in(folder)[:1] > steps[:1]:
+    if problem and choice == "best" and _best_of(folder, checkpoints.steps_in(folder)) != step:
         return find_checkpoint(train_dir, choice)  # try again: an evaluation has just replaced it by a better one
     if problem:
         raise RunError(f"{path} cannot be read: {problem}")
     return path
+
+
+def _best_of(folder: str, steps: Sequence[int]) -> int:
+    """The step that the note in best/ names, if its checkpoint is there; else the newest."""
+    try:
+        step = int(json_text.parse(storage.read_text(storage.join(folder, BEST_NOTE)))["step"])
+    except (RunError, ValueError, KeyError, TypeError):
+        step = -1
+    return step if step in steps else steps[0] if steps else -1
 
 
 def refuse_used(out: str) -> None:

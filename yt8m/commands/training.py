@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import re
@@ -15,21 +16,23 @@ from absl import logging
 from yt8m import program, runner, storage
 from yt8m.commands import input_check, workload
 from yt8m.commands.input_check import check_input
-from yt8m.commands.validator import Validator
+from yt8m.commands.validator import Validator, validating
 from yt8m.commands.workload import Workload
 from yt8m.config import resume, run_dir
 from yt8m.config.run_dir import Ended
-from yt8m.config.train_config import TrainConfig
+from yt8m.config.train_config import DataConfig, TrainConfig
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export import model_card
 from yt8m.export.saved_model import export_saved_model
+from yt8m.lazy import tf
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.runner.callbacks import check as check_callbacks
 from yt8m.runner.callbacks import names_for
 from yt8m.storage import copies
+from yt8m.video.modeler import VideoModeler
 
 
 def hyper_parameters_of(config: TrainConfig) -> dict[str, bool | float | str]:
@@ -111,13 +114,15 @@ def train(
     parts = workload.create_training(config)
     check_callbacks("train", config.callbacks)
     check_input(parts.inputter, config.data, is_training=True)
-    validates = validates and cluster is None and bool(config.validation.eval_data_pattern)
-    validator = Validator(config) if validates else None
     start = _start(config)
-    storage.makedirs(config.train_dir)
-    with run_dir.lock(config.train_dir):
+    with contextlib.ExitStack() as held:
+        validator = held.enter_context(validating(config)) if validates and cluster is None else None
+        storage.makedirs(config.train_dir)
+        held.enter_context(run_dir.lock(config.train_dir))
         exporter = Exporter(config, parts._replace(names=_prepare_folder(config)))
-        settings = dataclasses.replace(runner_config(config, cluster), init_checkpoint=start)
+        left = _of_other_classes(config, parts) if start else frozenset()
+        settings = runner_config(config, cluster)
+        settings = dataclasses.replace(settings, init_checkpoint=start, init_leave_out=left)
         run_dir.forget_end(config.train_dir)
         try:
             callbacks = runner.CallbackConfig(config.callbacks, options=_options(config, exporter, validator))
@@ -174,12 +179,15 @@ def _options(config: TrainConfig, exporter: Exporter, validator: Validator | Non
         first, last = config.devices.profile
         options["train_profile"] = {"first": first, "last": last, "folder": config.log_dir}
     if validator is not None:
-        asked = config.validation
+        from yt8m.runner.callbacks.validation import Best  # imports TensorFlow
+
+        asked, metric = config.validation, validator.metric
         options["train_validation"] = {
             "validate": validator,
             "epochs": asked.eval_every_n_epochs or 1,
             "steps": asked.eval_every_n_steps,
             "folder": config.log_dir,
+            "best": Best(metric.name, metric.higher_is_better, validator.keep, asked.patience),
         }
     return options
 
@@ -231,6 +239,28 @@ def _start(config: TrainConfig) -> str:
     if newest is None:
         raise RunError(f"--init_from={folder}: there is no checkpoint; name the folder of a run.")
     return newest
+
+
+def _of_other_classes(config: TrainConfig, parts: Workload) -> frozenset[str]:
+    """The names of the variables that belong to the classes, if those of --init_from are known to be others.
+
+    These are the variables whose shapes depend on the number of classes. If that number differs, so do the shapes.
+    """
+    theirs, ours = run_dir.own_names(config.init_from, None), vocabulary.of_data(config.data.vocabulary, ())
+    if not theirs or ours is None or len(theirs) != len(ours.names) or theirs.first_difference(ours.names) is None:
+        return frozenset()
+    modeler = parts.modeler
+    shapes = [_shapes(modeler.model, config.data, count) for count in (modeler.num_classes, modeler.num_classes + 1)]
+    return frozenset(name for name, shape in shapes[0].items() if shape != shapes[1].get(name))
+
+
+def _shapes(model: Any, data: DataConfig, num_classes: int) -> dict[str, list[int]]:
+    """{name: shape} of the variables of a model for this many classes."""
+    with tf.Graph().as_default():
+        VideoModeler(model, None, num_classes, feature_sizes=data.feature_sizes).predict_placeholders(
+            data.frame_features
+        )
+        return {variable.op.name: variable.shape.as_list() for variable in tf.global_variables()}
 
 
 def complete(config: TrainConfig) -> TrainConfig:

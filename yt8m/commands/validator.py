@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import heapq
+import math
 import sys
+from collections.abc import Iterator
 
-from yt8m import runner
-from yt8m.commands import evaluation, workload
+from absl import logging
+
+from yt8m import runner, storage
+from yt8m.commands import evaluation, saved_run, workload
 from yt8m.config import run_dir
 from yt8m.config.programs import EvalConfig
-from yt8m.config.train_config import TrainConfig
-from yt8m.eval_util.metrics import Loss
-from yt8m.records import vocabulary
+from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.errors import UsageError
+from yt8m.eval_util import metrics
+from yt8m.eval_util.metrics import Gap, Loss
+from yt8m.eval_util.videos import hashes
+from yt8m.records import shards, vocabulary
 from yt8m.runner import checkpoints
 from yt8m.runner.lines import StepValues
+from yt8m.storage import copies
 
 
 class Validator:
@@ -21,16 +31,21 @@ class Validator:
 
     Args:
       config: the complete config of the training.
+      folder: a local folder for the records of a sample of the videos.
 
     Raises:
       UsageError: the data do not fit the run, or no file matches.
       RunError: a shard is damaged.
     """
 
-    def __init__(self, config: TrainConfig) -> None:
+    def __init__(self, config: TrainConfig, folder: str) -> None:
         settings = _settings(config)
-        self._num_classes = config.data.num_classes
-        self._parts = _parts(settings, config)
+        self._folder, self._num_classes = config.train_dir, config.data.num_classes
+        self.metric = metrics.find(config.validation.best_metric)
+        self._parts = _parts(settings, config, folder)
+        if self.metric not in metrics.load():
+            own = metrics.load([config.validation.best_metric], evaluation.RESERVED_KEYS)
+            self._parts.modeler.metric_classes = own
         runner_config = evaluation.runner_config(settings, config, config.train_dir)
         runner_config = dataclasses.replace(runner_config, progress=False, log_every_n_iter=sys.maxsize)
         callbacks = runner.CallbackConfig(("-eval_speed",))
@@ -61,6 +76,26 @@ class Validator:
             is_validation=True,
         )
 
+    def keep(self, checkpoint: str, values: StepValues) -> None:
+        """Copies a checkpoint to best/ in the run's folder, with its figures in the note."""
+        figures = values.figures | ({} if values.loss is None else {Loss.name: values.loss})
+        finite = {name: value for name, value in figures.items() if math.isfinite(value)}
+        gap = {"gap": finite[Gap.name]} if Gap.name in finite else {}
+        told = {**gap, "metric": self.metric.name, "figures": finite}
+        saved_run.replace_best(self._folder, checkpoint, values.step, told)
+        name, value = self.metric.name, finite[self.metric.name]
+        logging.info("the best checkpoint so far is that of step %d (%s %.4f)", values.step, name, value)
+
+
+@contextlib.contextmanager
+def validating(config: TrainConfig) -> Iterator[Validator | None]:
+    """The validator of a training; None if its config names no data for that. Raises like `Validator`."""
+    if not config.validation.eval_data_pattern:
+        yield None
+        return
+    with copies.private_folder("yt8m-validation-") as folder:
+        yield Validator(config, folder)
+
 
 def _settings(config: TrainConfig) -> EvalConfig:
     """The evaluation that the flags of the training ask for."""
@@ -75,7 +110,56 @@ def _settings(config: TrainConfig) -> EvalConfig:
     )
 
 
-def _parts(settings: EvalConfig, config: TrainConfig) -> workload.Workload:
+def _parts(settings: EvalConfig, config: TrainConfig, folder: str) -> workload.Workload:
+    most = config.validation.eval_max_videos
+
+    def sample(data: DataConfig) -> DataConfig:
+        return data if most is None else _sampled(data, most, storage.join(folder, "sample.tfrecord"))
+
     own = vocabulary.of_data(config.data.vocabulary, ())
     names = own.names if own else run_dir.own_names(config.train_dir, config.data.num_classes)
-    return evaluation.parts_for(settings, config, names, config.train_dir)
+    return evaluation.parts_for(settings, config, names, config.train_dir, sample)
+
+
+def _sampled(data: DataConfig, most: int, path: str) -> DataConfig:
+    """The data with the `most` videos whose ids have the smallest hashes, copied to the shard `path`.
+
+    The choice depends on the ids only, and is that of the sample of an evaluation's report. The copy makes each
+    validation read these records alone.
+
+    Raises:
+      UsageError: a reader of the user's own reads the records, so their ids are not known here.
+      RunError: a record is damaged.
+    """
+    if data.reader:
+        raise UsageError(
+            f"--eval_max_videos finds the ids of YouTube-8M's records, not those of --reader={data.reader}."
+        )
+    files = storage.glob(data.data_pattern)
+    chosen: list[tuple[int, int, int]] = []  # a heap of (-hash, -number of the file, -number of the record)
+    total = 0
+    for place, file in enumerate(files):
+        for number, payload in enumerate(_readable(file, data)):
+            key = int(hashes([shards.parse(payload, with_lists=False).id()])[0])
+            add = heapq.heappush if len(chosen) < most else heapq.heappushpop
+            add(chosen, (-key, -place, -number))
+            total += 1
+    if total <= most:
+        return data
+    wanted = {(-place, -number) for _, place, number in chosen}
+    with storage.write_atomic(path) as out:
+        for place in sorted({place for place, _ in wanted}):
+            for number, payload in enumerate(_readable(files[place], data)):
+                if (place, number) in wanted:
+                    out.write(shards.framed(payload))
+    logging.info("each validation reads the same %d of %d videos (--eval_max_videos)", most, total)
+    return dataclasses.replace(data, data_pattern=path)
+
+
+def _readable(path: str, data: DataConfig) -> Iterator[bytes]:
+    """The records of a shard; those after a bad one are left out if the run tolerates bad records."""
+    try:
+        yield from shards.read_shard(path)
+    except shards.DamagedError:
+        if not data.max_bad_records:
+            raise

@@ -36,6 +36,7 @@ from yt8m.config.run_dir import SavedRun
 from yt8m.config.run_options import StorageConfig
 from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import UsageError, suggestion
+from yt8m.eval_util import metrics
 from yt8m.program import called
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import OfData
@@ -95,6 +96,7 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
     check_names(config.model, config.optimizer.optimizer)
     if config.data.reader:
         readers.own_reader_class(config.data.reader)
+    _check_metric(config.validation.best_metric)
     model = with_hyper_parameters(begun.hyper_parameters_for(config.model), own)
     check_model_takes(config.data, model, are_taken)
     config = dataclasses.replace(config, model=model)
@@ -208,7 +210,7 @@ def _given(
     code = [
         value
         for name, value in given.items()
-        if name in hyper | {"model", "label_loss", "callbacks", "metrics", "reader"}
+        if name in hyper | {"model", "label_loss", "callbacks", "metrics", "reader", "best_metric"}
     ]
     registry.set_command_line_names(registry.names_of_code(code))
     own = {name: value for name, value in given.items() if name in hyper}
@@ -288,6 +290,13 @@ def check_names(model: ModelConfig, optimizer: str) -> None:
             f"--optimizer={optimizer}: unknown optimizer{suggestion(optimizer, OPTIMIZERS)} "
             f"(known: {', '.join(OPTIMIZERS)})"
         )
+
+
+def _check_metric(name: str) -> None:
+    try:
+        metrics.find(name)
+    except UsageError as error:
+        raise UsageError(f"--best_metric={name}: {error}") from error
 
 
 def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> None:

@@ -119,7 +119,9 @@ class ExportConfig(OfRun):
     required = ("out",)
 
     train_dir: str = _same_as(OfRun, "train_dir", alias="run")
-    checkpoint: str = option("last", "which checkpoint: last, best (kept by eval --keep_best), or its step")
+    checkpoint: str = option(
+        "last", "which checkpoint: last, best (kept by train --eval_data_pattern or eval --keep_best), or its step"
+    )
     weights: str = option("float32", "how weights are stored", choices=("float32", "float16", "int8"))
     signature: str = option(
         "records",

@@ -51,6 +51,20 @@ class ValidationConfig(Checked):
     eval_every_n_steps: int | None = option(
         None, "steps between two validations, in place of epochs", shapes="nothing", minimum=1
     )
+    eval_max_videos: int | None = option(
+        None,
+        "largest number of videos to validate on: always the same ones, drawn by a hash of their ids",
+        shapes="nothing",
+        minimum=1,
+    )
+    best_metric: str = option(
+        "GAP",
+        "metric that decides which checkpoint is kept in best/: one of yt8m eval, or package.module:Class",
+        shapes="nothing",
+    )
+    patience: int | None = option(
+        None, "number of validations after the best one with which training ends", shapes="nothing", minimum=1
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from yt8m.config.registry import Registry
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, suggestion
 from yt8m.eval_util.arrays import Floats64, Ints64, Keys, require_positive_int
 from yt8m.eval_util.average_precision import class_average_precisions, global_average_precision
 from yt8m.eval_util.segments import MOST_SEGMENTS, Pairs, RatedPairs
@@ -313,6 +313,23 @@ def load(names: Sequence[str] = (), reserved: Collection[str] = ()) -> tuple[typ
             )
         found.append(metric)
     return tuple(found)
+
+
+def find(name: str) -> type[Metric]:
+    """The built-in metric with this name or key, in upper or lower case, or the class `package.module:Class`.
+
+    Raises:
+      UsageError: there is no such metric; the message lists the names.
+    """
+    found = next((one for one in metrics.all() if name.lower() in (one.name.lower(), one.key)), None)
+    if found is not None:
+        return found
+    if ":" not in name:
+        known = [one.name for one in metrics.all()]
+        raise UsageError(
+            f"{name!r} is no metric{suggestion(name, known)} (known: {', '.join(known)}; or package.module:Class)."
+        )
+    return load((name,))[-1]
 
 
 def _check(name: str, metric: object) -> None:

@@ -22,11 +22,12 @@ from yt8m.graph.protocols import (
 )
 from yt8m.graph.restore import (
     Restorer,
-    WarmStart,
+    Started,
     read_meta_graph,
     restore_predict,
     restore_train,
     signature_of,
+    table_of_starts,
     warm_start,
 )
 
@@ -41,9 +42,9 @@ __all__ = [
     "Reduction",
     "Report",
     "Restorer",
+    "Started",
     "Synchrony",
     "TrainOps",
-    "WarmStart",
     "build",
     "build_eval",
     "check_workload",
@@ -56,6 +57,7 @@ __all__ = [
     "restore_predict",
     "restore_train",
     "signature_of",
+    "table_of_starts",
     "warm_start",
 ]
 

@@ -5,7 +5,7 @@ Training resumes from its meta-graph, predictions need no model code, and a new 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,21 +122,37 @@ def _few(names: list[str]) -> str:
 AVERAGE = "/ExponentialMovingAverage"
 
 
-class WarmStart(NamedTuple):
-    """The names of the model's variables, grouped by whether the checkpoint had a value for them.
+class Started(NamedTuple):
+    """A variable of a model that starts from the weights of another run.
 
     Attributes:
-      found: read from the checkpoint.
-      missing: not in the checkpoint, and so left at their initial values.
-      other_shapes: of another shape in the checkpoint, and so not read; texts `name: shape there, not shape here`.
+      name: its name.
+      shape: its shape.
+      problem: why it was left at its initial value; empty if it was taken.
+      is_average: whether the moving average was taken.
     """
 
-    found: list[str]
-    missing: list[str]
-    other_shapes: list[str]
+    name: str
+    shape: list[int]
+    problem: str = ""
+    is_average: bool = False
+
+    def told(self) -> tuple[str, str, str]:
+        """Name, shape, and what was taken, in words."""
+        taken = f"no: {self.problem}" if self.problem else "yes, its average" if self.is_average else "yes"
+        return self.name, str(self.shape), taken
 
 
-def warm_start(session: tf.Session, checkpoint: str, averages: Iterable[tuple[str, str]] = ()) -> WarmStart:
+def table_of_starts(rows: Sequence[Started]) -> str:
+    """What was taken and what was not, as a text of one line for each variable, with a header."""
+    cells = [("variable", "shape", "taken"), *(row.told() for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in (0, 1)]
+    return "\n".join(f"  {name.ljust(widths[0])}  {shape.ljust(widths[1])}  {taken}" for name, shape, taken in cells)
+
+
+def warm_start(
+    session: tf.Session, checkpoint: str, averages: Iterable[tuple[str, str]] = (), leave_out: Collection[str] = ()
+) -> list[Started]:
     """Fills the model's variables, by name, from another run's checkpoint; slots and step keep their initial values.
 
     Weights are read from their moving averages if the checkpoint has them, as in evaluation. It adds no op, so
@@ -146,6 +162,10 @@ def warm_start(session: tf.Session, checkpoint: str, averages: Iterable[tuple[st
       session: a session whose variables are initialised.
       checkpoint: a path prefix.
       averages: (variable's name, its average's name) pairs of the new run, which start from the same values.
+      leave_out: names of variables that belong to classes which are others there.
+
+    Returns:
+      All variables of the model, in the order of the graph.
 
     Raises:
       RunError: no variable of the checkpoint fits.
@@ -153,27 +173,30 @@ def warm_start(session: tf.Session, checkpoint: str, averages: Iterable[tuple[st
     reader = tf.train.load_checkpoint(copies.copy_of(checkpoint))
     shapes = reader.get_variable_to_shape_map()
     own_average, by_name = dict(averages), {v.op.name: v for v in tf.global_variables()}
-    result = WarmStart([], [], [])
+    rows = []
     for variable in model_variables():
         name = variable.op.name
         source = name + AVERAGE if name + AVERAGE in shapes else name
-        if source not in shapes:
-            result.missing.append(name)
-        elif list(shapes[source]) != variable.shape.as_list():
-            result.other_shapes.append(f"{name}: {list(shapes[source])}, not {variable.shape.as_list()}")
-        else:
+        problem = "the classes are others there" if name in leave_out else _misfit(variable, shapes.get(source))
+        rows.append(Started(name, variable.shape.as_list(), problem, source != name))
+        if not problem:
             value = reader.get_tensor(source)
             assign(session, variable, value)
             if name in own_average:
                 assign(session, by_name[own_average[name]], value)
-            result.found.append(name)
-    if not result.found:
-        lacks, others = ", ".join(result.missing[:3]), "; ".join(result.other_shapes[:3])
+    if all(row.problem for row in rows):
+        first = "; ".join(f"{row.name}: {row.problem}" for row in rows[:3])
         raise RunError(
-            f"{checkpoint} has no variable of this model: it lacks {lacks or 'none'}; these have another shape: "
-            f"{others or 'none'}. Name a run of the same model, features and classes."
+            f"{checkpoint} has no variable of this model ({first}). Name a run of the same model and features."
         )
-    return result
+    return rows
+
+
+def _misfit(variable: tf.Variable, there: list[int] | None) -> str:
+    """Why the variable cannot have the value of one with the shape `there`; empty if it can."""
+    if there is None:
+        return "it is not there"
+    return "" if there == variable.shape.as_list() else f"it has the shape {there} there"
 
 
 def model_variables() -> list[tf.Variable]:

@@ -17,7 +17,7 @@ from absl import logging
 from yt8m import deploy, graph, options, storage
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.graph import EvalOps, Inputter, Modeler, Restorer, TrainOps, WarmStart, warm_start
+from yt8m.graph import EvalOps, Inputter, Modeler, Restorer, Started, TrainOps, warm_start
 from yt8m.lazy import tf
 from yt8m.numerics import precision
 from yt8m.runner import checkpoints
@@ -278,7 +278,7 @@ def start_session(
     session.run(list(first))
     if created.checkpoint is None:
         if config.init_checkpoint:
-            _warm_start(session, created, config.init_checkpoint)
+            _warm_start(session, created, config)
         return
     if created.restorer is not None:
         try:
@@ -290,22 +290,20 @@ def start_session(
         created.saver.restore(session, copies.copy_of(created.checkpoint))
 
 
-def _warm_start(session: tf.Session, created: CreatedGraph, checkpoint: str) -> None:
-    """Loads the weights of another run, and logs the variables that are missing there."""
+def _warm_start(session: tf.Session, created: CreatedGraph, config: RunnerConfig) -> None:
+    """Loads the weights of another run, and logs a table of what was taken and what was not."""
+    checkpoint = config.init_checkpoint
     folder = checkpoint.rpartition("/")[0] or "."
 
-    def read(path: str) -> WarmStart:
-        done = warm_start(session, path, getattr(created.ops, "averages", ()))
-        logging.info("%d of the model's variables were read from %s", len(done.found), path)
-        return done
+    def read(path: str) -> tuple[str, list[Started]]:
+        return path, warm_start(session, path, getattr(created.ops, "averages", ()), config.init_leave_out)
 
-    done = checkpoints.with_newer(
+    path, rows = checkpoints.with_newer(
         checkpoint, lambda: checkpoints.newest_readable(folder) or checkpoint, lambda path: [path], read
     )
-    if done.missing:
-        logging.warning("not found there, and so left at initial values: %s", ", ".join(done.missing))
-    if done.other_shapes:
-        logging.warning("of another shape there, and so left at initial values: %s", "; ".join(done.other_shapes))
+    taken = sum(not row.problem for row in rows)
+    log = logging.info if taken == len(rows) else logging.warning
+    log("%d of the model's %d variables start from %s:\n%s", taken, len(rows), path, graph.table_of_starts(rows))
 
 
 def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: RunnerConfig) -> None:

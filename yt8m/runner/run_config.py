@@ -54,6 +54,7 @@ class RunnerConfig:
       checkpoint: the checkpoint for evaluation and inference; empty for the newest in `model_dir`.
       init_checkpoint: for a new training, the checkpoint from which weights are read by name (optimizer slots and the
           step are not read); empty for none.
+      init_leave_out: names of variables that are not read from there.
       cluster: for training by several processes, all of them and the role of this one.
       sync_replicas: whether the replicas of a cluster take each step together; otherwise each steps on its own.
       precision: dtype of the towers' matrix products in training: float32, bfloat16 or float16.
@@ -86,6 +87,7 @@ class RunnerConfig:
     input_calls_python: bool = False
     checkpoint: str = ""
     init_checkpoint: str = ""
+    init_leave_out: frozenset[str] = frozenset()
     precision: str = "float32"
     xla: bool = False
     log_device_placement: bool = False
@@ -225,6 +227,7 @@ class Context:
       signals: the signals that ask the run to stop; None in a cluster, which has its own.
       records: number of records of one epoch; None if it is not known.
       num_files: number of files of one epoch.
+      ending: why a callback asked the run to end, for the Outcome; empty if there is nothing to say.
       paused_seconds: seconds of this run in which no step ran because of a validation.
       results: values that callbacks put into the Outcome.
     """
@@ -242,6 +245,7 @@ class Context:
     signals: StopSignals | None = None
     records: int | None = None
     num_files: int = 0
+    ending: str = ""
     paused_seconds: float = 0.0
     results: dict[str, Any] = field(default_factory=dict)
 

@@ -235,7 +235,7 @@ class StandingEvaluation(Runner):
 
 def outcome_of(context: Context, signals: StopSignals) -> Outcome:
     """The Outcome of a run without an error."""
-    status, message = Status.FINISHED, "finished"
+    status, message = Status.FINISHED, context.ending or "finished"
     if signals.requested:
         status, message = Status.STOPPED, "stopped by a signal"
     elif context.has_read_all:

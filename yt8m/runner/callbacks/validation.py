@@ -8,9 +8,10 @@ of a validation repeats it first of all, and validates at the same steps as a ru
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from absl import logging
 
@@ -28,6 +29,22 @@ NAME = "validation.json"
 Validate = Callable[[str, StopSignals], StepValues | None]
 
 
+class Best(NamedTuple):
+    """Which checkpoint is the best.
+
+    Attributes:
+      metric: the name of the figure that decides; `loss` is one too.
+      higher_is_better: whether a higher value is better.
+      keep: called with the path of each checkpoint that is better than all before, and its figures.
+      patience: number of validations after the best one with which training ends; None for no such end.
+    """
+
+    metric: str
+    higher_is_better: bool
+    keep: Callable[[str, StepValues], None]
+    patience: int | None = None
+
+
 class TrainValidation(Callback):
     """Validates checkpoints of the training, and the last one if the training ends by itself.
 
@@ -37,12 +54,20 @@ class TrainValidation(Callback):
       epochs: number of epochs between two validations, if `steps` is None.
       steps: number of steps between two validations; None to count epochs.
       folder: folder of the event files; empty for the run's own.
+      best: which checkpoint is kept as the best, and how long training goes on without a better one; None for neither.
     """
 
     def __init__(
-        self, context: Context, validate: Validate, epochs: int = 1, steps: int | None = None, folder: str = ""
+        self,
+        context: Context,
+        validate: Validate,
+        epochs: int = 1,
+        steps: int | None = None,
+        folder: str = "",
+        best: Best | None = None,
     ) -> None:
         super().__init__(context)
+        self._best = best
         self._validate, self._interval, self._counts_steps = validate, steps or epochs, steps is not None
         self._history = History(context.config.model_dir)
         self._last, self._shard = 0, -1
@@ -62,6 +87,8 @@ class TrainValidation(Callback):
         self._last = self._passed_by(self._history.last_step, self._history.passed)
         if self._history.pending == step:
             self._run(session, self._passed_by(step, self._history.pending_passed))
+        if self._is_out_of_patience():
+            coord.request_stop()
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
         """Requests the number of the newest shard, if only that shows where an epoch ends."""
@@ -77,6 +104,8 @@ class TrainValidation(Callback):
         if passed // self._interval > self._last // self._interval:
             self.context.line.emit(self.context.step, self.context.global_step)
             self._run(run_context.session, passed)
+            if self._is_out_of_patience():
+                run_context.request_stop()
 
     def end(self, session: tf.Session) -> None:
         """Validates the last checkpoint, unless a signal ended the training."""
@@ -108,11 +137,25 @@ class TrainValidation(Callback):
             logging.info("the validation of step %d is repeated when the run is resumed", step)
             return
         values.elapsed_seconds = time.monotonic() - begun
-        context.paused_seconds += values.elapsed_seconds
         logging.info("%s", validation_line(values))
+        if self._best and self._history.is_better(values, self._best):
+            self._best.keep(checkpoint, values)
         context.line.tell(values)
         self._history.add(values, passed)
         self._last = passed
+        context.paused_seconds += time.monotonic() - begun
+
+    def _is_out_of_patience(self) -> bool:
+        """Whether the best validation lies `patience` validations back; then says so in the run's outcome."""
+        best = self._best
+        if best is None or best.patience is None:
+            return False
+        since, row = self._history.since_best(best)
+        if since < best.patience:
+            return False
+        of = f"; the best is {row[best.metric]:.4f}, of step {row['step']}" if row else ""
+        self.context.ending = f"no better {best.metric} in {since} validations (--patience={best.patience}){of}"
+        return True
 
 
 class _Curves:
@@ -123,14 +166,27 @@ class _Curves:
         context.line.listen(self._write, validations=True)
 
     def _write(self, values: StepValues) -> None:
-        loss = {} if values.loss is None else {"loss": values.loss}
         file = self._validation if values.is_validation else self._training
-        file.add_scalars({**loss, **values.figures}, values.step)
+        file.add_scalars(_row_of(values), values.step)
 
     def close(self) -> None:
         """Closes both files."""
         self._training.close()
         self._validation.close()
+
+
+def _row_of(values: StepValues) -> dict[str, float]:
+    return ({} if values.loss is None else {"loss": values.loss}) | values.figures
+
+
+_UNDEFINED = -math.inf
+
+
+def _rank(value: float | None, best: Best) -> float:
+    """A number that is higher for a better value."""
+    if value is None or not math.isfinite(value):
+        return _UNDEFINED
+    return value if best.higher_is_better else -value
 
 
 class History:
@@ -179,6 +235,20 @@ class History:
                 "then earlier validations no longer count."
             ) from error
 
+    def is_better(self, values: StepValues, best: Best) -> bool:
+        """Whether these values are better than those of all validations so far."""
+        value, (_, row) = _row_of(values).get(best.metric), self.since_best(best)
+        return _rank(value, best) > _rank(row.get(best.metric), best)
+
+    def since_best(self, best: Best) -> tuple[int, Mapping[str, Any]]:
+        """The number of validations after the best one (after the start, if none is defined), and its row (or {})."""
+        ranks = [_rank(row.get(best.metric), best) for row in self.rows]
+        highest = max(ranks, default=_UNDEFINED)
+        if highest == _UNDEFINED:
+            return len(ranks), {}
+        place = ranks.index(highest)
+        return len(ranks) - place - 1, self.rows[place]
+
     def begin(self, step: int, passed: int) -> None:
         """Notes that a validation begins."""
         self.pending, self.pending_passed = step, passed
@@ -186,8 +256,8 @@ class History:
 
     def add(self, values: StepValues, passed: int) -> None:
         """Notes the figures of the validation that has begun."""
-        loss = {} if values.loss is None else {"loss": values.loss}
-        self.rows.append({"step": values.step, **loss, **values.figures})
+        finite = {name: value if math.isfinite(value) else None for name, value in _row_of(values).items()}
+        self.rows.append({"step": values.step, **finite})
         self._passed.append(passed)
         self.pending = None
         self._write()
