@@ -176,7 +176,9 @@ def read_with(
     registry.set_command_line_names(chosen)
     known = flags_of(cls, "Flags")
     added = flags_of_parts(catalogue, chosen, f"Settings of {flag}", {one.name for one in known})
-    given = _parsed(program, purpose, [*known, *added], words, {}, operands, also={one.name for one in added})
+    given = _parsed(
+        program, purpose, [*known, *added], words, {}, operands, also={one.name for one in (*known, *added)}
+    )
     if operands:
         operands[:] = map(storage.expanded, operands)
     return _section(cls, given), {one.name: given[one.name] for one in added if one.name in given}

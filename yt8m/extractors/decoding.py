@@ -209,7 +209,7 @@ class _Decoder:
                 for message in self._of_picture(frame) if packet.stream is self._video else self._of_sound(frame):
                     rows = max(rows, message.row + 1) if message.kind == "picture" else rows
                     yield message
-            if self._is_done():
+            if not self._needs_pictures() and not self._needs_sound():
                 is_whole = False
                 break
         if is_whole:
@@ -220,15 +220,19 @@ class _Decoder:
         yield self._end(rows)
 
     def _frames_of(self, packet: Any) -> Iterator[Any]:
-        is_done = self._sampler.is_done if packet.stream is self._video else self._sound_is_done()
-        if not is_done:
+        """The frames of a packet; of a stream that is not needed any more, only the time at which it ends is noted."""
+        is_needed = self._needs_pictures() if packet.stream is self._video else self._needs_sound()
+        if is_needed:
             yield from packet.decode()
+        elif packet.pts is not None:
+            end = float((packet.pts + (packet.duration or 0)) * packet.time_base) - self._origin
+            self._ends[packet.stream.index] = max(self._ends.get(packet.stream.index, 0.0), end)
 
-    def _sound_is_done(self) -> bool:
-        return all(one.is_done for one in self._windows)
+    def _needs_pictures(self) -> bool:
+        return self._video is not None and bool(self._request.pictures) and not self._sampler.is_done
 
-    def _is_done(self) -> bool:
-        return (self._video is None or self._sampler.is_done) and (self._audio is None or self._sound_is_done())
+    def _needs_sound(self) -> bool:
+        return self._audio is not None and not all(one.is_done for one in self._windows)
 
     def _time(self, frame: Any, stream: Any) -> float:
         """When the frame is shown, in seconds from the start of the video."""
@@ -311,7 +315,16 @@ class _Decoder:
             self._notes.append("variable frame rate")
         if seconds - self._request.start < 1:
             self._notes.append("shorter than a second")
+        if rows == self._request.most and self._goes_on_after(self._request.start + rows / self._request.per_second):
+            self._notes.append(f"only the first {rows} frames")
         return Message("end", told={"rows": rows, "seconds": seconds - self._request.start, "notes": self._notes})
+
+    def _goes_on_after(self, second: float) -> bool:
+        """Whether the wanted part of the video has frames at or after this second."""
+        ends = [self._request.end] if self._request.end is not None else []
+        whole = self._container.duration
+        ends += [whole / 1e6] if whole else [max(self._ends.values(), default=0.0)]
+        return min(ends) > second
 
 
 def _is_cover(stream: Any) -> bool:

@@ -2,64 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
-from yt8m import extractors, options
+from yt8m import extractors
 from yt8m.commands.extract import weights
+from yt8m.commands.extract.computing import Chosen
+from yt8m.commands.extract.data_set import Extraction
+from yt8m.commands.make_records import DataSetFlags
 from yt8m.config import flags
 from yt8m.errors import UsageError
-from yt8m.extractors import Extractor
 from yt8m.options import option
+from yt8m.records.data_format import LEVELS
 
 
-class Chosen(NamedTuple):
-    """An extractor that the user chose, by the name that was given for it."""
-
-    name: str
-    extractor: Extractor
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExtractConfig(options.Checked):
+@dataclass(frozen=True)
+class ExtractConfig(DataSetFlags):
     """The flags of `yt8m extract`."""
 
-    required = ("extractors",)
-
+    _: KW_ONLY
+    videos: str = option(
+        "",
+        "table (.csv, .parquet) with the column path, and perhaps id, labels, split, start and end; or a pattern "
+        "of video files, or a folder of them",
+    )
     extractors: tuple[str, ...] = option(
         ("inception", "vggish"), "inception, vggish, onnx:FILE, saved_model:DIR, or package.module:Class of your own"
     )
+    level: tuple[str, ...] = option(("frame", "video"), "frame keeps all frames, video their mean; or both")
+    labels: str = option(
+        "column",
+        "where labels are: in the column of the table, or the name of each video's folder",
+        choices=("column", "folder"),
+    )
+    frames_per_second: float = option(1.0, "frames that are taken of a second", minimum=1e-3, maximum=1000)
+    ranges: tuple[str, ...] = option(
+        (),
+        "values that the bytes of frames cover, LOW:HIGH for each extractor, or one of: floats, no bytes; usual, "
+        "what the extractor says [usual: -2:2 of inception and vggish, floats of all others]",
+    )
+    max_bad_videos: int | None = option(
+        None, "videos that may be left out because their files are bad [a tenth of them]", minimum=0
+    )
+    batch_size: int = option(32, "pictures or windows of sound that an extractor computes at once", minimum=1)
+    jobs: int = option(0, "processes that decode videos [as many as there are cores]", minimum=0, maximum=256)
+    decode_seconds: float = option(600.0, "time after which the decoding of a video is given up", minimum=1e-3)
+    decode_memory: int = option(4096, "address space in MB that the decoding of a video may take", minimum=64)
     fetch_weights: bool = option(False, "only fetch the weights of the extractors into the cache, and check them")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("videos", "out", "extractors", "level"):
+            if not getattr(self, name) and (name == "extractors" or not self.fetch_weights):
+                raise UsageError(f"--{name} is missing: {self.__dataclass_fields__[name].metadata['help']}")
+        for level in self.level:
+            if level not in LEVELS or self.level.count(level) > 1:
+                raise UsageError(f"--level={','.join(self.level)}: expected frame, video, or frame,video.")
+
+    @property
+    def processes(self) -> int:
+        """Number of processes that decode."""
+        return self.jobs or os.cpu_count() or 1
 
 
 def main(argv: list[str]) -> int:
     """Extracts features; returns the exit status.
 
     Raises:
-      UsageError: a flag is wrong; nothing was written.
-      RunError: weights cannot be fetched.
+      UsageError: a flag is wrong, or a file is missing; nothing was written.
+      RunError: weights cannot be fetched, or too many videos are bad.
     """
     purpose = "Makes records out of video files: the features that extractors compute from pictures and sound."
     config, given = flags.read_with(ExtractConfig, "yt8m extract", purpose, argv, extractors, "extractors")
     chosen = choose(config.extractors, given)
-    if config.fetch_weights:
-        for one in chosen:
-            found = weights.find(one.extractor, one.name)
-            for field, path in found.paths.items():
-                print(f"{one.name} {field}: {path}, sha256 {found.sha256[field]}")
+    if not config.fetch_weights:
+        make(config, chosen)
         return 0
-    raise UsageError("only --fetch_weights is there yet.")
+    for one in chosen:
+        found = weights.find(one.extractor, one.name)
+        for field, path in found.paths.items():
+            print(f"{one.name} {field}: {path}, sha256 {found.sha256[field]}")
+    return 0
 
 
-def choose(names: tuple[str, ...], given: Mapping[str, Any]) -> list[Chosen]:
+def make(config: ExtractConfig, chosen: Sequence[Chosen]) -> dict[str, Any]:
+    """Extracts the features and writes the records; returns {level: content of summary.json}.
+
+    Raises:
+      UsageError, RunError: see `main`.
+      Locked: another process is making records in the same folder.
+    """
+    return Extraction(config, chosen).run()
+
+
+def choose(names: Sequence[str], given: Mapping[str, Any]) -> list[Chosen]:
     """The extractors of these names; each gets those of the given settings that it has.
 
     Raises:
       UsageError: there is no such extractor, none has a given setting, or two compute features of one name.
     """
     kinds = {name: extractors.kind_of(name)[0] for name in names}
-    fields = {name: extractors.hyper_parameters(kind) for name, kind in kinds.items()}
+    fields = {name: {field.name for field in dataclasses.fields(kind)} for name, kind in kinds.items()}
     for setting, value in given.items():
         if not any(setting in of_one for of_one in fields.values()):
             raise UsageError(f"--{setting}={value}: none of the extractors {', '.join(names)} has such a setting.")

@@ -53,15 +53,12 @@ class DataSetFlags(options.Checked):
         ("train:0.8", "validate:0.1", "test:0.1"), "name:share of each split, drawn by a hash of the id"
     )
     group_by: str = option("", "column whose equal values stay in one split")
-    bits: int = option(32, "32 stores floats; 8 stores bytes, a quarter of the size")
     max_frames: int = option(300, "frames of a video that are kept, with --level=frame", minimum=1)
     shards: int = option(8, "files a split", minimum=1, maximum=10_000)
     overwrite: bool = option(False, "replace records that were made of another table or with other flags")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.bits not in (8, 32):
-            raise UsageError(f"--bits={self.bits}: expected 32 (floats) or 8 (bytes).")
         if storage.is_remote(self.out):
             raise UsageError(
                 f"--out={self.out}: name a folder of this machine, and copy the records when they are done."
@@ -77,6 +74,7 @@ class RecordsConfig(DataSetFlags):
     required = ("table", "out")
 
     table: str = option("", "CSV or Parquet table with the columns id, labels and path; or an NPZ file")
+    bits: int = option(32, "32 stores floats; 8 stores bytes, a quarter of the size")
     array: str = option("", ".npy or .npz file with the features of the table's rows, in their order")
     level: str = option("video", "one vector a video (the mean of its frames), or all frames", choices=LEVELS)
     feature_names: tuple[str, ...] = option(
@@ -92,6 +90,8 @@ class RecordsConfig(DataSetFlags):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.bits not in (8, 32):
+            raise UsageError(f"--bits={self.bits}: expected 32 (floats) or 8 (bytes).")
         if self.ranges and self.bits != 8:
             raise UsageError("--ranges is for bytes: add --bits=8, or leave it out.")
 
@@ -120,7 +120,7 @@ def make(config: RecordsConfig) -> dict[str, Any]:
     storage.makedirs(config.out)
     with storage.lock(storage.join(config.out, ".lock")):
         summary = work.run()
-    _tell(summary, config, work.formats)
+    tell(summary, config.out, config.level, work.formats)
     return summary
 
 
@@ -276,8 +276,9 @@ class _Work:
         return frames
 
 
-def _tell(summary: Mapping[str, Any], config: RecordsConfig, features: Sequence[FeatureFormat]) -> None:
-    folder = storage.join(config.out, config.level)
+def tell(summary: Mapping[str, Any], out: str, level: str, features: Sequence[FeatureFormat]) -> None:
+    """Prints the content of summary.json, and the command that trains on the records."""
+    folder = storage.join(out, level)
     print(f"{folder}: {', '.join(summary['features'])}; {summary['classes']} classes")
     for name, split in summary["splits"].items():
         frames = f", {split['frames']} frames" if "frames" in split else ""
@@ -289,7 +290,7 @@ def _tell(summary: Mapping[str, Any], config: RecordsConfig, features: Sequence[
     if summary["rows left out"]:
         print(f"  {len(summary['rows left out'])} bad rows were left out; summary.json lists them")
     pattern = storage.join(folder, next(iter(summary["splits"])), "*.tfrecord")
-    print(f"Train on it by\n  {_training(pattern, config.level, features)}")
+    print(f"Train on it by\n  {_training(pattern, level, features)}")
 
 
 def _training(pattern: str, level: str, features: Sequence[FeatureFormat]) -> str:

@@ -338,12 +338,21 @@ def parse_ranges(written: Sequence[str], count: int) -> list[Any]:
 def _range(text: str, given: str) -> Any:
     if text in (LEARNED, "floats"):
         return LEARNED if text == LEARNED else None
+    return parse_range(text, given, LEARNED)
+
+
+def parse_range(text: str, given: str, other: str) -> Range:
+    """The range that `text`, LOW:HIGH, stands for; `given` and the `other` word that is allowed are for the message.
+
+    Raises:
+      UsageError: it is none.
+    """
     try:
         low, high = map(float, text.split(":"))
     except ValueError:
         low = high = 0.0
     if not -math.inf < low < high < math.inf:
-        raise UsageError(f"{given}: {text!r} is no range; expected LOW:HIGH, such as -2:2, or learned, or floats.")
+        raise UsageError(f"{given}: {text!r} is no range; expected LOW:HIGH, such as -2:2, or {other}, or floats.")
     return low, high
 
 

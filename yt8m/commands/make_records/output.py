@@ -80,7 +80,7 @@ class Output:
 
     def __init__(self, out: str, level: str, videos: Mapping[str, int], shards: int) -> None:
         self._out, self._level, self._videos, self._shards = out, level, dict(videos), shards
-        self.final, self._making = storage.join(out, level), storage.join(out, f".{level}.making")
+        self.final, self.making = storage.join(out, level), storage.join(out, f".{level}.making")
         self._old = storage.join(out, f".{level}.old")
         self.progress = Progress("", [])
         self._noted = time.monotonic()
@@ -101,12 +101,12 @@ class Output:
                 f"{self.final} is there already, and was made from another table or with other flags; "
                 "add --overwrite to replace it, or name another folder as --out."
             )
-        begun = _read_progress(self._making)
+        begun = _read_progress(self.making)
         if begun is not None and begun.inputs == inputs:
             self.progress = begun
             return "begun"
-        if storage.exists(self._making):
-            storage.remove_tree(self._making)
+        if storage.exists(self.making):
+            storage.remove_tree(self.making)
         return ""
 
     def begin(self, inputs: str, features: Sequence[FeatureFormat]) -> None:
@@ -150,7 +150,7 @@ class Output:
                 crc = google_crc32c.extend(crc, records)
                 count, end = count + len(records), end + records.nbytes
 
-        storage.write_at(storage.join(self._making, shard), size, counted())
+        storage.write_at(storage.join(self.making, shard), size, counted())
         self.progress.shards[shard] = [count, end, crc]
 
     def _wait(self, most: int = 0) -> None:
@@ -179,12 +179,17 @@ class Output:
 
     def _note(self) -> None:
         self._wait()
-        with storage.write_atomic(storage.join(self._making, PROGRESS), "w") as file:
+        with storage.write_atomic(storage.join(self.making, PROGRESS), "w") as file:
             file.write(json.dumps(vars(self.progress)))  # in one piece: json.dump writes each number by itself
         self._noted = time.monotonic()
 
-    def finish(self, classes: Classes, bad: Mapping[int, str]) -> None:
+    def finish(self, classes: Classes, bad: Mapping[int, str], extractors: Sequence[Mapping[str, Any]] = ()) -> None:
         """Writes the manifests and the summary, then renames the vocabulary and the records to their final names.
+
+        Args:
+          classes: the classes.
+          bad: {number of a row: what is wrong with it}.
+          extractors: the extractors of the features, for the manifests.
 
         Raises:
           RunError: no row was good, so there is no video.
@@ -193,8 +198,8 @@ class Output:
         if not self.progress.shards:
             raise RunError("no video is left: every row is bad.")
         for split in self._videos:
-            self._write_manifest(split, classes.size)
-        with storage.write_atomic(storage.join(self._making, SUMMARY), "w") as file:
+            self._write_manifest(split, classes.size, extractors)
+        with storage.write_atomic(storage.join(self.making, SUMMARY), "w") as file:
             json.dump(self.summary(classes, bad), file, indent=1, ensure_ascii=False)
         self.progress.complete = True
         self._note()
@@ -207,13 +212,13 @@ class Output:
             storage.remove_tree(self._old)
         if storage.exists(self.final):
             storage.rename(self.final, self._old)
-        storage.rename(self._making, self.final)
+        storage.rename(self.making, self.final)
         if storage.exists(self._old):
             storage.remove_tree(self._old)
 
-    def _write_manifest(self, split: str, count: int) -> None:
+    def _write_manifest(self, split: str, count: int, extractors: Sequence[Mapping[str, Any]]) -> None:
         found = {
-            storage.join(self._making, name): Shard(records, size, f"{crc:08x}")
+            storage.join(self.making, name): Shard(records, size, f"{crc:08x}")
             for name, (records, size, crc) in self.progress.shards.items()
             if name.startswith(f"{split}/")
         }
@@ -221,7 +226,7 @@ class Output:
             longest = self.progress.longest if self._level == "frame" else None
             positives = tuple(self._positives(split, count)) if split == "train" else None
             data = DataFormat(self._level, self.progress.formats(), False, count, longest, positives)
-            manifest.write(storage.join(self._making, split, manifest.NAME), found, data)
+            manifest.write(storage.join(self.making, split, manifest.NAME), found, data, extractors)
 
     def _positives(self, split: str, count: int) -> list[int]:
         found = self.progress.positives.get(split, [])

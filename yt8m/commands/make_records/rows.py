@@ -41,13 +41,16 @@ class BadRows:
     Args:
       path: path of the table, for error messages.
       most: number of bad rows that are tolerated.
+      remedy: what the user can do, besides mending the row.
 
     Attributes:
       found: {number of the row: what is wrong}.
     """
 
-    def __init__(self, path: str, most: int) -> None:
-        self._path, self._most = path, most
+    def __init__(
+        self, path: str, most: int, remedy: str = ", or leave out up to N such rows by --max_bad_rows=N"
+    ) -> None:
+        self._path, self._most, self._remedy = path, most, remedy
         self.found: dict[int, str] = {}
 
     def add(self, number: int, what: str) -> None:
@@ -59,10 +62,7 @@ class BadRows:
         self.found.setdefault(number, what)
         if len(self.found) > self._most:
             before = f" ({len(self.found) - 1} rows before it are bad too)" if self._most else ""
-            raise RunError(
-                f"{self._path}, row {number}: {what}{before}. Mend the row, or leave out up to N such rows "
-                "by --max_bad_rows=N."
-            )
+            raise RunError(f"{self._path}, row {number}: {what}{before}. Mend the row{self._remedy}.")
 
 
 class Splits:

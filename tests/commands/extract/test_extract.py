@@ -1,0 +1,287 @@
+"""From video files to records: tables, both levels, bad videos, and starts after a kill."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import made_videos
+import numpy as np
+import own_extractors
+import pytest
+
+import yt8m
+from yt8m.commands import extract
+from yt8m.commands.extract import computing
+from yt8m.errors import RunError, UsageError
+from yt8m.extractors.decoding import Request, decode
+from yt8m.extractors.sampling import Sound
+from yt8m.records import manifest, shards, vocabulary
+
+BOTH = "--extractors=own_extractors:Colours,own_extractors:Bands"
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Twelve videos in folders of their kinds; every fourth is larger, so that batches are of two sizes."""
+    folder = tmp_path_factory.mktemp("clips")
+    for number in range(12):
+        kind = made_videos.KINDS[number % 3]
+        (folder / kind).mkdir(exist_ok=True)
+        picture = made_videos.shape(kind, *((48, 64) if number % 4 else (64, 96)), seed=number)
+        made_videos.write(folder / kind / f"{number}.mp4", picture, made_videos.tone(kind, number), 2.0 + number % 3)
+    return folder
+
+
+def run(clips: pathlib.Path, out: pathlib.Path, *words: str, jobs: int = 2) -> int:
+    usual = [f"--videos={clips}", "--labels=folder", f"--out={out}", BOTH, "--shards=2", f"--jobs={jobs}"]
+    return extract.main([*usual, *words])
+
+
+def records(pattern: str) -> dict[str, Any]:
+    """{id: record} of the shards."""
+    paths = manifest.shards_at(pattern)
+    return {one.id().decode(): one for path in paths for one in map(shards.parse, shards.read_shard(path))}
+
+
+def frames(record: Any, name: str) -> np.ndarray:
+    return np.array([list(one.values()) for one in record.lists[name]], np.float32)
+
+
+def contents(folder: pathlib.Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and ".progress" not in path.name
+    }
+
+
+@pytest.fixture(scope="module")
+def data(clips: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The records of `clips`, written without interruption."""
+    out = tmp_path_factory.mktemp("data")
+    assert run(clips, out) == 0
+    return out
+
+
+def test_records_hold_the_features_of_each_video_by_itself(clips: pathlib.Path, data: pathlib.Path) -> None:
+    found = records(f"{data}/frame/*/*.tfrecord")
+    assert sorted(found) == sorted(str(path.relative_to(clips)) for path in clips.rglob("*.mp4"))
+    names = vocabulary.read(str(data / "vocabulary.csv"))
+    for name, record in found.items():
+        sound = Sound(8000, 4000, 8000)
+        messages = list(decode(Request(str(clips / name), pictures=(None,), sounds=(sound,))))
+        pictures = np.stack([one.values for one in messages if one.kind == "picture" and one.values is not None])
+        windows = np.concatenate([one.values for one in messages if one.kind == "sound" and one.values is not None])
+        expected = own_extractors.compute(own_extractors.Colours(), pictures)
+        np.testing.assert_allclose(frames(record, "colours"), expected, rtol=1e-5, atol=1e-6)
+        bands = own_extractors.compute(own_extractors.Bands(), windows)
+        last = np.minimum(np.arange(len(pictures)), len(bands) - 1)
+        np.testing.assert_allclose(frames(record, "bands"), bands[last], rtol=1e-4, atol=1e-5)
+        assert [names.name(int(label)) for label in record.context["labels"].values()] == [name.split("/")[0]]
+
+
+def test_video_records_are_the_means_of_frame_records(data: pathlib.Path) -> None:
+    of_frames, of_videos = (records(f"{data}/{level}/*/*.tfrecord") for level in ("frame", "video"))
+    assert of_frames.keys() == of_videos.keys()
+    for name, record in of_videos.items():
+        assert list(record.context["labels"].values()) == list(of_frames[name].context["labels"].values())
+        for feature in ("colours", "bands"):
+            mean = frames(of_frames[name], feature).mean(axis=0, dtype=np.float64)
+            np.testing.assert_allclose(list(record.context[f"mean_{feature}"].values()), mean, rtol=1e-6)
+    for level in ("frame", "video"):
+        for split in ("train", "validate", "test"):
+            assert {*records(f"{data}/{level}/{split}/*.tfrecord")} == {*records(f"{data}/video/{split}/*.tfrecord")}
+
+
+def test_manifest_and_summary_describe_the_records(data: pathlib.Path) -> None:
+    found = manifest.read(str(data / "frame/train/manifest.json"))
+    assert found.data is not None
+    assert [str(one) for one in found.data.features] == ["colours of 6", "bands of 8"]
+    assert (found.data.level, found.data.num_classes, found.data.max_frames) == ("frame", 3, 5)
+    assert found.extractors == (
+        {"name": "own_extractors:Colours", "settings": {"scale": 1.0}, "weights": {}},
+        {"name": "own_extractors:Bands", "settings": {}, "weights": {}},
+    )
+    for path, shard in found.shards.items():
+        assert pathlib.Path(path).stat().st_size == shard.bytes
+        assert len(list(shards.read_shard(path))) == shard.records
+    summary = json.loads((data / "video/summary.json").read_text())
+    assert sum(split["videos"] for split in summary["splits"].values()) == 12
+    assert summary["rows left out"] == {}
+    assert yt8m.read_records(f"{data}/frame/train/*.tfrecord").format.sizes() == {"colours": 6, "bands": 8}
+    assert not (data / ".extract").exists()
+    assert (data / "extract.jsonl").read_text() == ""
+
+
+def test_a_second_start_does_nothing_and_other_flags_are_refused(
+    clips: pathlib.Path, data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents(data)
+    with pytest.raises(UsageError, match="was made from another table or with other flags; add --overwrite"):
+        run(clips, data, "--frames_per_second=2")
+    with pytest.raises(UsageError, match="was made from another table"):
+        run(clips, data, "--scale=2")
+    monkeypatch.setattr(computing.Computer, "features", None)
+    assert run(clips, data, jobs=1) == 0
+    assert contents(data) == before
+
+
+@pytest.mark.parametrize("videos", [0, 1, 4, 7, 11])
+def test_the_bytes_after_an_interruption_are_those_of_an_unbroken_run(
+    clips: pathlib.Path, data: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, videos: int
+) -> None:
+    compute, begun = computing.Computer.features, list[str]()
+
+    def interrupted(self: Any, chosen: Sequence[Any], *more: Any) -> Any:
+        for clip, found in zip(chosen, compute(self, chosen, *more), strict=True):
+            if len(begun) == videos:
+                raise KeyboardInterrupt
+            begun.append(clip.path)
+            yield found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(computing.Computer, "features", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(clips, tmp_path)
+    assert not (tmp_path / "frame").exists()
+    finished = sum(1 for _ in (tmp_path / ".extract").glob("*")) if videos > 5 else 0
+    again = list[str]()
+
+    def counted(self: Any, chosen: Sequence[Any], *more: Any) -> Any:
+        again.extend(clip.path for clip in chosen)
+        return compute(self, chosen, *more)
+
+    monkeypatch.setattr(computing.Computer, "features", counted)
+    assert run(clips, tmp_path) == 0
+    assert len(again) < 12 or not finished
+    assert contents(tmp_path) == contents(data)
+
+
+@pytest.mark.long
+def test_the_bytes_after_a_kill_are_those_of_an_unbroken_run(
+    clips: pathlib.Path, data: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    words = [sys.executable, "-m", "yt8m", "extract", f"--videos={clips}", "--labels=folder", f"--out={tmp_path}", BOTH]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    with subprocess.Popen([*words, "--shards=2", "--jobs=2"], env=environment, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None and not list(tmp_path.glob(".extract/*.json")):
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+    assert run(clips, tmp_path) == 0
+    assert contents(tmp_path) == contents(data)
+
+
+def write_table(path: pathlib.Path, header: str, rows: Sequence[Sequence[Any]]) -> str:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header.split(","), *rows])
+    return str(path)
+
+
+def test_a_table_with_parts_labels_splits_and_bad_files(
+    clips: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = made_videos.write(tmp_path / "long.mp4", made_videos.grey, made_videos.tone("disc"), 9.0)
+    silent = made_videos.write(tmp_path / "silent.webm", made_videos.grey, None, 3.0)
+    made_videos.write(tmp_path / "blind.mkv", None, made_videos.tone("disc"), 3.0)
+    content = pathlib.Path(long).read_bytes()
+    (tmp_path / "cut.mp4").write_bytes(content[: len(content) // 2])
+    (tmp_path / "empty.mp4").write_bytes(b"")
+    rows = [
+        ("whole", "long.mp4", "grey;loud", "train", "", ""),
+        ("part", "long.mp4", "grey", "train", "2", "5"),
+        ("silent", silent, "grey", "train", "", ""),
+        ("blind", "blind.mkv", "loud", "test", "", ""),
+        ("cut", "cut.mp4", "grey", "train", "", ""),
+        ("empty", "empty.mp4", "grey", "train", "", ""),
+        ("missing", "missing.mp4", "grey", "train", "", ""),
+    ]
+    table = write_table(tmp_path / "clips.csv", "id,path,labels,split,start,end", rows)
+    words = [f"--videos={table}", f"--out={tmp_path / 'data'}", BOTH, "--max_frames=6", "--ranges=-1:1,floats"]
+    with pytest.raises(RunError, match=r"2 of 7 videos are bad|3 of 7 videos are bad"):
+        extract.main(words)
+    assert extract.main([*words, "--max_bad_videos=3"]) == 0
+    told = capsys.readouterr().out
+    assert "3 videos: left out" in told
+    lines = {line["id"]: line for line in map(json.loads, (tmp_path / "data/extract.jsonl").read_text().splitlines())}
+    assert lines["cut"]["reason"].startswith("it is cut: it has ")
+    assert lines["empty"]["reason"] == "it is empty"
+    assert "missing.mp4" in lines["missing"]["reason"]
+    assert lines["silent"]["notes"] == ["no sound"]
+    assert lines["blind"]["notes"] == ["no pictures"]
+    assert lines["whole"]["notes"] == ["only the first 6 frames"]
+    assert "part" not in lines
+    found = records(f"{tmp_path}/data/frame/*/*.tfrecord")
+    assert found.keys() == {"whole", "part", "silent", "blind"}
+    seconds = {name: _bytes(record)[:, 0].astype(float) for name, record in found.items()}
+    grey = 255 * (seconds["part"] * 2 / 255 + 1 / 256 - 1) / 8  # the second that the grey tells
+    np.testing.assert_allclose(grey, [2, 3, 4], atol=0.3)
+    assert [len(seconds[name]) for name in ("whole", "silent", "blind")] == [6, 4, 3]
+    assert (abs(_bytes(found["blind"]).astype(float) - 127.5) <= 1).all()  # no pictures: zeros, in the middle of -1..1
+    assert not frames(found["silent"], "bands").any()
+    names = vocabulary.read(str(tmp_path / "data/vocabulary.csv"))
+    assert names.names == ("grey", "loud")
+    summary = json.loads((tmp_path / "data/frame/summary.json").read_text())
+    assert summary["rows left out"].keys() == {"5", "6", "7"}
+    assert summary["videos cut to the limit of frames"] == 1
+
+
+def _bytes(record: Any) -> np.ndarray:
+    return np.array([np.frombuffer(next(iter(one.values())), np.uint8) for one in record.lists["colours"]])
+
+
+def test_frames_a_second(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    path = made_videos.write(tmp_path / "a.mp4", made_videos.grey, made_videos.tone("disc"), 4.0)
+    table = write_table(tmp_path / "clips.csv", "path,labels", [(path, "x")])
+    words = [f"--videos={table}", f"--out={tmp_path / 'data'}", BOTH, "--frames_per_second=2", "--level=frame"]
+    assert extract.main([*words, "--splits=train:1"]) == 0
+    (record,) = records(f"{tmp_path}/data/frame/*/*.tfrecord").values()
+    grey, bands = frames(record, "colours")[:, 0] * 255 / 8, frames(record, "bands")
+    np.testing.assert_allclose(grey, np.arange(9) / 2, atol=0.3)
+    np.testing.assert_array_equal(bands[0::2][:4], bands[1::2])  # two frames lie in each window of sound
+    assert not (tmp_path / "data/video").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--videos=nothing*.mp4"], "no video file matches"),
+        (["--videos=nothing.csv"], "there is no such file"),
+        (["--level=frames"], "expected frame, video, or frame,video"),
+        (["--ranges=1:2,floats,floats"], "has 3 ranges, and there are 2 extractors"),
+        (["--ranges=2:1"], "is no range; expected LOW:HIGH, such as -2:2, or usual, or floats"),
+        (["--group_by=film"], "a pattern of files has no columns"),
+        (["--labels=column"], "no video has a label, so there are no classes"),
+        (["--out=gs://bucket/x"], "name a folder of this machine"),
+    ],
+)
+def test_wrong_usage(clips: pathlib.Path, tmp_path: pathlib.Path, words: list[str], told: str) -> None:
+    given = {"--videos": str(clips), "--labels": "folder", "--out": str(tmp_path / "data")}
+    given |= dict(word.split("=", 1) for word in words)
+    with pytest.raises(UsageError, match=told):
+        extract.main([BOTH, *(f"{name}={value}" for name, value in given.items())])
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (("a", "x.mp4", "x", "3", "2"), "row 1: its end, 2, is not after its start, 3"),
+        (("a", "x.mp4", "x", "soon", ""), "row 1: its start is 'soon'; expected seconds from 0"),
+        (("a", "", "x", "", ""), "row 1: its path is empty"),
+        (("", "x.mp4", "x", "", ""), "row 1: its id is empty"),
+    ],
+)
+def test_a_bad_row_ends_the_command(tmp_path: pathlib.Path, row: tuple[str, ...], told: str) -> None:
+    table = write_table(tmp_path / "clips.csv", "id,path,labels,start,end", [row])
+    with pytest.raises(RunError, match=told):
+        extract.main([f"--videos={table}", f"--out={tmp_path / 'data'}", BOTH])

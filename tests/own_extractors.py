@@ -1,0 +1,54 @@
+"""Extractors of a user, in NumPy: colours of pictures, loudness of sound in bands."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from yt8m.extractors import Extractor
+from yt8m.extractors.base import Compute
+from yt8m.options import option
+
+
+@dataclass(frozen=True)
+class Colours(Extractor):
+    """The mean and the deviation of each colour, from 0 to 1."""
+
+    feature: ClassVar[str] = "colours"
+    scale: float = option(1.0, "factor")
+
+    @contextlib.contextmanager
+    def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
+        def compute(pictures: np.ndarray) -> np.ndarray:
+            values = pictures.astype(np.float32) / 255 * self.scale
+            return np.concatenate([values.mean(axis=(1, 2)), values.std(axis=(1, 2))], axis=1)
+
+        yield compute
+
+
+@dataclass(frozen=True)
+class Bands(Extractor):
+    """How loud each of eight bands of a window is."""
+
+    feature: ClassVar[str] = "bands"
+    takes: ClassVar[Literal["frames", "waveform"]] = "waveform"
+    rate: ClassVar[int] = 8000
+    window: ClassVar[int] = 4000
+    hop: ClassVar[int] = 8000
+
+    @contextlib.contextmanager
+    def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
+        def compute(waveforms: np.ndarray) -> np.ndarray:
+            power = np.abs(np.fft.rfft(waveforms))[:, 1:2001]
+            return np.sqrt(power.reshape(len(waveforms), 8, -1).mean(axis=2)).astype(np.float32) / 10
+
+        yield compute
+
+
+def compute(extractor: Extractor, values: Any) -> np.ndarray:
+    with extractor.open({}) as function:
+        return function(np.asarray(values))

@@ -1,0 +1,158 @@
+"""How far an extraction is: the journal of finished shards, and the line or bar that the user sees.
+
+The journal has a file for each shard, written after the shard, in `OUT/.extract` until all records are in their places.
+A start after a kill begins at the first shard without such a file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from yt8m import program, storage
+from yt8m.commands.make_records.output import Output, Progress
+from yt8m.errors import RunError
+from yt8m.records.data_format import FeatureFormat
+from yt8m.storage import json_text
+
+_FOLDER = ".extract"
+_SECONDS = 30.0  # between two lines
+
+
+@dataclass
+class Finished:
+    """What a finished shard holds.
+
+    Attributes:
+      inputs: hash of all inputs that determine the records.
+      levels: {level: [number of records, size in bytes, checksum]}; without the level if no video was good.
+      positives: {class: number of videos}.
+      frames: number of frames.
+      longest: the largest number of frames of a video.
+      cut: number of videos that were cut to the limit of frames.
+      videos: a line of extract.jsonl for each video that was left out or is unusual.
+      bad: {number of a row: why it was left out}.
+    """
+
+    inputs: str
+    written: list[str]
+    levels: dict[str, list[int]] = field(default_factory=dict)
+    positives: dict[str, int] = field(default_factory=dict)
+    frames: int = 0
+    longest: int = 0
+    cut: int = 0
+    videos: list[dict[str, Any]] = field(default_factory=list)
+    bad: dict[str, str] = field(default_factory=dict)
+
+
+class Journal:
+    """The finished shards of the folder `out`."""
+
+    def __init__(self, out: str, inputs: str, levels: Sequence[str]) -> None:
+        self._folder, self._inputs, self._levels = storage.join(out, _FOLDER), inputs, list(levels)
+        self.finished: dict[str, Finished] = {}
+
+    def begun(self, shard: str) -> Finished:
+        """An empty entry for the shard."""
+        return Finished(self._inputs, self._levels)
+
+    def find(self, shard: str) -> bool:
+        """Whether the shard is finished, with these inputs and for these levels."""
+        try:
+            found = Finished(**json_text.parse(storage.read_text(self._path(shard))))
+        except (RunError, ValueError, TypeError):
+            return False
+        if found.inputs != self._inputs or not set(self._levels) <= set(found.written):
+            return False
+        self.finished[shard] = found
+        return True
+
+    def add(self, shard: str, entry: Finished) -> None:
+        """Notes that a shard is finished."""
+        with storage.write_atomic(self._path(shard), "w") as file:
+            file.write(json.dumps(dataclasses.asdict(entry)))
+        self.finished[shard] = entry
+
+    def _path(self, shard: str) -> str:
+        return storage.join(self._folder, f"{shard.replace('/', '-')}.json")
+
+    def remove(self) -> None:
+        """Removes the files, after all records are in their places."""
+        if storage.exists(self._folder):
+            storage.remove_tree(self._folder)
+
+    def fill(self, output: Output, level: str, features: Sequence[FeatureFormat]) -> None:
+        """Sets the progress of `output`, as if it had written the shards of its level."""
+        done = Progress(self._inputs, [list(one) for one in features])
+        for shard, entry in self.finished.items():
+            split = shard.split("/")[0]
+            if level in entry.levels:
+                done.shards[shard] = list(entry.levels[level])
+            counts = done.positives.setdefault(split, [])
+            for index, count in entry.positives.items():
+                counts += [0] * (int(index) + 1 - len(counts))
+                counts[int(index)] += count
+            done.frames[split] = done.frames.get(split, 0) + entry.frames
+            done.longest, done.cut = max(done.longest, entry.longest), done.cut + entry.cut
+        output.progress = done
+
+    def bad(self) -> dict[int, str]:
+        """{number of a row: why it was left out}."""
+        return {int(number): why for entry in self.finished.values() for number, why in entry.bad.items()}
+
+    def lines(self) -> list[Mapping[str, Any]]:
+        """The lines of extract.jsonl."""
+        return [line for entry in self.finished.values() for line in entry.videos]
+
+
+class ProgressLine:
+    """Videos, seconds of video a second, and the time left. Use it in a `with` block.
+
+    Args:
+      videos: number of videos.
+      done: number of those that an earlier start has extracted.
+    """
+
+    def __init__(self, videos: int, done: int) -> None:
+        self._videos, self._before, self._done, self._seconds = videos, done, done, 0.0
+        self._began = self._told = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> ProgressLine:
+        if program.shows_bar():
+            from rich import progress
+            from rich.console import Console
+
+            columns = (
+                *("extracting", progress.BarColumn(), progress.MofNCompleteColumn(), "videos"),
+                *(progress.TextColumn("{task.fields[speed]}"), progress.TimeRemainingColumn()),
+            )
+            self._bar = progress.Progress(*columns, console=Console(stderr=True))
+            self._task = self._bar.add_task("", total=self._videos, completed=self._done, speed="")
+            self._bar.start()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, seconds: float) -> None:
+        """Counts a video of which so many seconds were decoded."""
+        self._done, self._seconds = self._done + 1, self._seconds + seconds
+        now = time.monotonic()
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done, speed=self._speed(now))
+        elif now > self._told + _SECONDS:
+            self._told = now
+            left = (now - self._began) / (self._done - self._before) * (self._videos - self._done)
+            told = f"{self._done} of {self._videos} videos, {self._speed(now)}, {left / 60:.1f} minutes left"
+            print(told, file=sys.stderr)
+
+    def _speed(self, now: float) -> str:
+        return f"{self._seconds / max(now - self._began, 1e-3):.1f} s of video/s"
