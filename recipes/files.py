@@ -12,6 +12,12 @@ SMALL = FOLDER / "small"
 DATA = FOLDER / "sample_data.flags"
 DOCS = FOLDER.parent / "docs" / "users" / "models.md"
 
+# What a recipe says of its network: it is exact, as vectors of the published code show; it differs in something; it
+# is ours.
+_NETWORK = re.compile(
+    r"^# Network: (exact; shown by|differs in|ours\b)\s*(.*?)\n# Published: ", re.MULTILINE | re.DOTALL
+)
+
 _STATED = re.compile(r"(?<=\bGAP )\d\.\d{3}(?= on the sample data)")
 
 
@@ -23,6 +29,20 @@ def names() -> list[str]:
 def level(name: str) -> str:
     """What the model reads: video or frame."""
     return str(models.get(name).level)
+
+
+def shown_by(name: str) -> list[str]:
+    """The vectors that show that the network of the full recipe is the published one; empty if it is not said to be.
+
+    Raises:
+      ValueError: the recipe does not say what its network is.
+    """
+    path = FOLDER / f"{name}.flags"
+    found = _NETWORK.search(path.read_text())
+    if found is None:
+        raise ValueError(f"{path} has no line `# Network: exact; shown by VECTOR.`, `differs in ...` or `ours.`")
+    kind, rest = found.groups()
+    return re.findall(r"\w+", rest.partition(".")[0]) if kind.startswith("exact") else []
 
 
 def stated(path: pathlib.Path) -> float:

@@ -23,6 +23,14 @@ def published() -> pathlib.Path:
     return pathlib.Path(os.environ.get("YT8M_PUBLISHED_VECTORS", SHARED / "golden" / "published"))
 
 
+def published_vector(name: str) -> pathlib.Path:
+    """The path of one file of these vectors; skips the test where it is absent."""
+    path = published() / f"{name}.npz"
+    if not path.exists():
+        pytest.skip(f"vectors of published code are not here ({path})")
+    return path
+
+
 def real_data(name: str) -> pathlib.Path:
     """The path of one file of real data; skips the test where the folder is absent."""
     path = SHARED / "data" / name

@@ -190,6 +190,19 @@ VARIANTS |= {
         lambda: lstm(D, 4) + (D + 4) * 3 + moe(4, experts=8),
         ordered=True,
     ),
+    "AttentionLstmModel/published": Case(
+        {"lstm_cells": 4, "embedding_size": 5, "hidden_sizes": (6, 3), "drop_rate": 0.5},
+        lambda: (
+            sum(affine(size, 5) + 2 * (lstm(5, 4) + 4) for size in SIZES) + affine(16, 6) + affine(6, 3) + affine(3, C)
+        ),
+        ordered=True,
+        random=True,
+    ),
+    "AttentionClusterModel/published": Case(
+        {"iterations": 5, "attention_cluster_size": 3, "hidden_sizes": (6, 3), "drop_rate": 0.5},
+        lambda: 3 * D + 2 * 2 * 3 + affine(3 * D, 6) + affine(6, 3) + affine(3, C),
+        random=True,
+    ),
     "NeXtVladModel/published": Case({**NEXTVLAD, "as_published": True}, lambda: nextvlad() - 8, random=True),
     "MixNeXtVladModel/published": Case(
         {**NEXTVLAD, "mix_number": 2, "as_published": True, "cl_both_sides": True, "l2_biases": True},

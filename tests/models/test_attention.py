@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from models.forward import Variables, check, dense, l2, logistic, moe, softmax
@@ -16,29 +18,45 @@ def weighed(x: np.ndarray, v: Variables, scope: str) -> np.ndarray:
     return softmax(dense(x, v, f"{scope}attention"), 0).T @ x
 
 
-def test_attention_lstm() -> None:
+def deep(x: np.ndarray, v: Variables, is_lstm: bool) -> np.ndarray:
+    """Two dense layers, the second with tanh."""
+    first = dense(x, v, "hidden1")
+    return np.tanh(dense(np.maximum(first, 0) if is_lstm else np.tanh(first), v, "hidden2"))
+
+
+@pytest.mark.parametrize("layers", [{}, {"embedding_size": 3, "hidden_sizes": (4, 3)}], ids=["bare", "deep"])
+def test_attention_lstm(layers: dict[str, Any]) -> None:
     def forward(x: np.ndarray, v: Variables) -> np.ndarray:
         sums = []
         for index, stream in enumerate((x[:, :3], x[:, 3:])):
             scope = f"stream_{index}/"
+            stream = np.tanh(dense(stream, v, f"{scope}embedding")) if layers else stream
             forth = lstm(stream, v, f"{scope}rnn/fw/{CELL}")[1:]
             back = lstm(stream[::-1], v, f"{scope}rnn/bw/{CELL}")[1:][::-1]
             sums.append(weighed(np.concatenate([forth, back], 1), v, scope)[0])
-        return logistic(np.concatenate(sums), v)
+        pooled = np.concatenate(sums)
+        return logistic(deep(pooled, v, is_lstm=True) if layers else pooled, v)
 
-    check("AttentionLstmModel", {"lstm_cells": 4, "feature_sizes": (3, 2)}, forward)
+    check("AttentionLstmModel", {"lstm_cells": 4, "feature_sizes": (3, 2), **layers}, forward)
 
 
-def test_attention_cluster() -> None:
+@pytest.mark.parametrize("layers", [{}, {"hidden_sizes": (4, 3)}], ids=["bare", "deep"])
+def test_attention_cluster(layers: dict[str, Any]) -> None:
     def forward(x: np.ndarray, v: Variables) -> np.ndarray:
         clusters = []
         for index, stream in enumerate((x[:, :3], x[:, 3:])):
             scope = f"stream_{index}/"
             shifted = v[f"{scope}alpha"] * weighed(stream, v, scope) + v[f"{scope}beta"]
             clusters.append((l2(shifted) / np.sqrt(4)).ravel())
-        return logistic(np.concatenate(clusters), v)
+        pooled = np.concatenate(clusters)
+        return logistic(deep(pooled, v, is_lstm=False) if layers else pooled, v)
 
-    check("AttentionClusterModel", {"attention_cluster_size": 4, "feature_sizes": (3, 2)}, forward)
+    check("AttentionClusterModel", {"attention_cluster_size": 4, "feature_sizes": (3, 2), **layers}, forward)
+
+
+def test_a_layer_has_units() -> None:
+    with pytest.raises(UsageError, match="each of hidden_sizes must be at least 1; they are 4,0"):
+        models.create("AttentionLstmModel", {"hidden_sizes": (4, 0)})
 
 
 def test_lstm_attention_max() -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import re
+from typing import Any
 
+import numpy as np
 import pytest
+from golden_data import golden, published_vector
+from models.published_networks import network
 
 from recipes import figures, files
 from yt8m import models
 from yt8m.commands.sample_data import SampleConfig
 from yt8m.config import flags
+from yt8m.models.base import ClassifiedModel
 
 every_model = pytest.mark.parametrize("name", models.names())
 both_sizes = pytest.mark.parametrize("folder", [files.FOLDER, files.SMALL], ids=["full", "small"])
@@ -55,12 +61,50 @@ READ = {"model", "frame_features", "feature_names", "feature_sizes", "seed"}
 @every_model
 def test_full_recipes_tell_published_values_from_ours(name: str) -> None:
     text = (files.FOLDER / f"{name}.flags").read_text()
-    told = re.search(r"^# As published: (.*?)\.\n# Ours: (.*?)\.\n# Published: ", text, re.MULTILINE | re.DOTALL)
+    told = re.search(r"^# As published: (.*?)\.\n# Ours: (.*?)\.\n# Network: ", text, re.MULTILINE | re.DOTALL)
     assert told is not None
     published, ours = (set(re.findall(r"\w+", part.split(";")[0])) for part in told.groups())
     given = set(re.findall(r"^--(\w+)", text, re.MULTILINE)) - READ
     assert not published & ours
     assert (published | ours) - {"nothing"} == given
+
+
+@pytest.mark.published
+@every_model
+def test_a_network_that_is_said_to_be_exact_is_the_one_of_its_vectors(name: str) -> None:
+    """In all but its sizes; the part before the classifier, and the classifier, which may have vectors of its own."""
+    vectors = files.shown_by(name)
+    if not vectors or vectors[0].startswith("model_"):
+        assert all(golden(f"{vector}.npz").exists() for vector in vectors)
+        return
+    chosen = flags.train_config([f"--flagfile={files.FOLDER / name}.flags"]).model
+    ours = models.create(chosen.model, chosen.hyper_parameters)
+    shown = [network(np.load(published_vector(vector))) for vector in vectors]
+    if isinstance(ours, models.get("MoeModel")):
+        assert form(ours) == {**form(shown[0]), "moe_prob_gating": True}
+        return
+    assert type(ours) is type(shown[0])
+    assert form(ours) == form(shown[0])
+    if isinstance(ours, ClassifiedModel):
+        assert form(ours.classifier()) == form(shown[1] if len(shown) > 1 else shown[0].classifier())
+
+
+# Sizes, and how frames are drawn, which the vectors leave out.
+SIZES = re.compile(r"(_size|_cells|_layers|_attentions|_mixtures|_number|_temperature|_lambda|_reduction|_penalty)$")
+OTHERS = {
+    "feature_sizes",
+    "iterations",
+    "sequence_frames",
+    "lstm_random_sequence",
+    "drop_rate",
+    "classifier_hyper_parameters",
+}
+
+
+def form(model: Any) -> dict[str, Any]:
+    """The options of a model that make its form."""
+    fields = {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
+    return {name: value for name, value in fields.items() if not SIZES.search(name) and name not in OTHERS}
 
 
 @every_model

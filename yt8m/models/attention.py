@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
-from yt8m.models import frames, recurrent
+from yt8m.models import frames, layers, recurrent
 from yt8m.models.base import ClassifiedModel, reduce_parts, register
 from yt8m.models.layers import Net
 from yt8m.numerics import precision
@@ -81,48 +82,90 @@ def positions(time: tf.Tensor, size: int) -> tf.Tensor:
     return tf.concat([tf.sin(angles), tf.cos(angles)], 1)[:, :size]
 
 
-@register
 @dataclass(frozen=True)
-class AttentionLstmModel(ClassifiedModel):
-    """A bidirectional LSTM on each feature; a classifier on the sums of its outputs, weighted over time."""
+class DeepAttentionModel(ClassifiedModel):
+    """Attention on each feature, then dense layers if there are some, then a classifier.
+
+    The dense layers and the dropout are those of PaddlePaddle/models (release/1.4, PaddleCV/video/models).
+
+    Attributes:
+      activation: function of the dense layers but the last one, whose function is tanh.
+    """
+
+    activation: ClassVar[str] = "tanh"
 
     video_level_classifier_model: str = option("LogisticModel", "video-level model that is the classifier at the end")
+    hidden_sizes: tuple[int, ...] = option((), "units of the dense layers before the classifier; if empty, no layer")
+    drop_rate: float = option(
+        0.0, "dropout rate in training, of what the attention gives or weighs", minimum=0, maximum=0.99
+    )
+    feature_sizes: tuple[int, ...] = option((), "sizes of the features, to read them separately; if empty, as one")
+
+    def validate(self) -> None:
+        """Refuses a dense layer without units.
+
+        Raises:
+          UsageError: a layer has no units.
+        """
+        super().validate()
+        if min(self.hidden_sizes, default=1) < 1:
+            raise UsageError(
+                f"{type(self).__name__}: each of hidden_sizes must be at least 1; they are "
+                f"{','.join(map(str, self.hidden_sizes))}"
+            )
+
+    def classify_deep(self, net: Net, pooled: tf.Tensor, vocab_size: int) -> ModelOutput:
+        """The classifier's output [B, vocab_size] after the dense layers on pooled [B, F]."""
+        for index, units in enumerate(self.hidden_sizes):
+            is_last = index == len(self.hidden_sizes) - 1
+            pooled = net.dense(pooled, units, f"hidden{index + 1}", start=layers.scaled(int(pooled.shape[-1])))
+            pooled = getattr(tf.nn, "tanh" if is_last else self.activation)(pooled)
+        return self.classify(net, pooled, vocab_size)
+
+
+@register
+@dataclass(frozen=True)
+class AttentionLstmModel(DeepAttentionModel):
+    """A bidirectional LSTM on each feature; a classifier on the sums of its outputs, weighted over time."""
+
+    activation: ClassVar[str] = "relu"
+
     lstm_cells: int = option(512, "cells of each direction", minimum=1)
     lstm_layers: int = option(1, "number of layers", minimum=1)
-    feature_sizes: tuple[int, ...] = option((), "sizes of the features, to read them separately; if empty, as one")
+    embedding_size: int = option(0, "units of a tanh layer on each frame before the LSTM; 0: no layer", minimum=0)
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         mask = frames.mask(inputs, num_frames)
 
         def read(stream: tf.Tensor, _: int) -> tf.Tensor:
+            if self.embedding_size:
+                stream = tf.nn.tanh(net.dense(stream, self.embedding_size, "embedding"))
             outputs, _finals = recurrent.both_ways(
                 recurrent.lstm, net, stream, mask, self.lstm_cells, self.lstm_layers, "rnn"
             )
-            return tf.squeeze(attend(net, outputs, mask, 1), 1)
+            return tf.squeeze(attend(net, net.dropout(outputs, self.drop_rate), mask, 1), 1)
 
-        return self.classify(net, frames.each_stream(inputs, self.feature_sizes, read), vocab_size)
+        return self.classify_deep(net, frames.each_stream(inputs, self.feature_sizes, read), vocab_size)
 
 
 @register
 @dataclass(frozen=True)
-class AttentionClusterModel(ClassifiedModel):
+class AttentionClusterModel(DeepAttentionModel):
     """Parallel attention units on each feature, shifted (Long et al. 2018, equation 7).
 
     a_k = softmax_i(w_k x_i), v_k = sum_i a_ki x_i, shifted to (alpha_k v_k + beta_k) / (sqrt(K) norm).
     """
 
-    video_level_classifier_model: str = option("LogisticModel", "video-level model that is the classifier at the end")
     iterations: int = option(100, "frames sampled from a video in training", minimum=1)
     sample_random_frames: bool = option(True, "sample single frames rather than consecutive ones")
     attention_cluster_size: int = option(32, "number of attention units on each feature", minimum=1)
-    feature_sizes: tuple[int, ...] = option((), "sizes of the features, to read them separately; if empty, as one")
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
         inputs, mask = frames.in_training(net, inputs, num_frames, self.iterations, scattered=self.sample_random_frames)
         clusters = frames.each_stream(inputs, self.feature_sizes, lambda stream, _: self._shifted(net, stream, mask))
-        return self.classify(net, clusters, vocab_size)
+        return self.classify_deep(net, net.dropout(clusters, self.drop_rate), vocab_size)
 
     def _shifted(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """The shifted sums, [B, K * D], of inputs [B, T, D]."""
