@@ -63,7 +63,7 @@ $(INSTALLED): $(RUNNABLE)
 	@touch $@
 
 $(DOCUMENTED): $(INSTALLED)
-	$(PIP_INSTALL) -e '.[docs,onnx]'
+	$(PIP_INSTALL) -e '.[docs,onnx,beam]'
 	@touch $@
 
 $(MUTABLE): $(INSTALLED)

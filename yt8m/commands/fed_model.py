@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -102,29 +103,41 @@ class FedModel:
         if towers.outputs[0].loss is not None:
             self._reports["loss"] = towers.mean("loss")
 
-    def scores(self, given: Input) -> tuple[list[bytes | str], NDArray[np.float32]]:
+    def scores(self, given: Input, size: int = 0) -> tuple[list[bytes | str], NDArray[np.float32]]:
         """The ids of some videos and the scores of all classes, float32 [B, C].
+
+        Args:
+          given: B records, or a batch of B videos.
+          size: number of rows that the model computes, the last video repeated, so that a video's scores do not depend
+            on B; 0 for B rows.
 
         Raises:
           DamagedError: a record cannot be parsed; the message names file and record.
           RunError: the model fails on the input.
         """
-        found = self._run(self._scores, given)
-        ids = list(given.ids) if isinstance(given, NumpyBatch) else list(found["ids"])
-        return ids, found["scores"]
+        found = self._run(self._scores, padded(given, size))
+        ids = list(given.ids) if isinstance(given, NumpyBatch) else list(found["ids"][: len(given)])
+        return ids, found["scores"][: len(given)]
 
-    def evaluated(self, given: Input) -> EvaluatedStep:
-        """One step of an evaluation; raises like `scores`."""
+    def evaluated(self, given: Input, size: int = 0) -> EvaluatedStep:
+        """One step of an evaluation; arguments and errors are those of `scores`.
+
+        Rated segments, and reports that a GPU has summed over the rows, cannot be cut, so they are not padded.
+        """
         found = self._run(self._reports, given)
         loss = float(found["loss"]) if "loss" in found else None
-        return EvaluatedStep(self.modeler.completed(found["reports"]), loss, int(found["examples"]))
+        reports = found["reports"]
+        if len(given) < size and "all_scores" in reports and len(reports["all_scores"]) == len(given):
+            whole = self._run(self._reports["reports"], padded(given, size))
+            reports = {name: values[: len(given)] for name, values in whole.items()}
+        return EvaluatedStep(self.modeler.completed(reports), loss, int(found["examples"]))
 
     def _run(self, fetches: Any, given: Input) -> Any:
         try:
             return self._session.run(fetches, self._feed(given))
         except (tf.errors.InvalidArgumentError, tf.errors.DataLossError, UnicodeDecodeError) as error:
             if not isinstance(given, NumpyBatch):
-                self._refuse_damage(given)
+                refuse_damage(self._reader, given)
             raise RunError(f"the model fails on these videos: {first_line(error)}") from error
         except tf.errors.OpError as error:
             raise RunError(f"the model fails: {first_line(error)}") from error
@@ -136,16 +149,6 @@ class FedModel:
         feed = dict(zip(batch.features, given.features.values(), strict=True))
         ids = np.array([one.encode() for one in given.ids], object)
         return {**feed, batch.video_ids: ids, batch.num_frames: given.num_frames, batch.labels: given.labels}
-
-    def _refuse_damage(self, raws: Sequence[Raw]) -> None:
-        """Raises `DamagedError` if a damaged record caused the failure."""
-        check = RecordCheck(self._reader)
-        try:
-            bad = check.first_bad([raw[0] for raw in raws])
-        finally:
-            check.close()
-        if bad is not None:
-            raise DamagedError(*raws[bad[0]][1:], bad[1])
 
     def close(self) -> None:
         """Closes the session."""
@@ -172,12 +175,13 @@ class FedExport:
         self._model, self._width = model, model.feature_size
         self.modeler = VideoModeler(None, None, model.num_classes, top_k)
 
-    def scores(self, given: NumpyBatch) -> tuple[list[bytes | str], NDArray[np.float32]]:
-        """The ids of some videos and the scores of all classes, float32 [B, C].
+    def scores(self, given: NumpyBatch, size: int = 0) -> tuple[list[bytes | str], NDArray[np.float32]]:
+        """The ids of some videos and the scores of all classes, float32 [B, C]; `size` is as in `FedModel.scores`.
 
         Raises:
           UsageError: the features have other names than the model's, or are of another size.
         """
+        rows, given = len(given), padded(given, size)
         found = given.dequantize().features
         names = self._model.feature_names or tuple(found)
         width = sum(found[name].shape[-1] for name in names if name in found)
@@ -187,16 +191,43 @@ class FedExport:
             raise UsageError(f"{self._model.folder} takes {self._width} values a frame{wanted}; the data have {sizes}.")
         joined = np.concatenate([found[name] for name in names], axis=-1)
         frames = joined if joined.ndim == 3 else joined[:, np.newaxis]
-        return list(given.ids), self._model.score(frames.astype(np.float32, copy=False), given.num_frames)
+        scores = self._model.score(frames.astype(np.float32, copy=False), given.num_frames)
+        return list(given.ids[:rows]), scores[:rows]
 
-    def evaluated(self, given: NumpyBatch) -> EvaluatedStep:
-        """One step of an evaluation, without a loss, which an export does not have; raises like `scores`."""
-        reports = {"all_scores": self.scores(given)[1], "positives": given.labels}
+    def evaluated(self, given: NumpyBatch, size: int = 0) -> EvaluatedStep:
+        """One step of an evaluation, without a loss, which an export does not have; see `scores`."""
+        reports = {"all_scores": self.scores(given, size)[1], "positives": given.labels}
         return EvaluatedStep(self.modeler.completed(reports), None, len(given))
 
     def close(self) -> None:
         """Closes the model."""
         self._model.close()
+
+
+def refuse_damage(reader: Any, raws: Sequence[Raw]) -> None:
+    """Raises `DamagedError` if `reader` cannot parse one of the records; the message names file and record."""
+    check = RecordCheck(reader)
+    try:
+        bad = check.first_bad([raw[0] for raw in raws])
+    finally:
+        check.close()
+    if bad is not None:
+        raise DamagedError(*raws[bad[0]][1:], bad[1])
+
+
+def padded(given: Input, size: int) -> Any:
+    """The input with its last video repeated, so that it has `size` rows; the input itself if it has as many."""
+    more = size - len(given)
+    if more <= 0:
+        return given
+    if not isinstance(given, NumpyBatch):
+        return [*given, *[given[-1]] * more]
+    rows = np.minimum(np.arange(size), len(given) - 1)
+    features = {name: values[rows] for name, values in given.features.items()}
+    ids = [given.ids[row] for row in rows.tolist()]
+    return dataclasses.replace(
+        given, ids=ids, features=features, num_frames=given.num_frames[rows], labels=given.labels[rows]
+    )
 
 
 def _modeler(source: inference.Source, data: DataConfig, mode: str, top_k: int) -> VideoModeler:

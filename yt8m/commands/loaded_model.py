@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from yt8m import storage
+from yt8m import readers, storage
 from yt8m.commands import inference, saved_run
 from yt8m.commands.fed_model import FedExport, FedModel, Input
 from yt8m.config import run_dir
@@ -28,6 +28,10 @@ from yt8m.storage import copies
 
 Data = str | os.PathLike[str] | Records | NumpyBatch | Iterable[NumpyBatch]
 ARCHIVES = (".tgz", ".tar.gz")
+OTHER_RANGES = (
+    "the bytes of these records stand for another range of values than those that the model was trained on, so they "
+    "cannot be read as they are: write the records again with the range of the training data."
+)
 
 
 class LoadedRun:
@@ -35,20 +39,23 @@ class LoadedRun:
 
     Args:
       source: the model.
+      config: how the records are read: limits, and what is done with damaged ones.
 
     Attributes:
       unpacked: holds the folder that an archive was unpacked into, until the model is closed.
+      source: the model as it was found.
+      data: the features and classes that the model reads, and how.
       num_classes: number of classes, C.
       names: the vocabulary.
       checkpoint, step: the path of the weights, and the training step at which they were saved.
       model: the name of the model.
     """
 
-    def __init__(self, source: inference.Source) -> None:
-        self._source, self.unpacked, self._lock = source, contextlib.ExitStack(), threading.Lock()
+    def __init__(self, source: inference.Source, config: InferenceConfig | None = None) -> None:
+        self.source, self.unpacked, self._lock = source, contextlib.ExitStack(), threading.Lock()
         self._is_closed = False
-        self._data = saved_run.data_for(InferenceConfig(), source.run.data, "", False)
-        self.num_classes, self.model = self._data.num_classes, source.run.model.model
+        self.data = saved_run.data_for(config or InferenceConfig(), source.run.data, "", False)
+        self.num_classes, self.model = self.data.num_classes, source.run.model.model
         self.names = vocabulary.of(self.num_classes, source.names)
         self.checkpoint = source.checkpoint
         self.step = 0 if source.meta_prefix else checkpoints.step_of(source.checkpoint)
@@ -59,9 +66,9 @@ class LoadedRun:
         """The `FedModel` for arrays of these types; for records if `dtypes` is None."""
         with self._lock:
             if self._is_closed:
-                raise UsageError(f"{self._source.folder}: this model is closed; load it again.")
+                raise UsageError(f"{self.source.folder}: this model is closed; load it again.")
             if dtypes not in self._fed:
-                self._fed[dtypes] = FedModel(self._source, self._data, "infer", dtypes=dtypes)
+                self._fed[dtypes] = FedModel(self.source, self.data, "infer", dtypes=dtypes)
             return self._fed[dtypes]
 
     def fed(self, given: Input) -> FedModel:
@@ -71,44 +78,59 @@ class LoadedRun:
     @contextlib.contextmanager
     def evaluating(self, config: EvalConfig, first: Input) -> Iterator[FedModel]:
         """A model for evaluation on input of the same kind as `first`; it is closed after the block."""
-        segments = config.segment_labels or (self._source.run.data.segment_labels and _types(first) is None)
-        data = saved_run.data_for(config, self._source.run.data, "", segments)
-        with contextlib.closing(FedModel(self._source, data, "eval", config.top_k, _types(first))) as fed:
+        segments = config.segment_labels or (self.source.run.data.segment_labels and _types(first) is None)
+        data = saved_run.data_for(config, self.source.run.data, "", segments)
+        with contextlib.closing(FedModel(self.source, data, "eval", config.top_k, _types(first))) as fed:
             yield fed
 
-    def inputs(self, data: Data) -> Iterator[Input]:
-        """The data in batches; records stay as they are.
+    def inputs(self, data: Data, batch_size: int = 1024) -> Iterator[Input]:
+        """The data in batches; records stay as they are. `batch_size` is that of files that are named.
 
         Raises:
           UsageError: this is not a form of data, no file matches, or features or vocabulary differ from the model's.
         """
         if isinstance(data, str | os.PathLike):
-            data = Records(files_of(data), _format_of(self._data)) if self._data.reader else read_records(data)
+            own = Records(files_of(data), _format_of(self.data), batch_size) if self.data.reader else None
+            data = own or read_records(data, batch_size=batch_size)
         if not isinstance(data, Records):
             return map(self._arranged, _batches(data))
         self._check(data)
         return data.serialized() if self._has_ranges_of(data) else map(self._arranged, data)
 
+    def reader(self) -> readers.Reader:
+        """The reader of the run's records."""
+        return readers.reader_for(self.data)
+
+    def refuse_other_data(self, data: Records) -> None:
+        """Refuses records that the run's reader cannot parse as they are.
+
+        Raises:
+          UsageError: features or vocabulary differ from the model's, or bytes stand for other values.
+        """
+        self._check(data)
+        if not self._has_ranges_of(data):
+            raise UsageError(OTHER_RANGES)
+
     def _check(self, data: Records) -> None:
-        source = self._source
+        source = self.source
         vocabulary.for_model(source.names, self.num_classes, source.folder, vocabulary.of_data("", data.files))
-        if self._data.reader:
+        if self.data.reader:
             return
-        wanted, found = _format_of(self._data), {one.name: one.size for one in data.format.features}
+        wanted, found = _format_of(self.data), {one.name: one.size for one in data.format.features}
         if data.format.level != wanted.level or any(found.get(one.name) != one.size for one in wanted.features):
             raise UsageError(f"the model takes {_told(wanted)}; these records are {_told(data.format)}.")
 
     def _has_ranges_of(self, data: Records) -> bool:
         """Whether the bytes have the same ranges as in the records that the model was trained on."""
         found = {one.name: one.range for one in data.format.features}
-        return bool(self._data.reader) or all(found[one.name] == one.range for one in _format_of(self._data).features)
+        return bool(self.data.reader) or all(found[one.name] == one.range for one in _format_of(self.data).features)
 
     def _arranged(self, batch: NumpyBatch) -> NumpyBatch:
         """The batch in the form in which it is fed.
 
         Features are in the model's order, as float32 or as bytes of YouTube-8M's range.
         """
-        data, found = self._data, batch.features
+        data, found = self.data, batch.features
         if any(batch.ranges.get(name, PUBLISHED) != PUBLISHED for name in found):
             batch = batch.dequantize()
         rank = 3 if data.frame_features else 2
@@ -161,10 +183,10 @@ class LoadedExport:
             raise UsageError("an export cannot be evaluated on rated segments: load the run instead, or use eval.py.")
         yield FedExport(self._model, config.top_k)
 
-    def inputs(self, data: Data) -> Iterator[Input]:
+    def inputs(self, data: Data, batch_size: int = 1024) -> Iterator[Input]:
         """The data in batches of arrays; raises like `LoadedRun.inputs`."""
         if isinstance(data, str | os.PathLike):
-            data = read_records(data, num_classes=self.num_classes)
+            data = read_records(data, num_classes=self.num_classes, batch_size=batch_size)
         if isinstance(data, Records):
             found = vocabulary.of_data("", data.files)
             vocabulary.for_model(self._model.names, self._model.num_classes, self._model.folder, found)
@@ -175,30 +197,38 @@ class LoadedExport:
         self._model.close()
 
 
-def load(path: str, checkpoint: str = "last", *, trust_code: bool = False) -> LoadedRun | LoadedExport:
-    """The model in a folder of a run, a folder of an export, or an archive; for the arguments see `yt8m.load`."""
+def load(
+    path: str, checkpoint: str = "last", *, trust_code: bool = False, config: InferenceConfig | None = None
+) -> LoadedRun | LoadedExport:
+    """The model in a folder of a run, a folder of an export, or an archive.
+
+    The arguments are those of `yt8m.load`, and how a run reads records.
+    """
     if path.endswith(ARCHIVES):
-        return _of_archive(path, trust_code)
+        return _of_archive(path, trust_code, config)
     if not any(storage.exists(storage.join(path, name)) for name in (run_dir.CONFIG, run_dir.MODEL_FLAGS)):
         if not storage.is_dir(path):
             raise UsageError(f"{path}: there is no such folder; name a run, an export, or an archive (.tgz).")
         return LoadedExport(saved_model.opened(path))
-    config = InferenceConfig(train_dir=path, trust_code=trust_code)
+    named = InferenceConfig(train_dir=path, trust_code=trust_code)
 
     def find() -> inference.Source:
-        named = "" if checkpoint == "last" else saved_run.find_checkpoint(path, checkpoint)
-        return inference.from_run(config, named)
+        chosen = "" if checkpoint == "last" else saved_run.find_checkpoint(path, checkpoint)
+        return inference.from_run(named, chosen)
 
     return checkpoints.with_newer(
-        find(), find, lambda source: [] if source.meta_prefix else [source.checkpoint], LoadedRun
+        find(),
+        find,
+        lambda source: [] if source.meta_prefix else [source.checkpoint],
+        lambda source: LoadedRun(source, config),
     )
 
 
-def _of_archive(path: str, trust_code: bool) -> LoadedRun:
+def _of_archive(path: str, trust_code: bool, config: InferenceConfig | None) -> LoadedRun:
     with contextlib.ExitStack() as folder:
         inner = os.path.join(folder.enter_context(copies.private_folder("yt8m-model-")), "model")
         source = inference.from_archive(path, inner, trust_code=trust_code)
-        loaded = LoadedRun(source)
+        loaded = LoadedRun(source, config)
         loaded.unpacked, loaded.checkpoint = folder.pop_all(), path
         return loaded
 

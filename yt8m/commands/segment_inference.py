@@ -54,21 +54,26 @@ def ranking_for(config: InferenceConfig, modeler: VideoModeler, names: Vocabular
     return SegmentRanking(modeler.listed_classes, config.segment_max_pred)
 
 
+def reader_for(data: DataConfig, context: int) -> readers.EverySegmentReader:
+    """A reader of every segment of every video; raises `UsageError` if the run has a custom reader."""
+    if data.reader:
+        raise UsageError(
+            f"--segment_labels cuts videos of YouTube-8M's layout into segments, but the run's reader is "
+            f"{data.reader}: predict for whole records, without --segment_labels."
+        )
+    return readers.EverySegmentReader(
+        *(data.num_classes, data.feature_sizes, data.feature_names, data.max_frames),
+        *(data.segment_size, context, data.nan_policy, data.feature_ranges),
+    )
+
+
 def inputter_for(data: DataConfig, context: int) -> readers.BatchQueue:
     """An inputter of every segment of every video, in the order of the files.
 
     Raises:
       UsageError: no file matches, or the run has a custom reader.
     """
-    if data.reader:
-        raise UsageError(
-            f"--segment_labels cuts videos of YouTube-8M's layout into segments, but the run's reader is "
-            f"{data.reader}: predict for whole records, without --segment_labels."
-        )
-    reader = readers.EverySegmentReader(
-        *(data.num_classes, data.feature_sizes, data.feature_names, data.max_frames),
-        *(data.segment_size, context, data.nan_policy, data.feature_ranges),
-    )
+    reader = reader_for(data, context)
     reader.zeroed = readers.ZeroedCount() if data.nan_policy == "zero" else None
     inputter = readers.BatchQueue(
         reader, data.data_pattern, data.batch_size, num_readers=data.num_readers, max_bad_records=data.max_bad_records

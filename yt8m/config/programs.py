@@ -18,7 +18,7 @@ from yt8m.errors import UsageError
 from yt8m.options import Checked, option
 
 
-def _same_as(cls: Any, name: str, *, alias: str = "", **changed: Any) -> Any:
+def same_as(cls: Any, name: str, *, alias: str = "", **changed: Any) -> Any:
     """The option `name` of another config, perhaps with another default or name."""
     declared = cls.__dataclass_fields__[name]
     metadata = {**declared.metadata, "alias": alias}
@@ -49,14 +49,14 @@ class PassConfig(DamagePolicy):
     num_classes: int | None = option(
         None, "number of classes, if the run does not say it", minimum=1, maximum=MOST_CLASSES
     )
-    vocabulary: str = _same_as(DataConfig, "vocabulary")
+    vocabulary: str = same_as(DataConfig, "vocabulary")
     max_frames: int | None = option(None, "frames of a video that are read; by default as in training", minimum=1)
-    batch_size: int = _same_as(DataConfig, "batch_size")
-    num_readers: int = _same_as(DataConfig, "num_readers")
+    batch_size: int = same_as(DataConfig, "batch_size")
+    num_readers: int = same_as(DataConfig, "num_readers")
     segment_labels: bool = False
-    callbacks: tuple[str, ...] = _same_as(TrainConfig, "callbacks")
-    log_every_n_steps: int = _same_as(TrainConfig, "log_every_n_steps")
-    stall_timeout: float = _same_as(DistributedConfig, "stall_timeout")
+    callbacks: tuple[str, ...] = same_as(TrainConfig, "callbacks")
+    log_every_n_steps: int = same_as(TrainConfig, "log_every_n_steps")
+    stall_timeout: float = same_as(DistributedConfig, "stall_timeout")
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
     storage: StorageConfig = field(default_factory=StorageConfig)
 
@@ -65,10 +65,10 @@ class PassConfig(DamagePolicy):
 class EvalConfig(PassConfig, OfRun):
     """One evaluation, or one after each new checkpoint. The model is the one that the run saved."""
 
-    eval_data_pattern: str = _same_as(DataConfig, "data_pattern")
+    eval_data_pattern: str = same_as(DataConfig, "data_pattern")
     eval_dir: str = option("", "folder for the results; by default train_dir")
     segment_labels: bool = option(False, "evaluate on the rated segments of frame records")
-    num_gpu: int = _same_as(DeviceConfig, "num_gpu")
+    num_gpu: int = same_as(DeviceConfig, "num_gpu")
     run_once: bool = option(False, "evaluate the newest checkpoint and end, rather than wait for the next")
     top_k: int = option(20, "number of best predictions of each video that metrics use", minimum=1)
     keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP")
@@ -83,7 +83,7 @@ class EvalConfig(PassConfig, OfRun):
 class InferenceConfig(PassConfig, OfRun):
     """Predictions for files, by a run or by a model packed into a .tgz."""
 
-    input_data_pattern: str = _same_as(DataConfig, "data_pattern")
+    input_data_pattern: str = same_as(DataConfig, "data_pattern")
     output_file: str = option("", "where the predictions go (CSV); by default predictions.csv in the run's folder")
     output_model_tgz: str = option("", "pack the model into this .tgz too")
     input_model_tgz: str = option("", "predict with the model in this .tgz rather than that of a run")
@@ -101,7 +101,7 @@ class InferenceConfig(PassConfig, OfRun):
     )
     top_k: int = option(20, "number of predictions listed per video", minimum=1)
     batch_size: int = option(512, "examples per step", minimum=1)
-    num_readers: int = _same_as(DataConfig, "num_readers", default=1)
+    num_readers: int = same_as(DataConfig, "num_readers", default=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,7 +118,7 @@ class ExportConfig(OfRun):
 
     required = ("out",)
 
-    train_dir: str = _same_as(OfRun, "train_dir", alias="run")
+    train_dir: str = same_as(OfRun, "train_dir", alias="run")
     checkpoint: str = option(
         "last", "which checkpoint: last, best (kept by train --eval_data_pattern or eval --keep_best), or its step"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,25 @@ from yt8m.eval_util.metrics import Metric, RankedEntries, ScoredBatch
 from yt8m.eval_util.segments import Pairs, columns_of_pairs
 from yt8m.eval_util.top_k import Columns, check_columns, perr_of_columns, perr_of_rows, rated_only, take_columns
 from yt8m.records.thresholds import OperatingPoints
+
+
+class State(NamedTuple):
+    """The metrics of some examples, each with what it has merged, and the ranked entries of these examples."""
+
+    metrics: Sequence[Metric]
+    ranked: RankedEntries
+
+
+def figures_of(state: State) -> dict[str, Any]:
+    """The values of all metrics, see `EvaluationMetrics.get`."""
+    ranked = state.ranked
+    values = {metric.figure_key(): metric.compute(ranked) for metric in state.metrics}
+    return {key: float(value) for key, value in values.items() if value is not None} | {
+        "aps": ranked.aps,
+        "aps_class": ranked.classes,
+        "aps_positives": ranked.label_counts[ranked.classes],
+        "num_examples": ranked.num_examples,
+    }
 
 
 class EvaluationMetrics:
@@ -192,14 +211,12 @@ class EvaluationMetrics:
           aps_positives: int64 [P], the number of its positives; num_examples. Without any positive, `aps` is empty,
           `map` is nan and the rest is 0; without any loss, avg_loss is nan.
         """
+        return figures_of(self.state())
+
+    def state(self) -> State:
+        """All that was added so far."""
         ranked = RankedEntries(self._entries.all(), self._label_counts, self._num_examples, self.top_n)
-        values = {metric.figure_key(): metric.compute(ranked) for metric in self._metrics}
-        return {key: float(value) for key, value in values.items() if value is not None} | {
-            "aps": ranked.aps,
-            "aps_class": ranked.classes,
-            "aps_positives": ranked.label_counts[ranked.classes],
-            "num_examples": self._num_examples,
-        }
+        return State(self._metrics, ranked)
 
     def operating_points(self, min_positives: int) -> OperatingPoints:
         """The threshold of each class with the best F1, over all batches; see `best_f1`."""

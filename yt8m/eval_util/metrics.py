@@ -75,6 +75,18 @@ class RankedEntries:
         """float64 [P], the AP of each of `classes`."""
         return class_average_precisions(self.keys, self.label_counts, self.top_n)[self.classes]
 
+    @cached_property
+    def gap(self) -> float:
+        """The AP of all entries in one list; 0 if there is no label."""
+        return global_average_precision(self.keys, int(self.label_counts.sum()))
+
+    @classmethod
+    def of_values(cls, label_counts: Ints64, num_examples: int, aps: Floats64, gap: float) -> Self:
+        """Entries that several processes hold, which have computed `aps` and `gap` together; `keys` is empty."""
+        made = cls(np.zeros(0, np.uint64), label_counts, num_examples)
+        made.__dict__.update(aps=aps, gap=gap)
+        return made
+
 
 class Description(NamedTuple):
     """The description of a metric. It is enough to show and compare values without the code of the metric."""
@@ -240,7 +252,7 @@ class Gap(Metric):
 
     def compute(self, ranked: RankedEntries) -> float:
         """The AP of the pooled list."""
-        return global_average_precision(ranked.keys, int(ranked.label_counts.sum()))
+        return ranked.gap
 
 
 @metrics.register

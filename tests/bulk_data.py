@@ -1,0 +1,54 @@
+"""Small runs and shards for the tests of `yt8m bulk`."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+from reader_records import frame_record, video_record, write_shard
+
+from yt8m import train
+
+VIDEO = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=6,3", "--num_classes=7"]
+FRAME = ["--frame_features", "--feature_names=rgb,audio", "--feature_sizes=6,3", "--num_classes=7", "--max_frames=40"]
+
+
+def video_shards(folder: pathlib.Path, sizes: tuple[int, ...], seed: int = 0) -> str:
+    """Shards of these sizes; returns their pattern."""
+    draw, folder = np.random.default_rng(seed), folder / f"video{seed}"
+    folder.mkdir()
+    for number, size in enumerate(sizes):
+        records = []
+        for video in range(size):
+            vector = draw.normal(size=9).astype(np.float32)
+            labels = sorted({int(np.argmax(vector[:7])), int(draw.integers(7))})
+            name = f"s{number}v{video}" + ', "x"' * (video == 1)
+            records.append(video_record(id=[name.encode()], labels=labels, mean_rgb=vector[:6], mean_audio=vector[6:]))
+        write_shard(folder / f"part{number}.tfrecord", records)
+    return f"{folder}/part*.tfrecord"
+
+
+def frame_shards(folder: pathlib.Path, sizes: tuple[int, ...]) -> str:
+    """Shards of frame records; returns their pattern. Frames repeat, so that scores tie."""
+    draw, folder = np.random.default_rng(3), folder / "frame"
+    folder.mkdir()
+    for number, size in enumerate(sizes):
+        records = []
+        for video in range(size):
+            count = int(draw.integers(3, 40))
+            frames = {
+                "rgb": draw.integers(0, 3, (count, 6)).astype(np.uint8) * 100,
+                "audio": np.ones((count, 3), np.uint8),
+            }
+            context = {"id": [f"s{number}v{video}".encode()], "labels": [video % 7]}
+            records.append(frame_record(context, frames))
+        write_shard(folder / f"part{number}.tfrecord", records)
+    return f"{folder}/part*.tfrecord"
+
+
+def trained(folder: pathlib.Path, pattern: str, model: str, *features: str) -> str:
+    """The folder of a run of a few steps."""
+    run = str(folder / "run")
+    words = [f"--train_data_pattern={pattern}", f"--train_dir={run}", f"--model={model}", "--max_steps=6"]
+    assert train.main([*words, "--batch_size=8", "--base_learning_rate=0.3", *features]) == 0
+    return run

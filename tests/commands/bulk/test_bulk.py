@@ -1,0 +1,81 @@
+"""The command lines of `yt8m bulk`, in this process: help, wrong usage, folders. Beam is not started."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import pathlib
+import sys
+
+import pytest
+
+from yt8m import cli
+from yt8m.commands import bulk
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert cli.main(["bulk", *words]) == 2
+    return capsys.readouterr().err
+
+
+def test_the_overview_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bulk", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert [name for name in ("infer", "rank", "eval") if f"yt8m bulk {name} " in text] == ["infer", "rank", "eval"]
+
+
+def test_help_of_a_command_needs_neither_beam_nor_tensorflow(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["bulk", "rank", "--help=all"])
+    assert ended.value.code == 0
+    assert "--segment_max_pred=N" in capsys.readouterr().out
+
+
+def test_wrong_words_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "unknown command yt8m bulk infr" in refused(capsys, "infr")
+    assert "infer" in refused(capsys, "infr")
+    assert "--output is missing" in refused(capsys, "infer", "--model=m", "--input=x")
+    assert "segment_max_pred" in refused(
+        capsys, "infer", "--model=m", "--input=x", "--output=o", "--segment_max_pred=1"
+    )
+    assert "--workers" in refused(capsys, "infer", "--model=m", "--input=x", "--output=o", "--workers=0")
+
+
+def test_a_missing_beam_is_named_with_its_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)
+    text = refused(capsys, "eval", "--model=m", "--input=x", "--output=o")
+    assert "yt8m bulk eval needs apache-beam" in text
+    assert "pip install -e '.[beam]'" in text
+
+
+def test_words_after_two_dashes_are_beams() -> None:
+    assert bulk._split(["infer", "--model=m", "--", "--region=x", "--"]) == (
+        ["infer", "--model=m"],
+        ["--region=x", "--"],
+    )
+    assert bulk._split(["infer"]) == (["infer"], [])
+
+
+def test_paths_become_absolute_and_buckets_stay(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = bulk._with_paths(bulk.RankBulk(model="runs/a", input="d/*", output="gs://b/out", candidates_from="c.csv"))
+    assert config == bulk.RankBulk(
+        model=f"{tmp_path}/runs/a", input="d/*", output="gs://b/out", candidates_from=f"{tmp_path}/c.csv"
+    )
+
+
+def test_settings_reach_the_reader_of_a_run() -> None:
+    given = bulk.RankBulk(
+        model="m", input="i", output="o", nan_policy="zero", max_bad_records=3, top_k=7, segment_context=2
+    )
+    config = given.inference_config()
+    assert (config.nan_policy, config.max_bad_records, config.top_k) == ("zero", 3, 7)
+    assert (config.segment_labels, config.segment_context) == (True, 2)
+    plain = bulk.InferBulk(model="m", input="i", output="o").inference_config()
+    assert (plain.segment_labels, plain.batch_size) == (False, 512)
+    assert json.dumps(bulk.COMMANDS["eval"].result) == '"report.json"'

@@ -1,0 +1,201 @@
+"""One job of `yt8m bulk`: its shards, its output folder, the pipeline that is run, and the files at the end."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from absl import logging
+
+from yt8m import storage
+from yt8m.commands import evaluation, saved_run
+from yt8m.commands.bulk import COMMANDS, PARTS, BulkConfig, InferBulk, RankBulk, Shard, pipelines, shard_work
+from yt8m.commands.bulk.shard_work import Done
+from yt8m.config import run_dir
+from yt8m.errors import RunError, UsageError
+from yt8m.records import vocabulary
+from yt8m.records.batches import files_of
+from yt8m.records.prediction_files import SEGMENTS_HEADER
+from yt8m.runner import checkpoints
+from yt8m.storage import json_text
+
+JOB, LOCK, BAD = "job.json", ".lock", "bad_records.txt"
+
+
+class Job(NamedTuple):
+    """A job whose shards are done.
+
+    Attributes:
+      config: the settings.
+      shards: all of its shards.
+      weights: path of the checkpoint, or of the export or archive.
+      step: the training step of the checkpoint; 0 for other models.
+    """
+
+    config: BulkConfig
+    shards: Sequence[Shard]
+    weights: str
+    step: int
+
+
+def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
+    """Runs the command `name`; returns the exit status.
+
+    Raises:
+      UsageError: there is no such model or data, or the output folder is in use.
+      RunError: a shard failed, too many records are bad, or the workers died again and again.
+    """
+    config, weights = _fixed(config)
+    shards = _shards(config, files_of([one.strip() for one in config.input.split(",")]))
+    storage.makedirs(config.output)
+    with storage.lock(storage.join(config.output, LOCK)):
+        _claim(name, config, shards)
+        there = [shard for shard in shards if shard.output and storage.exists(shard.output)]
+        if there:
+            logging.info("%d of %d shards are done already", len(there), len(shards))
+        done = pipelines.run(name, config, [shard for shard in shards if shard not in there], beam_words)
+        done += [Done(shard.number, bad=_bad_before(config, shard)) for shard in there]
+        _check(config, shards, done)
+        logging.info("%d records of %d shards were read", sum(one.records for one in done), len(shards) - len(there))
+        finish = {"infer": _finish_predictions, "rank": _finish_ranking, "eval": _finish_evaluation}[name]
+        finish(Job(config, shards, weights, checkpoints.step_of(weights) if weights != config.model else 0))
+        storage.remove_tree(storage.join(config.output, PARTS))
+    return 0
+
+
+def _fixed(config: BulkConfig) -> tuple[BulkConfig, str]:
+    """The config with the step of the checkpoint that all workers take, and the path of the checkpoint or model.
+
+    Raises:
+      UsageError: there is no such model or checkpoint, or the code of the run is not trusted.
+    """
+    is_run = any(storage.exists(storage.join(config.model, one)) for one in (run_dir.CONFIG, run_dir.MODEL_FLAGS))
+    if not is_run:
+        if not storage.is_dir(config.model) and not storage.exists(config.model):
+            raise UsageError(f"--model={config.model}: there is no such run, export or archive.")
+        return config, config.model
+    asked = config.inference_config()
+    run = saved_run.load_run(config.model, asked, trust_code=config.trust_code)
+    saved_run.data_for(asked, run.data, config.input, isinstance(config, RankBulk))
+    path = saved_run.find_checkpoint(config.model, config.checkpoint)
+    step = str(checkpoints.step_of(path))
+    return config if config.checkpoint == "best" else dataclasses.replace(config, checkpoint=step), path
+
+
+def _shards(config: BulkConfig, files: Sequence[str]) -> list[Shard]:
+    """The shards in order, each with the file of its predictions if there is one for each shard."""
+    if not isinstance(config, InferBulk):
+        return [Shard(index, path) for index, path in enumerate(files)]
+    # Shards of different folders may have one name, so the path below the common folder stays.
+    common = os.path.commonpath([os.path.dirname(path) for path in files])
+    names = [f"{os.path.splitext(os.path.relpath(path, common))[0]}.csv" for path in files]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"--input: two shards would be written to {twice}; name them in two jobs.")
+    return [
+        Shard(i, path, storage.join(config.output, n)) for i, (path, n) in enumerate(zip(files, names, strict=True))
+    ]
+
+
+def _claim(name: str, config: BulkConfig, shards: Sequence[Shard]) -> None:
+    """Notes the job in the output folder. With --resume the folder must hold the same job.
+
+    Raises:
+      UsageError: the folder holds files already, or another job.
+    """
+    note = storage.join(config.output, JOB)
+    told = _described(name, config, shards)
+    if isinstance(config, InferBulk) and config.resume and storage.exists(note):
+        found = json_text.parse(storage.read_text(note))
+        if different := [key for key in told if told[key] != found.get(key)]:
+            raise UsageError(
+                f"--resume: {config.output} holds a job with another {different[0]} "
+                f"({found.get(different[0])!r}, and now {told[different[0]]!r}); name another folder."
+            )
+        return
+    if set(storage.names_in(config.output)) - {LOCK, pipelines.WORKERS_LOG}:
+        hint = "add --resume to go on with an interrupted job, or " if isinstance(config, InferBulk) else ""
+        raise UsageError(f"--output={config.output} holds files already; {hint}name a new folder.")
+    with storage.write_atomic(note, "w") as file:
+        json.dump(told, file, indent=2)
+
+
+def _described(name: str, config: BulkConfig, shards: Sequence[Shard]) -> dict[str, Any]:
+    """What must be the same for a job to go on."""
+    kept = ("model", "checkpoint", "top_k", "batch_size", "max_bad_records", "nan_policy")
+    sizes = {shard.path: storage.size(shard.path) for shard in shards}
+    return {"command": name, **{key: getattr(config, key) for key in kept}, "shards": sizes}
+
+
+def _check(config: BulkConfig, shards: Sequence[Shard], done: Sequence[Done]) -> None:
+    """Raises `RunError` if a shard failed, or if more records are bad than the job tolerates."""
+    failed = [one for one in done if one.error]
+    if failed:
+        more = f" ({len(failed)} of {len(shards)} shards failed)" if len(failed) > 1 else ""
+        raise RunError(f"{failed[0].error}{more}")
+    bad = [one.bad for one in done if one.bad]
+    for each in bad:
+        logging.warning("skipped the rest of a shard: %s", each)
+    if len(bad) > config.max_bad_records:
+        raise RunError(f"{bad[-1]} {len(bad)} records are bad; --max_bad_records={config.max_bad_records}.")
+    if bad:
+        with storage.write_atomic(storage.join(config.output, BAD), "w") as file:
+            file.write("".join(f"{each}\n" for each in bad))
+
+
+def _bad_before(config: BulkConfig, shard: Shard) -> str:
+    """The tolerated bad record of a shard that an earlier, interrupted job has predicted."""
+    path = shard_work.bad_record_file(config, shard)
+    return storage.read_text(path) if storage.exists(path) else ""
+
+
+def _finish_predictions(job: Job) -> None:
+    """Writes the list of the prediction files, as the last file of the job."""
+    output = job.config.output
+    files = {shard.path: os.path.relpath(shard.output, output) for shard in job.shards}
+    found = {"model": job.config.model, "global_step": job.step, "files": files}
+    with storage.write_atomic(_result("infer", job.config), "w") as file:
+        json.dump(found, file, indent=2)
+    logging.info("the predictions are in %s, %d files", output, len(files))
+
+
+def _finish_ranking(job: Job) -> None:
+    """Joins the lines of the classes, one file each, into the file of the ranking."""
+    config = job.config
+    parts = sorted(storage.glob(storage.join(config.output, PARTS, "class*")))
+    if not parts:
+        raise RunError("the data hold no frame: there is no segment to rank.")
+    with storage.write_atomic(_result("rank", config)) as whole:
+        whole.write(SEGMENTS_HEADER + b"\n")
+        for part in parts:
+            whole.write(storage.read_bytes(part))
+    logging.info("the lists of %d classes are in %s", len(parts), _result("rank", config))
+
+
+def _finish_evaluation(job: Job) -> None:
+    """Prints the figures and writes report.json, as eval.py does."""
+    config = job.config
+    found = json_text.parse(storage.read_text(storage.join(config.output, PARTS, pipelines.FIGURES)))
+    names = _names(config, found["num_classes"])
+    figures = pipelines.with_arrays(found["figures"])
+    evaluated = evaluation.Evaluated(
+        job.weights, job.step, figures, figures["num_examples"], pipelines.metric_classes(), names
+    )
+    logging.info("%s", evaluation.summary_line(evaluated))
+    evaluation.print_table(evaluated)
+    with storage.write_atomic(_result("eval", config), "w") as file:
+        told = evaluation.report_json(evaluated, found["model"])
+        json.dump(told, file, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _names(config: BulkConfig, num_classes: int) -> vocabulary.Vocabulary:
+    own = run_dir.own_names(config.model, num_classes) if storage.is_dir(config.model) else vocabulary.of_names(())
+    data = vocabulary.of_data("", files_of([one.strip() for one in config.input.split(",")]))
+    return vocabulary.of(num_classes, vocabulary.for_model(own, num_classes, config.model, data))
+
+
+def _result(name: str, config: BulkConfig) -> str:
+    return storage.join(config.output, COMMANDS[name].result)

@@ -1,0 +1,359 @@
+"""The Beam pipelines of `yt8m bulk`: one task for each shard, and what joins the results of the tasks.
+
+Everything that is joined is joined by key, so that no worker needs the entries of all videos: average precisions by
+class, GAP by ranges of scores, ranked segments by class. No result depends on how Beam bundles the shards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging as beam_log
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from absl import logging
+from apache_beam.metrics import Metrics, MetricsFilter
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from yt8m import storage
+from yt8m.commands.bulk import PARTS, BulkConfig, EvalBulk, RankBulk, Shard, shard_work
+from yt8m.commands.bulk.shard_work import Done, RankedSegments
+from yt8m.errors import RunError, UsageError, first_line
+from yt8m.eval_util import metrics
+from yt8m.eval_util.arrays import Keys, class_of, hit_of, without_class
+from yt8m.eval_util.average_precision import class_average_precisions, precision_sum
+from yt8m.eval_util.evaluation_metrics import State, figures_of
+from yt8m.eval_util.metrics import Metric, RankedEntries
+from yt8m.storage import copies, json_text
+
+DONE, FIGURES, WORKERS_LOG = "done.json", "figures.json", "workers.log"
+_TRIES = 3
+_LOST = ("Channel closed", "Worker subprocess", "Socket closed", "StatusCode.UNAVAILABLE", "StatusCode.CANCELLED")
+_CLASS_GROUPS = 256  # a class is in the group of its number modulo this
+_SCORE_SHIFT = np.uint64(1 + 20)  # above it a packed entry has the upper 12 bits of its score: 8 ranges for each octave
+_JOINED, _LINES, _ENTRIES, _RANGES, _COUNTS = "joined", "lines", "by_class", "by_score", "label_counts"
+_COUNTERS = "yt8m"
+
+
+def run(name: str, config: BulkConfig, shards: Sequence[Shard], beam_words: Sequence[str]) -> list[Done]:
+    """Runs the pipeline of the command `name` on the shards; returns what became of each.
+
+    If a worker process dies, the pipeline starts again; shards whose predictions are complete are not read again.
+
+    Raises:
+      UsageError: an option of Beam is wrong.
+      RunError: the workers died again and again, or the runner failed.
+    """
+    left = list(shards)
+    for attempt in range(1, _TRIES + 1):
+        try:
+            return _run_once(name, config, left, beam_words) if left else []
+        except (RuntimeError, OSError) as error:
+            if not any(text in str(error) for text in _LOST):
+                raise RunError(f"the Beam runner {config.runner} failed: {first_line(error)}") from error
+            if attempt == _TRIES:
+                break
+            logging.warning("a worker process died (%s); starting again, attempt %d", first_line(error), attempt + 1)
+    raise RunError(
+        f"worker processes died {_TRIES} times. If memory ran out, give fewer --workers or a smaller --batch_size."
+    )
+
+
+def _run_once(name: str, config: BulkConfig, shards: Sequence[Shard], beam_words: Sequence[str]) -> list[Done]:
+    pipeline = beam.Pipeline(options=_options(config, beam_words))
+    tasks = pipeline | "shards" >> beam.Create(list(shards)) | "spread" >> beam.Reshuffle()
+    join: Any = {"infer": _predict, "rank": _rank, "eval": _evaluate}[name]
+    done = join(config, tasks)
+    path = storage.join(config.output, PARTS, DONE)
+    done | "all done" >> beam.combiners.ToList() | "note" >> beam.Map(_write_json, path)
+    beam_log.getLogger("apache_beam").setLevel(beam_log.ERROR)  # below it are remarks on Beam's own flags
+    with _temporary_folder(), _workers_log(config):
+        result = pipeline.run()
+        result.wait_until_finish()
+    _log_sizes(result)
+    return [Done(*one) for one in json_text.parse(storage.read_text(path))]
+
+
+def _options(config: BulkConfig, beam_words: Sequence[str]) -> PipelineOptions:
+    words = [f"--runner={config.runner}", "--default_sdk_harness_log_level=WARNING"]
+    if config.runner == "DirectRunner":
+        words += ["--direct_running_mode=multi_processing", f"--direct_num_workers={config.workers}"]
+    try:
+        return PipelineOptions([*words, *beam_words])
+    except SystemExit as error:  # argparse has printed what is wrong
+        raise UsageError(f"an option of Beam is wrong: {' '.join(beam_words)}") from error
+
+
+@contextlib.contextmanager
+def _temporary_folder() -> Iterator[None]:
+    """Sets a private folder for temporary files, here and in the workers; Beam leaves files there."""
+    before = os.environ.get("TMPDIR"), tempfile.tempdir
+    with copies.private_folder("yt8m-bulk-") as folder:
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before[1]
+            os.environ.pop("TMPDIR")
+            if before[0] is not None:
+                os.environ["TMPDIR"] = before[0]
+
+
+@contextlib.contextmanager
+def _workers_log(config: BulkConfig) -> Iterator[None]:
+    """Sends what the worker processes of DirectRunner print to a file, which is kept if the pipeline fails.
+
+    The processes inherit the file descriptors 1 and 2; this process prints to copies of them meanwhile.
+    """
+    if config.runner != "DirectRunner":
+        yield
+        return
+    path = storage.join(config.output, WORKERS_LOG)
+    if storage.is_remote(path):
+        path = os.path.join(tempfile.gettempdir(), WORKERS_LOG)
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    saved, streams = [os.dup(1), os.dup(2)], (sys.stdout, sys.stderr)
+    for stream in streams:
+        stream.flush()
+    try:
+        os.dup2(number, 1)
+        os.dup2(number, 2)
+        sys.stdout, sys.stderr = (os.fdopen(os.dup(one), "w", buffering=1) for one in saved)
+        yield
+    except BaseException:
+        logging.warning("what the workers printed is in %s", path)
+        raise
+    else:
+        os.remove(path)
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.close()
+        sys.stdout, sys.stderr = streams
+        for target, source in zip((1, 2), saved, strict=True):
+            os.dup2(source, target)
+        for descriptor in (number, *saved):
+            os.close(descriptor)
+
+
+class _Task(beam.DoFn):
+    """Does the work of one shard. An error of this package becomes the shard's result: repeating would not help.
+
+    Args:
+      config: the settings of the job.
+      work: a generator of outputs, of which the last is `Done`.
+    """
+
+    def __init__(self, config: BulkConfig, work: Callable[[Any, Shard], Iterator[Any]]) -> None:
+        self._config, self._work = config, work
+
+    def process(self, shard: Shard) -> Iterator[Any]:
+        """The outputs of the shard."""
+        try:
+            for output in self._work(self._config, shard):
+                if isinstance(output, Done):
+                    Metrics.counter(_COUNTERS, "records").inc(output.records)
+                    Metrics.counter(_COUNTERS, "bad_records").inc(int(bool(output.bad)))
+                yield output
+        except (RunError, UsageError) as error:
+            yield Done(shard.number, error=str(error))
+
+
+def _predict(config: BulkConfig, tasks: Any) -> Any:
+    return tasks | "predict" >> beam.ParDo(_Task(config, _predictions_of))
+
+
+def _predictions_of(config: BulkConfig, shard: Shard) -> Iterator[Done]:
+    yield shard_work.predict(config, shard)
+
+
+def _rank(config: RankBulk, tasks: Any) -> Any:
+    found = tasks | "rank" >> beam.ParDo(_Task(config, _lists_of)).with_outputs(_LINES, main=_JOINED)
+    joined = found[_LINES] | "join the lists" >> beam.CombinePerKey(_BestSegments(config.segment_max_pred))
+    joined | "write the lines" >> beam.Map(_write_line, config.output)
+    return found[_JOINED]
+
+
+def _lists_of(config: RankBulk, shard: Shard) -> Iterator[Any]:
+    done, lists = shard_work.rank(config, shard)
+    for number, segments in lists:
+        yield beam.pvalue.TaggedOutput(_LINES, (number, segments))
+    yield done
+
+
+class _BestSegments(beam.CombineFn):
+    """Keeps the best segments of a class; the order is total, so the result does not depend on the grouping."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def create_accumulator(self) -> list[RankedSegments]:
+        """No list."""
+        return []
+
+    def add_input(self, held: list[RankedSegments], added: RankedSegments) -> list[RankedSegments]:
+        """Adds the list of a shard."""
+        return self.merge_accumulators([held, [added]])
+
+    def merge_accumulators(self, lists: Iterable[list[RankedSegments]]) -> list[RankedSegments]:
+        """Joins lists to one."""
+        found = [one for each in lists for one in each]
+        return [RankedSegments.joined(found, self._most)] if found else []
+
+    def extract_output(self, held: list[RankedSegments]) -> list[bytes]:
+        """The names in order, each once."""
+        return list(dict.fromkeys(held[0].names.tolist())) if held else []
+
+
+def _write_line(found: tuple[int, list[bytes]], output: str) -> None:
+    number, names = found
+    line = b"%d,%s\n" % (number, b" ".join(names))
+    _note_size(len(line))
+    with storage.write_atomic(storage.join(output, PARTS, f"class{number:09d}")) as file:
+        file.write(line)
+
+
+def _evaluate(config: EvalBulk, tasks: Any) -> Any:
+    outputs = (_ENTRIES, _RANGES, _COUNTS, _LINES)
+    found = tasks | "evaluate" >> beam.ParDo(_Task(config, _states_of)).with_outputs(*outputs, main=_JOINED)
+    label_counts = found[_COUNTS] | "label counts" >> beam.CombineGlobally(_sum_arrays)
+    aps = (
+        found[_ENTRIES]
+        | "by class" >> beam.GroupByKey()
+        | "average precisions" >> beam.FlatMap(_average_precisions, beam.pvalue.AsSingleton(label_counts))
+    )
+    sizes = found[_RANGES] | "sizes" >> beam.MapTuple(_size_of_range) | "sum" >> beam.CombinePerKey(_sum_pairs)
+    sums = (
+        found[_RANGES]
+        | "by score" >> beam.GroupByKey()
+        | "precisions" >> beam.Map(_precision_sum, beam.pvalue.AsDict(sizes))
+    )
+    (
+        tasks.pipeline
+        | "once" >> beam.Create([storage.join(config.output, PARTS, FIGURES)])
+        | "figures"
+        >> beam.Map(
+            _write_figures,
+            beam.pvalue.AsList(found[_LINES]),
+            beam.pvalue.AsSingleton(label_counts),
+            beam.pvalue.AsList(aps),
+            beam.pvalue.AsList(sums),
+        )
+    )
+    return found[_JOINED]
+
+
+def _states_of(config: EvalBulk, shard: Shard) -> Iterator[Any]:
+    done, model, state = shard_work.evaluate(config, shard)
+    keys = state.ranked.keys
+    yield beam.pvalue.TaggedOutput(_LINES, (shard.number, model, state.ranked.num_examples, list(state.metrics)))
+    yield beam.pvalue.TaggedOutput(_COUNTS, state.ranked.label_counts)
+    for number, part in _grouped(keys, class_of(keys) % _CLASS_GROUPS):
+        yield beam.pvalue.TaggedOutput(_ENTRIES, (number, part))
+    for number, part in _grouped(keys, (without_class(keys) >> _SCORE_SHIFT).astype(np.int64)):
+        yield beam.pvalue.TaggedOutput(_RANGES, (number, part))
+    yield done
+
+
+def _grouped(keys: Keys, groups: Any) -> Iterator[tuple[int, bytes]]:
+    """(group, the bytes of its packed entries) for each group."""
+    order = np.argsort(groups, kind="stable")
+    numbers, starts = np.unique(groups[order], return_index=True)
+    for number, part in zip(numbers.tolist(), np.split(keys[order], starts[1:]), strict=True):
+        yield number, part.tobytes()
+
+
+def _entries(parts: Iterable[bytes]) -> Keys:
+    joined = b"".join(parts)
+    _note_size(len(joined))
+    return np.frombuffer(joined, np.uint64)
+
+
+def _average_precisions(found: tuple[int, Iterable[bytes]], label_counts: Any) -> Iterator[tuple[int, float]]:
+    """(class, AP) of the classes of one group that have a label."""
+    number, parts = found
+    aps = class_average_precisions(_entries(parts), label_counts)
+    for index in np.flatnonzero(label_counts).tolist():
+        if index % _CLASS_GROUPS == number:
+            yield index, float(aps[index])
+
+
+def _size_of_range(number: int, part: bytes) -> tuple[int, tuple[int, int]]:
+    """The numbers of entries and of positives in a range of scores."""
+    keys = np.frombuffer(part, np.uint64)
+    return number, (len(keys), int(hit_of(keys).sum()))
+
+
+def _precision_sum(found: tuple[int, Iterable[bytes]], sizes: dict[int, tuple[int, int]]) -> float:
+    """The part of GAP's sum that one range of scores adds; ranges with lower numbers hold better scores."""
+    number, parts = found
+    better = [size for other, size in sizes.items() if other < number]
+    return precision_sum(_entries(parts), sum(size for size, _ in better), sum(hits for _, hits in better))
+
+
+def _sum_arrays(arrays: Iterable[Any]) -> Any:
+    return sum(arrays, np.zeros(1, np.int64))
+
+
+def _sum_pairs(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    columns = [0, 0]
+    for first, second in pairs:
+        columns = [columns[0] + first, columns[1] + second]
+    return columns[0], columns[1]
+
+
+def _write_figures(
+    path: str,
+    states: list[tuple[int, str, int, list[Metric]]],
+    label_counts: Any,
+    aps: list[tuple[int, float]],
+    sums: list[float],
+) -> None:
+    """Completes the figures from all parts, and writes them."""
+    if not states:
+        return  # every shard failed
+    ordered = sorted(states, key=lambda state: state[0])  # sums of floats depend on their order
+    merged = [metric() for metric in metric_classes()]
+    for _, _, _, parts in ordered:
+        for metric, part in zip(merged, parts, strict=True):
+            metric.merge(part)
+    by_class = dict(aps)
+    values = np.array([by_class.get(index, 0.0) for index in np.flatnonzero(label_counts).tolist()])
+    positives, count = int(label_counts.sum()), sum(state[2] for state in states)
+    gap = math.fsum(sums) / positives if positives else 0.0
+    ranked = RankedEntries.of_values(label_counts, count, values, gap)
+    figures = {key: np.asarray(value).tolist() for key, value in figures_of(State(merged, ranked)).items()}
+    _write_json({"figures": figures, "num_classes": len(label_counts), "model": ordered[0][1]}, path)
+
+
+def metric_classes() -> Sequence[type[Metric]]:
+    """The metrics of a bulk evaluation: the built-in ones."""
+    return metrics.load()
+
+
+def with_arrays(figures: dict[str, Any]) -> dict[str, Any]:
+    """The figures as `EvaluationMetrics.get` gives them, from JSON."""
+    types = {"aps": np.float64, "aps_class": np.int64, "aps_positives": np.int64}
+    return {name: np.array(value, types[name]) if name in types else value for name, value in figures.items()}
+
+
+def _write_json(value: Any, path: str) -> None:
+    with storage.write_atomic(path, "w") as file:
+        json.dump(value, file)
+
+
+def _note_size(count: int) -> None:
+    Metrics.distribution(_COUNTERS, "joined_bytes").update(count)
+
+
+def _log_sizes(result: Any) -> None:
+    """Logs the size of the largest element that was joined, which bounds the memory of a worker."""
+    found = result.metrics().query(MetricsFilter().with_name("joined_bytes"))["distributions"]
+    if found:
+        logging.info("the largest joined part has %d bytes", max(one.result.max for one in found))

@@ -1,0 +1,295 @@
+"""What a worker process of `yt8m bulk` does with one shard: it predicts, ranks segments, or evaluates.
+
+A process loads its model at the first shard and keeps it. Every batch is padded to the batch size, so the scores of a
+video do not depend on which videos are in its batch: matrix products of other sizes differ in the last bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from yt8m import storage
+from yt8m.commands import loaded_model, saved_run, segment_inference
+from yt8m.commands.bulk import PARTS, BulkConfig, EvalBulk, RankBulk, Shard
+from yt8m.commands.fed_model import FedModel, Input, refuse_damage
+from yt8m.commands.loaded_model import LoadedRun
+from yt8m.config.programs import EvalConfig
+from yt8m.errors import RunError, UsageError, first_line
+from yt8m.eval_util.arrays import Keys
+from yt8m.eval_util.evaluation_metrics import State
+from yt8m.eval_util.top_k import top_k as best_classes
+from yt8m.lazy import tf
+from yt8m.readers import EverySegmentReader
+from yt8m.readers.damage import END, RecordCheck, sound_block
+from yt8m.readers.pipeline import cpu_session
+from yt8m.records import shards
+from yt8m.records.batches import read_records
+from yt8m.records.prediction_files import PredictionWriter
+from yt8m.records.record_parser import NumpyBatch, Raw
+from yt8m.records.shards import DamagedError
+
+T = TypeVar("T")
+
+DIVERGED = "the model's predictions hold NaN: its training diverged; nothing was written."
+
+
+class Done(NamedTuple):
+    """What became of one shard.
+
+    Attributes:
+      number: the number of the shard.
+      records: number of records that were read.
+      bad: the record at which reading ended, and what is wrong with it; empty if all records were read.
+      error: why the shard failed; empty if it did not.
+    """
+
+    number: int
+    records: int = 0
+    bad: str = ""
+    error: str = ""
+
+
+class RankedSegments(NamedTuple):
+    """The best segments of one class, in the order of the final list.
+
+    Attributes:
+      keys: uint64 [N], the scores; a smaller key is a better score.
+      shards: int64 [N], the number of each segment's shard.
+      places: int64 [N], the place of each segment in the list of its shard.
+      names: object [N] of bytes, `video:start`.
+    """
+
+    keys: Keys
+    shards: Any
+    places: Any
+    names: Any
+
+    @classmethod
+    def of(cls, keys: Keys, shard: int, names: Sequence[bytes]) -> RankedSegments:
+        """The list of one class in one shard."""
+        held = np.empty(len(names), object)
+        held[:] = names
+        return cls(keys, np.full(len(names), shard), np.arange(len(names)), held)
+
+    @classmethod
+    def joined(cls, lists: Iterable[RankedSegments], most: int) -> RankedSegments:
+        """The best `most` of several lists. Of equal scores that of the earlier shard is better, as in one stream."""
+        columns = [np.concatenate(column) for column in zip(*lists, strict=True)]
+        best = np.lexsort((columns[2], columns[1], columns[0]))[:most]
+        return cls(*(column[best] for column in columns))
+
+
+class _Loaded:
+    """The model of a job in this process; `close` closes what was opened with it.
+
+    Args:
+      config: the settings of the job.
+    """
+
+    def __init__(self, config: Any) -> None:
+        self.config, self._stack = config, contextlib.ExitStack()
+        # The process that started the job has checked that the code of the run is trusted.
+        self.model: Any = loaded_model.load(
+            config.model, config.checkpoint, trust_code=True, config=config.inference_config()
+        )
+        self._stack.callback(self.model.close)
+        self._evaluating: dict[Any, Any] = {}
+        self._segments: _SegmentModel | None = None
+        self._candidates: segment_inference.Candidates | None = None
+
+    def batches(self, path: str, bad: list[DamagedError]) -> Iterator[Input]:
+        """The records of a shard in batches; the bad record that ended the shard, if it is tolerated, goes to `bad`."""
+        if not self.config.max_bad_records:
+            return iter(self.model.inputs(path, self.config.batch_size))
+        run = self.run("--max_bad_records")
+        run.refuse_other_data(read_records(path))
+        check = self._stack.enter_context(contextlib.closing(RecordCheck(run.reader())))
+        return _grouped(_sound(check, path, bad), self.config.batch_size)
+
+    def run(self, what: str) -> LoadedRun:
+        """The model, if it is that of a run."""
+        if not isinstance(self.model, LoadedRun):
+            raise UsageError(f"{what} needs the folder of a run or its archive; {self.config.model} is an export.")
+        return self.model
+
+    def evaluating(self, first: Input) -> Any:
+        """The model with labels and loss, for input of the kind of `first`."""
+        kind = isinstance(first, NumpyBatch)
+        if kind not in self._evaluating:
+            config = self.config
+            asked = EvalConfig(
+                top_k=config.top_k,
+                segment_labels=config.segment_labels,
+                nan_policy=config.nan_policy,
+                batch_size=config.batch_size,
+            )
+            self._evaluating[kind] = self._stack.enter_context(self.model.evaluating(asked, first))
+        return self._evaluating[kind]
+
+    def segments(self) -> _SegmentModel:
+        """The model that scores segments."""
+        if self._segments is None:
+            run, config = self.run("rank"), self.config
+            data = saved_run.data_for(config.inference_config(), run.source.run.data, "", True)
+            self._segments = _SegmentModel(run, segment_inference.reader_for(data, config.segment_context))
+            self._stack.callback(self._segments.close)
+        return self._segments
+
+    def candidates(self, classes: Sequence[int]) -> segment_inference.Candidates | None:
+        """The candidate classes of each video, if a file of them is named."""
+        if self.config.candidates_from and self._candidates is None:
+            path = self.config.candidates_from
+            self._candidates = segment_inference.Candidates(path, classes, self.model.num_classes)
+        return self._candidates
+
+    def close(self) -> None:
+        """Closes the model."""
+        self._stack.close()
+
+
+_lock = threading.Lock()
+_loaded: dict[BulkConfig, _Loaded] = {}
+
+
+def _model_of(config: BulkConfig) -> _Loaded:
+    """The model of the job, which the first caller loads for all threads of this process."""
+    with _lock:
+        if config not in _loaded:
+            _loaded[config] = _Loaded(config)
+        return _loaded[config]
+
+
+def close_models() -> None:
+    """Closes the models of all jobs of this process."""
+    with _lock:
+        while _loaded:
+            _loaded.popitem()[1].close()
+
+
+def predict(config: BulkConfig, shard: Shard) -> Done:
+    """Writes the predictions for one shard, a file that appears only when it is complete.
+
+    Raises:
+      UsageError, RunError: for the reasons of `inference.infer`.
+    """
+    loaded, bad, count = _model_of(config), list[DamagedError](), 0
+    with storage.write_atomic(shard.output, "w") as file:
+        writer = PredictionWriter(file, config.top_k)
+        for given in loaded.batches(shard.path, bad):
+            ids, scores = loaded.model.fed(given).scores(given, config.batch_size)
+            if np.isnan(scores).any():
+                raise RunError(DIVERGED)
+            best, names = best_classes(scores, config.top_k), np.empty(len(ids), object)
+            names[:] = [one if isinstance(one, bytes) else shards.id_bytes(one.encode()) for one in ids]
+            writer({"video_ids": names, "classes": best.classes, "scores": best.scores})
+            count += len(given)
+        if bad:  # noted before the predictions appear, so that a resumed job knows of it
+            with storage.write_atomic(bad_record_file(config, shard), "w") as note:
+                note.write(_told(bad))
+    return Done(shard.number, count, _told(bad))
+
+
+def bad_record_file(config: BulkConfig, shard: Shard) -> str:
+    """The file that says which bad record ended a shard that was predicted."""
+    return storage.join(config.output, PARTS, f"bad{shard.number:09d}")
+
+
+def rank(config: RankBulk, shard: Shard) -> tuple[Done, Iterator[tuple[int, RankedSegments]]]:
+    """The best segments of each class in one shard; raises what `predict` raises."""
+    loaded, bad, count = _model_of(config), list[DamagedError](), 0
+    model, names = loaded.segments(), loaded.run("rank").source.names
+    ranking = segment_inference.ranking_for(config.inference_config(), model.modeler, names)
+    candidates = loaded.candidates(ranking.classes)
+    for given in loaded.batches(shard.path, bad):
+        count += len(given)
+        for segments, scores in model.scores(given, config.batch_size):
+            listed = scores[:, ranking.classes]
+            ranking.add(segments, listed if candidates is None else candidates.among(segments, listed))
+    lists = ((number, RankedSegments.of(keys, shard.number, found)) for number, found, keys in ranking.scored_lines())
+    return Done(shard.number, count, _told(bad)), lists
+
+
+def evaluate(config: EvalBulk, shard: Shard) -> tuple[Done, str, State]:
+    """The name of the model, and the metrics of one shard; raises what `predict` raises."""
+    loaded, bad, count, evaluator = _model_of(config), list[DamagedError](), 0, None
+    for given in loaded.batches(shard.path, bad):
+        fed = loaded.evaluating(given)
+        evaluator = evaluator or fed.modeler.evaluator()
+        step = fed.evaluated(given, config.batch_size)
+        evaluator.accumulate(step.reports, step.loss)
+        count += len(given)
+    if evaluator is None:
+        raise RunError(f"{shard.path} holds no record that can be read: {_told(bad)}")
+    return Done(shard.number, count, _told(bad)), loaded.model.model, evaluator.metrics.state()
+
+
+class _SegmentModel:
+    """Cuts records into segments, and scores the segments in batches of one size.
+
+    Args:
+      run: the loaded run.
+      reader: cuts records into segments.
+    """
+
+    def __init__(self, run: LoadedRun, reader: EverySegmentReader) -> None:
+        self._run, self._reader = run, reader
+        with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
+            self._records = tf.placeholder(tf.string, [None])
+            batch = reader.prepare_serialized_examples(self._records)
+            self._cut = {
+                "names": batch.video_ids,
+                "features": batch.features,
+                "num_frames": batch.num_frames,
+                "labels": batch.labels,
+            }
+        self._session = cpu_session(graph)
+        dtypes = [np.dtype(feature.dtype.as_numpy_dtype) for feature in batch.features]
+        self._fed = FedModel(run.source, run.data, "infer", dtypes=dtypes)
+        self.modeler = self._fed.modeler
+
+    def scores(self, given: Input, size: int) -> Iterator[tuple[list[bytes], np.ndarray]]:
+        """Yields the names of segments, and their scores float32 [B, C]."""
+        if isinstance(given, NumpyBatch):
+            raise RunError(loaded_model.OTHER_RANGES)
+        try:
+            cut = self._session.run(self._cut, {self._records: np.array([raw[0] for raw in given], object)})
+        except (tf.errors.OpError, UnicodeDecodeError) as error:
+            refuse_damage(self._reader, given)
+            raise RunError(f"the records cannot be cut into segments: {first_line(error)}") from error
+        for start in range(0, len(cut["names"]), size):
+            rows = slice(start, start + size)
+            names = cut["names"][rows].tolist()
+            features = dict(zip(self._run.data.feature_names, [one[rows] for one in cut["features"]], strict=True))
+            batch = NumpyBatch([""] * len(names), features, cut["num_frames"][rows], cut["labels"][rows])
+            yield names, self._fed.scores(batch, size)[1]
+
+    def close(self) -> None:
+        """Closes the sessions."""
+        self._session.close()
+        self._fed.close()
+
+
+def _sound(check: RecordCheck, path: str, bad: list[DamagedError]) -> Iterator[Raw]:
+    """The records of a shard before its first bad one, which goes to `bad`."""
+    offset = number = 0
+    while offset != END:
+        records, offset, damage = sound_block(check, path, offset, number)
+        yield from zip(records, itertools.repeat(path), itertools.count(number))
+        number += len(records)
+        if damage is not None:
+            bad.append(damage)
+
+
+def _grouped(items: Iterator[T], size: int) -> Iterator[list[T]]:
+    while group := list(itertools.islice(items, size)):
+        yield group
+
+
+def _told(bad: Sequence[DamagedError]) -> str:
+    return "; ".join(map(str, bad))
