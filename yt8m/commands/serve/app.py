@@ -86,8 +86,11 @@ _REASONS = {
 }
 
 
-def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": Refusal, "description": _REASONS[status]} for status in statuses}
+def _refusal_told(status: int, reason: str) -> dict[str, Any]:
+    """A refusal as /openapi.json describes it."""
+    seconds = {"description": "seconds after which to try again", "schema": {"type": "integer"}}
+    headers = {"headers": {"Retry-After": seconds}} if status == 503 else {}
+    return {"model": Refusal, "description": reason, **headers}
 
 
 def create(service: Service) -> Observed:
@@ -96,7 +99,11 @@ def create(service: Service) -> Observed:
     _add_refusals(app)
     _add_checks(app, service)
 
-    @app.post("/predict", response_model=Prediction, responses=_refusals(*_REASONS), openapi_extra=_described(service))
+    refusals: dict[int | str, dict[str, Any]] = {
+        status: _refusal_told(status, reason) for status, reason in _REASONS.items()
+    }
+
+    @app.post("/predict", response_model=Prediction, responses=refusals, openapi_extra=_described(service))
     async def predict(request: Request) -> JSONResponse:
         """The best classes of each video in the body: records, or features as JSON."""
         return await _answered(service, request)
@@ -111,7 +118,7 @@ def _add_checks(app: FastAPI, service: Service) -> None:
         counts = {"at_work": service.at_work, "answered": service.answered}
         return JSONResponse({"status": "ok", "model": service.model.folder, **counts})
 
-    @app.get("/ready", response_model=Readiness, responses={503: {"model": Refusal, "description": "It is not."}})
+    @app.get("/ready", response_model=Readiness, responses={503: _refusal_told(503, "It is not.")})
     async def ready() -> JSONResponse:
         """Says whether a request would be answered now."""
         why_not = service.why_not_ready()
