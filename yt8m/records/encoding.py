@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from yt8m.records import shards
 
 _AROUND = 12  # bytes of a TFRecord frame before its payload
-_BLOCK = 1 << 18  # bytes of records that are made at once, so that they stay in a cache
+_BLOCK = 1 << 18  # bytes of records that are made at once, so that they stay in a cache until they are written
 _SHIFTS = 7 * np.arange(9)  # of the bytes of a varint: 63 bits
 
 
@@ -106,19 +106,19 @@ def video_records(
       features: takes places [m], returns {name: uint8 or float32 [m, size]}.
 
     Returns:
-      Arrays uint8 [m, bytes of a record], each of records of one length; together they have the n records, which
-      `add_checksums` completes.
+      Arrays uint8 [m, bytes of a record], each of records of one length; together they have the n records. The next
+      array may take the memory of the one before.
     """
-    count = max(1, _BLOCK // size)
+    count, memory = max(1, _BLOCK // size), np.empty(0, np.uint8)
     for group in contexts.equally_long(places):
-        records = np.empty((0, 0), np.uint8)
         for start in range(0, len(group), count):
             some = group[start : start + count]
             parts = _example(contexts.entries(some), features(some))
-            if start == 0:  # one array for all blocks, whose memory is used again for the next ones
-                records = _empty(parts, len(group))
-            _frame(parts, records[start : start + count])
-        yield records
+            needed = len(some) * _width(parts)
+            memory = memory if len(memory) >= needed else np.empty(needed, np.uint8)
+            records = memory[:needed].reshape(len(some), -1)
+            _frame(parts, records)
+            yield records
 
 
 def _example(context: Sequence[NDArray[np.uint8]], features: Mapping[str, NDArray[Any]]) -> list[NDArray[np.uint8]]:
@@ -134,31 +134,24 @@ def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
     return values if values.dtype == np.uint8 else np.ascontiguousarray(values, "<f4").view(np.uint8)
 
 
-def _empty(parts: Sequence[NDArray[np.uint8]], count: int) -> NDArray[np.uint8]:
-    """An array for `count` framed records of these parts."""
-    return np.empty((count, _AROUND + sum(part.shape[-1] for part in parts) + 4), np.uint8)
+def _width(parts: Sequence[NDArray[np.uint8]]) -> int:
+    """Bytes of a framed record of these parts."""
+    return _AROUND + sum(int(part.shape[-1]) for part in parts) + 4
 
 
 def _frame(parts: Sequence[NDArray[np.uint8]], records: NDArray[np.uint8]) -> None:
-    """Fills `records` with TFRecord frames around the joined parts; a part is [n, size], or [size] if constant.
-
-    The checksums of the payloads are left out.
-    """
+    """Fills `records` with TFRecord frames around the joined parts; a part is [n, size], or [size] if constant."""
     length = struct.pack("<Q", records.shape[1] - _AROUND - 4)
     place = 0
     for part in [np.frombuffer(length + shards.masked_crc(length), np.uint8), *parts]:
         records[:, place : place + part.shape[-1]] = part
         place += part.shape[-1]
-
-
-def add_checksums(records: NDArray[np.uint8]) -> None:
-    """Completes records of one length by the checksums of their payloads, which are their last four bytes."""
     sums = np.array([google_crc32c.value(payload) for payload in records[:, _AROUND:-4]], np.uint64)
     records[:, -4:] = shards.masked(sums).astype("<u4").view(np.uint8).reshape(-1, 4)
 
 
 def frame_records(contexts: Contexts, place: int, features: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
-    """The framed SequenceExample of one video, uint8 [1, bytes of the record], which `add_checksums` completes.
+    """The framed SequenceExample of one video, uint8 [1, bytes of the record].
 
     Args:
       contexts: ids and labels.
@@ -168,7 +161,7 @@ def frame_records(contexts: Contexts, place: int, features: Mapping[str, NDArray
     context = b"".join(part.tobytes() for part in contexts.entries(np.array([place])))
     lists = b"".join(_entry(name, _frame_list(frames)) for name, frames in features.items())
     parts = [np.frombuffer(shards.field(1, context) + shards.field(2, lists), np.uint8)]
-    record = _empty(parts, 1)
+    record = np.empty((1, _width(parts)), np.uint8)
     _frame(parts, record)
     return record
 

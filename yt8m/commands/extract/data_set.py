@@ -338,7 +338,6 @@ class _Writer:
 
     def write(self, records: NDArray[np.uint8]) -> None:
         """Adds framed records, one in each row, as `encoding` makes them."""
-        encoding.add_checksums(records)
         content = records.tobytes()
         self._file.write(content)
         self.records, self.bytes = self.records + len(records), self.bytes + len(content)

@@ -259,7 +259,7 @@ class _Work:
             rows = part[is_written[part]]
             stored = functools.partial(self._features.stored_rows, values)
             if len(rows):
-                output.append(shard, list(encoding.video_records(contexts, rows, size, stored)))
+                output.append(shard, encoding.video_records(contexts, rows, size, stored))
         return is_written.astype(np.int64)
 
     def _write_frames(

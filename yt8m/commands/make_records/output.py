@@ -12,7 +12,7 @@ import hashlib
 import json
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.commands.make_records.rows import Classes
 from yt8m.errors import RunError, UsageError
-from yt8m.records import encoding, manifest, vocabulary
+from yt8m.records import manifest, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.manifest import Shard
 from yt8m.storage import json_text
@@ -128,24 +128,23 @@ class Output:
             for number in np.unique(numbers).tolist():
                 yield f"{name}/{name}{number:04d}.tfrecord", own[numbers == number]
 
-    def append(self, shard: str, contents: Sequence[NDArray[np.uint8]]) -> None:
-        """Completes records by their checksums and appends them to a shard, in a thread.
+    def append(self, shard: str, contents: Iterable[NDArray[np.uint8]]) -> None:
+        """Appends framed records to a shard, in a thread, which also makes them if `contents` is a generator.
 
         Args:
           shard: path of the shard in the folder.
-          contents: arrays of framed records, as `encoding` makes them.
+          contents: arrays with a framed record in each row.
         """
         self._wait(most=_AHEAD)
         self._pending.append(self._writer.submit(self._append, shard, contents))
 
-    def _append(self, shard: str, contents: Sequence[NDArray[np.uint8]]) -> None:
+    def _append(self, shard: str, contents: Iterable[NDArray[np.uint8]]) -> None:
         count, size, crc = self.progress.shards.get(shard, [0, 0, 0])
         end = size
 
         def counted() -> Iterator[NDArray[np.uint8]]:
             nonlocal count, end, crc
             for records in contents:
-                encoding.add_checksums(records)
                 yield records
                 crc = google_crc32c.extend(crc, records)
                 count, end = count + len(records), end + records.nbytes
