@@ -50,7 +50,7 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_videos_in_order_as_if_decoded_here(videos: list[str], jobs: int) -> None:
     with DecoderPool(jobs, GENEROUS) as pool:
         found = [outcome(decoding) for decoding in pool.decode(request(path) for path in videos)]
-    assert "it is damaged, or no video" in found[1]
+    assert "it is damaged, or not a video" in found[1]
     for place in (0, 2, 3):
         assert found[place] == list(map(plain, decode(request(videos[place]))))
 

@@ -73,7 +73,7 @@ def test_wrong_files_are_refused_by_name(weights: dict[str, str], tmp_path: path
         ({"inception_graph": str(other)}, "other.pb is not a frozen graph"),
         ({"inception_graph": str(empty)}, "empty.pb is not a frozen graph with the tensors ExpandDims:0 and pool_3:0"),
         ({"inception_graph": archive}, "holds readme.txt; expected classify_image_graph_def.pb"),
-        ({"inception_graph": str(cut)}, "is no archive that can be read"),
+        ({"inception_graph": str(cut)}, "is not an archive that can be read"),
         ({"inception_pca": str(small)}, "are .4., .4., .4, 4.; expected"),
         ({"inception_pca": str(other)}, "does not hold the arrays mean, eigenvals, eigenvecs"),
     ):

@@ -74,7 +74,7 @@ class EvalConfig(PassConfig, OfRun):
     keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP")
     report: bool = option(False, "also write eval/report.html, a page of metrics and charts, and eval/thresholds.csv")
     min_positives: int = option(
-        5, "labels that a class needs for a threshold of its own; the others share one", minimum=1
+        5, "number of labels that a class needs for a threshold of its own; other classes share one", minimum=1
     )
     metrics: tuple[str, ...] = option((), "metrics of your own, as package.module:Class, separated by commas")
 

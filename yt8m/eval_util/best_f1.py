@@ -30,9 +30,8 @@ def best_f1(entries: Keys, label_counts: Ints64, min_positives: int) -> Operatin
 
     Of several thresholds that give the best F1, the highest is taken. A threshold is half-way between the lowest score
     that reaches it and the next lower one (if there is none, a thousandth below the score), so that rounding changes no
-    decision. A class has the common threshold if it
-    has fewer than `min_positives` labels, or none of them among its entries. The common threshold gives the best F1 of
-    all entries in one list.
+    decision. A class gets the common threshold if it has fewer than `min_positives` labels, or none of them among its
+    entries. The common threshold gives the best F1 of all entries in one list.
 
     Args:
       entries: packed entries (see `arrays`), in any order.
@@ -48,7 +47,7 @@ def best_f1(entries: Keys, label_counts: Ints64, min_positives: int) -> Operatin
 
 
 def _best_of_lists(keys: Keys, positives: Ints64) -> _Best:
-    """Walks through the blocks of equal scores of sorted entries: each block may be the last that is predicted."""
+    """Computes the F1 of each possible threshold, that is, for each block of equal scores as the last one predicted."""
     found = _Best(np.zeros(len(positives)), np.zeros(len(positives)))
     if not len(keys):
         return found

@@ -1,4 +1,4 @@
-"""Extractors: features out of the pictures and the sound of videos. `extractors.names()` lists them."""
+"""Extractors compute features from the pictures and the sound of videos. `extractors.names()` lists them."""
 
 from yt8m.extractors import inception, picture_models, vggish  # noqa: F401 - they register their extractors
 from yt8m.extractors.base import Extractor, Scaling, Source, create, get, hyper_parameters, kind_of, names, weights

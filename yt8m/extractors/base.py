@@ -71,7 +71,7 @@ class Extractor(options.Checked, abc.ABC):
       takes: `frames` (pictures) or `waveform` (sound).
       size: number of values of the feature; 0 if the weights decide it.
       bytes_range: the range of values if frame records store them as bytes; None to store floats.
-      rate: samples a second of the waveform that the extractor takes.
+      rate: samples per second of the waveform that the extractor takes.
       window, hop: length of a window, and distance of the starts of successive windows, in samples.
     """
 
@@ -90,7 +90,7 @@ class Extractor(options.Checked, abc.ABC):
 
     @abc.abstractmethod
     def open(self, weights: Mapping[str, str]) -> AbstractContextManager[Compute]:
-        """Loads the weights, and gives the function that computes the feature.
+        """Loads the weights, and yields the function that computes the feature.
 
         Args:
           weights: {field that `weights` declares: local path of the file}.
@@ -100,16 +100,16 @@ class Extractor(options.Checked, abc.ABC):
           to 1) to float32 [N, size]; N may be 0.
 
         Raises:
-          UsageError: a file does not hold what it should.
+          UsageError: a file does not have the expected content.
         """
 
     def settings(self) -> dict[str, Any]:
-        """{field: value} of all fields besides those of weights; this and the weights determine the feature."""
+        """{field: value} of all fields except the weights; the settings and the weights determine the feature."""
         files = self.weight_files()
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name not in files}
 
     def weight_files(self) -> dict[str, Source | None]:
-        """{field of a file of weights: where that is published}."""
+        """{field that `weights` declares: where its file is published}."""
         fields = [field for field in dataclasses.fields(self) if field.metadata.get("weights")]
         return {field.name: field.metadata["source"] for field in fields}
 
@@ -122,7 +122,7 @@ hyper_parameters = _extractors.hyper_parameters
 
 
 def get(name: str) -> type[Extractor]:
-    """The class of an extractor, of which `onnx` and the like may lack their file; raises like `kind_of`."""
+    """The class of an extractor; unlike in `kind_of`, a name such as `onnx` need not have a file."""
     return _extractors.get(name) if name in _extractors.names() else kind_of(name)[0]
 
 

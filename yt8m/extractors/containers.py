@@ -1,7 +1,7 @@
-"""Notices video files that were cut, by the sizes that their containers state.
+"""Detects video files that were cut, by the sizes that their containers state.
 
 A decoder reads a cut file up to the cut without an error. In mp4 (ISO base media), Matroska and WebM, and AVI each part
-states its size, so that a part which ends after the end of the file tells of a cut.
+states its size, so a part that ends after the end of the file shows that it was cut.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MP4_FIRST = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot", b"s
 
 
 def refuse_cut(file: BinaryIO, error: type[Exception]) -> None:
-    """Raises `error` if the file is empty, or shorter than its container says; other formats pass."""
+    """Raises `error` if the file is empty or shorter than its container says; other formats are not checked."""
     size = file.seek(0, io.SEEK_END)
     if not size:
         raise error("it is empty")
@@ -38,7 +38,7 @@ def refuse_cut(file: BinaryIO, error: type[Exception]) -> None:
 
 
 def _end_of_boxes(file: BinaryIO, size: int) -> int | None:
-    """Where the boxes of an ISO base media file end; None if they cannot be followed."""
+    """The byte at which the boxes of an ISO base media file end; None if they cannot be followed."""
     place = 0
     for _ in range(_MOST_BOXES):
         if place >= size:
@@ -63,7 +63,7 @@ def _end_of_boxes(file: BinaryIO, size: int) -> int | None:
 
 
 def _end_of_segment(file: BinaryIO) -> int | None:
-    """Where the segment of a Matroska file ends; None if its size is unknown, as in a live recording."""
+    """The byte at which the segment of a Matroska file ends; None if its size is unknown, as in a live recording."""
     file.seek(4)
     header = _element_size(file)
     if header is None:

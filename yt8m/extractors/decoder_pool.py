@@ -1,4 +1,4 @@
-"""Child processes that decode videos, with limits on time and memory: a file of unknown origin can end a child only.
+"""Child processes that decode videos, with limits on time and memory. A malicious file can end only a child.
 
 A child gets one request after another as JSON, and answers with messages (see `decoding.Message`): a JSON header
 and raw bytes, never pickles. It can open files for reading only, and writes nothing but its answers. A thread for
@@ -32,7 +32,7 @@ class Limits(NamedTuple):
     """The limits of one video.
 
     Attributes:
-      seconds: time that a child may take, without the time for which it waits until its answers are taken.
+      seconds: time that a child may take for a video, without the time that it waits for its answers to be taken.
       megabytes: address space of a child.
     """
 
@@ -93,7 +93,7 @@ class Decoding:
         self._thread: threading.Thread | None = None
 
     def is_closed(self) -> bool:
-        """Whether nobody wants more messages."""
+        """Whether `close` was called, so that no more messages are wanted."""
         return self._is_closed
 
     def start(self, source: Generator[Message]) -> None:
@@ -115,7 +115,7 @@ class Decoding:
                 self._changed.notify_all()
 
     def _put(self, item: Message | DecodeError, size: int) -> bool:
-        """Adds an item as soon as there is room; False if nobody wants it any more."""
+        """Adds an item as soon as there is room; False if `close` was called before."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or self._bytes < _AHEAD_BYTES)
             self._arrived.append(item)
@@ -142,7 +142,7 @@ class Decoding:
             yield item
 
     def close(self) -> None:
-        """Waits until the child is free again; what it still sends is dropped."""
+        """Waits until the child is free again, and drops the messages that it still sends."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -217,7 +217,7 @@ class _Child:
             raise DecodeError(self._death()) from error
 
     def _death(self) -> str:
-        """Why the child has ended, in words."""
+        """A text that says why the child has ended."""
         status = self._process.wait() if self._process is not None else 0
         how = f"signal {-status}" if status < 0 else f"exit status {status}"
         return f"it ends the decoder ({how}), perhaps by its need of more than {self._limits.megabytes} MB"

@@ -1,6 +1,6 @@
 """Decodes a video with PyAV: pictures by the nearest-frame rule, and sound as windows.
 
-Only the child processes of `decoder_pool` call `decode`, since a file of unknown origin can end its process.
+Only the child processes of `decoder_pool` call `decode`, since a malicious file can end the process that decodes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TOLERANCE = 0.5  # seconds that may be missing at the end: containers round the
 _SEEK_FROM, _SEEK_BEFORE = 5.0, 2.0  # seconds: a later start is sought, so many seconds before it
 _USUAL_PIXELS = ("yuv420p", "yuvj420p", "nv12")
 _WINDOWS_AT_ONCE = 16
-# FFmpeg's containers of videos and of sound. Others (playlists, pictures, text as pictures) are not opened.
+# FFmpeg's names of the containers of videos and of sound. Other formats, such as playlists, are not opened.
 _FORMATS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,asf,flv,live_flv,mpeg,mpegts,mpegvideo,m4v,h264,hevc,ogg,rm,mxf,dv,nut,"
     "gif,apng,wav,mp3,aac,flac,ac3,aiff,au,amr,caf,w64,ape,wv,ivf,obu,swf,wtv,vob,y4m,yuv4mpegpipe,gxf,nsv,roq,smk,bink"
@@ -38,10 +38,10 @@ class Request(NamedTuple):
 
     Attributes:
       path: local path of the video.
-      per_second: frames a second; frame k is the one nearest to second `start + k / per_second`.
+      per_second: frames per second; frame k is the one nearest to second `start + k / per_second`.
       most: the largest number of frames.
-      start, end: the part of the video, in seconds; None for its end.
-      pictures: how to scale the pictures, once for each form that is wanted; None leaves them as they are.
+      start, end: the part of the video, in seconds; `end` is None for the end of the video.
+      pictures: one entry for each form of pictures that is wanted: how to scale them; None for the original size.
       sounds: the forms of sound that are wanted.
       threads: threads of the decoder.
     """
@@ -77,7 +77,7 @@ class Message(NamedTuple):
       which: the position in `Request.pictures` or `Request.sounds`.
       row: number of the frame, or of the first window.
       values: uint8 [H, W, 3] (RGB), or float32 [n, window].
-      told: of `end`: {"rows": number of frames, "seconds": decoded seconds, "notes": what was unusual}.
+      told: of `end` only: {"rows": number of frames, "seconds": decoded seconds, "notes": what was unusual}.
     """
 
     kind: str
@@ -104,7 +104,7 @@ def decode(request: Request) -> Iterator[Message]:
     """Yields the pictures and windows of a video in their order, and one message `end`.
 
     Raises:
-      DecodeError: the file is empty, damaged, cut, or no video.
+      DecodeError: the file is empty, damaged, cut, or not a video.
     """
     av = import_av()
     try:
@@ -119,7 +119,7 @@ def decode(request: Request) -> Iterator[Message]:
         with _opened(av, request.path) as container:
             yield from _Decoder(container, request, False).messages()
     except (av.error.FFmpegError, ValueError, UnicodeError) as error:
-        raise DecodeError(f"it is damaged, or no video ({_reason(error)})") from error
+        raise DecodeError(f"it is damaged, or not a video ({_reason(error)})") from error
     except RunError as error:
         raise DecodeError(str(error)) from error
     except MemoryError as error:
@@ -132,7 +132,7 @@ def _reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _opened(av: Any, path: str) -> Iterator[Any]:
-    """Opens the container through a Python file, without protocols: so a playlist cannot make it open other files."""
+    """Opens the container as a Python file, without protocols, so that a playlist cannot make it open other files."""
     options = {"protocol_whitelist": "none", "format_whitelist": _FORMATS}
     with (
         storage.open_read(path) as file,
@@ -187,7 +187,7 @@ class _Decoder:
         return True
 
     def sought_too_far(self) -> bool:
-        """After a seek: whether a stream goes on after the start, so that frames would be missing."""
+        """Whether a seek was made and a stream continues only after the start, so that frames would be missing."""
         if not self._has_sought:
             return False
         first: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""Frozen graphs of TensorFlow (.pb) as functions of arrays, and arrays and files out of .tgz archives."""
+"""Loads frozen graphs of TensorFlow (.pb) as functions of arrays, and reads arrays and files from .tgz archives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def opened(content: bytes, path: str, feed: str, fetch: str, shape: Sequence[int
         `feed`, so a placeholder of this shape takes the place of that tensor.
 
     Raises:
-      UsageError: this is no frozen graph, or it lacks one of the tensors.
+      UsageError: this is not a frozen graph, or it lacks one of the tensors.
     """
 
     def build() -> tuple[tf.Tensor, tf.Tensor]:
@@ -79,7 +79,7 @@ def computing(build: Callable[[], tuple[tf.Tensor, tf.Tensor]], problem: str) ->
 
 
 def member(path: str, name: str) -> bytes:
-    """The content of the file `name` in the archive `path`; if `path` is no archive, its own content.
+    """The content of the file `name` in the archive `path`; if `path` is not an archive, the content of that file.
 
     Raises:
       UsageError: there is no such file, or the archive is damaged.
@@ -94,7 +94,7 @@ def member(path: str, name: str) -> bytes:
                     raise UsageError(f"{path} holds {', '.join(there) or 'no file'}; expected {name}.")
                 return archive.extractfile(there[name]).read()  # type: ignore[union-attr]
         except (tarfile.TarError, EOFError, OSError, zipfile.BadZipFile) as error:
-            raise UsageError(f"{path} is no archive that can be read: {error}. Fetch it again.") from error
+            raise UsageError(f"{path} is not an archive that can be read: {error}. Fetch it again.") from error
 
 
 def arrays(path: str, wanted: Sequence[str]) -> list[NDArray[np.float64]]:

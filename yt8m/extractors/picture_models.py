@@ -1,4 +1,4 @@
-"""Extractors out of files of the user: ONNX files (CLIP, SigLIP, DINO and others), and SavedModels."""
+"""Extractors that are files of the user: ONNX files (CLIP, SigLIP, DINO and others), and SavedModels."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ class PictureModel(Extractor):
     )
     shorter_side: int = option(
         0,
-        "scale pictures until their shorter side has so many pixels, then cut the square out of the middle; "
+        "scale pictures until their shorter side has this many pixels, then cut the square out of the middle; "
         "0 scales whole pictures to the square",
         minimum=0,
     )
     output: str = option("", "name of the model's output that is the feature [the first one]")
     pooling: str = option(
-        "first", "of an output with a vector for each patch: the first one, or their mean", choices=("first", "mean")
+        "first",
+        "how an output with a vector for each patch is reduced: to the first one, or to their mean",
+        choices=("first", "mean"),
     )
 
     def __post_init__(self) -> None:
@@ -85,10 +87,14 @@ class OnnxModel(PictureModel):
 
     file_field: ClassVar[str] = "onnx_file"
 
-    onnx_file: str = weights("path of the ONNX file of an extractor onnx:FILE, if it is elsewhere now")
+    onnx_file: str = weights("path of the ONNX file of an extractor onnx:FILE, if it has moved")
     picture_size: int = option(224, "pixels of the square that the model takes", minimum=1)
-    mean: tuple[float, ...] = option((0.485, 0.456, 0.406), "of red, green and blue, from 0 to 1; it is subtracted")
-    deviation: tuple[float, ...] = option((0.229, 0.224, 0.225), "of red, green and blue; they are divided by it")
+    mean: tuple[float, ...] = option(
+        (0.485, 0.456, 0.406), "mean of red, green and blue, from 0 to 1, which is subtracted from pictures"
+    )
+    deviation: tuple[float, ...] = option(
+        (0.229, 0.224, 0.225), "standard deviation of red, green and blue, by which pictures are divided"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -142,11 +148,11 @@ def _onnx_session(path: str) -> Any:
             copies.file_copy(path), options, providers=onnxruntime.get_available_providers()
         )
     except Exception as error:  # see above
-        raise UsageError(f"{path} is no ONNX file that can be loaded: {first_line(error)[:300]}.") from error
+        raise UsageError(f"{path} is not an ONNX file that can be loaded: {first_line(error)[:300]}.") from error
 
 
 def _in_batches(run: Compute, batch: int, blank: NDArray[Any]) -> Compute:
-    """`run`, for any number of pictures. If the model takes `batch` at a time only, the last ones are filled up."""
+    """Calls `run` for any number of pictures. If the model takes only `batch` at a time, the last batch is padded."""
     width: list[int] = []
 
     def compute(pictures: NDArray[Any]) -> NDArray[np.float32]:
@@ -171,7 +177,7 @@ class SavedModelOfPictures(PictureModel):
 
     file_field: ClassVar[str] = "saved_model_dir"
 
-    saved_model_dir: str = weights("folder of the SavedModel of an extractor saved_model:DIR, if it is elsewhere now")
+    saved_model_dir: str = weights("folder of the SavedModel of an extractor saved_model:DIR, if it has moved")
 
     @contextlib.contextmanager
     def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
@@ -207,7 +213,7 @@ class SavedModelOfPictures(PictureModel):
             given = session.graph.get_tensor_by_name(info.name)
         except (OSError, RuntimeError, ValueError, KeyError, StopIteration, tf.errors.OpError) as error:
             raise UsageError(
-                f"{path} is no SavedModel whose signature {key} has one input"
+                f"{path} is not a SavedModel whose signature {key} has one input"
                 f"{f' and the output {self.output}' if self.output else ''}: {first_line(error)[:300]}."
             ) from error
         if given.dtype != tf.uint8 or given.shape.rank not in (None, 4):

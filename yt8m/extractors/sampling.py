@@ -1,4 +1,4 @@
-"""Which frames and which windows of sound a video gives."""
+"""Chooses frames of a video by time, and cuts its sound into windows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NearestFrames(Generic[F]):
     frame rate, the base timestamp 0, and the last packet flushed.
 
     Args:
-      per_second: frames a second.
+      per_second: frames per second.
       start, end: only k with start <= second < end count; None for the end of the video.
       most: the largest number of frames.
     """
@@ -47,7 +47,7 @@ class NearestFrames(Generic[F]):
         self._last = max(time, before[0]) if before else time, frame
 
     def finish(self) -> Iterator[tuple[int, F]]:
-        """Yields what is left after the last frame."""
+        """Yields (k, frame) for the remaining k, after the last frame was added."""
         if self._last is None:
             return
         time, frame = self._last
@@ -57,7 +57,7 @@ class NearestFrames(Generic[F]):
 
 
 class Sound(NamedTuple):
-    """A form of sound: samples a second, length of a window and distance of the starts of windows, in samples."""
+    """A form of sound: samples per second; length of a window, and distance of the starts of windows, in samples."""
 
     rate: int
     window: int
@@ -70,7 +70,7 @@ class Windows:
     Args:
       sound: the form.
       start: second of the video at which window 0 begins.
-      seconds: windows that begin later than so many seconds after the start are left out.
+      seconds: windows that begin more than this many seconds after the start are left out.
     """
 
     def __init__(self, sound: Sound, start: float, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""`yt8m extract`: records of the user's own videos, out of the video files."""
+"""`yt8m extract`: makes records from the user's own video files."""
 
 from __future__ import annotations
 

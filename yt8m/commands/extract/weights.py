@@ -56,7 +56,7 @@ def find(extractor: Extractor, name: str) -> Weights:
 
 
 def cache_path(source: Source) -> str:
-    """Where a fetched file lies."""
+    """The path of a fetched file in the cache."""
     return os.path.join(base.cache_dir(), "weights", source.file)
 
 

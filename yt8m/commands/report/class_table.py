@@ -33,8 +33,8 @@ class ClassRow(NamedTuple):
 def class_rows(run: Run, names: Vocabulary) -> list[ClassRow]:
     """A row for each class of the run, in the order of the classes.
 
-    The AP of a class with fewer than ENOUGH labels has no interval: so few say nothing about other videos. Without
-    thresholds (an earlier version evaluated) their columns are UNDEFINED.
+    The AP of a class with fewer than ENOUGH labels has no interval, because so few labels say nothing about other
+    videos. The columns of thresholds are UNDEFINED if an earlier version made the evaluation.
     """
     count = run.samples.num_classes
     aps, positives = np.full(count, np.nan), np.zeros(count, np.int64)
