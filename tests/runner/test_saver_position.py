@@ -101,7 +101,7 @@ def test_a_position_that_means_nothing_now_is_not_taken(
     pattern = f"{shards}/[0-4]*" if changed == "files" else f"{shards}/*"
     ids = live(pattern, epochs=1, seed=int(changed == "seed"))
     assert len(ids) == len(set(ids)) == (5 if changed == "files" else SHARDS) * ROWS
-    assert sum("the pass starts anew" in line for line in lines()) == 1
+    assert sum("the pass starts again" in line for line in lines()) == 1
 
 
 def test_other_readers_and_batches_go_on_from_the_same_position(

@@ -105,7 +105,7 @@ def test_what_means_nothing_now_starts_the_pass_anew(
     (line,) = lines()
     assert line.startswith("the position of step 7 in the data cannot be used (")
     assert problem in line
-    assert line.endswith("): the pass starts anew")
+    assert line.endswith("): the pass starts again")
 
 
 @pytest.mark.parametrize(

@@ -133,9 +133,10 @@ def _evaluated(
 
 
 def _write_names(config: EvalConfig, folder: str, names: Vocabulary) -> None:
-    """Writes the vocabulary for `yt8m report`, since a run without one is evaluated with that of the data.
+    """Writes the vocabulary of the evaluation into its folder, where `yt8m report` finds it.
 
-    With --eval_dir it is written for `yt8m inference` too, which takes that folder as the one of a run.
+    The run itself may have none; the vocabulary is then that of the data. With --eval_dir it is also written where
+    `yt8m inference` finds it, which accepts that folder in place of a run's.
     """
     places = [storage.join(folder, eval_samples.FOLDER), *([folder] if config.eval_dir else [])]
     for place in places if names else ():

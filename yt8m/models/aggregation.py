@@ -77,7 +77,7 @@ def form_of_hidden_layer() -> Any:
     """The option `*_relu`."""
     return option(
         None,
-        "hidden layer as published: batch norm and relu6; if false, biases and neither. If unset, batch norm alone",
+        "hidden layer as published: batch norm and relu6; false: biases instead of both; not given: only batch norm",
     )
 
 

@@ -185,7 +185,7 @@ class LstmAttentionMaxModel(ClassifiedModel):
     lstm_layers: int = option(1, "number of layers", minimum=1)
     lstm_attentions: int = option(8, "number of attention units over the LSTM's outputs", minimum=1)
     moe_num_mixtures: int = option(8, "experts of each class, if the classifier has some", minimum=1)
-    attention_on_input: bool = option(False, "attention on the LSTM's input beside its output, as published")
+    attention_on_input: bool = option(False, "attention on the LSTM's input besides its output, as published")
     l2_penalty: float = option(
         1e-8, "weight of the classifier's squared weights; with attention_on_input, of the attention's too", minimum=0
     )

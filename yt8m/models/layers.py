@@ -167,7 +167,7 @@ class Net:
         """Zeroes a share `rate` of the values [B, F] or [B, T, F] in training; scales the others to match."""
         if not self.is_training or not rate:
             return inputs
-        # Time first, so that draws for padding come after those for real frames and do not change them.
+        # The time axis comes first, so that draws for padding come after those for real frames and do not change them.
         order = [1, 0, 2] if inputs.shape.rank == 3 else [0, 1]
         draws = tf.random.stateless_uniform(tf.gather(tf.shape(inputs), order), random_keys.next_seed())
         kept = tf.transpose(draws, order) >= rate

@@ -138,7 +138,7 @@ class MoeModel(NormalisedModel):
         return ModelOutput(predictions=mixed.predictions * tf.sigmoid(gates), logits=-tf.reduce_logsumexp(against, 0))
 
     def _scores(self, net: Net, seen: tf.Tensor, classes: int) -> tf.Tensor:
-        """W `seen`, [B, classes]."""
+        """W x before batch normalisation, [B, classes]; `seen` is x, the input of the gates, [B, F]."""
         features, rank = int(seen.shape[-1]), self.moe_low_rank_gating
         if rank < 1:
             weights = net.normal_weights("weights", features, classes)

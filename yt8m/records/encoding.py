@@ -103,7 +103,7 @@ def video_records(
       contexts: ids and labels.
       places: int64 [n], the places of the videos.
       size: bytes of the features of one video.
-      features: takes places [m], returns {name: uint8 or float32 [m, size]}.
+      features: function from places [m] to the features {name: uint8 or float32 [m, size]} of these videos.
 
     Returns:
       Arrays uint8 [m, bytes of a record], each of records of one length; together they have the n records. The next

@@ -132,7 +132,7 @@ def _refuse_a_fresh_start(model_dir: str, damaged: Sequence[str]) -> None:
         what = "; ".join(damaged) or f"the file {STATE!r} names some, but they are gone"
         raise RunError(
             f"{model_dir} holds checkpoints of a run and none can be read: {what}. "
-            "Restore one of them, or start anew in another folder or with --start_new_model."
+            "Restore one of them, or start again in another folder or with --start_new_model."
         )
 
 
@@ -307,8 +307,8 @@ def _times(
 
 
 def _delete(model_dir: str, names: Sequence[str]) -> None:
-    # The meta-graph, then the index. If the process is killed in between, a checkpoint without a meta-graph remains,
-    # which is whole and is deleted with the next save; after the index, files remain that the next start removes.
+    # The meta-graph is deleted first, then the index. If the process is killed in between, a complete checkpoint without
+    # a meta-graph remains, which the next save deletes. If it is killed later, the next start removes the other files.
     for name in sorted(names, key=lambda name: (not name.endswith(".meta"), not name.endswith(".index"))):
         remove(model_dir, name, "an old checkpoint stays")
 

@@ -188,7 +188,7 @@ def choose(config: RunnerConfig) -> str:
     """
     if config.checkpoint:
         return config.checkpoint
-    # The state file first: a checkpoint newer than the one it names may still be in the middle of its save.
+    # The state file is read first: a checkpoint newer than the one that it names may not be complete yet.
     checkpoint = checkpoints.pointed_to(config.model_dir) or checkpoints.newest_readable(config.model_dir)
     if checkpoint is None:
         raise RunError(f"no checkpoint in {config.model_dir}: train there first, or name another folder")

@@ -126,7 +126,7 @@ class RunnerConfig:
                 "exact_resume is for one machine: the replicas of a cluster have no common position in the data; "
                 "leave it out"
             )
-        # If a lost server interrupts a step, its batch may still be staged while the next step stages another, and #
+        # If a lost server interrupts a step, its batch may still be staged while the next step stages another, and
         # nothing ends that wait.
         if self.prefetch_to_device:
             raise UsageError(

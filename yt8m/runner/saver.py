@@ -206,7 +206,9 @@ class _PositionFile:
             use(_checked(f"{path}.json", self._digest))
         except (tf.errors.OpError, RunError) as error:
             logging.warning(
-                "the position of step %d in the data cannot be used (%s): the pass starts anew", step, first_line(error)
+                "the position of step %d in the data cannot be used (%s): the pass starts again",
+                step,
+                first_line(error),
             )
             return False
         return True

@@ -39,7 +39,7 @@ def test_the_command_that_is_shown_trains(tmp_path: pathlib.Path, capsys: pytest
 def test_a_feature_is_named_once(tmp_path: pathlib.Path) -> None:
     np.savez(tmp_path / "0.npz", clip=np.ones((3, 4), np.float32))
     table = write_table(tmp_path / "clips.csv", [("a", "0.npz", "cat")])
-    with pytest.raises(UsageError, match="'clip' stands twice"):
+    with pytest.raises(UsageError, match="'clip' is given twice"):
         make(RecordsConfig(table=table, out=str(tmp_path / "out"), feature_names=("clip", "clip")))
 
 

@@ -370,7 +370,7 @@ def bad_arrays(folder: pathlib.Path) -> None:
         (("c", "words.npy", "cat"), r"array features is <U1 \[4\]; expected numbers"),
         (("c", "none.npy", "cat"), r"array features is float32 \[0, 4\]"),
         (("c", "two.npz", "cat"), ".*two.npz holds other; expected features, as in the first video"),
-        (("c", "no.npy", "cat"), ".*no.npy is no .npy or .npz file of numbers"),
+        (("c", "no.npy", "cat"), ".*no.npy is not a .npy or .npz file of numbers"),
         (("c", "gone.npy", "cat"), "cannot read .*gone.npy: there is no"),
         (("c", "", "cat"), "its path is empty"),
         (("c", "../good.npy", "cat"), r"its path '../good.npy' leads out of the table's folder"),
@@ -411,7 +411,7 @@ def refusals() -> Iterator[tuple[dict[str, Any], str]]:
     yield {"splits": ("../x:1",)}, "a name of a split is a folder"
     yield {"bits": 16}, "--bits=16: expected 32 .floats. or 8"
     yield {"ranges": ("-1:1",)}, "--ranges is for bytes: add --bits=8"
-    yield {"bits": 8, "ranges": ("1:-1",)}, "'1:-1' is no range; expected LOW:HIGH"
+    yield {"bits": 8, "ranges": ("1:-1",)}, "'1:-1' is not a range; expected LOW:HIGH"
     yield {"bits": 8, "ranges": ("0:1", "0:1")}, "has 2 ranges, and there are 1 features"
     yield {"out": "gs://bucket/data"}, "name a folder of this machine"
     yield {"label_separator": ""}, "--label_separator is empty"

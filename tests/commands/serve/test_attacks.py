@@ -178,7 +178,7 @@ def test_headers_that_do_not_end_get_408() -> None:
         with socket.create_connection(service.address) as other:
             other.sendall(b"no HTTP\r\n\r\n")
             assert other.recv(1000).endswith(
-                b'{"error": "this is no HTTP/1.1 request, or its headers are longer than 16 kB."}'
+                b'{"error": "this is not an HTTP/1.1 request, or its headers are longer than 16 kB."}'
             )
         figures = requests.get(f"{service.url}/metrics").text
         assert 'yt8m_requests_total{method="other",path="other",status="408"} 8.0' in figures

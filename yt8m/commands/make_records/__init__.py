@@ -54,7 +54,7 @@ class DataSetFlags(options.Checked):
     )
     group_by: str = option("", "column whose equal values stay in one split")
     max_frames: int = option(300, "frames of a video that are kept, with --level=frame", minimum=1)
-    shards: int = option(8, "files a split", minimum=1, maximum=10_000)
+    shards: int = option(8, "number of files per split", minimum=1, maximum=10_000)
     overwrite: bool = option(False, "replace records that were made of another table or with other flags")
 
     def __post_init__(self) -> None:
@@ -103,7 +103,7 @@ def main(argv: list[str]) -> int:
       UsageError: a file, a column or a feature is missing, or flags contradict one another; nothing was written.
       RunError: more rows are bad than `--max_bad_rows` allows.
     """
-    purpose = "Makes records of your own videos: from a table of ids and labels, and arrays of their features."
+    purpose = "Makes records of your own videos from a table of ids and labels and arrays of features."
     config = flags.read(RecordsConfig, "yt8m make-records", purpose, argv)
     make(config)
     return 0
@@ -294,7 +294,11 @@ def tell(summary: Mapping[str, Any], out: str, level: str, features: Sequence[Fe
 
 
 def _training(pattern: str, level: str, features: Sequence[FeatureFormat]) -> str:
-    """The command that trains on the records. They are described in it if a feature has a name of YouTube-8M's."""
+    """The command that trains on the records.
+
+    It has flags for the features if one of them has the name of a YouTube-8M feature, since the training would
+    otherwise take the published defaults.
+    """
     given = {"train_data_pattern": pattern, "train_dir": "runs/mine"}
     given["model"] = "MoeModel" if level == "video" else "NetVladModel"
     if any(feature.name in KNOWN_SIZES for feature in features):

@@ -63,7 +63,7 @@ class FeatureReader:
         self.in_table = self._choose(table.features, table.path) if table.features else ()
 
     def _choose(self, there: Iterable[str], where: str) -> tuple[str, ...]:
-        """The features to read, out of those that are `there`.
+        """The features to read, out of the arrays `there`.
 
         An array without a name gets the name that the user gave.
         """
@@ -160,7 +160,7 @@ class FeatureReader:
         }
 
     def stored_rows(self, values: Sequence[NDArray[Any]], places: NDArray[np.int64]) -> Arrays:
-        """`stored` of some rows of [n, size]."""
+        """`stored` for the rows at `places` of values [n, size]."""
         return self.stored([part[places] for part in values])
 
     def values(self, batch: Videos, places: NDArray[np.int64]) -> Iterator[list[NDArray[Any]]]:
@@ -231,7 +231,7 @@ class FeatureReader:
                 else:
                     there = {name: loaded[name] for name in loaded.files}
         except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-            raise BadRowError(f"{path} is no .npy or .npz file of numbers, or is damaged") from error
+            raise BadRowError(f"{path} is not a .npy or .npz file of numbers, or is damaged") from error
         except RunError as error:
             raise BadRowError(str(error)) from error
         if not self.formats:  # the first video
@@ -282,13 +282,13 @@ class FeatureReader:
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """Refuses names that records use themselves, and those that a list with commas between cannot hold."""
+    """Refuses names that records use themselves, and names that cannot be given in a comma-separated list."""
     for name in names:
         problem = ""
         if name in shards.NOT_FEATURES:
             problem = "is taken: records keep ids and labels under such names"
         elif names.count(name) > 1:
-            problem = "stands twice"
+            problem = "is given twice"
         elif not name.isprintable() or "," in name or name != name.strip() or not name:
             problem = "is empty, or holds a comma, a control character, or spaces around it"
         if problem:
@@ -352,7 +352,7 @@ def parse_range(text: str, given: str, other: str) -> Range:
     except ValueError:
         low = high = 0.0
     if not -math.inf < low < high < math.inf:
-        raise UsageError(f"{given}: {text!r} is no range; expected LOW:HIGH, such as -2:2, or {other}, or floats.")
+        raise UsageError(f"{given}: {text!r} is not a range; expected LOW:HIGH, such as -2:2, or {other}, or floats.")
     return low, high
 
 

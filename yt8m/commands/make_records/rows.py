@@ -92,7 +92,7 @@ class Splits:
             raise UsageError(f"{given}: a name of a split is a folder: expected letters, digits, - and _ only.")
         self.names = tuple(parts)
         self._ends = np.cumsum(list(parts.values()))
-        # in case rounding left the sum slightly below 1
+        # Rounding may have left the sum slightly below 1.
         self._ends[np.flatnonzero(list(parts.values()))[-1] :] = np.inf
 
     def drawn(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -117,18 +117,19 @@ class LabelRule(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """The labels of a batch of rows. Label codes[i] is one of row rows[i]; each pair is there once, in order.
+    """The labels of a batch of rows, as pairs (row, label), sorted and without duplicates.
 
     Attributes:
-      rows: int64 [n], positions of rows in the batch, ascending.
-      codes: int64 [n], positions in `RowReader.names`, or classes, ascending for one row.
+      rows: int64 [n], the row of each pair, as its position in the batch; ascending.
+      codes: int64 [n], the label of each pair, as its position in `RowReader.names` or as its class; ascending
+        within a row.
     """
 
     rows: NDArray[np.int64]
     codes: NDArray[np.int64]
 
     def coded(self, codes: NDArray[np.int64]) -> Labels:
-        """The labels with `codes[code]` in place of each code, which are at least 0."""
+        """The same labels, with each code replaced by `codes[code]`; all new codes must be 0 or more."""
         count = int(codes.max(initial=0)) + 1
         pairs = np.sort(self.rows * count + codes[self.codes])
         return Labels(*np.divmod(pairs[np.diff(pairs, prepend=-1) > 0], count))
@@ -438,7 +439,7 @@ class RowReader:
         return Labels(places[codes >= 0], codes[codes >= 0]).coded(np.arange(len(self.names)))
 
     def _number(self, name: str) -> int:
-        """The place of a label in `names`, which a new one is added to; -1 for an empty label."""
+        """The position of a label in `names`, to which a new label is added; -1 for an empty label."""
         if name and name not in self._numbers:
             if problem := self._label_problem(name):
                 self._problems[len(self.names)] = problem

@@ -1,4 +1,4 @@
-"""Tables of videos, read in batches of rows: CSV and Parquet files, and NPZ files; and arrays beside a table.
+"""Tables of videos in CSV, Parquet or NPZ files, read in batches of rows. Features may be in an array beside the table.
 
 Rows are numbered from 1; the header of a CSV file does not count. No reader holds more than one batch of rows, except
 that the cells of a small CSV file stay in memory after the first reading.
@@ -52,7 +52,7 @@ class Rows(NamedTuple):
 
 
 class Table(Protocol):
-    """A table with the columns `columns`, whose rows may have features in the table itself, named by `features`."""
+    """A table of videos. `columns` are its columns; `features` are the features that the table itself has, by name."""
 
     path: str
     columns: Sequence[str]
@@ -154,10 +154,10 @@ class CsvTable:
             try:
                 yield lines
             except csv.Error as error:
-                raise RunError(f"{self.path}, line {lines.line_num}: this is no CSV ({error}).") from error
+                raise RunError(f"{self.path}, line {lines.line_num}: this is not CSV ({error}).") from error
             except UnicodeDecodeError as error:
                 raise RunError(
-                    f"{self.path}, after line {lines.line_num}: this is no UTF-8 text; save the file as UTF-8."
+                    f"{self.path}, after line {lines.line_num}: this is not UTF-8 text; save the file as UTF-8."
                 ) from error
 
 
@@ -218,7 +218,7 @@ class ParquetTable:
             try:
                 yield pyarrow.parquet.ParquetFile(file, pre_buffer=False)
             except self._arrow.ArrowException as error:
-                raise RunError(f"{self.path} is no Parquet file that can be read: {error}") from error
+                raise RunError(f"{self.path} is not a Parquet file that can be read: {error}") from error
 
 
 def _cell(value: Any) -> Any:
@@ -294,7 +294,7 @@ def _members(path: str) -> Iterator[dict[str, _Member]]:
                 for name in names
             }
         except (zipfile.BadZipFile, ValueError, EOFError) as error:
-            raise RunError(f"{path} is no NPZ file that can be read: {error}.") from error
+            raise RunError(f"{path} is not an NPZ file that can be read: {error}.") from error
 
 
 def _member(file: BinaryIO, name: str) -> _Member:
@@ -351,7 +351,7 @@ def _mapped(path: str) -> NDArray[Any]:
     try:
         array = np.load(copies.file_copy(path), mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
-        raise UsageError(f"--array={path} is no .npy or .npz file of numbers, or is damaged.") from error
+        raise UsageError(f"--array={path} is not a .npy or .npz file of numbers, or is damaged.") from error
     if array.ndim < 2:
         raise UsageError(f"--array={path} has the shape {list(array.shape)}; expected a row for each video.")
     return np.asarray(array)

@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
       RunError: a run has no evaluation with --report.
     """
     runs: list[str] = []
-    purpose = "Writes a page on one run, or on several side by side: name their folders beside the flags."
+    purpose = "Writes a page on one run, or on several side by side: name their folders after the flags."
     config = flags.read(ReportConfig, "yt8m report", purpose, argv, runs)
     if not runs:
         raise UsageError("no run is named: yt8m report RUN [RUN ...].")

@@ -19,7 +19,7 @@ from yt8m.eval_util.resampling import Interval, Resampled, interval, intervals, 
 from yt8m.runner import metric_files
 
 _NO_CURVE = ("step", "examples")
-# Distinguishable on white and on black, and for most colour-blind readers.
+# These colours can be told apart on white and on black, and by most colour-blind readers.
 COLOURS = ("#3b82f6", "#f07a1a", "#12a37f", "#a35cf0", "#e8476a", "#1ba3bd", "#b58a12", "#8b8fa3")
 
 

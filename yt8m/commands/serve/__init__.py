@@ -60,14 +60,14 @@ class ServeConfig(options.Checked):
     required = ("train_dir",)
 
     train_dir: str = option("", "folder of a run, or of an exported model", alias="model")
-    vocabulary: str = option("", "CSV of the classes' names, with the columns index,name; the model's own")
+    vocabulary: str = option("", "CSV of the classes' names, with the columns index,name; by default the model's own")
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 for all addresses of this machine")
     port: int = option(8000, "port to listen on; 0 for a free one", minimum=0, maximum=65535)
-    top_k: int = option(5, "classes of a video, best first, unless the request says", minimum=1)
-    max_frames: int = option(300, "most frames of a video", minimum=1)
-    max_videos: int = option(64, "most videos of a request, and of a step of the model", minimum=1)
-    max_megabytes: float = option(32.0, "largest body of a request", minimum=0.001, maximum=1024)
-    max_requests: int = option(64, "requests in progress at the same time; further ones are answered 503", minimum=1)
+    top_k: int = option(5, "number of classes of a video in an answer, unless the request gives one", minimum=1)
+    max_frames: int = option(300, "largest number of frames of a video", minimum=1)
+    max_videos: int = option(64, "largest number of videos in a request, and in a step of the model", minimum=1)
+    max_megabytes: float = option(32.0, "largest size of a request's body, in MB", minimum=0.001, maximum=1024)
+    max_requests: int = option(64, "largest number of requests in progress; further ones are answered 503", minimum=1)
     access_log: bool = option(False, "write a line to the log for each answer")
     timeout: float = option(
         30.0, "seconds for a request to arrive, and as many for its answer", minimum=0.1, maximum=3600

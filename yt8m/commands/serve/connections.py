@@ -91,7 +91,7 @@ class Connection(H11Protocol):
         self._wait_for_head()
         if len(self.connections) > self._rules.most:
             oldest = next(iter(self._idle))
-            # closes itself if all others have a request in progress; then the client is told why
+            # If all others have a request in progress, this is the new connection itself; its client is told why.
             oldest._has_begun |= oldest is self
             oldest._close(503, "there are too many connections; try again.")
 
@@ -120,7 +120,7 @@ class Connection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuses bytes that are not HTTP, in JSON; uvicorn would answer in plain text."""
-        self._close(400, "this is no HTTP/1.1 request, or its headers are longer than 16 kB.")
+        self._close(400, "this is not an HTTP/1.1 request, or its headers are longer than 16 kB.")
 
     def _look(self) -> None:
         """Updates the state after a request may have begun or ended."""

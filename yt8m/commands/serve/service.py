@@ -77,7 +77,7 @@ class Service:
         If the caller is cancelled, this returns only when no thread or child works on the body any more.
         """
         if kind not in RECORDS and self.model.feature_size is None:
-            raise RefusedError(415, "this model only takes records; export it anew for features.")
+            raise RefusedError(415, "this model takes only records; export it again to send features.")
         parsed = await self._parsers.parse(kind, body)
         if kind in RECORDS:
             answers = await self._records.ask(parsed.records)

@@ -127,7 +127,7 @@ class TrainAccuracy(Callback):
         return tf.train.SessionRunArgs(dict(self.context.ops.reports))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Computes the metrics of only this batch by the evaluator."""
+        """Puts the evaluator's metrics of this batch alone into the line."""
         if run_values.results is not None:
             reports = self.context.modeler.completed(run_values.results)
             self.context.line.values.figures.update(self._evaluator.accumulate(reports, None))

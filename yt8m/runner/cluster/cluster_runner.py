@@ -212,7 +212,7 @@ def _peers(cluster: ClusterConfig) -> dict[str, str]:
 
 
 def _without_the_chiefs(given: CallbackConfig) -> CallbackConfig:
-    """The callbacks of a worker."""
+    """The callbacks of a worker: `given` without those whose files only the chief writes."""
     from yt8m.runner.callbacks import DEFAULTS
 
     names = [name for name in given.names if name.removeprefix("-") not in _CHIEFS_OWN]
