@@ -307,8 +307,8 @@ def _times(
 
 
 def _delete(model_dir: str, names: Sequence[str]) -> None:
-    # The meta-graph is deleted first, then the index. If the process is killed in between, a complete checkpoint without
-    # a meta-graph remains, which the next save deletes. If it is killed later, the next start removes the other files.
+    # The meta-graph is deleted first, then the index. If the process is killed in between, a complete checkpoint
+    # without a meta-graph remains, which the next save deletes. If it is killed later, the next start removes the rest.
     for name in sorted(names, key=lambda name: (not name.endswith(".meta"), not name.endswith(".index"))):
         remove(model_dir, name, "an old checkpoint stays")
 

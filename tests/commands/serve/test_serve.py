@@ -137,7 +137,7 @@ def described(server: Server) -> None:
     refusals = dict.fromkeys(("400", "408", "413", "415", "500", "503"), "Refusal")
     assert names == {"200": "Prediction", **refusals}
     assert schemas["Refusal"]["properties"].keys() == {"error"}
-    classes = schemas["ScoredClass"]["properties"]
+    classes = schemas["PredictedClass"]["properties"]
     assert {name: kind["type"] for name, kind in classes.items()} == {
         "index": "integer",
         "name": "string",

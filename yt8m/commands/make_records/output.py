@@ -35,7 +35,7 @@ _AHEAD = 2  # number of parts that may wait for the writer thread
 
 
 @dataclass
-class Progress:
+class RecordsProgress:
     """How many of the records have been written: the content of .progress.json.
 
     Attributes:
@@ -82,7 +82,7 @@ class Output:
         self._out, self._level, self._videos, self._shards = out, level, dict(videos), shards
         self.final, self.making = storage.join(out, level), storage.join(out, f".{level}.making")
         self._old = storage.join(out, f".{level}.old")
-        self.progress = Progress("", [])
+        self.progress = RecordsProgress("", [])
         self._noted = time.monotonic()
         self._writer, self._pending = ThreadPoolExecutor(1), deque[Future[None]]()
 
@@ -111,7 +111,7 @@ class Output:
 
     def begin(self, inputs: str, features: Sequence[FeatureFormat]) -> None:
         """Starts from the first row, and removes what an earlier start wrote."""
-        self.progress = Progress(inputs, [list(feature) for feature in features], begun=[0] * len(self._videos))
+        self.progress = RecordsProgress(inputs, [list(feature) for feature in features], begun=[0] * len(self._videos))
         self._note()
 
     def parts(self, splits: NDArray[np.int16], places: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
@@ -272,10 +272,10 @@ def _class_name(classes: Classes, index: int) -> str:
     return classes.vocabulary.name(index) if classes.vocabulary else f"class {index}"
 
 
-def _read_progress(folder: str) -> Progress | None:
+def _read_progress(folder: str) -> RecordsProgress | None:
     """The saved progress; None if there is none that can be read."""
     try:
-        return Progress(**json_text.parse(storage.read_text(storage.join(folder, PROGRESS))))
+        return RecordsProgress(**json_text.parse(storage.read_text(storage.join(folder, PROGRESS))))
     except (RunError, ValueError, TypeError):
         return None
 

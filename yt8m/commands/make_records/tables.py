@@ -259,7 +259,7 @@ class NpzTable:
 
 
 @dataclass
-class _Member:
+class _ArrayMember:
     """One array of an NPZ file, read row by row."""
 
     file: BinaryIO
@@ -283,7 +283,7 @@ class _Member:
 
 
 @contextlib.contextmanager
-def _members(path: str) -> Iterator[dict[str, _Member]]:
+def _members(path: str) -> Iterator[dict[str, _ArrayMember]]:
     """{name: array} of an NPZ file, each to be read from its first row."""
     with _opened(path) as file, contextlib.ExitStack() as stack:
         try:
@@ -297,7 +297,7 @@ def _members(path: str) -> Iterator[dict[str, _Member]]:
             raise RunError(f"{path} is not an NPZ file that can be read: {error}.") from error
 
 
-def _member(file: BinaryIO, name: str) -> _Member:
+def _member(file: BinaryIO, name: str) -> _ArrayMember:
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, is_fortran, dtype = read(file)
@@ -305,7 +305,7 @@ def _member(file: BinaryIO, name: str) -> _Member:
         raise ValueError(f"{name} holds Python objects; save texts as an array of dtype str")
     if is_fortran and len(shape) > 1:
         raise ValueError(f"{name} lies in Fortran order; save np.ascontiguousarray of it")
-    return _Member(file, shape, dtype)
+    return _ArrayMember(file, shape, dtype)
 
 
 class WithArray:

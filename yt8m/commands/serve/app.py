@@ -30,7 +30,7 @@ class _Answer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class ScoredClass(_Answer):
+class PredictedClass(_Answer):
     """A class of a video."""
 
     index: int
@@ -45,8 +45,8 @@ class VideoClasses(_Answer):
     """
 
     id: str
-    classes: list[ScoredClass]
-    tags: list[ScoredClass] | None = None
+    classes: list[PredictedClass]
+    tags: list[PredictedClass] | None = None
 
 
 class Prediction(_Answer):

@@ -35,7 +35,7 @@ _READY = {"ready": True}
 _START = "from yt8m.commands.serve import parsing; parsing.main()"
 
 
-class Settings(NamedTuple):
+class ParserSettings(NamedTuple):
     """The settings that the parent sends to a child.
 
     Attributes:
@@ -80,7 +80,7 @@ def main() -> None:
     """Parses bodies until the parent closes the pipe. Ignores the signals that end the service."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    settings = Settings(*json.loads(sys.argv[1]))
+    settings = ParserSettings(*json.loads(sys.argv[1]))
     most = _MEMORY + _MEMORY_OF_A_BYTE * settings.body_size
     with contextlib.suppress(ValueError):  # the current limit is lower, or the system has no such limit
         resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
@@ -92,7 +92,7 @@ def main() -> None:
         os._exit(0)  # the service was killed; an ordinary exit would try to write again
 
 
-def _answer(kind: str, body: bytes, settings: Settings) -> tuple[dict[str, Any], bytes]:
+def _answer(kind: str, body: bytes, settings: ParserSettings) -> tuple[dict[str, Any], bytes]:
     limits = Limits(settings.max_videos, settings.max_frames)
     try:
         if kind in RECORDS:
@@ -117,7 +117,7 @@ class _Child:
       replaced: how often the process has ended and was started anew.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ParserSettings) -> None:
         self._settings = settings
         self.replaced, self._is_closed = 0, False
         self._start()
@@ -232,7 +232,7 @@ class Parsers:
       RunError: the children do not start.
     """
 
-    def __init__(self, settings: Settings, count: int = 0) -> None:
+    def __init__(self, settings: ParserSettings, count: int = 0) -> None:
         count = count or max(2, min(4, os.cpu_count() or 1))
         self._idle: queue.SimpleQueue[_Child] = queue.SimpleQueue()
         self._children = [_Child(settings) for _ in range(count)]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from yt8m.commands.serve import ServeConfig
 from yt8m.commands.serve.bodies import RECORDS, RefusedError
 from yt8m.commands.serve.monitoring import Monitor
-from yt8m.commands.serve.parsing import Parsers, Settings
+from yt8m.commands.serve.parsing import Parsers, ParserSettings
 from yt8m.errors import RunError
 from yt8m.export.saved_model import SavedModel
 from yt8m.records import shards, thresholds, vocabulary
@@ -46,7 +46,9 @@ class Service:
         own = vocabulary.for_model(model.names, model.num_classes, model.folder, found)
         self._names = vocabulary.of(model.num_classes, own)
         self._tagger = thresholds.find(model.folder, config.train_dir, model.num_classes)
-        self._parsers = Parsers(Settings(config.max_videos, config.max_frames, model.feature_size, config.body_size))
+        self._parsers = Parsers(
+            ParserSettings(config.max_videos, config.max_frames, model.feature_size, config.body_size)
+        )
         self._thread = ThreadPoolExecutor(1, "model")  # one thread, because a step uses all cores
         self._records = Batcher(self._of_records, config.max_videos, self._thread)
         self._features = Batcher(self._of_features, config.max_videos, self._thread)
