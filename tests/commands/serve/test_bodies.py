@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reader_records import frame_record, video_record
 
-from yt8m.commands.serve.bodies import Limits, RefusedError, features_in, records_in
+from yt8m.commands.serve.bodies import BodyLimits, RefusedError, features_in, records_in
 from yt8m.records import shards
 from yt8m.records.shards import field, framed, int64_feature
 
@@ -21,8 +21,8 @@ VIDEO = video_record(id=[b"x"], labels=[1], mean_rgb=np.ones(3))
 
 
 def test_a_body_is_one_record_or_a_whole_file() -> None:
-    assert records_in(VIDEO, Limits(9, 9)) == [VIDEO]
-    assert records_in(framed(VIDEO) * 3, Limits(3, 9)) == [VIDEO] * 3
+    assert records_in(VIDEO, BodyLimits(9, 9)) == [VIDEO]
+    assert records_in(framed(VIDEO) * 3, BodyLimits(3, 9)) == [VIDEO] * 3
 
 
 def frames(count: int, value: float) -> bytes:
@@ -63,12 +63,12 @@ def frames(count: int, value: float) -> bytes:
 )
 def test_bad_records_are_refused(body: bytes, status: int, text: str) -> None:
     with pytest.raises(RefusedError) as refused:
-        records_in(body, Limits(3, 4))
+        records_in(body, BodyLimits(3, 4))
     assert refused.value.status == status
     assert text in str(refused.value)
 
 
-FIELDS = Limits(3, 4).max_fields
+FIELDS = BodyLimits(3, 4).max_fields
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_work_is_bounded_before_it_begins(body: bytes, monkeypatch: pytest.Monke
     parsed, parse = [], shards.parse
     monkeypatch.setattr(shards, "parse", lambda record: parsed.append(len(record)) or parse(record))
     with pytest.raises(RefusedError, match=f"too many protocol buffer fields; a request may have {FIELDS}") as refused:
-        records_in(body, Limits(3, 4))
+        records_in(body, BodyLimits(3, 4))
     assert refused.value.status == 413
     assert sum(parsed) < len(body) * 0.9
 
@@ -95,18 +95,18 @@ def test_work_is_bounded_before_it_begins(body: bytes, monkeypatch: pytest.Monke
 def test_the_largest_video_of_many_features_is_parsed() -> None:
     lists = {f"feature{number}": [[0.0]] * 300 for number in range(5)}
     record = frame_record({"id": [b"x"], "labels": list(range(30))}, lists)
-    assert records_in(framed(record) * 2, Limits(2, 300)) == [record] * 2
+    assert records_in(framed(record) * 2, BodyLimits(2, 300)) == [record] * 2
 
 
 @given(st.binary(min_size=1, max_size=200))
 def test_any_bytes_are_records_or_refused(body: bytes) -> None:
     with contextlib.suppress(RefusedError):
-        assert records_in(body, Limits(3, 4))
+        assert records_in(body, BodyLimits(3, 4))
 
 
 def test_features_come_as_rows_of_float32() -> None:
     videos = [{"id": "a", "rgb_and_audio": [[1, 2.5], [3, 4]]}, {"rgb_and_audio": [[0, 0]]}]
-    ids, found = features_in(json.dumps({"videos": videos}).encode(), 2, Limits(9, 9))
+    ids, found = features_in(json.dumps({"videos": videos}).encode(), 2, BodyLimits(9, 9))
     assert ids == ["a", ""]
     np.testing.assert_array_equal(found[0], np.array([[1, 2.5], [3, 4]], np.float32))
     assert [video.dtype for video in found] == [np.float32] * 2
@@ -131,7 +131,7 @@ def test_features_come_as_rows_of_float32() -> None:
 def test_bad_features_are_refused(videos: list, status: int, text: str) -> None:
     body = json.dumps({"videos": [{"rgb_and_audio": video} for video in videos]}).encode()
     with pytest.raises(RefusedError) as refused:
-        features_in(body, 2, Limits(3, 4))
+        features_in(body, 2, BodyLimits(3, 4))
     assert refused.value.status == status
     assert text in str(refused.value)
 
@@ -139,5 +139,5 @@ def test_bad_features_are_refused(videos: list, status: int, text: str) -> None:
 @pytest.mark.parametrize("body", [b"{", b"[1]", b'{"video": []}', b"\xff\xfe", b"null"])
 def test_other_json_is_refused(body: bytes) -> None:
     with pytest.raises(RefusedError) as refused:
-        features_in(body, 2, Limits(3, 4))
+        features_in(body, 2, BodyLimits(3, 4))
     assert refused.value.status == 400

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 
 from yt8m import __version__
 from yt8m.commands.serve import ServeConfig
-from yt8m.commands.serve.bodies import JSON, RECORDS, Limits, RefusedError, features_body
+from yt8m.commands.serve.bodies import JSON, RECORDS, BodyLimits, RefusedError, features_body
 from yt8m.commands.serve.monitoring import Observed
 from yt8m.commands.serve.service import Service
 
@@ -153,7 +153,7 @@ def _described(service: Service) -> dict[str, Any]:
     content: dict[str, Any] = dict.fromkeys(RECORDS, records)
     config, size = service.config, service.model.feature_size
     if size is not None:
-        features = features_body(size, Limits(config.max_videos, config.max_frames)).model_json_schema()
+        features = features_body(size, BodyLimits(config.max_videos, config.max_frames)).model_json_schema()
         video = features.pop("$defs")["Video"]
         features["properties"]["videos"]["items"] = video
         content[JSON] = {"schema": features}

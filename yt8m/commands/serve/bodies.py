@@ -27,7 +27,7 @@ _BESIDE_FRAMES = 128  # fields of a video besides those of its frames, counted i
 _QUOTES = 64  # limit of quotation marks per video in JSON; the names of its two fields and its id need six
 
 
-class Limits(NamedTuple):
+class BodyLimits(NamedTuple):
     """The limits of a request body: videos per request, and frames per video."""
 
     max_videos: int
@@ -60,7 +60,7 @@ class RefusedError(Exception):
         self.status = status
 
 
-def records_in(body: bytes, limits: Limits) -> list[bytes]:
+def records_in(body: bytes, limits: BodyLimits) -> list[bytes]:
     """The records of a body: one serialized record, or a whole TFRecord file.
 
     Raises:
@@ -96,7 +96,7 @@ def _refused(where: str) -> Iterator[None]:
         raise RefusedError(400, f"{where}: no tf.train.Example or SequenceExample: {error}.") from error
 
 
-def _check_record(payload: bytes, where: str, limits: Limits) -> None:
+def _check_record(payload: bytes, where: str, limits: BodyLimits) -> None:
     record = shards.parse(payload)
     longest = max(map(len, record.lists.values()), default=0)
     if longest > limits.max_frames:
@@ -115,7 +115,7 @@ class _Strict(BaseModel):
 
 
 @functools.cache
-def features_body(size: int, limits: Limits) -> type[BaseModel]:
+def features_body(size: int, limits: BodyLimits) -> type[BaseModel]:
     """The pydantic model of a JSON body with frames of `size` numbers; no list may be longer than the limits allow."""
     frame = Annotated[list[float], Field(min_length=size, max_length=size), FailFast()]
     frames = Annotated[list[frame], Field(min_length=1, max_length=limits.max_frames), FailFast()]
@@ -124,7 +124,7 @@ def features_body(size: int, limits: Limits) -> type[BaseModel]:
     return create_model("Features", __base__=_Strict, videos=(videos, ...))
 
 
-def features_in(body: bytes, size: int, limits: Limits) -> tuple[list[str], list[NDArray[np.float32]]]:
+def features_in(body: bytes, size: int, limits: BodyLimits) -> tuple[list[str], list[NDArray[np.float32]]]:
     """The ids of the videos in a JSON body, and their features, each float32 [T, size].
 
     Raises:
@@ -147,7 +147,7 @@ def features_in(body: bytes, size: int, limits: Limits) -> tuple[list[str], list
     return ids, found
 
 
-def _refusal(fault: Any, limits: Limits) -> RefusedError:
+def _refusal(fault: Any, limits: BodyLimits) -> RefusedError:
     """The refusal for the first fault that pydantic found."""
     place = fault["loc"]
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".") or "the body"

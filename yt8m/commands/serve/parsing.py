@@ -26,7 +26,7 @@ import numpy as np
 from absl import logging
 from numpy.typing import NDArray
 
-from yt8m.commands.serve.bodies import RECORDS, Limits, RefusedError, features_in, records_in
+from yt8m.commands.serve.bodies import RECORDS, BodyLimits, RefusedError, features_in, records_in
 from yt8m.errors import RunError
 
 _HEAD = struct.Struct("<IQ")  # number of bytes of the JSON, and of the raw bytes
@@ -39,7 +39,7 @@ class ParserSettings(NamedTuple):
     """The settings that the parent sends to a child.
 
     Attributes:
-      max_videos, max_frames: see `Limits`.
+      max_videos, max_frames: see `BodyLimits`.
       feature_size: numbers per frame; None if the model takes only records.
       body_size: limit on the bytes of a body.
     """
@@ -93,7 +93,7 @@ def main() -> None:
 
 
 def _answer(kind: str, body: bytes, settings: ParserSettings) -> tuple[dict[str, Any], bytes]:
-    limits = Limits(settings.max_videos, settings.max_frames)
+    limits = BodyLimits(settings.max_videos, settings.max_frames)
     try:
         if kind in RECORDS:
             records = records_in(body, limits)
@@ -110,7 +110,7 @@ def _answer(kind: str, body: bytes, settings: ParserSettings) -> tuple[dict[str,
 _TOO_MUCH = {"status": 413, "text": "the body needs too much memory to parse."}
 
 
-class _Child:
+class _ParserProcess:
     """One child process. A thread calls `ask`; any thread may call `kill` and `close`.
 
     Attributes:
@@ -198,10 +198,10 @@ class _Job:
     def __init__(self, kind: str, body: bytes | bytearray) -> None:
         self._kind, self._body = kind, body
         self._lock = threading.Lock()
-        self._child: _Child | None = None
+        self._child: _ParserProcess | None = None
         self._is_given_up = False
 
-    def run(self, child: _Child) -> tuple[dict[str, Any], bytes]:
+    def run(self, child: _ParserProcess) -> tuple[dict[str, Any], bytes]:
         """The child's answer."""
         with self._lock:
             if self._is_given_up:
@@ -234,8 +234,8 @@ class Parsers:
 
     def __init__(self, settings: ParserSettings, count: int = 0) -> None:
         count = count or max(2, min(4, os.cpu_count() or 1))
-        self._idle: queue.SimpleQueue[_Child] = queue.SimpleQueue()
-        self._children = [_Child(settings) for _ in range(count)]
+        self._idle: queue.SimpleQueue[_ParserProcess] = queue.SimpleQueue()
+        self._children = [_ParserProcess(settings) for _ in range(count)]
         for child in self._children:
             self._idle.put(child)
         self._threads = ThreadPoolExecutor(count, "parser")
