@@ -47,7 +47,7 @@ COMMANDS = {
     "completion": Command("yt8m.commands.completion", "let the shell complete commands, flags and names"),
 }
 
-# In the order in which users need them; a command that no group names is listed under the last heading.
+# The commands in the order in which users need them. A command that is in no group is listed under the last heading.
 _GROUPS = {
     "get and look at data": (
         "download",

@@ -131,7 +131,7 @@ def _taken(format: DataFormat) -> dict[str, Any]:
         "frame_features": format.level == "frame",
         "segment_labels": format.segment_labels,
     }
-    # Never below the default: later videos may be longer than those of the training.
+    # The limit is never below the default, because later videos may be longer than those of the training.
     return values | {"max_frames": max(DataConfig.max_frames, format.max_frames or 0)}
 
 

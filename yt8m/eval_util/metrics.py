@@ -194,7 +194,7 @@ class MeanMetric(Metric):
         return self.total / self.count if self.count else self.of_nothing
 
 
-# In the order of the published log line.
+# The built-in metrics are registered in the order of the published log line.
 metrics: Registry[type[Metric]] = Registry("metric")
 
 

@@ -52,7 +52,7 @@ def _exponential(config: OptimizerConfig, seen: tf.Tensor) -> tf.Tensor:
 def _cosine(config: OptimizerConfig, seen: tf.Tensor) -> tf.Tensor:
     """base * (1 + cos(pi * t)) / 2, t from 0 after the warm-up to 1 (Loshchilov & Hutter 2017, eq. 5)."""
     start, end = config.learning_rate_warmup_examples, config.learning_rate_decay_examples
-    # In float64: float32 cannot represent every integer above 2^24, about 16 million examples.
+    # This is float64, because float32 cannot represent every integer above 2^24, about 16 million examples.
     progress = tf.clip_by_value((tf.cast(seen, tf.float64) - start) / (end - start), 0.0, 1.0)
     return tf.cast(config.base_learning_rate * 0.5 * (1.0 + tf.cos(math.pi * progress)), tf.float32)
 

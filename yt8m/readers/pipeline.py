@@ -182,7 +182,7 @@ def with_shard_number(records: tf.data.Dataset, number: tf.Tensor) -> tf.data.Da
 
 def shuffled(records: tf.data.Dataset, buffer: int, seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
     """Draws from `buffer` records at a time, in an order that depends only on seed and epoch."""
-    # Not `records.shuffle`: within a function it uses an op whose position cannot be saved.
+    # `records.shuffle` is not used, because within a function it uses an op whose position cannot be saved.
     specs = tf.nest.flatten(records.element_spec)
     variant = tf.raw_ops.ShuffleDataset(
         input_dataset=tf.data.experimental.to_variant(records),
@@ -222,8 +222,8 @@ class StagedFiles:
 
     def records(self, path: tf.Tensor) -> tf.data.Dataset:
         """The records of a file, read from its local copy; waits until it is fetched."""
-        # Not tf.data.TFRecordDataset: it writes the name of the local copy into the saved input position, and another
-        # process has other copies. With the raw op the name in the bucket is saved.
+        # tf.data.TFRecordDataset would write the name of the local copy into the saved input position, and another
+        # process has other copies. With this raw op the name in the bucket is saved.
         here = self._call(self._take, path)
         variant = tf.raw_ops.TFRecordDataset(filenames=here, compression_type="", buffer_size=_BUFFER)
         return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))

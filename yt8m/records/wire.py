@@ -150,7 +150,10 @@ def float_frames(record: bytes, frames: Span, size: int) -> NDArray[np.float32] 
 
 
 def _frames(record: bytes, frames: Span, of_value: bytes, size: int) -> NDArray[np.uint8] | None:
-    """The values of frames that are all encoded in the same way, with `of_value` before each value in field 1."""
+    """The values of frames in a FeatureList, [T, bytes]; None unless each frame begins with the same bytes.
+
+    These bytes are the key and length of the frame's Feature, then `of_value`; `size` bytes of values follow them.
+    """
     header = bytes([_IN_1]) + varint(len(of_value) + size) + of_value
     count, rest = divmod(frames[1] - frames[0], len(header) + size)
     if rest:

@@ -105,7 +105,7 @@ class Stage:
         if path not in self._coming:
             coming: Future[_Shard] = Future()
             self._coming[path] = coming
-            # Not a thread of a pool, since a pool would delay the end of the process until everything is fetched.
+            # This is not a thread of a pool: a pool would delay the end of the process until everything is fetched.
             threading.Thread(target=self._run, args=(path, coming), daemon=True).start()
         return self._coming[path]
 

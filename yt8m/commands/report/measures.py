@@ -116,7 +116,7 @@ def confusions(videos: Videos, num_classes: int, count: int) -> list[Confusion]:
 
 
 def _missed(videos: Videos, answer: Bools, num_classes: int) -> tuple[Ints64, Ints64]:
-    """(rows of the videos, classes) of the labels that the answers lack, video after video."""
+    """(row of the video, class) of each label that the answer for its video lacks, video after video."""
     rows, columns = np.nonzero(answer & videos.hits)
     answered = rows * num_classes + videos.classes[rows, columns]
     labels = videos.owners() * num_classes + videos.labels
