@@ -258,7 +258,7 @@ def test_frames_a_second(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
         (["--videos=nothing.csv"], "there is no such file"),
         (["--level=frames"], "expected frame, video, or frame,video"),
         (["--ranges=1:2,floats,floats"], "has 3 ranges, and there are 2 extractors"),
-        (["--ranges=2:1"], "is no range; expected LOW:HIGH, such as -2:2, or usual, or floats"),
+        (["--ranges=2:1"], "is not a range; expected LOW:HIGH, such as -2:2, or usual, or floats"),
         (["--group_by=film"], "a pattern of files has no columns"),
         (["--labels=column"], "no video has a label, so there are no classes"),
         (["--out=gs://bucket/x"], "name a folder of this machine"),

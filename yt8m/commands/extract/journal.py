@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from yt8m import program, storage
-from yt8m.commands.make_records.output import Output, Progress
+from yt8m.commands.make_records.output import Output, RecordsProgress
 from yt8m.errors import RunError
 from yt8m.records.data_format import FeatureFormat
 from yt8m.storage import json_text
@@ -88,7 +88,7 @@ class Journal:
 
     def fill(self, output: Output, level: str, features: Sequence[FeatureFormat]) -> None:
         """Sets the progress of `output`, as if it had written the shards of its level."""
-        done = Progress(self._inputs, [list(one) for one in features])
+        done = RecordsProgress(self._inputs, [list(one) for one in features])
         for shard, entry in self.finished.items():
             split = shard.split("/")[0]
             if level in entry.levels:
