@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks import input as reading
-from benchmarks import metrics, products, records, runs, segments
+from benchmarks import large_report, metrics, products, records, runs, segments
 from benchmarks.floors import Floor
 from benchmarks.measure import Measured
 from yt8m.readers import BatchQueue
@@ -134,6 +134,7 @@ ROWS: dict[str, Row] = {
     "metrics/dense": Row(metrics.dense, rate=metrics.EXAMPLES / 0.5),
     "metrics/dense with ties": Row(metrics.dense_tied),
     "metrics/top-k columns": Row(metrics.from_columns, rate=metrics.EXAMPLES / 0.05),
+    "report/50,000 videos": Row(large_report.page, rate=50_000 / 20),
     "segments/inference": Row(segments.inference, rate=30_000),
     "segments/ranking": Row(segments.ranking),
     "segments/judging": Row(segments.judging, rate=1000 * 100_000 / 60, peak_mb=3000),

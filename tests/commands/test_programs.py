@@ -22,6 +22,7 @@ from yt8m import cli, inference, train
 from yt8m import eval as evaluation
 from yt8m.commands.report import eval_samples
 from yt8m.lazy import tf
+from yt8m.runner import metric_files
 
 DATA = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", "--num_classes=10"]
 
@@ -77,7 +78,7 @@ def test_eval_writes_its_report_and_an_inference_model(
     assert (trained / "run/best/model.ckpt-20.index").exists()
     page = (trained / "run/eval/report.html").read_text()
     assert f">{report['gap']:.4f}</div>" in page
-    assert page.count("<img ") == 5 + 4  # curves of loss, rate and three figures; four of the evaluation
+    assert page.count("<img ") == 6 + 4  # curves of loss, rate and four figures; four of the evaluation
 
 
 HIT_AT_FIVE = """
@@ -160,6 +161,10 @@ def test_evaluating_twice_gives_the_same_report(trained: pathlib.Path) -> None:
         reports.append(json.loads((trained / "run/eval/report.json").read_text()))
     for name in ("gap", "hit_at_one", "perr", "map", "loss"):
         assert reports[0][name] == pytest.approx(reports[1][name], abs=1e-6)
+    history = list(metric_files.rows(str(trained / "run/eval")))[-2:]
+    assert [row["step"] for row in history] == [20, 20]
+    for row, told in zip(history, reports, strict=True):
+        assert row == {"step": 20} | {one["name"]: told[one["key"]] for one in told["metrics"]}
 
 
 def test_results_go_where_the_user_says_and_the_run_stays_as_it_is(trained: pathlib.Path) -> None:

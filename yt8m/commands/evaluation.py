@@ -347,7 +347,17 @@ def write_report(results: Results, done: Evaluated, run: TrainConfig) -> None:
     told = report_json(done, run.model.model)
     with storage.write_atomic(storage.join(results.folder, eval_samples.FOLDER, "report.json"), "w") as file:
         json.dump(told, file, indent=2, ensure_ascii=False, allow_nan=False)
+    _add_to_history(results.folder, done)
     _write_summaries(results.events, done)
+
+
+def _add_to_history(folder: str, done: Evaluated) -> None:
+    """Adds a row to eval/metrics.jsonl, which has the figures of all evaluated checkpoints."""
+    path = storage.join(folder, eval_samples.FOLDER, metric_files.METRICS)
+    former = storage.read_text(path) if storage.exists(path) else ""
+    values = {metric.name: float(value) if np.isfinite(value) else None for metric, value in done.values()}
+    with storage.write_atomic(path, "w") as file:
+        file.write(f"{former}{json.dumps({'step': done.step, **values})}\n")
 
 
 def summary_line(done: Evaluated) -> str:

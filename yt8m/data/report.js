@@ -81,3 +81,65 @@ class Table {
 }
 
 document.querySelectorAll("table.sortable").forEach((table) => new Table(table));
+
+// Values of a chart, under the pointer or, with the arrow keys, one after another.
+class Plot {
+  constructor(box) {
+    this.box = box;
+    this.points = JSON.parse(box.dataset.points);
+    if (!this.points.length) return;
+    this.points.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+    this.at = -1;
+    this.dot = box.appendChild(document.createElement("i"));
+    this.tip = box.appendChild(document.createElement("output"));
+    this.dot.className = "dot";
+    this.tip.className = "tip";
+    this.hide();
+    box.tabIndex = 0;
+    box.setAttribute("role", "group");
+    box.setAttribute("aria-label", "Values of this chart: arrow keys go from one to the next");
+    box.addEventListener("pointermove", (event) => this.follow(event));
+    box.addEventListener("pointerleave", () => this.hide());
+    box.addEventListener("blur", () => this.hide());
+    box.addEventListener("keydown", (event) => this.step(event));
+  }
+
+  hide() {
+    this.dot.hidden = this.tip.hidden = true;
+  }
+
+  follow(event) {
+    const area = this.box.getBoundingClientRect();
+    const [x, y] = [event.clientX - area.left, event.clientY - area.top];
+    let [near, least] = [-1, 30 ** 2];
+    this.points.forEach((point, index) => {
+      const distance = (point[0] * area.width - x) ** 2 + (point[1] * area.height - y) ** 2;
+      if (distance < least) [near, least] = [index, distance];
+    });
+    near < 0 ? this.hide() : this.show(near);
+  }
+
+  step(event) {
+    const moves = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 10, ArrowUp: -10 };
+    const last = this.points.length - 1;
+    if (event.key === "Escape") return this.hide();
+    if (event.key === "Home" || event.key === "End") this.show(event.key === "Home" ? 0 : last);
+    else if (event.key in moves) this.show(Math.min(last, Math.max(0, this.at + moves[event.key])));
+    else return;
+    event.preventDefault();
+  }
+
+  show(index) {
+    const [x, y, text] = this.points[index];
+    this.at = index;
+    this.dot.hidden = this.tip.hidden = false;
+    this.dot.style.left = `${100 * x}%`;
+    this.dot.style.top = `${100 * y}%`;
+    this.tip.textContent = text;
+    this.tip.style.left = `${100 * x}%`;
+    this.tip.style.top = `${100 * y}%`;
+    this.tip.style.transform = `translate(${-100 * x}%, ${y < 0.3 ? "1rem" : "calc(-100% - 1rem)"})`;
+  }
+}
+
+document.querySelectorAll(".plot").forEach((box) => new Plot(box));

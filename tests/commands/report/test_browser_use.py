@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import pathlib
+import re
 from collections.abc import Iterator
 
 import browser
@@ -103,7 +105,7 @@ def test_classes_are_sorted_and_searched_by_keyboard_alone(world, page):
     having = [name for name, vertical in pairs if "food" in f"{name} {vertical}".lower()]
     assert len(found) == min(99, len(having))
     assert all(text.startswith(name) for text, name in zip(found, having, strict=False))
-    told = page.run("return document.querySelector('output').textContent")
+    told = page.run("return document.querySelector('.search output').textContent")
     assert told == f"{len(having)} of 3,862"
     page.press(*["\ue003"] * 4)
     assert len(rows(page, 0, 9999)) == 300
@@ -123,6 +125,52 @@ def test_classes_are_sorted_and_searched_by_keyboard_alone(world, page):
     assert set(aps[11:]) == {"—"}  # what is not defined stays last, whichever way it is sorted
     page.press(ENTER)
     assert every_row(page, 2) == [*aps[:11][::-1], *aps[11:]]
+
+
+def test_values_are_told_under_the_pointer_and_by_the_arrow_keys(world, page):
+    page.open(world / "both.html")
+    plots = page.run("return document.querySelectorAll('.plot[tabindex]').length")
+    assert plots == page.run("return document.querySelectorAll('figure').length") >= 8
+    place = """
+        const box = [...document.querySelectorAll('.plot')].find((one) => one.dataset.points.includes('precision'));
+        box.scrollIntoView({block: 'center'});
+        const area = box.getBoundingClientRect(), point = JSON.parse(box.dataset.points)[arguments[0]];
+        return [area.left + point[0] * area.width, area.top + point[1] * area.height, point[2]];
+    """
+    tip = "const one = document.querySelector('.tip:not([hidden])'); return one && one.textContent"
+    for number in (0, 7):
+        x, y, text = page.run(place, number)
+        page.tell("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x, "y": y})
+        assert page.run(tip) == text
+    page.tell("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": 1, "y": 1})
+    assert page.run(tip) is None
+    page.run("const box = document.querySelector('.plot'); box.scrollIntoView(); box.focus()")
+    points = page.run("return JSON.parse(document.querySelector('.plot').dataset.points)")
+    points.sort(key=lambda point: (point[0], point[1]))
+    for key, index in (("\ue014", 0), ("\ue014", 1), ("\ue012", 0), ("\ue010", len(points) - 1)):  # right, left, end
+        page.press(key)
+        assert page.run(tip) == points[index][2]
+    ratio, text = page.run(CONTRAST)  # with the tip shown
+    assert ratio >= 4.5, text
+    page.press("\ue00c")  # escape
+    assert page.run(tip) is None
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_printed_it_is_a_document_of_a_few_pages(world, page, scheme):
+    page.open(world / "one.html", scheme=scheme)
+    pdf = base64.b64decode(page.tell("Page.printToPDF", {"paperWidth": 8.27, "paperHeight": 11.7})["data"])
+    assert pdf.startswith(b"%PDF")
+    assert 4 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 14
+    media = [{"name": "prefers-color-scheme", "value": scheme}]
+    page.tell("Emulation.setEmulatedMedia", {"media": "print", "features": media})
+    try:
+        assert page.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert page.run("return document.querySelector('.search').checkVisibility()") is False
+        ratio, text = page.run(CONTRAST)
+        assert ratio >= 4.5, text
+    finally:
+        page.tell("Emulation.setEmulatedMedia", {"media": "", "features": media})
 
 
 def test_the_worst_videos_are_filtered_by_class(world, page):

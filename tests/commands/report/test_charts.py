@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from yt8m.commands.report import charts
+from yt8m.commands.report import charts, over_time
 from yt8m.commands.report.eval_samples import EvalSamples
 from yt8m.commands.report.loading import Curve
 from yt8m.commands.report.measures import ClassFigure
@@ -24,7 +24,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         draw(axes[-1])
         return ""
 
-    monkeypatch.setattr(charts, "picture", keep)
+    for module in (charts, over_time):
+        monkeypatch.setattr(module, "picture", keep)
     return axes
 
 
@@ -32,9 +33,14 @@ def test_a_curve_of_one_point_is_seen(drawn: list[Any]) -> None:
     points: list[dict[int, float]] = [{10: 2.0}, {10: 2.0, 20: 1.0}]
     for one in points:
         run: Any = types.SimpleNamespace(
-            name="run", curves={"loss": Curve(one)}, colour="black", samples=EvalSamples({}, None, 3, 0)
+            name="run",
+            curves={"loss": Curve(one)},
+            colour="black",
+            samples=EvalSamples({}, None, 3, 0),
+            validations={},
+            evaluations={},
         )
-        charts.training([run])
+        over_time.training([run])
     assert [axes.get_lines()[1].get_marker() for axes in drawn] == ["o", "None"]
 
 

@@ -71,6 +71,7 @@ def test_names_stay_words_and_nothing_comes_from_outside(page: Reader) -> None:
         "spellcheck",
         "data-of",
         "data-search",
+        "data-points",
     }
     assert attributes <= usual
     assert all(image["src"].startswith("data:image/svg+xml;base64,") for image in page.named("img"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,12 +48,27 @@ def read_curves(train_dir: str) -> dict[str, Curve]:
 
     If a resumed run logged a step again, the later line counts. A line that was cut off by a kill is ignored.
     """
-    if not storage.exists(storage.join(train_dir, metric_files.METRICS)):
-        return {}
+    return _curves(row for row in _rows(train_dir) if "mode" not in row)
+
+
+def read_validations(train_dir: str) -> dict[str, Curve]:
+    """{name: curve} of the validations in metrics.jsonl."""
+    return _curves(row for row in _rows(train_dir) if row.get("mode") == metric_files.VALIDATE)
+
+
+def read_evaluations(train_dir: str) -> dict[str, Curve]:
+    """{name: curve} of the checkpoints that `yt8m eval` has evaluated, from eval/metrics.jsonl."""
+    return _curves(_rows(storage.join(train_dir, eval_samples.FOLDER)))
+
+
+def _rows(folder: str) -> Iterable[Mapping[str, Any]]:
+    exists = storage.exists(storage.join(folder, metric_files.METRICS))
+    return metric_files.rows(folder) if exists else ()
+
+
+def _curves(rows: Iterable[Mapping[str, Any]]) -> dict[str, Curve]:
     points: dict[str, dict[int, float]] = {}
-    for line in metric_files.rows(train_dir):
-        if line.get("mode") == metric_files.VALIDATE:
-            continue
+    for line in rows:
         for name, value in line.items():
             if name not in _NO_CURVE and isinstance(value, int | float):
                 points.setdefault(name, {})[int(line["step"])] = float(value)
@@ -72,6 +87,8 @@ class Run(NamedTuple):
       colour: colour of its lines in the charts.
       samples: the metrics and the sampled videos of its evaluation.
       curves: {name: training curve}; empty if the run has none.
+      validations: {name: curve of the validations during training}.
+      evaluations: {name: curve of the evaluated checkpoints}.
       resampled: {key of the metric: its values on the resampled videos, float64 [resamples]}.
       class_aps: float64 [resamples, C], AP of each class on the resampled videos.
     """
@@ -81,6 +98,8 @@ class Run(NamedTuple):
     colour: str
     samples: EvalSamples
     curves: Mapping[str, Curve]
+    validations: Mapping[str, Curve]
+    evaluations: Mapping[str, Curve]
     resampled: Mapping[str, Floats64]
     class_aps: Floats64
 
@@ -100,7 +119,16 @@ def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
             raise UsageError(f"{folder} is named twice; name each run once.")
     found = [eval_samples.read(folder) for folder in whole]
     return [
-        Run(name, folder, colour, one, read_curves(folder), *_resampled(one, resamples, seed))
+        Run(
+            name,
+            folder,
+            colour,
+            one,
+            read_curves(folder),
+            read_validations(folder),
+            read_evaluations(folder),
+            *_resampled(one, resamples, seed),
+        )
         for name, folder, colour, one in zip(_names(whole), whole, itertools.cycle(COLOURS), found, strict=False)
     ]
 

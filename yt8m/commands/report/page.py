@@ -12,7 +12,7 @@ import importlib.resources
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from yt8m.commands.report import charts, differences, measures, slices, worst_videos
+from yt8m.commands.report import charts, differences, measures, over_time, slices, worst_videos
 from yt8m.commands.report.class_table import ClassRow, class_rows
 from yt8m.commands.report.loading import Run, figure, interval_of
 from yt8m.commands.report.measures import ENOUGH, ClassFigure
@@ -105,7 +105,7 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Ints
         seen=first.samples.seen,
         settings=differences.settings(runs) if len(runs) > 1 else [],
         differences=[row for run in runs[1:] for row in differences.figures(first, run)],
-        curves=charts.training(runs),
+        curves=over_time.training(runs),
         predictions=[charts.precision_recall(runs), charts.calibration(runs)],
         has_classes=any(by_class),
         enough=ENOUGH,

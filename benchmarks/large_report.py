@@ -1,0 +1,93 @@
+"""The page of an evaluation whose sample is as large as it can be: 50,000 videos of YouTube-8M's 3862 classes."""
+
+from __future__ import annotations
+
+import tempfile
+
+import numpy as np
+
+from benchmarks.measure import Measured, repeat
+from yt8m.commands import report
+from yt8m.commands.report import eval_samples
+from yt8m.commands.report.eval_samples import EvalSamples
+from yt8m.eval_util import EvaluationMetrics, metrics
+from yt8m.eval_util.arrays import places_within
+from yt8m.eval_util.videos import MOST, Videos, hashes
+from yt8m.records import vocabulary
+
+TOP_K, MOST_LABELS = 20, 12
+
+
+def page(repeats: int) -> Measured:
+    """Times `yt8m report` of that evaluation, by the videos a second."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(folder)
+        return repeat(lambda: report.write([folder]), MOST, repeats)
+
+
+def write(folder: str, videos: int = MOST, num_classes: int = 3862) -> None:
+    """Writes the eval/videos.npz of a model that finds most labels; frequent classes have most of them."""
+    eval_samples.write(folder, _samples(_drawn(videos, num_classes), num_classes))
+
+
+def _drawn(count: int, num_classes: int) -> Videos:
+    draw = np.random.default_rng(0)
+    # Sorted numbers with 0, 1, 2, ... added are distinct. The shuffled ones are the candidates of a video.
+    width = min(TOP_K + MOST_LABELS, num_classes)
+    drawn = np.sort(draw.beta(0.6, 2, (count, width)) * (num_classes - width), axis=1).astype(np.int32)
+    candidates = draw.permuted(drawn + np.arange(width, dtype=np.int32), axis=1)
+    num_labels = np.clip(draw.poisson(3, count) + 1, 1, width - TOP_K).astype(np.int64)
+    scores = -np.sort(-draw.beta(0.4, 2, size=(count, TOP_K)), axis=1).astype(np.float32)
+    hits = np.arange(TOP_K) < num_labels[:, None]
+    hits &= draw.random(hits.shape) < 0.85
+    missed = num_labels - hits.sum(1)
+    rows = np.concatenate([np.nonzero(hits)[0], np.repeat(np.arange(count), missed)])
+    outside = candidates[np.repeat(np.arange(count), missed), TOP_K + places_within(missed)]
+    classes = np.concatenate([candidates[:, :TOP_K][hits], outside])
+    values = np.concatenate([scores[hits], draw.random(len(outside)).astype(np.float32) * 0.02])
+    order = np.lexsort((classes, rows))
+    ids = np.empty(count, object)
+    ids[:] = [b"%08x" % number for number in range(count)]
+    return Videos(
+        keys=np.sort(hashes(ids)),
+        scores=scores,
+        classes=candidates[:, :TOP_K],
+        hits=hits,
+        perr=hits.sum(1) / num_labels,
+        num_labels=num_labels,
+        labels=classes[order],
+        label_scores=values[order],
+        losses=draw.gamma(2, 3, count),
+        num_frames=draw.integers(100, 301, count).astype(np.int32),
+        ids=ids,
+    )
+
+
+def _samples(videos: Videos, num_classes: int) -> EvalSamples:
+    evaluated = EvaluationMetrics(num_classes, TOP_K)
+    counts = np.bincount(videos.labels, minlength=num_classes)
+    evaluated.accumulate_top_k(videos.scores, videos.classes, videos.hits, videos.num_labels, counts, videos.perr)
+    found = evaluated.get()
+    names = vocabulary.of(num_classes)
+    classes = zip(found["aps_class"], found["aps"], found["aps_positives"], strict=True)
+    figures = {
+        "checkpoint": "model.ckpt-1000",
+        "global_step": 1000,
+        "model": "MoeModel",
+        "num_examples": len(videos),
+        **{
+            one.key: found[one.figure_key()]
+            for one in metrics.load()
+            if np.isfinite(found.get(one.figure_key(), np.nan))
+        },
+        "classes": [
+            {
+                "class": int(index),
+                "name": names.name(int(index)),
+                "average_precision": float(ap),
+                "positives": int(count),
+            }
+            for index, ap, count in classes
+        ],
+    }
+    return EvalSamples(figures, videos, num_classes, len(videos), evaluated.operating_points(5))
