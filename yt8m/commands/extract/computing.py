@@ -46,7 +46,7 @@ class Clip(NamedTuple):
 
     Attributes:
       path: local or gs://.
-      start, end: the part in seconds; None for the end of the video.
+      start, end: the part in seconds; `end` is None for the end of the video.
     """
 
     path: str
@@ -61,7 +61,7 @@ class Features(NamedTuple):
       arrays: float32 [rows, size] for each extractor; empty if the video is bad.
       seconds: length of the decoded part.
       notes: what was unusual about the video.
-      bad: why it has no features; empty if it has.
+      bad: why the video has no features; empty if it has features.
     """
 
     arrays: Sequence[NDArray[np.float32]]
@@ -74,7 +74,7 @@ class Settings(NamedTuple):
     """What determines the features besides the extractors.
 
     Attributes:
-      per_second: frames a second.
+      per_second: frames per second.
       most: the largest number of frames of a video.
       batch: pictures or windows that are computed at once.
     """
@@ -195,7 +195,7 @@ class _Video:
         self.told: dict[str, Any] = {}
 
     def features(self, settings: Settings, extractors: Sequence[Extractor]) -> Features:
-        """The features of the video, all with as many rows."""
+        """The features of the video, all with the same number of rows."""
         if self.bad:
             return Features((), bad=self.bad)
         count = int(self.told["rows"])
@@ -244,7 +244,7 @@ class _Batches:
             self._compute(*key)
 
     def flush(self) -> None:
-        """Computes what waits."""
+        """Computes the pictures and windows that still wait."""
         for key in list(self._waiting):
             self._compute(*key)
 

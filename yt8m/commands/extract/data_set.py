@@ -1,6 +1,6 @@
-"""One extraction: videos in, records, manifests, vocabulary and splits out, shard by shard.
+"""One extraction, shard by shard: reads videos, and writes records, manifests, the vocabulary and the splits.
 
-Everything but the features is what `yt8m make-records` does, and its code does it.
+Only the features are computed here; everything else is done by the code of `yt8m make-records`.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Extraction:
 
     def _inputs(self) -> str:
         given = {key: value for key, value in dataclasses.asdict(self._config).items() if key not in _FREE}
-        # Not all names of the vocabulary in the folder: making records of another level appends names to it.
+        # Only the names in this table count, not all in the folder's vocabulary: records of other levels append names.
         classes = sorted((name, self._classes.number.get(name, -1)) for name in self._scan.names)
         names = self._classes.vocabulary.names if self._config.vocabulary and self._classes.vocabulary else ()
         rows = [(os_text(row.id), row.classes, row.clip) for row in self._rows.values()]

@@ -1,4 +1,4 @@
-"""How far an extraction is: the journal of finished shards, and the line or bar that the user sees.
+"""The progress of an extraction: the journal of finished shards, and the line or bar that the user sees.
 
 The journal has a file for each shard, written after the shard, in `OUT/.extract` until all records are in their places.
 A start after a kill begins at the first shard without such a file.
@@ -30,7 +30,7 @@ class Finished:
 
     Attributes:
       inputs: hash of all inputs that determine the records.
-      levels: {level: [number of records, size in bytes, checksum]}; without the level if no video was good.
+      levels: {level: [number of records, size in bytes, checksum]}; a level is missing if no video was good.
       positives: {class: number of videos}.
       frames: number of frames.
       longest: the largest number of frames of a video.
@@ -111,11 +111,11 @@ class Journal:
 
 
 class ProgressLine:
-    """Videos, seconds of video a second, and the time left. Use it in a `with` block.
+    """Shows the number of videos, the seconds of video per second, and the time left. Use it in a `with` block.
 
     Args:
       videos: number of videos.
-      done: number of those that an earlier start has extracted.
+      done: number of videos that an earlier start has extracted.
     """
 
     def __init__(self, videos: int, done: int) -> None:
@@ -143,7 +143,7 @@ class ProgressLine:
             self._bar.stop()
 
     def advance(self, seconds: float) -> None:
-        """Counts a video of which so many seconds were decoded."""
+        """Counts a video, of which `seconds` seconds were decoded."""
         self._done, self._seconds = self._done + 1, self._seconds + seconds
         now = time.monotonic()
         if self._bar is not None:
