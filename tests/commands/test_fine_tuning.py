@@ -15,6 +15,7 @@ from yt8m import eval as evaluation
 from yt8m import inference, train
 from yt8m.eval_util.segments import RatedPairs
 from yt8m.lazy import tf
+from yt8m.records import vocabulary
 
 pytestmark = [pytest.mark.long, pytest.mark.heavy]
 
@@ -84,6 +85,24 @@ def test_variables_of_another_shape_are_listed(tmp_path: pathlib.Path, capfd: py
     assert train.main([*flags, *more]) == 0
     expected = r"tower/fully_connected/weights +\[16, 20\] +no: it has the shape \[24, 20\] there"
     assert re.search(expected, capfd.readouterr().err)
+
+
+def test_the_last_layer_of_as_many_other_classes_is_not_taken(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model = ["--model=ResidualMlpModel", "--mlp_hidden_size=8", "--video_level_classifier_model=LogisticModel"]
+    for name in ("one", "other"):
+        vocabulary.write(f"{tmp_path}/{name}.csv", vocabulary.of_names([f"{name} {n}" for n in range(20)]))
+    one, other = (f"--vocabulary={tmp_path}/{name}.csv" for name in ("one", "other"))
+    start = f"--init_from={tmp_path}/one"
+    assert train.main(video_flags(tmp_path / "one", *model, one)) == 0
+    assert train.main(video_flags(tmp_path / "same", *model, one, start, "--max_steps=1")) == 0
+    assert "no: " not in capfd.readouterr().err
+    assert train.main(video_flags(tmp_path / "other", *model, other, start, "--max_steps=1")) == 0
+    said = capfd.readouterr().err
+    left = re.findall(r"  (tower/\S+) +\S.*  no: the classes are others there", said)
+    assert left == ["tower/fully_connected/weights", "tower/fully_connected/biases"]
+    assert re.search(r"tower/first/weights +\[24, 8\] +yes", said)
 
 
 def test_another_run_is_no_start(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:

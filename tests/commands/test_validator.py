@@ -185,3 +185,13 @@ def test_data_that_do_not_fit_are_refused_before_the_run(
     assert "--eval_data_pattern=" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
     assert cli.main(["train", "--eval_data_pattern=nowhere/*", f"--train_dir={tmp_path}/run"]) != 0
+
+
+def test_in_a_cluster_the_flags_of_a_validation_are_refused(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs = {"chief": ["localhost:1"], "evaluator": ["localhost:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": jobs, "task": {"type": "chief", "index": 0}}))
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+    assert run(tmp_path / "run", on_test(), "--eval_every_n_steps=5") == 2
+    assert "--eval_every_n_steps is for training on one machine: in a cluster the evaluator" in capsys.readouterr().err

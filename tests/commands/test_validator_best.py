@@ -190,6 +190,7 @@ def same_end(folder: pathlib.Path, whole: pathlib.Path, name: str) -> None:
         assert all((found[variable] == expected[variable]).all() for variable in expected)
 
 
+@pytest.mark.promise("C9")
 @pytest.mark.long
 def test_a_signal_in_the_middle_of_a_validation_loses_nothing(folder: pathlib.Path, whole: pathlib.Path) -> None:
     # A validation has six batches: the second one is killed, and then stopped when it is repeated.
@@ -207,6 +208,7 @@ def test_a_signal_in_the_middle_of_a_validation_loses_nothing(folder: pathlib.Pa
     same_end(folder, whole, "ended")
 
 
+@pytest.mark.promise("C9")
 @pytest.mark.heavy
 @pytest.mark.long
 def test_ten_kills_at_random_moments_change_nothing(folder: pathlib.Path, whole: pathlib.Path) -> None:

@@ -192,3 +192,10 @@ def test_a_backup_is_named_by_the_present_time(train_dir):
     before = datetime.datetime.now()
     end = run_dir.start_new_model(train_dir).removeprefix(f"{train_dir}.old-")
     assert f"{before:%Y%m%d-%H%M%S}" <= end <= f"{datetime.datetime.now():%Y%m%d-%H%M%S}"
+
+
+def test_folders_of_curves_are_moved_but_not_data_of_the_same_name(train_dir):
+    fill(train_dir, "config.json", "validation.json", "train/events.out.tfevents.1.host.1", "validate/a.tfrecord")
+    backup = run_dir.start_new_model(train_dir, NOW)
+    assert sorted(os.listdir(backup)) == ["config.json", "train", "validation.json"]
+    assert os.listdir(train_dir) == ["validate"]

@@ -21,6 +21,7 @@ from yt8m.eval_util.metrics import (
     MeanAveragePrecision,
     Metric,
     RankedEntries,
+    find,
     gap_first,
     load,
 )
@@ -161,3 +162,13 @@ def test_a_name_or_key_is_taken_once(own: None) -> None:
         with pytest.raises(UsageError, match="one of which is taken already"):
             load([f"own_metrics:{name}" for name in names], reserved)
     assert Gap in load()
+
+
+@pytest.mark.parametrize(("name", "found"), [("GAP", Gap), ("gap", Gap), ("hit@1", HitAtOne), ("loss", Loss)])
+def test_a_metric_is_found_by_its_name_or_its_key(name: str, found: type[Metric]) -> None:
+    assert find(name) is found
+
+
+def test_an_unknown_metric_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match=r"'GAPP' is not a metric; did you mean GAP\? .known: Hit@1, PERR, mAP, GAP"):
+        find("GAPP")

@@ -194,6 +194,7 @@ WRITTEN = (
     "inference_model",
     "inference_model.*",
 )
+CURVES = ("train", "validate")  # with validation: folders of event files for one chart of both
 _A_RUN_HAS = (CONFIG, MODEL_FLAGS, "checkpoint", "model.ckpt-*")
 
 
@@ -365,9 +366,16 @@ def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str
     backup = _free_name(f"{_whole(train_dir)}.old-{now or datetime.datetime.now():%Y%m%d-%H%M%S}")
     storage.makedirs(backup)
     for name in names:
-        if _matches(name, WRITTEN):
+        if _matches(name, WRITTEN) or _is_of_curves(train_dir, name):
             storage.rename(storage.join(train_dir, name), storage.join(backup, name))
     return backup
+
+
+def _is_of_curves(train_dir: str, name: str) -> bool:
+    """Whether this is a folder of event files; a folder of these names may also hold the user's data."""
+    if name not in CURVES or not storage.is_dir(storage.join(train_dir, name)):
+        return False
+    return all(_matches(inner, ("events.out.tfevents.*",)) for inner in storage.listdir(storage.join(train_dir, name)))
 
 
 def lock(train_dir: str) -> AbstractContextManager[None]:

@@ -339,7 +339,7 @@ def find(name: str) -> type[Metric]:
     if ":" not in name:
         known = [one.name for one in metrics.all()]
         raise UsageError(
-            f"{name!r} is no metric{suggestion(name, known)} (known: {', '.join(known)}; or package.module:Class)."
+            f"{name!r} is not a metric{suggestion(name, known)} (known: {', '.join(known)}; or package.module:Class)."
         )
     return load((name,))[-1]
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from yt8m.runner import RunnerConfig
 from yt8m.runner.callbacks.progress import Progress
 from yt8m.runner.hooks import StepHook
-from yt8m.runner.lines import StepLine, StepValues, evaluation_line, inference_line, training_line
+from yt8m.runner.lines import StepLine, StepValues, evaluation_line, inference_line, training_line, validation_line
 from yt8m.runner.run_config import Context
 from yt8m.runner.saver import ShardPosition
 
@@ -122,3 +122,26 @@ def test_step_and_time_are_whole_in_any_width(
     assert re.search(r"(-:--:--|0:00:0\d) ", line)
     assert line.rstrip().endswith(figures)
     assert "…" not in line
+
+
+def test_the_figures_of_a_validation_stay_on_the_bar_until_the_next_one() -> None:
+    context = started(RunnerConfig(mode="train", model_dir="run"), KNOWN, StepLine(1))
+    text, told = io.StringIO(), []
+    bar = Progress(context, Console(file=text, width=120, force_terminal=True))
+    context.line.listen(told.append)
+    bar.after_create_session(None, None)
+    validated = StepValues(step=1, loss=3.0, figures={"PERR": 0.5, "GAP": 0.25}, is_validation=True)
+    context.line.tell(validated)
+    context.line.values.loss = 1.5
+    context.line.emit(1, 1)
+    bar.after_run(None, None)
+    bar.close()
+    assert "validation GAP 0.250  loss 1.50" in text.getvalue()
+    assert [values.is_validation for values in told] == [False]  # only those who ask for it are told of validations
+
+
+def test_the_line_of_a_validation() -> None:
+    figures = {"Hit@1": 0.5, "GAP": 0.25}
+    values = StepValues(step=7, loss=3.0, figures=figures, examples=21, elapsed_seconds=1.25, is_validation=True)
+    expected = "validation at step 7 | Loss: 3.0000 | Hit@1: 0.5000 GAP: 0.2500 | 21 examples in 1.2 s"
+    assert validation_line(values) == expected

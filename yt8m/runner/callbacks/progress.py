@@ -58,7 +58,8 @@ class Progress(Callback):
             self._validated = _validated(values)
         room = self._room(self._bar.tasks[0])
         # The values of a validation stay until the next one, and come first, because they matter most.
-        own = "" if values.is_validation else _figures(values, room - len(self._validated) - 2)
+        taken = len(self._validated) + 2 if self._validated else 0
+        own = "" if values.is_validation else _figures(values, room - taken)
         shown = "  ".join(filter(None, [self._validated, own]))
         self._bar.update(self._task, figures=shown if len(shown) <= room else _figures(values, room))
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from yt8m import storage
+from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
 from yt8m.runner.hooks import Callback
@@ -162,7 +163,7 @@ class _Curves:
     """Writes the figures of training and of validations under the same tags, which TensorBoard shows in one chart."""
 
     def __init__(self, context: Context, folder: str) -> None:
-        self._training, self._validation = (EventFile(storage.join(folder, name)) for name in ("train", "validate"))
+        self._training, self._validation = (EventFile(storage.join(folder, name)) for name in run_dir.CURVES)
         context.line.listen(self._write, validations=True)
 
     def _write(self, values: StepValues) -> None:

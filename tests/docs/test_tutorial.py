@@ -1,0 +1,47 @@
+"""The tutorial's section on fine-tuning: its commands run, and few videos are enough for a model that knows many."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+import runpy
+
+import pytest
+from docs.command_blocks import ROOT
+
+from docs import command_blocks
+from yt8m import cli
+
+PAGE = ROOT / "docs" / "users" / "tutorial.md"
+HEADING = "## Fine-tune on classes of your own"
+
+
+@pytest.mark.heavy
+@pytest.mark.long
+def test_fine_tuning_on_few_videos_gains_what_the_page_says(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lines = PAGE.read_text().splitlines()
+    begin = lines.index(HEADING)
+    (block,) = [one for one in command_blocks.blocks(PAGE) if one.language == "sh" and one.line > begin][:1]
+    with contextlib.chdir(tmp_path):
+        pathlib.Path("two_sets.py").write_text(command_blocks.files_of(PAGE)["two_sets.py"])
+        for words in command_blocks.commands(block.text):
+            if words[0] == "python":
+                runpy.run_path(words[1])
+            else:
+                assert cli.main(words[1:]) == 0
+    said = capfd.readouterr().err
+    assert "19 of the model's 22 variables start from runs/much/model.ckpt-895:" in said
+    for name in ("gates/weights", "experts/weights", "experts/biases"):
+        assert f"tower/{name} " in said
+    for name, (early, late) in {"fresh": (0.34, 0.47), "tuned": (0.61, 0.89)}.items():
+        told = json.loads((tmp_path / "runs" / name / "validation.json").read_text())["validations"]
+        # Other processors round differently, and training takes small differences further.
+        assert told[0]["GAP"] == pytest.approx(early, abs=0.05)
+        assert told[-1]["GAP"] == pytest.approx(late, abs=0.05)
+        row = next(
+            line for line in lines[begin:] if line.startswith("| from " + ("fresh" if name == "fresh" else "the"))
+        )
+        assert f"| {early:.2f} | {late:.2f} |" in row
