@@ -7,6 +7,7 @@ import sys
 
 from yt8m import program
 from yt8m.config import flags
+from yt8m.deploy import cluster
 
 
 def run(words: list[str]) -> int:
@@ -14,9 +15,11 @@ def run(words: list[str]) -> int:
     config = flags.inference_config(words)
     program.set_up_log()
     # Imported here, so that flag errors and --help come before the graph code is loaded.
-    from yt8m.commands.team import infer_together
+    from yt8m.commands import inference
 
-    return infer_together(config)
+    if cluster.is_left_to_the_chief("predicts", "yt8m bulk infer"):
+        return 0
+    return inference.infer(config)
 
 
 main = functools.partial(program.run_main, "inference.py", run)  # main(argv=None); None means sys.argv[1:]

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import re
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 from clusters import Cluster
-from golden_data import golden
 from reader_records import video_record, write_shard
 
 from yt8m import eval as evaluation
 from yt8m import inference, train
 
-pytestmark = [pytest.mark.long, pytest.mark.heavy]
 FEATURES = ["--feature_names=mean_rgb", "--feature_sizes=4", "--num_classes=6"]
 COUNTS = {"train": (40, 30, 20), "test": (17, 5, 9)}
 
@@ -60,6 +57,8 @@ def run(data: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib
     return folder
 
 
+@pytest.mark.long
+@pytest.mark.heavy
 @pytest.mark.promise("P5")
 def test_training_in_every_role(data: pathlib.Path, tmp_path: pathlib.Path, processes: Callable[..., Cluster]) -> None:
     folder = tmp_path / "run"
@@ -80,104 +79,34 @@ def test_training_in_every_role(data: pathlib.Path, tmp_path: pathlib.Path, proc
     assert (folder / f"model.ckpt-{steps + 3}.index").exists()
 
 
-def test_figures_are_those_of_one_process(
-    data: pathlib.Path, run: pathlib.Path, processes: Callable[..., Cluster]
-) -> None:
-    flags = [f"--train_dir={run}", f"--eval_data_pattern={data}/test*", "--run_once", "--batch_size=4"]
-    assert evaluation.main(flags) == 0
-    alone = json.loads((run / "eval/report.json").read_text())
-    started = processes("eval", *flags, workers=1).start_all()
-    for process in (started["chief"][0], started["worker"][0]):
-        assert process.end() == 0, process.log()
-    together = json.loads((run / "eval/report.json").read_text())
-    assert together["num_examples"] == sum(COUNTS["test"])
-    for name in ("gap", "map", "hit_at_one"):
-        assert together[name] == alone[name]
-    for name in ("perr", "loss"):  # sums in another order
-        assert together[name] == pytest.approx(alone[name], rel=1e-6)
-    assert together["classes"] == alone["classes"]
-
-
-def test_predictions_are_those_of_one_process_in_their_order(
-    data: pathlib.Path, run: pathlib.Path, tmp_path: pathlib.Path, processes: Callable[..., Cluster]
-) -> None:
-    flags = [f"--train_dir={run}", f"--input_data_pattern={data}/test*", "--batch_size=4"]
-    assert inference.main([*flags, f"--output_file={tmp_path}/alone.csv"]) == 0
-    made = processes("inference", *flags, f"--output_file={tmp_path}/together.csv", workers=1)
-    started = made.start_all()
-    for process in (started["chief"][0], started["worker"][0]):
-        assert process.end() == 0, process.log()
-    alone, together = ((tmp_path / f"{name}.csv").read_text() for name in ("alone", "together"))
-    assert [line.partition(",")[0] for line in together.splitlines()] == [
-        line.partition(",")[0] for line in alone.splitlines()
-    ]
-    assert together == alone
-    assert not list(tmp_path.glob("*.part-*"))
-
-
-def test_segments_are_ranked_as_by_one_process(tmp_path: pathlib.Path, processes: Callable[..., Cluster]) -> None:
-    features = ["--frame_features", "--feature_names=rgb,audio", "--feature_sizes=16,8", "--num_classes=20"]
-    flags = ["--model=FrameLevelLogisticModel", "--batch_size=4", "--num_epochs=3", *features]
-    frames = golden("tiny_frame.tfrecord")
-    assert train.main([f"--train_data_pattern={frames}", f"--train_dir={tmp_path}/run", *flags]) == 0
-    both = f"--input_data_pattern={frames},{golden('tiny_segment.tfrecord')}"
-    words = [f"--train_dir={tmp_path}/run", both, "--segment_labels", "--segment_max_pred=30"]
-    assert inference.main([*words, f"--output_file={tmp_path}/alone.csv"]) == 0
-    made = processes("inference", *words, f"--output_file={tmp_path}/together.csv", workers=1)
-    started = made.start_all()
-    for process in (started["chief"][0], started["worker"][0]):
-        assert process.end() == 0, process.log()
-    assert (tmp_path / "together.csv").read_text() == (tmp_path / "alone.csv").read_text()
-    assert not list(tmp_path.glob("*.part-*"))
-
-
-def words_of(program: str, data: pathlib.Path, run: pathlib.Path, output: pathlib.Path) -> list[str]:
-    """The flags of one evaluation, or of one inference into `output`."""
+def words_of(program: str, data: pathlib.Path, run: pathlib.Path, folder: pathlib.Path) -> list[str]:
+    """The flags of one evaluation, or of one inference, with its results in `folder`."""
     if program == "eval":
-        return [f"--train_dir={run}", f"--eval_data_pattern={data}/test*", "--run_once"]
-    return [f"--train_dir={run}", f"--input_data_pattern={data}/test*", f"--output_file={output}"]
+        return [f"--train_dir={run}", f"--eval_data_pattern={data}/test*", "--run_once", f"--eval_dir={folder}"]
+    return [f"--train_dir={run}", f"--input_data_pattern={data}/test*", f"--output_file={folder}/out.csv"]
 
 
-def test_a_lost_part_is_named(
-    data: pathlib.Path, run: pathlib.Path, tmp_path: pathlib.Path, processes: Callable[..., Cluster]
+@pytest.mark.parametrize(("program", "command"), [("eval", "eval"), ("inference", "infer")])
+@pytest.mark.parametrize("role", ["chief", "worker", "ps", "evaluator"])
+def test_the_chief_alone_evaluates_and_predicts(
+    program: str,
+    command: str,
+    role: str,
+    data: pathlib.Path,
+    run: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    flags = [f"--train_dir={run}", f"--input_data_pattern={data}/test*", "--stall_timeout=2"]
-    made = processes("inference", *flags, f"--output_file={tmp_path}/out.csv", workers=1)
-    chief = made.start("chief")
-    assert chief.end() == 1
-    assert "the part of worker 0" in chief.log()
-    assert "2 of 2, is lost" in chief.log()
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("program", ["eval", "inference"])
-def test_the_chief_says_why_a_worker_failed(
-    program: str, data: pathlib.Path, run: pathlib.Path, tmp_path: pathlib.Path, processes: Callable[..., Cluster]
-) -> None:
-    """Long before it would have given the worker up."""
-    words = words_of(program, data, run, tmp_path / "out.csv")
-    made = processes(program, *words, "--stall_timeout=100000", workers=1)
-    chief, worker = made.start("chief"), made.start("worker", 0, "--num_classes=7")
-    assert worker.end() == chief.end() == 1
-    assert re.search(r"error: .*worker 0 \(.*\).* (failed|is missing): .*is not of this model", chief.log())
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("program", ["eval", "inference"])
-def test_a_worker_whose_chief_is_killed_ends(
-    program: str, data: pathlib.Path, run: pathlib.Path, tmp_path: pathlib.Path, processes: Callable[..., Cluster]
-) -> None:
-    """The chief is through with its own part and waits for the worker's, which has just begun."""
-    words = words_of(program, data, run, tmp_path / "out.csv")
-    made = processes(program, *words, "--stall_timeout=20", workers=1)
-    chief = made.start("chief")
-    chief.wait_for("examples processed|examples_processed")
-    worker = made.start("worker")
-    worker.wait_for("counts not checked")
-    chief.kill()
-    assert worker.end() == 1
-    assert re.search(r"chief \(.*\) (is gone|does not answer)", worker.log())
-    assert not (tmp_path / "out.csv").exists()
+    cluster = {"chief": ["localhost:1"], "worker": ["localhost:2"], "ps": ["localhost:3"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": role, "index": 0}}))
+    main = {"eval": evaluation.main, "inference": inference.main}[program]
+    assert main(words_of(program, data, run, tmp_path)) == 0
+    said = capfd.readouterr().err
+    assert f"`yt8m bulk {command}` uses many processes" in said
+    assert ("has nothing to do" in said) == (role != "chief")
+    found = [path.name for path in tmp_path.iterdir()]
+    assert bool(found) == (role == "chief")
 
 
 def test_the_runtime_keeps_quiet_about_processes_that_are_gone(

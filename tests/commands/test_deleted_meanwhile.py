@@ -119,27 +119,6 @@ def test_one_evaluation(trains: Callable, reading: int) -> None:
 
 
 @pytest.mark.promise("C7")
-def test_one_evaluation_by_several_processes(trained: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """A worker finds the checkpoint gone: what its chief raises is answered by the next checkpoint."""
-    shutil.copytree(trained, tmp_path / "run", ignore=shutil.ignore_patterns("*-12.*"))
-    asked = []
-
-    def together(config, run, train_dir, checkpoint, parts):  # type: ignore[no-untyped-def]
-        asked.append(checkpoints.step_of(checkpoint))
-        if len(asked) == 1:
-            for path in trained.glob("*-12.*"):
-                shutil.copy(path, tmp_path / "run")
-            for path in (tmp_path / "run").glob("*-6.*"):
-                path.unlink()
-            raise RunError("worker 0 failed: model.ckpt-6 was deleted while it was read")
-        return evaluation.run_one(config, run, train_dir, checkpoint, parts)
-
-    config = EvalConfig(train_dir=str(tmp_path / "run"), eval_data_pattern=str(DATA), run_once=True)
-    assert evaluation.evaluate(config, evaluate_one=together) == 0
-    assert asked == [6, 12]
-
-
-@pytest.mark.promise("C7")
 def test_without_a_newer_one_it_is_told_in_one_line(
     trained: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

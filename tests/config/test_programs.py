@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from yt8m.config.programs import AverageConfig, EvalConfig, ExportConfig, InferenceConfig, PassConfig
-from yt8m.config.run_options import DistributedConfig
 from yt8m.config.train_config import DataConfig, DeviceConfig, TrainConfig
 from yt8m.errors import UsageError
 
@@ -19,7 +18,6 @@ def test_an_option_of_training_keeps_its_help_bounds_and_default() -> None:
     for cls, name, origin in (
         (PassConfig, "batch_size", DataConfig),
         (PassConfig, "callbacks", TrainConfig),
-        (PassConfig, "stall_timeout", DistributedConfig),
         (EvalConfig, "num_gpu", DeviceConfig),
     ):
         mine, declared = (kind.__dataclass_fields__[name] for kind in (cls, origin))

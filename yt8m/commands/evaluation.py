@@ -72,28 +72,24 @@ class Results(NamedTuple):
     events: EventFile
 
 
-Evaluate = Callable[[EvalConfig, TrainConfig, str, str, workload.Workload], runner.Outcome]
-
-
-def evaluate(config: EvalConfig, given: Iterator[str] | None = None, evaluate_one: Evaluate | None = None) -> int:
+def evaluate(config: EvalConfig, given: Iterator[str] | None = None) -> int:
     """Evaluates as `config` says; returns the exit status.
 
     Args:
       config: the config of the evaluation.
       given: the checkpoints to evaluate; by default those that `config` asks for.
-      evaluate_one: evaluates one checkpoint; by default `run_one`, which uses this process only.
 
     Raises:
       UsageError: there is no such run, or no data.
       RunError: the folder holds no checkpoint, or one that cannot be evaluated.
     """
-    train_dir, run, parts = prepare(config, writes=True)
+    train_dir, run, parts = prepare(config)
     folder = config.eval_dir or train_dir
     deleted: set[str] = set()
     with contextlib.closing(EventFile(storage.join(folder, eval_samples.FOLDER))) as events:
         results = Results(folder, events)
         for checkpoint in given or _checkpoints(train_dir, config.run_once, deleted):
-            outcome = _evaluated(config, run, train_dir, checkpoint, parts, evaluate_one or run_one, results)
+            outcome = _evaluated(config, run, train_dir, checkpoint, parts, results)
             if outcome is None:
                 logging.warning("%s was deleted while it was evaluated: taking the next", checkpoint)
                 deleted.add(checkpoint)
@@ -105,18 +101,12 @@ def evaluate(config: EvalConfig, given: Iterator[str] | None = None, evaluate_on
 
 
 def _evaluated(
-    config: EvalConfig,
-    run: TrainConfig,
-    train_dir: str,
-    checkpoint: str,
-    parts: workload.Workload,
-    evaluate_one: Evaluate,
-    results: Results,
+    config: EvalConfig, run: TrainConfig, train_dir: str, checkpoint: str, parts: workload.Workload, results: Results
 ) -> runner.Outcome | None:
     """Evaluates one checkpoint and writes the results; None if training deleted it meanwhile."""
     outcome = None
     try:
-        outcome = evaluate_one(config, run, train_dir, checkpoint, parts)
+        outcome = run_one(config, run, train_dir, checkpoint, parts)
         if not outcome.exit_code:
             names = vocabulary.of(run.data.num_classes, parts.names)
             done = evaluated(checkpoint, outcome, names, config.min_positives)
@@ -143,10 +133,10 @@ def _write_names(config: EvalConfig, folder: str, names: Vocabulary) -> None:
         vocabulary.write(storage.join(place, vocabulary.NAME), names)
 
 
-def prepare(config: EvalConfig, writes: bool) -> tuple[str, TrainConfig, workload.Workload]:
+def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
     """The run's folder, the run's config, and the workload of the evaluation.
 
-    All flags are checked here, before the work begins. The folder of the results is checked too, if `writes` is true.
+    All flags are checked here, before the work begins. The folder of the results is checked too.
 
     Raises:
       UsageError: see `evaluate`.
@@ -158,8 +148,7 @@ def prepare(config: EvalConfig, writes: bool) -> tuple[str, TrainConfig, workloa
         raise UsageError("--callbacks=-eval_metrics would leave an evaluation without figures; leave it out.")
     metric_classes = metrics.load(config.metrics, RESERVED_KEYS)
     train_dir = saved_run.find_run(config.train_dir)
-    if writes:
-        _refuse_read_only(config.eval_dir or train_dir)
+    _refuse_read_only(config.eval_dir or train_dir)
     run = saved_run.load_run(train_dir, config, trust_code=config.trust_code)
     parts = parts_for(config, run, run_dir.own_names(train_dir, run.data.num_classes), train_dir)
     parts.modeler.keeps_videos, parts.modeler.metric_classes = config.report, metric_classes

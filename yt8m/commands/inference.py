@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
-from typing import IO, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from absl import logging
 
@@ -28,8 +28,6 @@ from yt8m.runner import checkpoints
 from yt8m.storage import copies
 from yt8m.video.meta_modeler import MetaGraphModeler, class_count
 from yt8m.video.modeler import VideoModeler
-
-WriteSegments = Callable[[IO[Any], SegmentRanking], None]
 
 PREDICTIONS = "predictions.csv"
 
@@ -55,17 +53,10 @@ class Source(NamedTuple):
     names: Vocabulary = vocabulary.of_names(())
 
 
-def infer(
-    config: InferenceConfig, write_segments: WriteSegments = segment_inference.write, checkpoint: str = ""
-) -> int:
+def infer(config: InferenceConfig) -> int:
     """Predicts as `config` says; returns the exit status.
 
     If training deletes the checkpoint before it is read, the next one is taken.
-
-    Args:
-      config: the config of the inference.
-      write_segments: writes the ranking to the output file if segments are ranked.
-      checkpoint: path of the checkpoint to use, and no other; by default the newest.
 
     Raises:
       UsageError: there is no such model or no data, or no output is named for an archive's model.
@@ -75,14 +66,12 @@ def infer(
         raise UsageError(f"--output_file={config.output_file} is a folder: name the CSV file to write.")
     if config.input_model_tgz:
         with _unpack_folder(config.untar_model_dir) as folder:
-            return _infer(config, from_archive(config.input_model_tgz, folder), write_segments)
-    if checkpoint:
-        return _infer(config, from_run(config, checkpoint), write_segments)
+            return _infer(config, from_archive(config.input_model_tgz, folder))
     return checkpoints.with_newer(
         from_run(config),
         lambda: from_run(config),
         lambda source: [] if source.meta_prefix else [source.checkpoint],
-        lambda source: _infer(config, source, write_segments),
+        lambda source: _infer(config, source),
     )
 
 
@@ -126,14 +115,14 @@ def from_archive(tgz: str, folder: str, *, trust_code: bool = False) -> Source:
     raise RunError(f"{folder} holds no {INFERENCE_MODEL}.meta: the archive was not made by --output_model_tgz.")
 
 
-def _infer(config: InferenceConfig, source: Source, write_segments: WriteSegments) -> int:
+def _infer(config: InferenceConfig, source: Source) -> int:
     if not config.output_file and not config.output_model_tgz:
         if config.input_model_tgz:
             raise UsageError("--output_file is missing: name the CSV file to write.")
         config = dataclasses.replace(config, output_file=storage.join(source.folder, PREDICTIONS))
     for path in filter(None, (config.output_file, config.output_model_tgz)):
         storage.discard_orphans(path)
-        announce_replacement(path)
+        _announce_replacement(path)
     data, names = _data(config, source)
     source = source._replace(names=names)
     if source.meta_prefix:
@@ -145,13 +134,13 @@ def _infer(config: InferenceConfig, source: Source, write_segments: WriteSegment
         _pack(config.output_model_tgz, source, modeler)
     task = _Task(config, source, data, modeler)
     if config.output_file and ranking is not None:
-        _rank(task, ranking, write_segments)
+        _rank(task, ranking)
     elif config.output_file:
         _predict(task)
     return 0
 
 
-def announce_replacement(path: str) -> None:
+def _announce_replacement(path: str) -> None:
     """Logs that an existing file will be replaced. Devices and pipes are not replaced, so they are not logged."""
     if (storage.is_remote(path) and storage.exists(path)) or os.path.isfile(path):
         logging.info("%s exists already: it will be replaced", path)
@@ -195,7 +184,7 @@ class _Task(NamedTuple):
     modeler: VideoModeler
 
 
-def _rank(task: _Task, ranking: SegmentRanking, write_segments: WriteSegments) -> None:
+def _rank(task: _Task, ranking: SegmentRanking) -> None:
     """Ranks every segment by class, then writes the lists to the output file."""
     config, modeler, candidates = task.config, task.modeler, None
     if config.candidates_from:
@@ -203,7 +192,7 @@ def _rank(task: _Task, ranking: SegmentRanking, write_segments: WriteSegments) -
     inputter = segment_inference.inputter_for(task.data, config.segment_context)
     _run(task, inputter, segment_inference.consumer_for(ranking, candidates))
     with storage.write_atomic(config.output_file) as file:
-        write_segments(file, ranking)
+        segment_inference.write(file, ranking)
     logging.info("%d segments were ranked; the lists are in %s", ranking.count, config.output_file)
 
 

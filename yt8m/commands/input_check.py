@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 
@@ -77,7 +75,6 @@ class Walked:
         self._inputter, self._data, self._known = inputter, data, known
         self._files, self._stamps, self._newer = inputter.files(), dict(stamps), 0
         self._held = _with_manifest(counts, self._files, known)
-        self.digest = digest(self._files, self._stamps, self._held)
 
     def check_unchanged(self) -> None:
         """Call before another pass: recounts the records of shards whose size or time of change differs.
@@ -166,12 +163,6 @@ def check_input(inputter: readers.BatchQueue, data: DataConfig, is_training: boo
         logging.warning("%s", _shortened(different))
     _pass_counts(inputter, data, counts, known)
     return Walked(inputter, data, known, counts, stamps)
-
-
-def digest(files: Sequence[str], stamps: Mapping[str, Stamp], held: Mapping[str, int]) -> str:
-    """A hash of the names, sizes and record counts of the files, but not their times, to compare between processes."""
-    told = [[path, stamps[path].bytes if path in stamps else None, held.get(path)] for path in files]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 def _pass_counts(inputter: readers.BatchQueue, data: DataConfig, counts: Mapping[str, int], known: Manifest) -> None:

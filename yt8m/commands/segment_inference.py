@@ -3,22 +3,17 @@
 A segment model sees only five seconds, so many classes seem possible; a video-level model has seen the whole video.
 So, as the 2019 winners did, predictions for whole videos can supply the candidate classes of each video. A segment is
 then ranked for the candidate classes of its video only.
-
-If several processes each rank the segments of a part of the files, their parts are joined. The result is the same as
-that of one process.
 """
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import add
 from typing import IO, Any
 
 import numpy as np
 
-from yt8m import readers, storage
+from yt8m import readers
 from yt8m.config.programs import InferenceConfig
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
@@ -144,60 +139,14 @@ def write(file: IO[Any], ranking: SegmentRanking) -> None:
     """
     if not ranking.count:
         raise RunError(NO_SEGMENT)
-    _write_lists(file, ranking.lines())
-
-
-def _write_lists(file: IO[Any], lists: Iterable[tuple[int, list[bytes]]]) -> int:
-    """Writes the header and one line for each (class, segments); returns the number of segments."""
     file.write(SEGMENTS_HEADER + b"\n")
-    count = 0
-    for number, segments in lists:
-        file.write(b"%d,%s\n" % (number, b" ".join(segments)))
-        count += len(segments)
-    return count
+    for number, segments in ranking.lines():
+        file.write(line_of(number, segments))
 
 
-def write_part(file: IO[Any], ranking: SegmentRanking) -> None:
-    """Writes the lists of one process.
-
-    Each segment is followed by its score, written as an integer key: a smaller key is a better score.
-    """
-    for number, segments, keys in ranking.scored_lines():
-        pairs = (b"%s %d" % pair for pair in zip(segments, keys.tolist(), strict=True))
-        file.write(b"%d,%s\n" % (number, b" ".join(pairs)))
-
-
-def join_parts(file: IO[Any], parts: Sequence[str], most: int) -> None:
-    """Joins the parts of all processes into the final lists, with one class in memory at a time.
-
-    Args:
-      file: the output file.
-      parts: paths of the parts, one per process, in the order of the data files. A process without data files has an
-        empty part.
-      most: largest number of segments of a class.
-
-    Raises:
-      RunError: the parts list different classes, or there is no segment.
-    """
-    if not _write_lists(file, _joined([part for part in parts if storage.size(part)], most)):
-        raise RunError(NO_SEGMENT)
-
-
-def _joined(parts: Sequence[str], most: int) -> Iterator[tuple[int, list[bytes]]]:
-    with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(storage.open_read(part)) for part in parts]
-        for lines in itertools.zip_longest(*files, fillvalue=b""):
-            numbers, _, lists = zip(*(line.partition(b",") for line in lines), strict=True)
-            if len(set(numbers)) > 1:
-                raise RunError(
-                    f"{parts[0]} and the other parts list different classes; give each process the same "
-                    "--segment_label_ids_file, with the same content."
-                )
-            words = b" ".join(lists).split()
-            keys = np.array(words[1::2], np.bytes_).astype(np.int64)
-            # A stable sort keeps equal scores in the order of the parts, which is the order of the data files.
-            best = np.argsort(keys, kind="stable")[:most]
-            yield int(numbers[0]), list(dict.fromkeys(words[2 * place] for place in best.tolist()))
+def line_of(number: int, segments: Sequence[bytes]) -> bytes:
+    """The line of one class, with its end."""
+    return b"%d,%s\n" % (number, b" ".join(segments))
 
 
 _BLOCK = 4096  # number of segments that are gathered before they are inserted class by class

@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from yt8m.config.registry import TRUST_HELP
-from yt8m.config.run_options import DistributedConfig, StorageConfig
+from yt8m.config.run_options import StorageConfig
 from yt8m.config.train_config import MOST_CLASSES, DamagePolicy, DataConfig, DeviceConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import Checked, option
@@ -56,7 +56,6 @@ class PassConfig(DamagePolicy):
     segment_labels: bool = False
     callbacks: tuple[str, ...] = same_as(TrainConfig, "callbacks")
     log_every_n_steps: int = same_as(TrainConfig, "log_every_n_steps")
-    stall_timeout: float = same_as(DistributedConfig, "stall_timeout")
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
     storage: StorageConfig = field(default_factory=StorageConfig)
 

@@ -101,6 +101,27 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> ClusterConf
     return None
 
 
+def is_left_to_the_chief(does: str, command: str) -> bool:
+    """Whether this process of a cluster has nothing to do, because the chief alone does the work; logs which it is.
+
+    Args:
+      does: what the chief does, such as `evaluates`.
+      command: the command that uses many processes for this.
+
+    Raises:
+      UsageError: for the reasons of `from_environment`.
+    """
+    cluster = from_environment()
+    if cluster is None or (cluster.is_chief and not cluster.is_distributed):
+        return False
+    hint = f"`{command}` uses many processes"
+    if cluster.is_chief:
+        logging.info("the chief %s alone; %s", does, hint)
+        return False
+    logging.info("%s has nothing to do: the chief %s alone; %s", cluster.name, does, hint)
+    return True
+
+
 def _parse(variable: str, text: str, jobs: Mapping[str, str]) -> ClusterConfig | None:
     if not text.strip():
         return None

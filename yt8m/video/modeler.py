@@ -280,12 +280,6 @@ class VideoEvaluator:
         shown = (metric for metric in self.metrics.metric_classes if metric.key in figures and metric is not Loss)
         return {metric.name: figures[metric.key] for metric in shown}
 
-    def merge(self, other: VideoEvaluator) -> None:
-        """Adds all steps of `other`, which another process may have accumulated."""
-        self.metrics.merge(other.metrics)
-        if self.sample is not None and other.sample is not None:
-            self.sample.merge(other.sample)
-
     def get(self) -> dict[str, Any]:
         """All metrics so far, named as by `EvaluationMetrics.get`.
 

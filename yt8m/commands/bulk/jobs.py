@@ -14,6 +14,7 @@ from yt8m import storage
 from yt8m.commands import evaluation, saved_run
 from yt8m.commands.bulk import COMMANDS, PARTS, BulkConfig, InferBulk, RankBulk, Shard, pipelines, shard_work
 from yt8m.commands.bulk.shard_work import Done
+from yt8m.commands.segment_inference import NO_SEGMENT
 from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError
 from yt8m.records import vocabulary
@@ -167,7 +168,7 @@ def _finish_ranking(job: Job) -> None:
     config = job.config
     parts = sorted(storage.glob(storage.join(config.output, PARTS, "class*")))
     if not parts:
-        raise RunError("the data hold no frame: there is no segment to rank.")
+        raise RunError(NO_SEGMENT)
     with storage.write_atomic(_result("rank", config)) as whole:
         whole.write(SEGMENTS_HEADER + b"\n")
         for part in parts:

@@ -25,6 +25,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from yt8m import storage
 from yt8m.commands.bulk import PARTS, BulkConfig, EvalBulk, RankBulk, Shard, shard_work
 from yt8m.commands.bulk.shard_work import Done, RankedSegments
+from yt8m.commands.segment_inference import line_of
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.eval_util import metrics
 from yt8m.eval_util.arrays import Keys, class_of, hit_of, without_class
@@ -213,7 +214,7 @@ class _BestSegments(beam.CombineFn):
 
 def _write_line(found: tuple[int, list[bytes]], output: str) -> None:
     number, names = found
-    line = b"%d,%s\n" % (number, b" ".join(names))
+    line = line_of(number, names)
     _note_size(len(line))
     with storage.write_atomic(storage.join(output, PARTS, f"class{number:09d}")) as file:
         file.write(line)
