@@ -1,7 +1,7 @@
 """`yt8m bulk infer | rank | eval`: predictions, ranked segments or figures of many shards, by Apache Beam.
 
 Beam distributes the shards over worker processes on one machine or on many. On one machine `yt8m inference` is faster;
-this command is for data that one machine cannot read in the time there is.
+this command is for data that one machine cannot read in the available time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from yt8m.options import option
 
 @dataclass(frozen=True)
 class BulkConfig(DamagePolicy):
-    """What the commands of `yt8m bulk` share."""
+    """The flags that the commands of `yt8m bulk` share."""
 
     required = ("model", "input", "output")
 
@@ -122,7 +122,7 @@ def main(argv: list[str]) -> int:
 
 
 def _jobs() -> Any:
-    """The module that runs jobs. Imported late, so that flag errors and --help come before Beam is loaded."""
+    """The module that runs jobs. It is imported late, so that flag errors and --help come before Beam is loaded."""
     handlers = list(logging.root.handlers)
     logging.disable(logging.WARNING)  # Beam remarks on optional packages of its own
     try:

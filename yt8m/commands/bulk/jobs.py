@@ -90,7 +90,7 @@ def _shards(config: BulkConfig, files: Sequence[str]) -> list[Shard]:
     """The shards in order, each with the file of its predictions if there is one for each shard."""
     if not isinstance(config, InferBulk):
         return [Shard(index, path) for index, path in enumerate(files)]
-    # Shards of different folders may have one name, so the path below the common folder stays.
+    # Shards in different folders may have the same name, so the names keep the path below the common folder.
     common = os.path.commonpath([os.path.dirname(path) for path in files])
     names = [f"{os.path.splitext(os.path.relpath(path, common))[0]}.csv" for path in files]
     if len(set(names)) < len(names):
@@ -125,7 +125,7 @@ def _claim(name: str, config: BulkConfig, shards: Sequence[Shard]) -> None:
 
 
 def _described(name: str, config: BulkConfig, shards: Sequence[Shard]) -> dict[str, Any]:
-    """What must be the same for a job to go on."""
+    """The settings that must be the same for a job to continue."""
     kept = ("model", "checkpoint", "top_k", "batch_size", "max_bad_records", "nan_policy")
     sizes = {shard.path: storage.size(shard.path) for shard in shards}
     return {"command": name, **{key: getattr(config, key) for key in kept}, "shards": sizes}

@@ -1,6 +1,6 @@
-"""The Beam pipelines of `yt8m bulk`: one task for each shard, and what joins the results of the tasks.
+"""The Beam pipelines of `yt8m bulk`: one task for each shard, and the steps that join the results of the tasks.
 
-Everything that is joined is joined by key, so that no worker needs the entries of all videos: average precisions by
+Results are always joined by key, so that no worker needs the entries of all videos: average precisions by
 class, GAP by ranges of scores, ranked segments by class. No result depends on how Beam bundles the shards.
 """
 
@@ -44,7 +44,7 @@ _COUNTERS = "yt8m"
 
 
 def run(name: str, config: BulkConfig, shards: Sequence[Shard], beam_words: Sequence[str]) -> list[Done]:
-    """Runs the pipeline of the command `name` on the shards; returns what became of each.
+    """Runs the pipeline of the command `name` on the shards; returns the outcome of each.
 
     If a worker process dies, the pipeline starts again; shards whose predictions are complete are not read again.
 
@@ -109,7 +109,7 @@ def _temporary_folder() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _workers_log(config: BulkConfig) -> Iterator[None]:
-    """Sends what the worker processes of DirectRunner print to a file, which is kept if the pipeline fails.
+    """Redirects the output of DirectRunner's worker processes to a file, which is kept if the pipeline fails.
 
     The processes inherit the file descriptors 1 and 2; this process prints to copies of them meanwhile.
     """
@@ -195,7 +195,7 @@ class _BestSegments(beam.CombineFn):
         self._most = most
 
     def create_accumulator(self) -> list[RankedSegments]:
-        """No list."""
+        """An accumulator without segments."""
         return []
 
     def add_input(self, held: list[RankedSegments], added: RankedSegments) -> list[RankedSegments]:
@@ -203,7 +203,7 @@ class _BestSegments(beam.CombineFn):
         return self.merge_accumulators([held, [added]])
 
     def merge_accumulators(self, lists: Iterable[list[RankedSegments]]) -> list[RankedSegments]:
-        """Joins lists to one."""
+        """Joins several lists into one."""
         found = [one for each in lists for one in each]
         return [RankedSegments.joined(found, self._most)] if found else []
 

@@ -1,4 +1,4 @@
-"""What a worker process of `yt8m bulk` does with one shard: it predicts, ranks segments, or evaluates.
+"""The work of a worker process of `yt8m bulk` on one shard: it predicts, ranks segments, or evaluates.
 
 A process loads its model at the first shard and keeps it. Every batch is padded to the batch size, so the scores of a
 video do not depend on which videos are in its batch: matrix products of other sizes differ in the last bits.
@@ -40,7 +40,7 @@ DIVERGED = "the model's predictions hold NaN: its training diverged; nothing was
 
 
 class Done(NamedTuple):
-    """What became of one shard.
+    """The outcome of one shard.
 
     Attributes:
       number: the number of the shard.
@@ -79,7 +79,7 @@ class RankedSegments(NamedTuple):
 
     @classmethod
     def joined(cls, lists: Iterable[RankedSegments], most: int) -> RankedSegments:
-        """The best `most` of several lists. Of equal scores that of the earlier shard is better, as in one stream."""
+        """The best `most` of several lists. Of segments with equal scores the one of the earlier shard comes first."""
         columns = [np.concatenate(column) for column in zip(*lists, strict=True)]
         best = np.lexsort((columns[2], columns[1], columns[0]))[:most]
         return cls(*(column[best] for column in columns))
@@ -104,7 +104,7 @@ class _Loaded:
         self._candidates: segment_inference.Candidates | None = None
 
     def batches(self, path: str, bad: list[DamagedError]) -> Iterator[Input]:
-        """The records of a shard in batches; the bad record that ended the shard, if it is tolerated, goes to `bad`."""
+        """The records of a shard in batches; a tolerated bad record, which ends the shard, is added to `bad`."""
         if not self.config.max_bad_records:
             return iter(self.model.inputs(path, self.config.batch_size))
         run = self.run("--max_bad_records")
@@ -276,7 +276,7 @@ class _SegmentModel:
 
 
 def _sound(check: RecordCheck, path: str, bad: list[DamagedError]) -> Iterator[Raw]:
-    """The records of a shard before its first bad one, which goes to `bad`."""
+    """The records of a shard before its first bad one, which is added to `bad`."""
     offset = number = 0
     while offset != END:
         records, offset, damage = sound_block(check, path, offset, number)

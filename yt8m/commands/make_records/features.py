@@ -342,10 +342,15 @@ def _range(text: str, given: str) -> Any:
 
 
 def parse_range(text: str, given: str, other: str) -> Range:
-    """The range that `text`, LOW:HIGH, stands for; `given` and the `other` word that is allowed are for the message.
+    """(low, high) of a text `LOW:HIGH`.
+
+    Args:
+      text: the text.
+      given: the flag as it was given, for the error message.
+      other: another word that the flag allows, for the error message.
 
     Raises:
-      UsageError: it is none.
+      UsageError: the text is not a range.
     """
     try:
         low, high = map(float, text.split(":"))

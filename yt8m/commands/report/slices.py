@@ -70,7 +70,7 @@ def _where(texts: Sequence[str], wanted: str) -> Ints64:
 
 
 def thirds(counts: Ints64) -> list[tuple[str, Ints64]]:
-    """(name, classes) of the most frequent third of the classes, the middle one and the rarest; empty if none is known.
+    """(name, classes) of the most frequent, the middle and the rarest third of the classes; empty if no count is known.
 
     Of equally frequent classes the one with the lowest index counts as the more frequent one.
     """

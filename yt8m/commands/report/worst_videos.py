@@ -28,7 +28,7 @@ class Pairs(NamedTuple):
     Attributes:
       rows: int64, the video.
       classes: int64.
-      is_label: bool; False for a prediction that is no label.
+      is_label: bool; False for a predicted class that is not a label.
       scores: float64.
       parts: float64, -log(score) for a label and -log(1 - score) for another class.
     """
@@ -58,7 +58,7 @@ class WorstVideo(NamedTuple):
 
 
 def pairs_of(videos: Videos) -> Pairs:
-    """All labels of the videos, then all predictions among the best classes that are no labels."""
+    """All labels of the videos, then all predictions among the best classes that are not labels."""
     wrong_rows, columns = np.nonzero(videos.ranked & ~videos.hits)
     rows = np.concatenate([videos.owners(), wrong_rows])
     classes = np.concatenate([videos.labels, videos.classes[wrong_rows, columns]]).astype(np.int64)
@@ -70,7 +70,7 @@ def pairs_of(videos: Videos) -> Pairs:
 def worst(videos: Videos, names: Vocabulary, most: int = MOST) -> list[WorstVideo]:
     """The videos with the largest loss, and those in which a single class adds most, the largest loss first.
 
-    Of each class there are at most two videos beside the worst ones of all, and at most `most` videos together.
+    Besides the worst videos of all there are at most two of each class, and at most `most` videos together.
     """
     pairs = pairs_of(videos)
     overall = np.argsort(-videos.losses, kind="stable")[: min(_OVERALL, most)]
