@@ -1,6 +1,7 @@
 """Large-scale multi-label video classification on YouTube-8M features and on the user's own videos.
 
-From Python: `yt8m.fit` trains, `yt8m.load` loads a trained model, `yt8m.read_records` reads records into NumPy.
+From Python: `yt8m.extract` gives the features of a video, `yt8m.fit` trains, `yt8m.load` loads a trained model,
+`yt8m.read_records` reads records into NumPy.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from yt8m.errors import RunError, UsageError
-    from yt8m.python_api import FittedRun, Model, ScoredClass, VideoPrediction, fit, load
+    from yt8m.python_api import FittedRun, Model, ScoredClass, VideoPrediction, extract, fit, load
     from yt8m.records.batches import Records, read_records
     from yt8m.records.record_parser import NumpyBatch
 
@@ -24,6 +25,7 @@ _PUBLIC = {
     "Model": "yt8m.python_api",
     "ScoredClass": "yt8m.python_api",
     "VideoPrediction": "yt8m.python_api",
+    "extract": "yt8m.python_api",
     "fit": "yt8m.python_api",
     "load": "yt8m.python_api",
     "Records": "yt8m.records.batches",
@@ -39,6 +41,7 @@ __all__ = [
     "ScoredClass",
     "UsageError",
     "VideoPrediction",
+    "extract",
     "fit",
     "load",
     "read_records",

@@ -1,4 +1,6 @@
-"""The kit from Python: `yt8m.load` for a trained model, `yt8m.fit` to train one. `yt8m.read_records` is in `records`.
+"""The kit from Python: `yt8m.load` for a trained model, `yt8m.fit` to train one, `yt8m.extract` for features of videos.
+
+`yt8m.read_records` is in `records`.
 
 model = yt8m.load("runs/mine")
 for video in model.predict("data/video/test/*.tfrecord", top_k=3):
@@ -16,9 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from yt8m import program, runner, storage
-from yt8m.commands import evaluation, loaded_model, training
+from yt8m.commands import evaluation, loaded_model, training, video_features, video_predictions
+from yt8m.commands.extract.computing import Settings
 from yt8m.commands.fed_model import Input
 from yt8m.commands.loaded_model import Data, LoadedExport, LoadedRun
 from yt8m.config import flag_parsing, flags, registry
@@ -130,6 +134,41 @@ class Model:
         done = evaluation.evaluated(self._backend.checkpoint, outcome, self.vocabulary)
         return evaluation.report_json(done, self._backend.model)
 
+    def predict_video(
+        self,
+        path: str | os.PathLike[str],
+        top_k: int = 5,
+        *,
+        extractors: Sequence[str] = (),
+        trust_code: bool = False,
+        **settings: Any,
+    ) -> VideoPrediction:
+        """The best classes of a video file, by the extractors that the model's training data were made with.
+
+        Args:
+          path: the video, local or gs://.
+          top_k: number of classes.
+          extractors: the extractors of a model that does not name its own.
+          trust_code: import the code or load the SavedModel that the model names as an extractor, even if you did not
+            train the model on this machine.
+          **settings: paths of weights by the names of their flags, such as `vggish_model="..."`.
+
+        Raises:
+          UsageError: the extractors are unknown, are not trusted, or have other weights than in the training.
+          RunError: the video cannot be decoded, or weights cannot be fetched.
+        """
+        self._refuse_closed()
+        takes, whole = self._backend.takes(), storage.expanded(os.fspath(path))
+        with video_features.for_model(takes, settings, extractors, trust_code=trust_code) as source:
+            (found,) = video_predictions.predict(self._backend, source, [whole])
+        if found.bad:
+            raise RunError(f"{whole}: {found.bad}.")
+        best = best_of.top_k(found.scores[np.newaxis], top_k)
+        classes = zip(best.classes[0].tolist(), best.scores[0].tolist(), strict=True)
+        return VideoPrediction(
+            whole, tuple(ScoredClass(index, self.vocabulary.name(index), score) for index, score in classes)
+        )
+
     def _refuse_closed(self) -> None:
         if not self._close.alive:
             raise UsageError(f"{self.path}: this model is closed; load it again.")
@@ -164,6 +203,39 @@ def load(path: str | os.PathLike[str], *, checkpoint: str = "last", trust_code: 
         return Model(whole, loaded_model.load(whole, checkpoint, trust_code=trust_code))
     except UsageError as error:
         raise UsageError(str(error).replace("add --trust_code", "give trust_code=True")) from error
+
+
+def extract(
+    path: str | os.PathLike[str],
+    *,
+    extractors: Sequence[str] = ("inception", "vggish"),
+    frames_per_second: float = 1.0,
+    max_frames: int = 300,
+    **settings: Any,
+) -> dict[str, NDArray[np.float32]]:
+    """Extracts the features of a video file, as `yt8m extract` does.
+
+    Args:
+      path: the video, local or gs://.
+      extractors: their names, as for the flag --extractors.
+      frames_per_second: rows for each second.
+      max_frames: the largest number of rows.
+      **settings: fields of the extractors, such as `picture_size=384` or `vggish_model="..."`.
+
+    Returns:
+      {feature: float32 [rows, size]}, all with as many rows.
+
+    Raises:
+      UsageError: an extractor or a setting is wrong.
+      RunError: the video cannot be decoded, or weights cannot be fetched.
+    """
+    registry.set_command_line_names(extractors)
+    chosen = Settings(frames_per_second, max_frames)
+    whole = storage.expanded(os.fspath(path))
+    ((_, found, names),) = video_features.extract([whole], extractors, settings, chosen, 1)
+    if found.bad:
+        raise RunError(f"{whole}: {found.bad}.")
+    return dict(zip(names, found.arrays, strict=True))
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,7 @@ def _write(folder: str, config: ExportConfig, run: TrainConfig, checkpoint: str,
         describe=lambda _, parameters: counts.append(parameters),
         **shared,
     )
+    shared["extractors"] = run.data.extractors
     export_saved_model(saved_model, checkpoint, parts.reader, parts.modeler, default=config.signature, **shared)
     return counts[0]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,24 @@ OTHER_RANGES = (
     "the bytes of these records stand for another range of values than those that the model was trained on, so they "
     "cannot be read as they are: write the records again with the range of the training data."
 )
+
+
+class Takes(NamedTuple):
+    """What a model takes as input.
+
+    Attributes:
+      folder: the folder of the model.
+      features: names of the features, in the order of the model.
+      has_frames: whether it takes frames; an export also takes frames for a model of videos, and computes their means.
+      extractors: the extractors of the features, as manifests name them; empty if they are unknown.
+      is_own: whether this user is known to have trained the run on this machine.
+    """
+
+    folder: str
+    features: Sequence[str]
+    has_frames: bool
+    extractors: Sequence[Mapping[str, Any]]
+    is_own: bool
 
 
 class LoadedRun:
@@ -61,6 +79,13 @@ class LoadedRun:
         self.step = 0 if source.meta_prefix else checkpoints.step_of(source.checkpoint)
         self._fed: dict[Any, FedModel] = {}
         self._with(None)
+
+    def takes(self) -> Takes:
+        """What the model takes."""
+        source, data = self.source, self.data
+        return Takes(
+            source.folder, data.feature_names, data.frame_features, source.run.data.extractors, is_own=source.is_own
+        )
 
     def _with(self, dtypes: tuple[np.dtype[Any], ...] | None) -> FedModel:
         """The `FedModel` for arrays of these types; for records if `dtypes` is None."""
@@ -171,6 +196,10 @@ class LoadedExport:
         self.num_classes, self.model = int(model.num_classes or 0), ""
         self.names = vocabulary.of(self.num_classes, model.names)
         self.checkpoint, self.step = model.folder, 0
+
+    def takes(self) -> Takes:
+        """What the model takes."""
+        return Takes(self._model.folder, self._model.feature_names, True, self._model.extractors, is_own=False)
 
     def fed(self, given: Input) -> FedExport:
         """The model."""

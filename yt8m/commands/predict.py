@@ -1,4 +1,4 @@
-"""`yt8m predict --train_dir=DIR FILE`: prints the best classes of a few records, with the names of the classes."""
+"""`yt8m predict --train_dir=DIR FILE`: prints the best classes of a few records or videos, with the classes' names."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from yt8m import options, program
-from yt8m.commands import vocabulary_search
+from yt8m import extractors, options, program
+from yt8m.commands import video_predictions, vocabulary_search
 from yt8m.config import flags
+from yt8m.config.registry import TRUST_HELP
 from yt8m.errors import RunError, UsageError
 from yt8m.export import saved_model
 from yt8m.options import option
@@ -22,17 +23,24 @@ def main(argv: list[str]) -> int:
     """Prints the best classes of the first records; returns the exit status.
 
     Raises:
-      UsageError: there is no such model or file.
+      UsageError: there is no such model or file, or the extractors of a video cannot be used.
       RunError: a record is damaged or does not fit the model, or there is no record to show.
     """
     patterns: list[str] = []
-    purpose = "Shows the best classes of records: name TFRecord files after the flags."
-    config = flags.read(PredictConfig, "yt8m predict", purpose, argv, patterns)
+    purpose = "Shows the best classes of records or of videos: name TFRecord files or video files after the flags."
+    config, given = flags.read_with(
+        PredictConfig, "yt8m predict", purpose, argv, extractors, "extractors", operands=patterns
+    )
     if not patterns:
         raise UsageError("no file is named: yt8m predict --train_dir=DIR FILE.")
     files = manifest.shards_at(",".join(patterns))
     if not files:
         raise UsageError(f"no file matches {', '.join(patterns)}. Check the path, and quote the pattern.")
+    if video_predictions.are_videos(files):
+        return video_predictions.main(config, given, files)
+    for name, value in (*given.items(), ("timeline", config.timeline), ("csv", config.csv)):
+        if value:
+            raise UsageError(f"--{name} is for video files; these are records.")
     program.set_up_log()
     saved_model.find(config.train_dir)
     found = vocabulary.of_data(config.vocabulary, files)
@@ -63,6 +71,15 @@ class PredictConfig(options.Checked):
     top_k: int = option(5, "classes of each record, best first", minimum=1)
     tags: bool = option(False, "show all classes whose score reaches the threshold that `yt8m eval --report` chose")
     video_id: str = option("", "show this video only, wherever it is in the files")
+    csv: str = option("", "of video files: write paths, classes and scores to this CSV file instead of showing them")
+    timeline: bool = option(
+        False,
+        "of video files: also write VIDEO.timeline.html, a page with the scores of every 5 seconds and thumbnails",
+    )
+    extractors: tuple[str, ...] = option(
+        (), "of video files: the extractors of a model that does not name its own, such as inception,vggish"
+    )
+    trust_code: bool = option(False, TRUST_HELP)
 
 
 def _records(files: Sequence[str], video_id: str) -> Iterator[bytes]:

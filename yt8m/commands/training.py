@@ -67,6 +67,7 @@ class Exporter:
             self._parts.modeler,
             moving_average_decay=self._config.optimizer.moving_average_decay,
             names=self._parts.names,
+            extractors=self._config.data.extractors,
             describe=model_card.describing(self._config, self._parts.names, self._config.train_dir, step),
         )
         logging.info("exported step %d to %s", step, folder)

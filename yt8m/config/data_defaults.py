@@ -63,6 +63,7 @@ def complete(
     else:
         _log_unused(values, found)
     values["feature_ranges"] = _ranges(values["feature_names"], found.format)
+    values["extractors"] = _with_tuples(found.extractors)
     return _with_sizes(values, found.format.sizes(), str(found)), is_taken
 
 
@@ -250,6 +251,13 @@ def _ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[float, ...]
     if not usual.keys() <= found.keys() or all(found[name] == usual[name] for name in names):
         return ()
     return tuple(found[name] or () for name in names)
+
+
+def _with_tuples(value: Any) -> Any:
+    """The value with tuples in place of lists, as configs have them."""
+    if isinstance(value, Mapping):
+        return {name: _with_tuples(inner) for name, inner in value.items()}
+    return tuple(map(_with_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def class_count(given: int | None, found: Found | None) -> int | None:

@@ -82,8 +82,8 @@ def program_flags(cls: type, heading: str) -> list[Flag]:
     """The flags of a program's config: its own under `heading`, then those of its sections."""
     found = flags_of(cls, heading)
     for name, section in sections_of(cls).items():
-        # The data use the run's seed; the size of segments and the ranges of bytes are not flags.
-        leave_out = ("segment_size", "seed", "feature_ranges") if name == "data" else ()
+        # The data use the run's seed; the size of segments, the ranges of bytes and extractors are not flags.
+        leave_out = ("segment_size", "seed", "feature_ranges", "extractors") if name == "data" else ()
         found += map(_data_flag, flags_of(section, _HEADINGS[name], leave_out))
     return found
 

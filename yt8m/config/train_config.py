@@ -110,6 +110,8 @@ class DataConfig(DamagePolicy):
     # else one entry for each feature. An entry has the two ends of the range that the bytes stand for; it is () for a
     # feature that is stored as floats.
     feature_ranges: tuple[tuple[float, ...], ...] = option((), "ranges of features stored as bytes", shapes="graph")
+    # Nor has this one: the manifest names the extractors that `yt8m extract` used, and `yt8m predict` uses them again.
+    extractors: tuple[Mapping[str, Any], ...] = option((), "extractors of the features", shapes="nothing")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -168,7 +168,7 @@ def _changed(section: Any) -> Iterator[tuple[str, Any]]:
     names = {"data_pattern": "train_data_pattern"}
     for field in dataclasses.fields(section):
         value = getattr(section, field.name)
-        is_flag = "help" in field.metadata and field.name not in ("train_dir", "segment_size")
+        is_flag = "help" in field.metadata and field.name not in ("train_dir", "segment_size", "extractors")
         if is_flag and value != field.default and (field.name != "seed" or isinstance(section, TrainConfig)):
             yield names.get(field.name, field.name), value
 

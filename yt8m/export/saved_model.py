@@ -7,6 +7,7 @@ classes. An inference model is a meta-graph and its weights: all that inference 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,11 +28,12 @@ from yt8m.readers.base import zero_padding
 from yt8m.readers.damage import plain_reason
 from yt8m.records import shards, vocabulary
 from yt8m.records.vocabulary import Vocabulary
-from yt8m.storage import copies, sending
+from yt8m.storage import copies, json_text, sending
 from yt8m.video.modeler import VideoModeler
 
 RECORDS, MEDIAPIPE = "records", "mediapipe"
 SIGNATURES = (RECORDS, MEDIAPIPE)
+_EXTRACTORS = "yt8m_extractors"  # the collection with the extractors of the features, each as JSON
 _FEATURE_NAMES = "yt8m_feature_names"  # the collection with the names of the features, in the order of the model
 INFERENCE_MODEL = "inference_model"  # the file prefix that the published code uses
 ASSETS = "assets"  # the folder of a SavedModel's assets, TensorFlow's name
@@ -48,6 +50,7 @@ def export_saved_model(
     default: str = RECORDS,
     names: Vocabulary | None = None,
     describe: Callable[[str, int], None] | None = None,
+    extractors: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Writes `folder`, a SavedModel of the weights in `checkpoint`; whole or not at all.
 
@@ -69,12 +72,15 @@ def export_saved_model(
       names: the model's own vocabulary, which becomes the asset `vocabulary.csv`.
       describe: called with the folder before it is renamed and the number of parameters; writes a
         description beside the model.
+      extractors: what computed the features, as manifests name it; the model carries it along.
 
     Returns:
       `folder`.
     """
 
     def build() -> dict[str, Any]:
+        for one in extractors:
+            tf.add_to_collection(_EXTRACTORS, json.dumps(one).encode())
         signatures = _signatures(reader, modeler)
         return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: signatures[default], **signatures}
 
@@ -300,6 +306,7 @@ class SavedModel:
       feature_size: D, the size of the features of a frame; None if the model takes only records.
       num_classes: number of classes, C; None if unknown, because the model takes only records.
       names: the model's own vocabulary; empty if it has none.
+      extractors: the extractors of its features, as manifests name them; empty if they are unknown.
       top_k: number of classes that it predicts for a record.
 
     Raises:
@@ -334,6 +341,8 @@ class SavedModel:
         self.feature_size = features and int(features.inputs["rgb_and_audio"].tensor_shape.dim[-1].size)
         kept = loaded.collection_def.get(_FEATURE_NAMES)
         self.feature_names = tuple(name.decode() for name in kept.bytes_list.value) if kept else ()
+        carried = loaded.collection_def.get(_EXTRACTORS)
+        self.extractors = tuple(json_text.parse(one.decode()) for one in carried.bytes_list.value) if carried else ()
         self.num_classes = features and int(features.outputs["predictions"].tensor_shape.dim[-1].size)
         self.names = run_dir.own_names(storage.join(folder, ASSETS), self.num_classes)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import struct
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from yt8m import storage
 from yt8m.errors import RunError
@@ -26,11 +26,13 @@ class Found(NamedTuple):
       format: level, features, and the rest as far as it is known.
       source: the manifest, or the shard whose first record was read.
       is_declared: whether it comes from a manifest. A single record may lack features of others.
+      extractors: the extractors of the features, as the manifest names them; empty if they are unknown.
     """
 
     format: DataFormat
     source: str
     is_declared: bool
+    extractors: tuple[Mapping[str, Any], ...] = ()
 
     def __str__(self) -> str:
         return self.source if self.is_declared else f"the first record of {self.source}"
@@ -51,7 +53,7 @@ def find(files: Sequence[str], manifest_path: str = "") -> Found | None:
     else:
         known = manifest.find(files)
     if known.data is not None:
-        return Found(known.data, known.sources[0], True)
+        return Found(known.data, known.sources[0], True, known.extractors)
     for path in files[:_TRIED]:
         record = _first_record(path)
         format = None if record is None else of_record(record)

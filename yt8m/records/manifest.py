@@ -3,7 +3,8 @@
     {"format": "yt8m manifest 1",
      "shards": {"train0000.tfrecord": {"records": 1024, "bytes": 5318272, "crc32c": "1f2e3d4c"}, ...},
      "data": {"level": "video", "features": [{"name": "clip", "size": 16}], ...},
-     "extractors": [{"name": "inception", "settings": {...}, "weights": {"graph": "<sha256>", ...}}, ...]}
+     "extractors": [{"name": "inception", "feature": "rgb", "range": [-2, 2], "frames_per_second": 1, "max_frames": 300,
+                     "settings": {...}, "weights": {"inception_graph": "<sha256>", ...}}, ...]}
 
 Names of shards are relative to the manifest's folder; crc32c is that of the whole file, as buckets report it.
 `data` is optional (see `data_format`): the manifests of YouTube-8M's own shards have none. `extractors` is optional

@@ -76,7 +76,8 @@ def _export(config: EnsembleConfig, members: Sequence[_Member]) -> None:
         chosen = [member.checkpoint for member in members]
         path = gather_checkpoint(os.path.join(folder, "members"), modeler, chosen, has_frames)
         if config.export_dir:
-            export_saved_model(config.export_dir, path, first.parts.reader, modeler, names=names)
+            extractors = first.run.data.extractors if _have_same_extractors(members) else ()
+            export_saved_model(config.export_dir, path, first.parts.reader, modeler, names=names, extractors=extractors)
             logging.info("the ensemble of %d runs is in %s", len(members), config.export_dir)
         if config.output_model_tgz:
             inner = os.path.join(folder, "inference_model")  # the folder that `inference --input_model_tgz` expects
@@ -84,6 +85,10 @@ def _export(config: EnsembleConfig, members: Sequence[_Member]) -> None:
             run_dir.write(inner, dataclasses.replace(first.run, train_dir=""), names)
             archive.make_tgz(inner, config.output_model_tgz)
             logging.info("the ensemble is packed in %s", config.output_model_tgz)
+
+
+def _have_same_extractors(members: Sequence[_Member]) -> bool:
+    return all(member.run.data.extractors == members[0].run.data.extractors for member in members)
 
 
 def _check_alike(folders: Sequence[str], members: Sequence[_Member]) -> None:

@@ -23,6 +23,7 @@ from yt8m.extractors.decoder_pool import DecoderPool
 from yt8m.extractors.decoding import DecodeError, Message, Request
 from yt8m.extractors.sampling import Sound
 from yt8m.records import shards
+from yt8m.records.data_format import Range
 from yt8m.storage import copies, is_remote
 
 _BATCH_BYTES = 64 << 20  # pictures of a batch
@@ -271,9 +272,24 @@ def _blank_for(extractor: Extractor) -> NDArray[Any]:
     return np.zeros((1, side, side, 3), np.uint8)
 
 
-def described(chosen: Sequence[Chosen], found: Iterable[weights.Weights]) -> list[Mapping[str, Any]]:
-    """The extractors as manifests name them."""
+def described(
+    chosen: Sequence[Chosen], found: Iterable[weights.Weights], ranges: Sequence[Range | None], settings: Settings
+) -> list[Mapping[str, Any]]:
+    """The extractors as manifests name them, with all that is needed to compute the same features of another video."""
+    shared = {"frames_per_second": settings.per_second, "max_frames": settings.most}
     return [
-        {"name": one.name, "settings": one.extractor.settings(), "weights": of_one.sha256}
-        for one, of_one in zip(chosen, found, strict=True)
+        {
+            "name": one.name,
+            "feature": one.extractor.feature,
+            "range": None if bounds is None else list(bounds),
+            **shared,
+            "settings": {name: _plain(value) for name, value in one.extractor.settings().items()},
+            "weights": of_one.sha256,
+        }
+        for one, of_one, bounds in zip(chosen, found, ranges, strict=True)
     ]
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON gives it back."""
+    return list(value) if isinstance(value, tuple) else value

@@ -11,7 +11,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import google_crc32c
@@ -146,7 +146,14 @@ class Extraction:
         classes = sorted((name, self._classes.number.get(name, -1)) for name in self._scan.names)
         names = self._classes.vocabulary.names if self._config.vocabulary and self._classes.vocabulary else ()
         rows = [(os_text(row.id), row.classes, row.clip) for row in self._rows.values()]
-        return inputs_hash(given, described(self._chosen, self._weights), classes, names, rows)
+        return inputs_hash(given, self._described(), classes, names, rows)
+
+    def _settings(self) -> Settings:
+        config = self._config
+        return Settings(config.frames_per_second, config.max_frames, config.batch_size)
+
+    def _described(self) -> list[Mapping[str, Any]]:
+        return described(self._chosen, self._weights, self._ranges, self._settings())
 
     def _extract(self, journal: Journal, outputs: dict[str, Output]) -> None:
         config = self._config
@@ -155,10 +162,9 @@ class Extraction:
         left = {shard: places for shard, places in plan.items() if not journal.find(shard)}
         if journal.finished:
             print(f"going on: {len(journal.finished)} of {len(plan)} shards are finished", file=sys.stderr)
-        settings = Settings(config.frames_per_second, config.max_frames, config.batch_size)
         limits = Limits(config.decode_seconds, config.decode_memory)
         with (
-            Computer(self._chosen, self._weights, settings) as computer,
+            Computer(self._chosen, self._weights, self._settings()) as computer,
             DecoderPool(config.processes, limits) as pool,
             ProgressLine(len(self._rows), sum(len(plan[shard]) for shard in journal.finished)) as line,
         ):
@@ -179,7 +185,7 @@ class Extraction:
         for level, output in outputs.items():
             journal.fill(output, level, formats[level])
             output.progress.bad = {str(number): why for number, why in bad.items()}
-            output.finish(self._classes, bad, described(self._chosen, self._weights))
+            output.finish(self._classes, bad, self._described())
         journal.remove()
 
     def _formats(self, level: str, sizes: Sequence[int]) -> list[FeatureFormat]:

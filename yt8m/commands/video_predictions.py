@@ -1,0 +1,178 @@
+"""What a trained model says of videos: names and scores, a CSV file, or scores over time."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import io
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m import program, storage
+from yt8m.commands import loaded_model, timeline, video_features, vocabulary_search
+from yt8m.commands.extract.video_table import ENDINGS
+from yt8m.commands.loaded_model import LoadedExport, LoadedRun
+from yt8m.errors import RunError, UsageError
+from yt8m.eval_util import top_k as best_of
+from yt8m.records import thresholds
+from yt8m.records.record_parser import NumpyBatch
+
+if TYPE_CHECKING:
+    from yt8m.commands.predict import PredictConfig
+
+_LONGEST = 100_000  # frames of a video whose timeline is drawn
+
+
+class Prediction(NamedTuple):
+    """The scores of a video.
+
+    Attributes:
+      path: the video.
+      scores: float32 [C]; empty if the video is bad.
+      bad: why it has no scores; empty if it has.
+      over_time: the scores of its parts, if they were asked for.
+    """
+
+    path: str
+    scores: NDArray[np.float32]
+    bad: str = ""
+    over_time: timeline.Timeline | None = None
+
+
+def are_videos(paths: Sequence[str]) -> bool:
+    """Whether the files are videos, by their endings.
+
+    Raises:
+      UsageError: only some of them are.
+    """
+    found = [path for path in paths if path.lower().endswith(ENDINGS)]
+    if found and len(found) < len(paths):
+        other = next(path for path in paths if path not in found)
+        raise UsageError(f"{found[0]} is a video and {other} is not: name videos only, or records only.")
+    return bool(found)
+
+
+def predict(
+    backend: LoadedRun | LoadedExport, source: video_features.VideoFeatures, paths: Sequence[str], seconds: float = 0
+) -> Iterator[Prediction]:
+    """Yields the prediction for each video.
+
+    Args:
+      backend: the model.
+      source: the extraction for this model.
+      paths: the videos.
+      seconds: length of the parts whose scores are wanted too; 0 for none.
+
+    Raises:
+      RunError: the scores are NaN.
+    """
+    takes = backend.takes()
+    for path, found in source.of(paths):
+        if found.bad:
+            yield Prediction(path, np.zeros(0, np.float32), found.bad)
+            continue
+        (scores,) = _scores(backend, source.batch(takes, found.arrays))
+        over_time = None
+        if seconds:
+            step, count = max(1, round(seconds * source.per_second)), len(found.arrays[0])
+            parts = [(first, min(first + step, count)) for first in range(0, count, step)]
+            if len(parts) > 1 and 2 * (parts[-1][1] - parts[-1][0]) < step:  # a short rest belongs to the last part
+                parts[-2:] = [(parts[-2][0], count)]
+            rows = _scores(backend, source.batch(takes, found.arrays, parts))
+            starts = [first / source.per_second for first, _ in parts]
+            over_time = timeline.Timeline(starts, count / source.per_second, rows)
+        yield Prediction(path, scores, over_time=over_time)
+
+
+def _scores(backend: Any, batch: NumpyBatch) -> NDArray[np.float32]:
+    labels = np.zeros((len(batch), backend.num_classes), np.bool_)
+    (given,) = backend.inputs([dataclasses.replace(batch, labels=labels)])
+    scores: NDArray[np.float32] = backend.fed(given).scores(given)[1]
+    if np.isnan(scores).any():
+        raise RunError(f"the predictions of {backend.takes().folder} are NaN: its training diverged.")
+    return scores
+
+
+def main(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) -> int:
+    """Predicts for the videos as the flags say; returns the exit status: 1 if a video is bad.
+
+    Raises:
+      UsageError: the model does not fit, or its extractors cannot be used.
+      RunError: weights cannot be fetched, or a file cannot be written.
+    """
+    program.set_up_log()
+    status = 0
+    with contextlib.ExitStack() as stack:
+        backend = loaded_model.load(config.train_dir, trust_code=config.trust_code)
+        stack.callback(backend.close)
+        takes = backend.takes()
+        most = _LONGEST if config.timeline else None
+        source = stack.enter_context(
+            video_features.for_model(takes, given, config.extractors, trust_code=config.trust_code, most=most)
+        )
+        tagger = _tagger(config, takes.folder, backend.num_classes)
+        found = predict(backend, source, paths, timeline.SECONDS if config.timeline else 0)
+        lines = []
+        for one in program.with_bar(found, "predicting") if config.csv else found:
+            if one.bad:
+                status = 1
+                print(f"{one.path}: {one.bad}", file=sys.stderr)
+                continue
+            best = best_of.top_k(one.scores[np.newaxis], min(config.top_k, backend.num_classes))
+            classes, scores = best.classes[0], best.scores[0]
+            if config.tags and tagger is not None:
+                kept = tagger.are_tags(classes, scores)
+                classes, scores = classes[kept], scores[kept]
+            rows = list(zip(classes.tolist(), scores.tolist(), strict=True))
+            lines += [(one.path, index, backend.names.name(index), f"{score:.6f}") for index, score in rows]
+            if not config.csv:
+                _show(one.path, rows, backend.names)
+            if one.over_time is not None:
+                path = f"{os.path.basename(one.path)}.timeline.html"
+                tags = _tags(tagger, one.scores, backend.names)
+                timeline.write(path, one.path, one.over_time, backend.names, tags)
+                print(f"the timeline is in {path}")
+    if config.csv:
+        _write(config.csv, lines)
+    return status
+
+
+def _tagger(config: PredictConfig, folder: str, count: int) -> thresholds.Tagger | None:
+    if not (config.tags or config.timeline):
+        return None
+    found = thresholds.find(folder, config.train_dir, count)
+    if found is None and config.tags:
+        raise UsageError(
+            f"--tags: {config.train_dir} has no {thresholds.NAME}; run `yt8m eval --report` on the run, then export it."
+        )
+    return found
+
+
+def _tags(tagger: thresholds.Tagger | None, scores: NDArray[np.float32], names: Any) -> list[str]:
+    """The names of the classes whose scores reach their thresholds, best first."""
+    if tagger is None:
+        return []
+    order = np.argsort(-scores, kind="stable").astype(np.int32)
+    return [names.name(int(index)) for index in order[tagger.are_tags(order, scores[order])]]
+
+
+def _show(path: str, rows: Sequence[tuple[int, float]], names: Any) -> None:
+    print(path)
+    if rows:
+        vocabulary_search.show(("", "", ""), [(f"{score:.3f}", names.name(index), str(index)) for index, score in rows])
+    else:
+        print("no tag: no score reaches the threshold of its class")
+
+
+def _write(path: str, lines: Sequence[tuple[Any, ...]]) -> None:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([("path", "index", "name", "score"), *lines])
+    with storage.write_atomic(path, "w") as file:
+        file.write(text.getvalue())
+    print(f"the scores are in {path}")
