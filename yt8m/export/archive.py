@@ -127,7 +127,7 @@ def _damage_named(source: str) -> Iterator[None]:
 def _members(
     raw: BinaryIO, source: str, folder: str, max_bytes: int, max_members: int
 ) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo, str]]:
-    """Yields the archive, each member and its normalised name, after checking them."""
+    """Yields (archive, member, normalised name) for each member, after checking it."""
     names: set[str] = set()
     room = max_bytes
     with gzip.GzipFile(fileobj=raw, mode="rb") as unzipped:

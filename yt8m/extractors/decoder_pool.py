@@ -166,7 +166,7 @@ class _Child:
         return decoding
 
     def _messages(self, request: Request, is_unwanted: Callable[[], bool]) -> Generator[Message]:
-        """Sends the request and yields the answers; a child that does not answer to the end is ended."""
+        """Sends the request and yields the answers; a child that does not finish its answers is killed."""
         is_whole = False
         try:
             self._send(request)

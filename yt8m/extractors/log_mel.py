@@ -39,7 +39,7 @@ def mel_filter_bank(bins: int, rate: float, bands: int, lowest: float, highest: 
 
     Args:
       bins: number of bins of the spectrum, from 0 Hz to half of `rate`.
-      rate: samples a second.
+      rate: samples per second.
       bands: number of mel bands.
       lowest, highest: the limits of the bands in Hz.
     """

@@ -283,7 +283,7 @@ def squeeze_excite(
 
     Args:
       valid: [B], true for rows that count in the batch statistics; None if all count.
-      bias: whether there is b. Without it the weights start as `scaled`, as in the published NeXtVLAD.
+      bias: whether b is added. Without it the weights start as `scaled`, as in the published NeXtVLAD.
       biased: see `Net.batch_norm`.
     """
     features = int(inputs.shape[-1])
