@@ -22,13 +22,30 @@ from yt8m.lazy import tf
 from yt8m.readers import (
     BatchQueue,
     EverySegmentReader,
+    Reader,
     YT8MAggregatedFeatureReader,
     YT8MFrameFeatureReader,
     batch_queue,
     reader_for,
 )
+from yt8m.types import Batch
 
-READER = YT8MAggregatedFeatureReader(5, (1,), ("mean_rgb",))
+
+class IdReader(Reader):
+    """Takes only the ids out of the records, so that most of the time of a test is the queue's."""
+
+    def __init__(self) -> None:
+        super().__init__(1, (1,), ("none",))
+
+    def prepare_serialized_examples(self, serialized: Any) -> Batch:
+        ids = tf.io.parse_example(serialized, {"id": tf.io.FixedLenFeature([], tf.string)})["id"]
+        return Batch(ids, (tf.zeros([tf.size(ids), 1]),), tf.ones_like(ids, tf.int32), None)
+
+    def video_matrix(self, batch: Batch) -> Any:
+        return batch.features[0]
+
+
+READER = IdReader()
 COUNTS = (4, 0, 7, 1, 5)
 NAMES = [b"%d.%d" % (shard, row) for shard, count in enumerate(COUNTS) for row in range(count)]
 
@@ -236,7 +253,7 @@ def test_a_configuration_of_frames_and_segments() -> None:
     assert (reader.feature_names, reader.feature_sizes, reader.num_classes) == (("rgb",), (8,), 9)
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 7])
+@pytest.mark.parametrize("count", [2, 7])
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_shares_together_have_every_record_once(shards: pathlib.Path, count: int, shuffle: bool) -> None:
     queue = BatchQueue(READER, f"{shards}/train*", batch_size=3, shuffle=shuffle, num_readers=2)
@@ -244,20 +261,6 @@ def test_shares_together_have_every_record_once(shards: pathlib.Path, count: int
     assert Counter(name for names in found for name in names) == Counter(NAMES)
     if not shuffle and count == 2:  # whole files where there are enough
         assert found[1] == [name for name in NAMES if name.startswith((b"1.", b"3."))]
-
-
-def ids(queue: BatchQueue) -> list[list[bytes]]:
-    found: list[list[bytes]] = []
-    with tf.Graph().as_default(), tf.Session() as session:
-        files = tf.placeholder(tf.string, [None])
-        iterator = tf.data.make_initializable_iterator(queue.dataset(files, queue.batch_size))
-        batch = iterator.get_next()
-        session.run(iterator.initializer, {files: queue.files()})
-        while True:
-            try:
-                found.append(session.run(batch.video_ids).tolist())
-            except tf.errors.OutOfRangeError:
-                return found
 
 
 def test_flags_override_the_choice_which_is_told_and_the_stream_stays(
@@ -277,8 +280,8 @@ def test_flags_override_the_choice_which_is_told_and_the_stream_stays(
     usual = batch_queue.threads_for(chosen.reader, shuffle=True)
     assert f"--parse_threads={usual.parse_calls} --prefetch={usual.prefetch} " in caplog.messages[0]
     assert "--parse_threads=3 --prefetch=4" in caplog.messages[1]
-    found = ids(chosen)
-    assert ids(given) == found
+    found = batches(chosen)
+    assert batches(given) == found
     assert sorted(one for batch in found for one in batch).count(b"2.8") == 2
 
 
