@@ -196,9 +196,9 @@ def fixed_size(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -
     lengths = feature.row_lengths()
     right = require_of_video(
         tf.equal(lengths, size),
-        lambda row: ids[row],
+        lambda row: tf.gather(ids, row),
         lambda row: (
-            *(f"feature {name} has ", lengths[row], f" values, expected {size}"),
+            *(f"feature {name} has ", tf.gather(lengths, row), f" values, expected {size}"),
             " (0: it is missing); check --feature_names and --feature_sizes",
         ),
     )
@@ -211,8 +211,11 @@ def fixed_bytes(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) 
     lengths = tf.strings.length(strings)
     right = require_of_video(
         tf.equal(lengths, size),
-        lambda row: ids[row],
-        lambda row: (f"feature {name} has ", lengths[row], f" bytes, expected {size}", "; check --feature_sizes"),
+        lambda row: tf.gather(ids, row),
+        lambda row: (
+            *(f"feature {name} has ", tf.gather(lengths, row), f" bytes, expected {size}"),
+            "; check --feature_sizes",
+        ),
     )
     return tf.reshape(tf.io.decode_raw(after_checks(strings, [right]), tf.uint8), [-1, size])
 
@@ -229,7 +232,7 @@ def only_finite(
     Args:
       values: float32 [R, size].
       name: name of the feature.
-      id_of: maps the index of a row to the id of its video.
+      id_of: maps indices of rows to the ids of their videos.
       policy: refuse: fail with an error that names the feature and the video; zero: set the bad values to 0.
       zeroed: counts the values that are set to 0.
     """
@@ -249,7 +252,7 @@ def only_finite(
             tf.equal(bad, 0),
             id_of,
             lambda row: (
-                *(f"feature {name} has ", bad[row], f" values that are {UNFIT}"),
+                *(f"feature {name} has ", tf.gather(bad, row), f" values that are {UNFIT}"),
                 ", expected none: the L2 norm must fit a float32; mend the file, or set them to 0 by --nan_policy=zero",
             ),
         )
@@ -263,21 +266,21 @@ def only_finite(
 def require(good: tf.Tensor, describe: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
     """Fails with InvalidArgumentError if some entry of `good` is False.
 
+    The message is built in every batch, though it is empty in most: its few ops on at most one entry cost less than a
+    `tf.cond` around them, whose functions take most of the time in which a graph is built and a session starts.
+
     Args:
       good: bool [N].
-      describe: maps the int64 index of the first bad entry to a string scalar; its ops run only on failure.
+      describe: maps int64 [K], the index of the first bad entry, or none (K is 1 or 0), to string [K].
 
     Returns:
       bool scalar for `after_checks`.
     """
-
-    def fail() -> tf.Tensor:
-        text = describe(tf.argmin(tf.cast(good, tf.int32)))
-        wrong = tf.constant(False)
-        with tf.control_dependencies([tf.raw_ops.Assert(condition=wrong, data=[text])]):
-            return tf.identity(wrong)
-
-    return tf.cond(tf.reduce_all(good), lambda: tf.constant(True), fail)
+    first = tf.where_v2(tf.logical_not(good))[:1, 0]
+    passed = tf.equal(tf.size(first), 0)
+    text = tf.raw_ops.ReduceJoin(inputs=describe(first), reduction_indices=0)
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=passed, data=[text])]):
+        return tf.identity(passed)
 
 
 def require_of_video(
@@ -287,15 +290,21 @@ def require_of_video(
 
     Args:
       good: bool [N].
-      id_of: maps the index of a bad entry to the id of its video.
+      id_of: maps the index of the first bad entry, [K] as in `require`, to the id of its video.
       describe: maps the same index to the parts of a `message`.
     """
     return require(good, lambda at: message("video ", id_of(at), ": ", *describe(at)))
 
 
 def id_of_value(ragged: tf.RaggedTensor, ids: tf.Tensor) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns a function that maps the index of a value in `ragged` [B, (values)] to the id of its record."""
-    return lambda at: ids[ragged.value_rowids()[at]]
+    """Returns a function that maps indices [K] of values in `ragged` [B, (values)] to the ids of their records."""
+    return lambda at: tf.gather(ids, row_of_value(ragged, at))
+
+
+def row_of_value(ragged: tf.RaggedTensor, at: tf.Tensor) -> tf.Tensor:
+    """int64 [K], the records of the values at these indices, [K]; for a few values it is faster than `value_rowids`."""
+    ends = tf.raw_ops.UpperBound(sorted_inputs=ragged.row_splits[tf.newaxis], values=at[tf.newaxis], out_type=tf.int64)
+    return ends[0] - 1
 
 
 def require_known_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> tf.Tensor:
@@ -304,7 +313,7 @@ def require_known_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: i
         tf.logical_and(labels.values >= 0, labels.values < num_classes),
         id_of_value(labels, ids),
         lambda at: (
-            *("label ", labels.values[at]),
+            *("label ", tf.gather(labels.values, at)),
             f" is outside of 0..{num_classes - 1} (num_classes={num_classes}); check --num_classes",
         ),
     )
@@ -330,7 +339,7 @@ def require_complete(serialized: tf.Tensor) -> tf.Tensor:
 
     # The op fails on an empty batch, which is valid here.
     is_complete = tf.cond(tf.size(serialized) > 0, walk, lambda: tf.constant(True))
-    return require(tf.reshape(is_complete, [1]), lambda _: message("a record of the batch is damaged"))
+    return require(tf.reshape(is_complete, [1]), lambda at: message("record ", at, " of the batch is damaged"))
 
 
 def _outermost_message() -> bytes:
@@ -350,7 +359,7 @@ def after_checks(value: tf.Tensor, checks: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def message(*parts: str | tf.Tensor) -> tf.Tensor:
-    """Joins words and scalar tensors (strings, whole numbers, floats) into a string scalar."""
+    """Joins words and tensors [K] (strings, whole numbers, floats) into string [K]; scalars if all tensors are."""
     return tf.strings.join([part if isinstance(part, str) else _as_text(part) for part in parts])
 
 

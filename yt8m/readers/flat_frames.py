@@ -25,6 +25,7 @@ from yt8m.readers.base import (
     require,
     require_known_labels,
     require_of_video,
+    row_of_value,
     valid_utf8,
 )
 from yt8m.records.data_format import PUBLISHED
@@ -109,9 +110,9 @@ def flat_frames(
 
     def checked(values: tf.Tensor, counts: tf.Tensor, expected: int, what: str) -> tf.Tensor:
         def describe(at: tf.Tensor) -> tuple[str | tf.Tensor, ...]:
-            frame = at - ragged.row_splits[ragged.value_rowids()[at]]
+            frame = at - tf.gather(ragged.row_splits, row_of_value(ragged, at))
             return (
-                *(f"feature {name}, frame ", frame, ", has ", counts[at]),
+                *(f"feature {name}, frame ", frame, ", has ", tf.gather(counts, at)),
                 f" {what}, expected {expected}; check --feature_names and --feature_sizes",
             )
 
@@ -155,7 +156,9 @@ def _require_as_many(
     first: tf.Tensor, of_first: str, other: tf.Tensor, of_other: str, remedy: str, ids: tf.Tensor
 ) -> tf.Tensor:
     return require_of_video(
-        tf.equal(first, other), lambda row: ids[row], lambda row: (first[row], of_first, other[row], of_other, remedy)
+        tf.equal(first, other),
+        lambda row: tf.gather(ids, row),
+        lambda row: (tf.gather(first, row), of_first, tf.gather(other, row), of_other, remedy),
     )
 
 
@@ -169,7 +172,7 @@ def _all_present(parts: Sequence[Frames], names: Sequence[str], serialized: tf.T
     _, _, lengths = tf.io.parse_sequence_example(serialized, {}, strict, example_names=valid_utf8(ids))
     # The parser itself raises. If its result were unused, TensorFlow would remove the parser from the graph.
     seen = tf.concat(list(lengths.values()), axis=0)
-    return require(seen >= 0, lambda row: message("a feature list has ", seen[row], " frames"))
+    return require(seen >= 0, lambda row: message("a feature list has ", tf.gather(seen, row), " frames"))
 
 
 def _picked(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
@@ -220,12 +223,12 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
         require_of_video(
             tf.logical_and(times.values >= 0, times.values < _LATEST),
             id_of_value(times, ids),
-            lambda at: ("a segment starts at ", times.values[at], "; expected a second from 0"),
+            lambda at: ("a segment starts at ", tf.gather(times.values, at), "; expected a second from 0"),
         ),
         require_of_video(
             tf.logical_and(scores.values >= 0, scores.values <= 1),
             id_of_value(scores, ids),
-            lambda at: ("a segment score is ", scores.values[at], "; expected 0 to 1"),
+            lambda at: ("a segment score is ", tf.gather(scores.values, at), "; expected 0 to 1"),
         ),
         require_known_labels(classes, ids, num_classes),
     ]

@@ -74,7 +74,7 @@ class YT8MAggregatedFeatureReader(Reader):
             if bounds := self.range_of(name):
                 return dequantize(fixed_bytes(parsed[name], name, size, ids), max(bounds), min(bounds))
             values = fixed_size(parsed[name], name, size, ids)
-            return only_finite(values, name, lambda row: ids[row], self.nan_policy, self.zeroed)
+            return only_finite(values, name, lambda row: tf.gather(ids, row), self.nan_policy, self.zeroed)
 
         return Batch(
             video_ids=ids,

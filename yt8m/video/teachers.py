@@ -72,7 +72,7 @@ class PredictionTeacher:
             missing = tf.reduce_sum(tf.cast(~is_known, tf.int32))
             return message(
                 f"{self._path} has no prediction for video ",
-                *(ids[at], " (", missing, " such in this batch); predict for all of the training data"),
+                *(tf.gather(ids, at), " (", missing, " such in this batch); predict for all of the training data"),
             )
 
         return after_checks(lines, [require(is_known, describe)])
