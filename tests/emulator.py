@@ -28,26 +28,35 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait_until_up(url: str, process: subprocess.Popen[bytes]) -> None:
+def _is_up(url: str, process: subprocess.Popen[bytes]) -> bool:
+    """Waits until it answers; False if it ends instead, as it does if another process has taken its port."""
     while process.poll() is None:
         with contextlib.suppress(OSError), urllib.request.urlopen(url + "/storage/v1/b?project=p"):
-            return
+            return True
         time.sleep(0.05)
+    return False
+
+
+def _started() -> tuple[str, subprocess.Popen[bytes]]:
+    """The address and the process of an emulator that answers."""
+    for _ in range(5):
+        port = free_port()
+        process = subprocess.Popen(
+            [sys.executable, "-c", _START, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        if _is_up(f"http://127.0.0.1:{port}", process):
+            return f"http://127.0.0.1:{port}", process
     raise RuntimeError(f"the storage emulator ended with {process.returncode}")
 
 
 @contextlib.contextmanager
 def running_emulator(lives_longer: bool = False) -> Iterator[str]:
     """The emulator's address while the block runs; STORAGE_EMULATOR_HOST is the caller's to set."""
-    port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-c", _START, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    url, process = _started()
     if lives_longer:
         leaks.lives_longer(process.pid)
     try:
-        _wait_until_up(f"http://127.0.0.1:{port}", process)
-        yield f"http://127.0.0.1:{port}"
+        yield url
     finally:
         process.terminate()
         process.wait()

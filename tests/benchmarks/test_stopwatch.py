@@ -24,7 +24,7 @@ def test_blocks_of_a_run_with_a_floor_on_either_side(tmp_path, with_floor):
     assert outcome.status is runner.Status.FINISHED
     assert len(measured.samples) == 3
     assert [floor.seconds for floor in measured.floors] == ([1, 2, 3, 4] if with_floor else [])
-    assert all(0 < sample.seconds < 10 for sample in measured.samples)
+    assert all(sample.seconds > 0 for sample in measured.samples)
 
 
 def test_products_that_wait_for_each_other_add_up():
@@ -32,13 +32,16 @@ def test_products_that_wait_for_each_other_add_up():
     assert min(many().cpu for _ in range(5)) > 5 * min(one().cpu for _ in range(5)) > 0
 
 
-def test_two_products_take_longer_than_one():
-    one, two = (Floor(dense(256, 512, 1024, training=flag, to_input=False), 5) for flag in (False, True))
-    assert min(two().cpu for _ in range(5)) > min(one().cpu for _ in range(5)) > 0
-
-
 def operations(products: list[Product]) -> int:
     return sum(2 * p.rows * p.inner * p.columns * max(p.side_by_side, 1) * p.in_turn for p in products)
+
+
+def test_a_layer_that_is_trained_is_two_products_and_three_if_its_input_is_trained():
+    counts = [
+        operations(dense(256, 512, 1024, training=training, to_input=to_input))
+        for training, to_input in ((False, False), (True, False), (True, True))
+    ]
+    assert counts == [number * 2 * 256 * 512 * 1024 for number in (1, 2, 3)]
 
 
 def test_the_products_of_a_model_are_counted_whole():

@@ -101,7 +101,9 @@ def test_killed_around_saves_it_goes_on_bit_for_bit(
         log = tmp_path / f"losses-{life}"
         step = INTERVAL * ((reached + draw.randrange(4, STEPS_A_LIFE)) // INTERVAL)
         moment, pause = draw.choice(MOMENTS), draw.choice((0.0, draw.uniform(0, 0.004)))
-        kill_at(start(callbacks=losses(log), **fields), run, log, step, moment, pause)
+        # However late the kill comes, the run waits for it a save later.
+        waits = {"runner.tiny_hooks:Gate": {"step": step + INTERVAL + 1, "seconds": 1e6}}
+        kill_at(start(callbacks=losses(log) | waits, **fields), run, log, step, moment, pause)
         killed_at.append((step, moment, pause))
         seen = read_losses(log)
         found = checkpoints.newest_readable(str(run))

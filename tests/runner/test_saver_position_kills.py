@@ -15,7 +15,7 @@ from reader_records import video_record, write_shard
 
 from yt8m.runner import checkpoints
 
-SHARDS, ROWS, KILLS = 12, 5, 4
+SHARDS, ROWS, KILLS = 8, 4, 3
 
 
 class Row(NamedTuple):

@@ -50,7 +50,7 @@ def test_blocked_in_the_system_it_ends_all_the_same(start: Callable, tmp_path: p
     """Opening a pipe that nobody writes to: closing the session does not help."""
     os.mkfifo(tmp_path / "pipe")
     # The grace is long enough for a busy machine to come from what is printed to the step.
-    process = start(data=str(tmp_path / "pipe"), stop_grace_seconds=2.0, callbacks=ABOUT)
+    process = start(data=str(tmp_path / "pipe"), stop_grace_seconds=5.0, callbacks=ABOUT)
     assert process.stdout.readline() == "about to run\n"
     process.send_signal(signal.SIGTERM)
     _, log = process.communicate()

@@ -30,7 +30,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ShardServer]:
 def run(server: ShardServer, dest: pathlib.Path, *more: str) -> int:
     urls = [f"--plan_url={server.url}", f"--mirror_url={server.url}"]
     given = {word.partition("=")[0] for word in more}
-    patience = ["--backoff_seconds=0.01", "--stall_seconds=5", "--retries=4", "--jobs=4"]
+    patience = ["--backoff_seconds=0.01", "--stall_seconds=60", "--retries=4", "--jobs=4"]
     kept = [word for word in patience if word.partition("=")[0] not in given]
     return cli.main(["download", "--partition=2/frame/train", f"--dest={dest}", *urls, *kept, *more])
 
