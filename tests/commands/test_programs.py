@@ -9,12 +9,11 @@ import pathlib
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import tensorflow as tf2
 from golden_data import golden
 from sklearn.metrics import average_precision_score
 
@@ -25,6 +24,9 @@ from yt8m.lazy import tf
 from yt8m.runner import metric_files
 
 DATA = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=16,8", "--num_classes=10"]
+
+
+AVERAGED = "--moving_average_decay=0.9"
 
 
 def train_flags(folder: pathlib.Path, *more: str) -> list[str]:
@@ -38,7 +40,7 @@ def train_flags(folder: pathlib.Path, *more: str) -> list[str]:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("programs")
-    assert train.main(train_flags(folder, "--moving_average_decay=0.9")) == 0
+    assert train.main(train_flags(folder, AVERAGED)) == 0
     return folder
 
 
@@ -229,48 +231,48 @@ def scores_of(output: pathlib.Path) -> dict[str, dict[int, float]]:
     return table
 
 
-def test_top_k_above_the_class_count_is_clipped(trained: pathlib.Path) -> None:
-    assert {len(row) for row in predictions_of(trained, "--top_k=50").values()} == {10}
-    assert {len(row) for row in predictions_of(trained, "--top_k=3").values()} == {3}
+@pytest.fixture(scope="module")
+def predicted(trained: pathlib.Path) -> dict[str, dict[int, float]]:
+    """The scores of all ten classes, fewer than are asked for."""
+    return predictions_of(trained, "--top_k=50")
 
 
-def test_inference_says_that_it_replaces_a_file(trained: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (trained / "out.csv").unlink(missing_ok=True)
+def test_top_k_above_the_class_count_is_clipped(predicted: dict[str, dict[int, float]]) -> None:
+    assert {len(row) for row in predicted.values()} == {10}
+
+
+def test_inference_says_that_it_replaces_a_file(
+    trained: pathlib.Path, predicted: dict[str, dict[int, float]], capfd: pytest.CaptureFixture[str]
+) -> None:
+    (trained / "out.csv").unlink()
     told = f"INFO {trained}/out.csv exists already: it will be replaced\n"
-    first = predictions_of(trained)
+    first = predictions_of(trained, "--top_k=3")
     assert told not in capfd.readouterr().err
-    assert predictions_of(trained) == first
+    assert first == {video_id: dict(list(row.items())[:3]) for video_id, row in predicted.items()}
+    assert predictions_of(trained) == predicted
     assert capfd.readouterr().err.count(told) == 1
 
 
-_LOAD = """
-import json, sys
-import tensorflow as tf
-model = tf.saved_model.load(sys.argv[1])
-records = [record.numpy() for record in tf.data.TFRecordDataset(sys.argv[2])]
-found = model.signatures["serving_default"](example_bytes=tf.constant(records))
-print(json.dumps({name: value.numpy().tolist() if name != "video_id" else
-  [v.decode() for v in value.numpy()] for name, value in found.items()}))
-"""
-
-
-def test_the_export_loads_in_plain_tf2_and_predicts_as_inference(trained: pathlib.Path) -> None:
-    expected = predictions_of(trained)
-    data = golden("checkpoint_logistic/test.tfrecord")
-    words = [sys.executable, "-c", _LOAD, str(trained / "run/export/20"), str(data)]
-    found = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
-    assert found["video_id"] == list(expected)
-    for video_id, classes, scores in zip(found["video_id"], found["class_indexes"], found["predictions"], strict=True):
-        row = expected[video_id]
+def test_the_export_loads_in_plain_tf2_and_predicts_as_inference(
+    trained: pathlib.Path, predicted: dict[str, dict[int, float]]
+) -> None:
+    model = tf2.saved_model.load(str(trained / "run/export/20"))
+    records = [record.numpy() for record in tf2.data.TFRecordDataset(str(golden("checkpoint_logistic/test.tfrecord")))]
+    answers = model.signatures["serving_default"](example_bytes=tf2.constant(records))
+    found = {name: value.numpy().tolist() for name, value in answers.items()}
+    video_ids = [video_id.decode() for video_id in found["video_id"]]
+    assert video_ids == list(predicted)
+    for video_id, classes, scores in zip(video_ids, found["class_indexes"], found["predictions"], strict=True):
+        row = predicted[video_id]
         assert classes == list(row)
         np.testing.assert_allclose(scores, list(row.values()), atol=1.5e-6)
 
 
 def test_resume_takes_changed_flags_and_refuses_another_model(
-    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+    trained: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert train.main(train_flags(tmp_path, "--max_steps=5")) == 0
-    assert train.main(train_flags(tmp_path, "--max_steps=8", "--base_learning_rate=0.5")) == 0
+    shutil.copytree(trained / "run", tmp_path / "run")
+    assert train.main(train_flags(tmp_path, AVERAGED, "--max_steps=23", "--base_learning_rate=0.5")) == 0
     said = capfd.readouterr().err
     assert "this start differs from the last one of the run: base_learning_rate: 0.01 -> 0.5" in said
     assert "the graph is rebuilt" in said
@@ -278,7 +280,7 @@ def test_resume_takes_changed_flags_and_refuses_another_model(
     assert train.main(train_flags(tmp_path, "--model=MoeModel")) == 2
     assert "model: LogisticModel -> MoeModel" in capfd.readouterr().err
     assert train.main(train_flags(tmp_path, "--model=MoeModel", "--start_new_model", "--max_steps=2")) == 0
-    assert [path.name for path in tmp_path.glob("run.old-*/model.ckpt-8.index")] == ["model.ckpt-8.index"]
+    assert [path.name for path in tmp_path.glob("run.old-*/model.ckpt-23.index")] == ["model.ckpt-23.index"]
 
 
 def test_a_run_that_never_took_a_step_gives_way_to_the_corrected_command(
@@ -320,17 +322,19 @@ def test_the_end_of_a_run_names_commands_that_work(tmp_path: pathlib.Path, capfd
 
 
 def test_resume_with_the_same_flags_goes_on_in_the_saved_graph(
-    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+    trained: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert train.main(train_flags(tmp_path, "--max_steps=5")) == 0
-    assert train.main(train_flags(tmp_path, "--max_steps=12", "--num_readers=8")) == 0
+    shutil.copytree(trained / "run", tmp_path / "run")
+    assert train.main(train_flags(tmp_path, AVERAGED, "--max_steps=27", "--num_readers=8")) == 0
     said = capfd.readouterr().err
-    assert "model.ckpt-5 with the graph saved there" in said
-    assert "training ended at step 12" in said
+    assert "model.ckpt-20 with the graph saved there" in said
+    assert "training ended at step 27" in said
 
 
-def test_no_checkpoint_is_an_error(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert train.main(train_flags(tmp_path, "--max_steps=2")) == 0
+def test_no_checkpoint_is_an_error(
+    trained: pathlib.Path, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(trained / "run", tmp_path / "run")
     for path in (tmp_path / "run").glob("*ckpt*"):
         path.unlink()
     (tmp_path / "run/checkpoint").unlink()

@@ -71,22 +71,26 @@ def lists_of(content: bytes) -> dict[int, list[str]]:
     return {int(number): segments.split() for number, segments in rows}
 
 
-@pytest.mark.parametrize("context", [0, 2])
-def test_ranks_every_segment(run: pathlib.Path, context: int) -> None:
-    more = [f"--segment_label_ids_file={run}/classes.csv", f"--segment_context={context}"]
-    found = lists_of(infer(run, *more))
-    expected = by_hand(run, context)
-    assert list(found) == CLASSES
-    assert len(found[3]) > 50
-    assert found == {number: expected[number] for number in CLASSES}
+@pytest.fixture(scope="module")
+def ranked(run: pathlib.Path) -> bytes:
+    """The lists of the run, which is packed too."""
+    files = [f"--segment_label_ids_file={run}/classes.csv", f"--output_model_tgz={run}/m.tgz"]
+    return infer(run, *files, "--batch_size=64")
 
 
-def test_the_cut_and_the_batch_size(run: pathlib.Path) -> None:
+def test_ranks_every_segment(run: pathlib.Path, ranked: bytes) -> None:
+    further = infer(run, f"--segment_label_ids_file={run}/classes.csv", "--segment_context=2")
+    for context, content in ((0, ranked), (2, further)):
+        found, expected = lists_of(content), by_hand(run, context)
+        assert list(found) == CLASSES
+        assert len(found[3]) > 50
+        assert found == {number: expected[number] for number in CLASSES}
+
+
+def test_the_cut_and_the_batch_size(run: pathlib.Path, ranked: bytes) -> None:
     files = [f"--segment_label_ids_file={run}/classes.csv", "--segment_max_pred=7"]
-    first, second = infer(run, *files, "--batch_size=3"), infer(run, *files, "--batch_size=64")
-    assert first == second
-    expected = by_hand(run)
-    assert lists_of(first) == {number: expected[number][:7] for number in CLASSES}
+    found = lists_of(infer(run, *files, "--batch_size=3"))
+    assert found == {number: segments[:7] for number, segments in lists_of(ranked).items()}
 
 
 def test_the_published_classes_that_the_model_has(run: pathlib.Path) -> None:
@@ -100,16 +104,14 @@ def test_all_classes_of_a_vocabulary_of_ones_own(run: pathlib.Path) -> None:
     (run / "own.csv").unlink()
 
 
-def test_a_packed_model_ranks_alike(run: pathlib.Path) -> None:
-    files = [f"--segment_label_ids_file={run}/classes.csv"]
-    first = infer(run, *files, f"--output_model_tgz={run}/m.tgz")
+def test_a_packed_model_ranks_alike(run: pathlib.Path, ranked: bytes) -> None:
     packed = [f"--input_model_tgz={run}/m.tgz", f"--untar_model_dir={run}/u"]
-    assert infer(run, *files, *packed) == first
+    assert infer(run, f"--segment_label_ids_file={run}/classes.csv", *packed) == ranked
 
 
-def test_candidates_limit_the_classes_of_a_video(run: pathlib.Path) -> None:
+def test_candidates_limit_the_classes_of_a_video(run: pathlib.Path, ranked: bytes) -> None:
     files = [f"--segment_label_ids_file={run}/classes.csv"]
-    every = lists_of(infer(run, *files))
+    every = lists_of(ranked)
     videos = sorted({name.split(":")[0] for name in every[3]})
     allowed = {video: {3, 4} if at % 2 else {5} for at, video in enumerate(videos)}
     lines = [f"{video}," + " ".join(f"{c} 0.5" for c in sorted(classes)) for video, classes in allowed.items()]

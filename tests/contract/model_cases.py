@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -218,10 +218,11 @@ def class_of(name: str) -> str:
     return name.partition("/")[0]
 
 
-# One of each family; whole runs of the others are for `make test-all`.
-QUICK = ("LogisticModel", "MoeModel", "DbofModel", "NetVladModel", "NeXtVladModel", "LstmModel", "TransformerModel")
+# Of videos, of frames with batch statistics and random draws, and of frames in a loop.
+FEW = ("LogisticModel", "DbofModel", "LstmModel")
 
 
-def one_of_each_family() -> list[Any]:
-    """All registered models for `parametrize`; those that are not QUICK are marked heavy."""
-    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.heavy) for name in models.names()]
+def quick(few: Sequence[str], names: Sequence[str] = ()) -> list[Any]:
+    """`names`, by default all registered models, for `parametrize`; those that are not in `few` are marked heavy."""
+    every = names or models.names()
+    return [name if name in few else pytest.param(name, marks=pytest.mark.heavy) for name in every]

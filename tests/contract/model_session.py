@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -43,7 +44,6 @@ class Built:
 
     Attributes:
       evaluation, training: the two towers, over the same variables.
-      uncounted: predictions in evaluation without num_frames.
       variables: the trainable ones.
       train: one step of gradient descent, with the update ops.
       computed_in: type of the products.
@@ -62,9 +62,14 @@ class Built:
             trained = self._build(is_training=True)
         assert tf.trainable_variables() == self.variables, "a second tower made variables of its own"
         self.evaluation, self.training = (Tower(output, self.variables) for output in (evaluated, trained))
-        self.uncounted = self._build(is_training=False, counted=False).predictions
         self.train = tf.group(*self._descent(), *trained.update_ops)
         self._start()
+
+    @functools.cached_property
+    def uncounted(self) -> Any:
+        """Predictions in evaluation without num_frames."""
+        with self.session.graph.as_default():
+            return self._build(is_training=False, counted=False).predictions
 
     def _build(self, is_training: bool, counted: bool = True) -> ModelOutput:
         with tf.variable_scope("tower", reuse=tf.AUTO_REUSE), precision.scope(self.computed_in):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract.model_cases import CASES, SIZES, C, T, one_of_each_family
+from contract.model_cases import CASES, FEW, SIZES, C, T, quick
 from contract.model_session import quick_session
 from reader_records import frame_record, video_record, write_shard
 
@@ -111,7 +111,7 @@ def as_mediapipe_gives_them(raw: np.ndarray, frames: np.ndarray) -> dict[str, np
     return {"rgb_and_audio": raw, "num_frames": frames[:, None]}
 
 
-@pytest.mark.parametrize("name", one_of_each_family())
+@pytest.mark.parametrize("name", quick(FEW))
 def test_train_checkpoint_restore_export_and_reload_agree(name: str, tmp_path: pathlib.Path) -> None:
     given, path = records(models.get(name).level, sizes_of(name)), str(tmp_path / "model.ckpt")
     parts = parts_of(name, write_shard(tmp_path / "some.tfrecord", given))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from contract.model_cases import CASES, VARIANTS, B, C, D, class_of, one_of_each_family
+from contract.model_cases import CASES, FEW, VARIANTS, B, C, D, class_of, quick
 from contract.model_session import EVERY_FRAME, NUM_FRAMES, Built, Tower, built, quick_session
 
 from yt8m import models
@@ -15,9 +15,11 @@ from yt8m.lazy import tf
 
 EVERY = [*models.names(), *VARIANTS]
 FRAME_LEVEL = [name for name in EVERY if models.get(class_of(name)).level == "frame"]
+# Every registered model, and of the published variants one of each kind.
+QUICK = [*models.names(), "GatedDbofModel/published", "LstmModel/published", "NeXtVladModel/published"]
 
-every_model = pytest.mark.parametrize("model", EVERY, indirect=True)
-every_frame_level_model = pytest.mark.parametrize("model", FRAME_LEVEL, indirect=True)
+every_model = pytest.mark.parametrize("model", quick(QUICK, EVERY), indirect=True)
+every_frame_level_model = pytest.mark.parametrize("model", quick(QUICK, FRAME_LEVEL), indirect=True)
 both_modes = pytest.mark.parametrize("mode", ["evaluation", "training"])
 
 
@@ -99,7 +101,7 @@ def test_training_draws_by_the_key_alone(model: Built) -> None:
     assert (first != later).any() == CASES[model.name].random
 
 
-@pytest.mark.parametrize("model", one_of_each_family(), indirect=True)
+@pytest.mark.parametrize("model", quick(FEW), indirect=True)
 def test_checkpoints_and_meta_graphs_go_on_alike(model: Built, tmp_path: pathlib.Path) -> None:
     """The stored graph predicts and trains on as the live one; a rebuilt one predicts the same."""
     x, path = model.draw(), str(tmp_path / "model.ckpt")

@@ -35,13 +35,14 @@ def training() -> Iterator[Callable[..., Training]]:
         one.session.close()
 
 
-@pytest.mark.parametrize("numbered", [True, False])
-@pytest.mark.parametrize(("towers", "split"), [(1, True), (2, True), (3, True), (2, False)])
+@pytest.mark.parametrize(
+    ("towers", "split", "numbered"), [(1, True, True), (2, True, False), (3, True, True), (2, False, True)]
+)
 @given(rows=st.integers(0, 14))
 @example(rows=0)  # no step at all
 @example(rows=1)  # fewer rows than towers
 @example(rows=7)  # a last batch that is not full
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_each_step_is_the_one_without(
     training: Callable[..., Training], towers: int, split: bool, numbered: bool, rows: int
 ) -> None:

@@ -54,7 +54,7 @@ def live(
 
 @pytest.mark.parametrize(
     ("towers", "split"),
-    [(2, True), (2, False), *(pytest.param(1, split, marks=pytest.mark.heavy) for split in (True, False))],
+    [(2, True), *(pytest.param(*kind, marks=pytest.mark.heavy) for kind in ((2, False), (1, True), (1, False)))],
 )
 def test_steps_shards_and_videos(live: Callable[..., list[str]], towers: int, split: bool) -> None:
     plain = live("plain", False, towers=towers, split_batch=split)
@@ -69,7 +69,7 @@ def test_steps_shards_and_videos(live: Callable[..., list[str]], towers: int, sp
     ("kind", "towers"),
     [
         ("from its meta-graph", 2),
-        ("from code", 1),
+        pytest.param("from code", 1, marks=pytest.mark.heavy),
         pytest.param("from its meta-graph", 1, marks=pytest.mark.heavy),
         pytest.param("from code", 2, marks=pytest.mark.heavy),
     ],
@@ -89,7 +89,7 @@ def test_a_resumed_run_reads_the_shards_that_one_without_reads(
     assert sum("with the graph saved there" in line for line in lines()) == (2 if kind == "from its meta-graph" else 0)
 
 
-@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize("ahead", [True, pytest.param(False, marks=pytest.mark.heavy)])
 def test_a_run_may_begin_without_and_go_on_with_it_and_the_reverse(
     live: Callable[..., list[str]], lines: Callable[[], list[str]], ahead: bool
 ) -> None:
@@ -99,7 +99,7 @@ def test_a_run_may_begin_without_and_go_on_with_it_and_the_reverse(
     assert any(f"prefetch_to_device was {was} and is {now}" in line for line in lines())
 
 
-@pytest.mark.parametrize("towers", [1, 2])
+@pytest.mark.parametrize("towers", [pytest.param(1, marks=pytest.mark.heavy), 2])
 def test_weights_are_the_same_to_the_bit(train: Callable, data: str, tmp_path: pathlib.Path, towers: int) -> None:
     found = []
     for ahead in (False, True):
@@ -114,7 +114,7 @@ def test_weights_are_the_same_to_the_bit(train: Callable, data: str, tmp_path: p
         np.testing.assert_array_equal(found[1][name], value, err_msg=name)
 
 
-@pytest.mark.parametrize("towers", [1, 2])
+@pytest.mark.parametrize("towers", [pytest.param(1, marks=pytest.mark.heavy), 2])
 def test_a_damaged_record_is_named_as_without(
     train: Callable[..., runner.Outcome], shards: pathlib.Path, tmp_path: pathlib.Path, towers: int
 ) -> None:
