@@ -216,7 +216,7 @@ def test_a_shard_written_anew_may_hold_as_many(tmp_path: pathlib.Path, caplog: p
         walked.check_unchanged()
 
 
-@pytest.mark.parametrize(("level", "parts"), [("video", 3), *((level, 1) for level in LEVELS)])
+@pytest.mark.parametrize(("level", "parts"), [("video", 3), *((level, 1) for level in LEVELS[1:])])
 def test_what_is_read_is_compared_by_shard(tmp_path: pathlib.Path, level: str, parts: int) -> None:
     """One grows by as many as the other loses, so that their sum says nothing."""
     paths = [tmp_path / f"{name}.tfrecord" for name in "ab"]

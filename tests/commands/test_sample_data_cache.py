@@ -98,7 +98,7 @@ def _logistic_regression(features: np.ndarray, labels: np.ndarray, batch: int, e
 
 
 @pytest.mark.parametrize(
-    ("count", "num_classes", "batch"), [(1500, 200, 100), pytest.param(5000, 3862, 256, marks=pytest.mark.long)]
+    ("count", "num_classes", "batch"), [(1500, 200, 100), pytest.param(5000, 3862, 256, marks=pytest.mark.heavy)]
 )
 def test_logistic_regression_learns_it(count: int, num_classes: int, batch: int) -> None:
     features, labels = _matrices(0, count, num_classes)
