@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from yt8m import eval as evaluation
 from yt8m import inference
-from yt8m.commands.bulk import EvalBulk, InferBulk, RankBulk, Shard, shard_work
+from yt8m.commands.bulk import EvalBulk, InferBulk, RankBulk, ShardTask, shard_work
 from yt8m.commands.bulk.shard_work import RankedSegments
 from yt8m.commands.fed_model import padded
 from yt8m.errors import RunError, UsageError
@@ -45,9 +45,9 @@ def closed() -> Iterator[None]:
     shard_work.close_models()
 
 
-def shards_of(pattern: str, output: pathlib.Path) -> list[Shard]:
+def shards_of(pattern: str, output: pathlib.Path) -> list[ShardTask]:
     files = sorted(pathlib.Path(pattern).parent.glob("*.tfrecord"))
-    return [Shard(number, str(path), f"{output}/{path.stem}.csv") for number, path in enumerate(files)]
+    return [ShardTask(number, str(path), f"{output}/{path.stem}.csv") for number, path in enumerate(files)]
 
 
 def test_the_files_of_all_shards_together_are_the_file_of_inference(
@@ -104,7 +104,7 @@ def test_a_cut_shard_fails_or_is_noted(video: tuple[str, str], tmp_path: pathlib
     run, pattern = video
     path = tmp_path / "cut.tfrecord"
     path.write_bytes(pathlib.Path(shards_of(pattern, tmp_path)[1].path).read_bytes()[:-7])
-    shard = Shard(3, str(path), f"{tmp_path}/out/cut.csv")
+    shard = ShardTask(3, str(path), f"{tmp_path}/out/cut.csv")
     strict = InferBulk(model=run, input=str(path), output=f"{tmp_path}/out", batch_size=4)
     with pytest.raises(RunError, match=r"cut\.tfrecord: record 8"):
         shard_work.predict(strict, shard)

@@ -74,7 +74,7 @@ class EvalBulk(BulkConfig):
 PARTS = "parts"  # the folder in the output that holds what is joined at the end
 
 
-class Shard(NamedTuple):
+class ShardTask(NamedTuple):
     """One shard of a job: its number in the sorted list of all, its path, and the file of its predictions."""
 
     number: int
@@ -82,7 +82,7 @@ class Shard(NamedTuple):
     output: str = ""
 
 
-class Command(NamedTuple):
+class BulkCommand(NamedTuple):
     """One command: the class of its flags, its purpose, and the file in the output folder that is written last."""
 
     config: type[BulkConfig]
@@ -91,9 +91,9 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "infer": Command(InferBulk, "Predicts for every video, into one CSV file for each shard.", "predictions.json"),
-    "rank": Command(RankBulk, "Ranks the segments of every video by class, into segments.csv.", "segments.csv"),
-    "eval": Command(EvalBulk, "Evaluates a model on labelled records.", "report.json"),
+    "infer": BulkCommand(InferBulk, "Predicts for every video, into one CSV file for each shard.", "predictions.json"),
+    "rank": BulkCommand(RankBulk, "Ranks the segments of every video by class, into segments.csv.", "segments.csv"),
+    "eval": BulkCommand(EvalBulk, "Evaluates a model on labelled records.", "report.json"),
 }
 
 

@@ -12,7 +12,7 @@ from absl import logging
 
 from yt8m import storage
 from yt8m.commands import evaluation, saved_run
-from yt8m.commands.bulk import COMMANDS, PARTS, BulkConfig, InferBulk, RankBulk, Shard, pipelines, shard_work
+from yt8m.commands.bulk import COMMANDS, PARTS, BulkConfig, InferBulk, RankBulk, ShardTask, pipelines, shard_work
 from yt8m.commands.bulk.shard_work import Done
 from yt8m.commands.segment_inference import NO_SEGMENT
 from yt8m.config import run_dir
@@ -26,7 +26,7 @@ from yt8m.storage import json_text
 JOB, LOCK, BAD = "job.json", ".lock", "bad_records.txt"
 
 
-class Job(NamedTuple):
+class FinishedJob(NamedTuple):
     """A job whose shards are done.
 
     Attributes:
@@ -37,7 +37,7 @@ class Job(NamedTuple):
     """
 
     config: BulkConfig
-    shards: Sequence[Shard]
+    shards: Sequence[ShardTask]
     weights: str
     step: int
 
@@ -62,7 +62,7 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
         _check(config, shards, done)
         logging.info("%d records of %d shards were read", sum(one.records for one in done), len(shards) - len(there))
         finish = {"infer": _finish_predictions, "rank": _finish_ranking, "eval": _finish_evaluation}[name]
-        finish(Job(config, shards, weights, checkpoints.step_of(weights) if weights != config.model else 0))
+        finish(FinishedJob(config, shards, weights, checkpoints.step_of(weights) if weights != config.model else 0))
         storage.remove_tree(storage.join(config.output, PARTS))
     return 0
 
@@ -86,10 +86,10 @@ def _fixed(config: BulkConfig) -> tuple[BulkConfig, str]:
     return config if config.checkpoint == "best" else dataclasses.replace(config, checkpoint=step), path
 
 
-def _shards(config: BulkConfig, files: Sequence[str]) -> list[Shard]:
+def _shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask]:
     """The shards in order, each with the file of its predictions if there is one for each shard."""
     if not isinstance(config, InferBulk):
-        return [Shard(index, path) for index, path in enumerate(files)]
+        return [ShardTask(index, path) for index, path in enumerate(files)]
     # Shards in different folders may have the same name, so the names keep the path below the common folder.
     common = os.path.commonpath([os.path.dirname(path) for path in files])
     names = [f"{os.path.splitext(os.path.relpath(path, common))[0]}.csv" for path in files]
@@ -97,11 +97,11 @@ def _shards(config: BulkConfig, files: Sequence[str]) -> list[Shard]:
         twice = next(name for name in names if names.count(name) > 1)
         raise UsageError(f"--input: two shards would be written to {twice}; name them in two jobs.")
     return [
-        Shard(i, path, storage.join(config.output, n)) for i, (path, n) in enumerate(zip(files, names, strict=True))
+        ShardTask(i, path, storage.join(config.output, n)) for i, (path, n) in enumerate(zip(files, names, strict=True))
     ]
 
 
-def _claim(name: str, config: BulkConfig, shards: Sequence[Shard]) -> None:
+def _claim(name: str, config: BulkConfig, shards: Sequence[ShardTask]) -> None:
     """Notes the job in the output folder. With --resume the folder must hold the same job.
 
     Raises:
@@ -124,14 +124,14 @@ def _claim(name: str, config: BulkConfig, shards: Sequence[Shard]) -> None:
         json.dump(told, file, indent=2)
 
 
-def _described(name: str, config: BulkConfig, shards: Sequence[Shard]) -> dict[str, Any]:
+def _described(name: str, config: BulkConfig, shards: Sequence[ShardTask]) -> dict[str, Any]:
     """The settings that must be the same for a job to continue."""
     kept = ("model", "checkpoint", "top_k", "batch_size", "max_bad_records", "nan_policy")
     sizes = {shard.path: storage.size(shard.path) for shard in shards}
     return {"command": name, **{key: getattr(config, key) for key in kept}, "shards": sizes}
 
 
-def _check(config: BulkConfig, shards: Sequence[Shard], done: Sequence[Done]) -> None:
+def _check(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
     """Raises `RunError` if a shard failed, or if more records are bad than the job tolerates."""
     failed = [one for one in done if one.error]
     if failed:
@@ -147,13 +147,13 @@ def _check(config: BulkConfig, shards: Sequence[Shard], done: Sequence[Done]) ->
             file.write("".join(f"{each}\n" for each in bad))
 
 
-def _bad_before(config: BulkConfig, shard: Shard) -> str:
+def _bad_before(config: BulkConfig, shard: ShardTask) -> str:
     """The tolerated bad record of a shard that an earlier, interrupted job has predicted."""
     path = shard_work.bad_record_file(config, shard)
     return storage.read_text(path) if storage.exists(path) else ""
 
 
-def _finish_predictions(job: Job) -> None:
+def _finish_predictions(job: FinishedJob) -> None:
     """Writes the list of the prediction files, as the last file of the job."""
     output = job.config.output
     files = {shard.path: os.path.relpath(shard.output, output) for shard in job.shards}
@@ -163,7 +163,7 @@ def _finish_predictions(job: Job) -> None:
     logging.info("the predictions are in %s, %d files", output, len(files))
 
 
-def _finish_ranking(job: Job) -> None:
+def _finish_ranking(job: FinishedJob) -> None:
     """Joins the lines of the classes, one file each, into the file of the ranking."""
     config = job.config
     parts = sorted(storage.glob(storage.join(config.output, PARTS, "class*")))
@@ -176,7 +176,7 @@ def _finish_ranking(job: Job) -> None:
     logging.info("the lists of %d classes are in %s", len(parts), _result("rank", config))
 
 
-def _finish_evaluation(job: Job) -> None:
+def _finish_evaluation(job: FinishedJob) -> None:
     """Prints the figures and writes report.json, as eval.py does."""
     config = job.config
     found = json_text.parse(storage.read_text(storage.join(config.output, PARTS, pipelines.FIGURES)))

@@ -23,7 +23,7 @@ from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from yt8m import storage
-from yt8m.commands.bulk import PARTS, BulkConfig, EvalBulk, RankBulk, Shard, shard_work
+from yt8m.commands.bulk import PARTS, BulkConfig, EvalBulk, RankBulk, ShardTask, shard_work
 from yt8m.commands.bulk.shard_work import Done, RankedSegments
 from yt8m.commands.segment_inference import line_of
 from yt8m.errors import RunError, UsageError, first_line
@@ -43,7 +43,7 @@ _JOINED, _LINES, _ENTRIES, _RANGES, _COUNTS = "joined", "lines", "by_class", "by
 _COUNTERS = "yt8m"
 
 
-def run(name: str, config: BulkConfig, shards: Sequence[Shard], beam_words: Sequence[str]) -> list[Done]:
+def run(name: str, config: BulkConfig, shards: Sequence[ShardTask], beam_words: Sequence[str]) -> list[Done]:
     """Runs the pipeline of the command `name` on the shards; returns the outcome of each.
 
     If a worker process dies, the pipeline starts again; shards whose predictions are complete are not read again.
@@ -67,7 +67,7 @@ def run(name: str, config: BulkConfig, shards: Sequence[Shard], beam_words: Sequ
     )
 
 
-def _run_once(name: str, config: BulkConfig, shards: Sequence[Shard], beam_words: Sequence[str]) -> list[Done]:
+def _run_once(name: str, config: BulkConfig, shards: Sequence[ShardTask], beam_words: Sequence[str]) -> list[Done]:
     pipeline = beam.Pipeline(options=_options(config, beam_words))
     tasks = pipeline | "shards" >> beam.Create(list(shards)) | "spread" >> beam.Reshuffle()
     join: Any = {"infer": _predict, "rank": _rank, "eval": _evaluate}[name]
@@ -143,7 +143,7 @@ def _workers_log(config: BulkConfig) -> Iterator[None]:
             os.close(descriptor)
 
 
-class _Task(beam.DoFn):
+class _ShardFn(beam.DoFn):
     """Does the work of one shard. An error of this package becomes the shard's result: repeating would not help.
 
     Args:
@@ -151,10 +151,10 @@ class _Task(beam.DoFn):
       work: a generator of outputs, of which the last is `Done`.
     """
 
-    def __init__(self, config: BulkConfig, work: Callable[[Any, Shard], Iterator[Any]]) -> None:
+    def __init__(self, config: BulkConfig, work: Callable[[Any, ShardTask], Iterator[Any]]) -> None:
         self._config, self._work = config, work
 
-    def process(self, shard: Shard) -> Iterator[Any]:
+    def process(self, shard: ShardTask) -> Iterator[Any]:
         """The outputs of the shard."""
         try:
             for output in self._work(self._config, shard):
@@ -167,21 +167,21 @@ class _Task(beam.DoFn):
 
 
 def _predict(config: BulkConfig, tasks: Any) -> Any:
-    return tasks | "predict" >> beam.ParDo(_Task(config, _predictions_of))
+    return tasks | "predict" >> beam.ParDo(_ShardFn(config, _predictions_of))
 
 
-def _predictions_of(config: BulkConfig, shard: Shard) -> Iterator[Done]:
+def _predictions_of(config: BulkConfig, shard: ShardTask) -> Iterator[Done]:
     yield shard_work.predict(config, shard)
 
 
 def _rank(config: RankBulk, tasks: Any) -> Any:
-    found = tasks | "rank" >> beam.ParDo(_Task(config, _lists_of)).with_outputs(_LINES, main=_JOINED)
+    found = tasks | "rank" >> beam.ParDo(_ShardFn(config, _lists_of)).with_outputs(_LINES, main=_JOINED)
     joined = found[_LINES] | "join the lists" >> beam.CombinePerKey(_BestSegments(config.segment_max_pred))
     joined | "write the lines" >> beam.Map(_write_line, config.output)
     return found[_JOINED]
 
 
-def _lists_of(config: RankBulk, shard: Shard) -> Iterator[Any]:
+def _lists_of(config: RankBulk, shard: ShardTask) -> Iterator[Any]:
     done, lists = shard_work.rank(config, shard)
     for number, segments in lists:
         yield beam.pvalue.TaggedOutput(_LINES, (number, segments))
@@ -222,7 +222,7 @@ def _write_line(found: tuple[int, list[bytes]], output: str) -> None:
 
 def _evaluate(config: EvalBulk, tasks: Any) -> Any:
     outputs = (_ENTRIES, _RANGES, _COUNTS, _LINES)
-    found = tasks | "evaluate" >> beam.ParDo(_Task(config, _states_of)).with_outputs(*outputs, main=_JOINED)
+    found = tasks | "evaluate" >> beam.ParDo(_ShardFn(config, _states_of)).with_outputs(*outputs, main=_JOINED)
     label_counts = found[_COUNTS] | "label counts" >> beam.CombineGlobally(_sum_arrays)
     aps = (
         found[_ENTRIES]
@@ -250,7 +250,7 @@ def _evaluate(config: EvalBulk, tasks: Any) -> Any:
     return found[_JOINED]
 
 
-def _states_of(config: EvalBulk, shard: Shard) -> Iterator[Any]:
+def _states_of(config: EvalBulk, shard: ShardTask) -> Iterator[Any]:
     done, model, state = shard_work.evaluate(config, shard)
     keys = state.ranked.keys
     yield beam.pvalue.TaggedOutput(_LINES, (shard.number, model, state.ranked.num_examples, list(state.metrics)))

@@ -16,7 +16,7 @@ import numpy as np
 
 from yt8m import storage
 from yt8m.commands import loaded_model, saved_run, segment_inference
-from yt8m.commands.bulk import PARTS, BulkConfig, EvalBulk, RankBulk, Shard
+from yt8m.commands.bulk import PARTS, BulkConfig, EvalBulk, RankBulk, ShardTask
 from yt8m.commands.fed_model import FedModel, Input, refuse_damage
 from yt8m.commands.loaded_model import LoadedRun
 from yt8m.config.programs import EvalConfig
@@ -172,7 +172,7 @@ def close_models() -> None:
             _loaded.popitem()[1].close()
 
 
-def predict(config: BulkConfig, shard: Shard) -> Done:
+def predict(config: BulkConfig, shard: ShardTask) -> Done:
     """Writes the predictions for one shard, a file that appears only when it is complete.
 
     Raises:
@@ -195,12 +195,12 @@ def predict(config: BulkConfig, shard: Shard) -> Done:
     return Done(shard.number, count, _told(bad))
 
 
-def bad_record_file(config: BulkConfig, shard: Shard) -> str:
+def bad_record_file(config: BulkConfig, shard: ShardTask) -> str:
     """The file that says which bad record ended a shard that was predicted."""
     return storage.join(config.output, PARTS, f"bad{shard.number:09d}")
 
 
-def rank(config: RankBulk, shard: Shard) -> tuple[Done, Iterator[tuple[int, RankedSegments]]]:
+def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, RankedSegments]]]:
     """The best segments of each class in one shard; raises what `predict` raises."""
     loaded, bad, count = _model_of(config), list[DamagedError](), 0
     model, names = loaded.segments(), loaded.run("rank").source.names
@@ -215,7 +215,7 @@ def rank(config: RankBulk, shard: Shard) -> tuple[Done, Iterator[tuple[int, Rank
     return Done(shard.number, count, _told(bad)), lists
 
 
-def evaluate(config: EvalBulk, shard: Shard) -> tuple[Done, str, State]:
+def evaluate(config: EvalBulk, shard: ShardTask) -> tuple[Done, str, State]:
     """The name of the model, and the metrics of one shard; raises what `predict` raises."""
     loaded, bad, count, evaluator = _model_of(config), list[DamagedError](), 0, None
     for given in loaded.batches(shard.path, bad):
