@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from own_clips import contents, labels_of, read, split_of, write_table
+from own_clips import contents, frames_of, labels_of, read, split_of, write_table
 
 from yt8m import storage
 from yt8m.commands.make_records import RecordsConfig, make
@@ -151,3 +151,18 @@ def test_labels_outside_of_the_vocabulary(tmp_path: pathlib.Path) -> None:
     vocabulary.write(str(tmp_path / "out" / "vocabulary.csv"), vocabulary.of_names(["cat", "dog"]))
     with pytest.raises(UsageError, match=r"class 0 is 'cat' in .*vocabulary.csv, and 'dog' in .*names.csv"):
         make(config)
+
+
+def test_nan_is_an_empty_cell(run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """As pandas writes it into a column of numbers."""
+    import pyarrow
+    import pyarrow.parquet
+
+    path, nan = clips / "nan.parquet", float("nan")
+    rows = {"id": ["a", "b"], "path": ["features/1.npy"] * 2, "labels": ["cat", "dog"], "start": [nan, 2.0]}
+    pyarrow.parquet.write_table(pyarrow.table(rows), path)
+    found = read(run(table=str(path), level="frame"))
+    assert [len(found[name][1].lists["features"]) for name in "ab"] == [len(frames_of(1)), len(frames_of(1)) - 2]
+    pyarrow.parquet.write_table(pyarrow.table({**rows, "labels": [nan, 1.0]}), path)
+    with pytest.raises(RunError, match=r"row 2: its label '1.0' is no number of a class"):
+        run(table=str(path), out=str(tmp_path / "b"))
