@@ -94,7 +94,7 @@ def test_several_videos_as_a_table_and_a_bad_one(
     bad.write_bytes(b"nothing")
     words = [f"--model={world.runs['video']}", str(world.clips / "disc" / "*.mp4"), str(bad), "--top_k=2"]
     assert predict.main([*words, f"--csv={tmp_path / 'tags.csv'}"]) == 1
-    assert f"{bad}: it is damaged, or no video" in capsys.readouterr().err
+    assert f"{bad}: it is damaged, or not a video" in capsys.readouterr().err
     with open(tmp_path / "tags.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [pathlib.Path(row["path"]).parent.name for row in rows] == ["disc"] * 8
