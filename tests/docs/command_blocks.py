@@ -157,6 +157,8 @@ def _check_python(words: list[str]) -> None:
     elif words[1].startswith("yt8m."):
         names = {command.module: name for name, command in cli.COMMANDS.items()}
         _parse([names[words[1]], *words[2:]])
+    elif words[1] == "examples.sweep":
+        _parse(["train", *words[4:]])  # after the folder and the number of trials
     elif words[1].startswith("examples."):
         _parse(words[2:], importlib.import_module(words[1]).main)
     else:
