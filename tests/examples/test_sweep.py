@@ -51,10 +51,10 @@ def test_it_goes_on_after_it_was_killed_and_finds_the_best(
 def test_a_trial_whose_figures_are_low_is_pruned(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "sweep"
     folder.mkdir()
-    pruner = optuna.pruners.ThresholdPruner(lower=1.0)  # which no GAP reaches
+    pruner = optuna.pruners.ThresholdPruner(lower=2.0)  # which no GAP reaches
     optuna.create_study(storage=f"sqlite:///{folder}/study.db", study_name="sweep", direction="maximize")
     monkeypatch.setattr(optuna.pruners, "MedianPruner", lambda: pruner)
-    sweep.main(*words(folder, 1)[:2], *words(folder, 1)[2:], "--num_epochs=500")
+    sweep.main(*words(folder, 1)[:2], *words(folder, 1)[2:], "--num_epochs=200")
     with sqlite3.connect(folder / "study.db") as study:
         assert study.execute("select state from trials").fetchall() == [("PRUNED",)]
     (run,) = [path for path in folder.iterdir() if path.is_dir()]
