@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from yt8m import losses
+from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.records import vocabulary
 
@@ -66,7 +67,28 @@ def pairwise(b: int, c: int, eps: float, w: np.ndarray) -> float:
     return sum(w[b, c] * w[b, o] * max(0, 0.3 - P[b, c] + P[b, o]) for o in others) / pairs
 
 
+def asymmetric(b: int, c: int, eps: float, w: np.ndarray) -> float:
+    p, above = P[b, c], max(P[b, c] - 0.2, 0.0)
+    if LABELS[b, c]:
+        return -w[b, c] * (1 - p) ** 1.5 * np.log(p + eps)
+    return -w[b, c] * above**3 * np.log(1 - above + eps)
+
+
+COUNTS = (700, 200, 0, 50, 49)
+
+
+def adjusted(b: int, c: int, eps: float, w: np.ndarray) -> float:
+    count = max(COUNTS[c], 1)
+    frequency = count / 1000
+    p = 1 / (1 + np.exp(-LOGITS[b, c] - 0.8 * np.log(frequency / (1 - frequency))))
+    return w[b, c] * cross_entropy(p, LABELS[b, c], eps)
+
+
+ASYMMETRIC = {"asymmetric_positive_gamma": 1.5, "asymmetric_negative_gamma": 3.0, "asymmetric_margin": 0.2}
+
 CASES = {
+    "AsymmetricLoss": (ASYMMETRIC, asymmetric),
+    "LogitAdjustmentLoss": ({"adjustment_strength": 0.8, "class_counts": COUNTS}, adjusted),
     "LabelSmoothingLoss": ({"label_smoothing": 0.3}, smoothed),
     "FocalLoss": ({"focal_gamma": 3.0}, focal),
     "WeightedCrossEntropyLoss": ({"positive_weight": 4.0}, positive),
@@ -84,6 +106,43 @@ def test_loss(name: str, with_weights: bool) -> None:
     # 1e-5 stands inside the logarithms of the probability form alone.
     expected = [sum(term(b, c, eps, w) for b in range(B) for c in range(C)) / B for eps in (1e-5, 0.0)]
     np.testing.assert_allclose(both_forms(name, fields, weights), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("AsymmetricLoss", {**ASYMMETRIC, "asymmetric_margin": 0.0}),
+        ("AsymmetricLoss", {**ASYMMETRIC, "asymmetric_negative_gamma": 0.0}),
+        (
+            "AsymmetricLoss",
+            {"asymmetric_positive_gamma": 0.0, "asymmetric_negative_gamma": 0.0, "asymmetric_margin": 0.0},
+        ),
+        ("LogitAdjustmentLoss", {"adjustment_strength": 0.8, "class_counts": COUNTS}),
+    ],
+)
+def test_gradient_in_closed_form(name: str, fields: dict[str, Any]) -> None:
+    """It is the slope of the loss, also where a prediction is 0 or 1 in float32."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        loss, logits = losses.create(name, fields), tf.constant(LOGITS, tf.float32)
+        value = loss.calculate_loss_from_logits(logits, LABELS > 0)
+        by_hand = loss.gradient_from_logits(logits, LABELS > 0)
+        far = tf.constant([[200.0, -200.0, 30.0, -30.0, 0.0]])
+        ends = [loss.gradient_from_logits(far, np.array([[label] * 5])) for label in (True, False)]
+        costs = [loss.calculate_loss_from_logits(far, np.array([[label] * 5])) for label in (True, False)]
+        slope, found, *far_away = session.run([tf.gradients(value, logits)[0], by_hand, ends, costs])
+    np.testing.assert_allclose(found, slope, rtol=1e-4, atol=1e-7)
+    assert all(np.isfinite(one).all() for one in far_away)
+
+
+def test_asymmetric_loss_without_powers_and_margin_is_cross_entropy() -> None:
+    none = {"asymmetric_positive_gamma": 0.0, "asymmetric_negative_gamma": 0.0, "asymmetric_margin": 0.0}
+    found = both_forms("AsymmetricLoss", none, WEIGHTS)
+    np.testing.assert_allclose(found, both_forms("CrossEntropyLoss", {}, WEIGHTS), rtol=1e-5)
+
+
+def test_counts_are_those_of_the_classes() -> None:
+    with pytest.raises(UsageError, match="class_counts has 2 entries, but there are 5 classes"):
+        both_forms("LogitAdjustmentLoss", {"class_counts": (3, 4)}, None)
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS[:2]], ids=["unweighted", "weighted"])

@@ -14,9 +14,11 @@ from models.published_networks import network
 
 from recipes import figures, files
 from yt8m import models
+from yt8m.commands import workload
 from yt8m.commands.sample_data import SampleConfig
 from yt8m.config import flags
 from yt8m.models.base import ClassifiedModel
+from yt8m.records import vocabulary
 
 every_model = pytest.mark.parametrize("name", models.names())
 both_sizes = pytest.mark.parametrize("folder", [files.FOLDER, files.SMALL], ids=["full", "small"])
@@ -52,6 +54,19 @@ def test_recipes_say_where_they_come_from(name: str, folder: pathlib.Path) -> No
         assert re.search("^# Published: .+", text, re.MULTILINE)
     else:
         assert "# Ours: all sizes, steps and learning rates" in text
+
+
+@pytest.mark.parametrize("loss", ["AsymmetricLoss", "LogitAdjustmentLoss"])
+def test_recipes_of_losses_go_with_those_of_models(loss: str) -> None:
+    path = files.FOLDER / "losses" / f"{loss}.flags"
+    parsed = flags.train_config([f"--flagfile={files.FOLDER / 'MoeModel'}.flags", f"--flagfile={path}"])
+    assert (parsed.model.model, parsed.model.label_loss) == ("MoeModel", loss)
+    text = path.read_text()
+    assert f"--flagfile=recipes/losses/{loss}.flags" in text
+    assert "# Source: " in text
+    made = workload.create_loss(parsed.model, parsed.data)
+    counts = getattr(made, "class_counts", ())
+    assert counts == (tuple(vocabulary.load().counts.tolist()) if loss == "LogitAdjustmentLoss" else ())
 
 
 # What to read, not how to learn from it.

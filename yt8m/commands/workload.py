@@ -103,7 +103,7 @@ def create(data: DataConfig, model: ModelConfig, mode: str, top_k: int = 20) -> 
     reader = readers.reader_for(data)
     modeler = VideoModeler(
         create_model(model, data),
-        create_loss(model) if mode != "infer" else None,
+        create_loss(model, data if mode == "train" else None) if mode != "infer" else None,
         data.num_classes,
         top_k,
         data.feature_sizes,
@@ -135,9 +135,32 @@ def create_training(config: TrainConfig) -> Workload:
     return parts._replace(modeler=modeler)
 
 
-def create_loss(model: ModelConfig) -> Any:
-    """An instance of the label loss."""
-    return losses.create(model.label_loss, model.loss_hyper_parameters)
+def create_loss(model: ModelConfig, data: DataConfig | None = None) -> Any:
+    """An instance of the label loss.
+
+    Args:
+      model: the config, which names the loss.
+      data: those of a training. If the loss has the hyper-parameter `class_counts`, and it is not set, it is set to
+        the counts of their vocabulary. None to leave it: evaluation loses nothing, as predictions are not adjusted.
+
+    Raises:
+      UsageError: the loss needs counts, and the vocabulary has none.
+    """
+    values = dict(model.loss_hyper_parameters)
+    if data is not None and "class_counts" in losses.hyper_parameters(losses.get(model.label_loss)):
+        values["class_counts"] = tuple(values.get("class_counts", ())) or _class_counts(model.label_loss, data)
+    return losses.create(model.label_loss, values)
+
+
+def _class_counts(loss: str, data: DataConfig) -> tuple[int, ...]:
+    found = vocabulary.of_data(data.vocabulary, ())
+    names = vocabulary.of(data.num_classes, found.names if found else None)
+    if not names or not names.counts.any():
+        raise UsageError(
+            f"--label_loss={loss} needs the number of training videos of each class: name a vocabulary that has the "
+            "column count by --vocabulary, or give --class_counts=N,N,..."
+        )
+    return tuple(names.counts.tolist())
 
 
 def create_model(model: ModelConfig, data: DataConfig) -> Any:

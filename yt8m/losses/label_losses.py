@@ -1,4 +1,4 @@
-"""The label losses: cross-entropy and its variants, hinge, hinge on pairs of classes, and softmax.
+"""The label losses: cross-entropy, its variants (some for rare classes), hinge, hinge on pairs of classes, softmax.
 
 In the formulas y is the label (0 or 1) of a class, p its prediction and z its logit.
 """
@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.losses.base import BaseLoss, ClassLoss, register, weighted
 from yt8m.numerics.compiled import softplus
@@ -248,6 +249,122 @@ class FocalLoss(ClassLoss):
         hits = tf.exp(-self.focal_gamma * wrong) * (self.focal_gamma * p * missed + q)
         passes = tf.exp(-self.focal_gamma * missed) * (self.focal_gamma * q * wrong + p)
         return weighted((1.0 - labels) * passes - labels * hits, weights)
+
+
+@register
+@dataclass(frozen=True)
+class AsymmetricLoss(ClassLoss):
+    """-(1 - p)^g log p for a label; otherwise -r^h log(1 - r) with r = max(p - m, 0).
+
+    A class that is no label counts the less the lower its prediction is, and not at all below the margin m. Source:
+    Ben-Baruch et al., Asymmetric Loss For Multi-Label Classification (2020, arXiv 2009.14119), equations 4 to 7.
+    """
+
+    pairwise_terms: ClassVar[bool] = True
+
+    asymmetric_positive_gamma: float = option(
+        0.0, "g: the higher, the less a well-predicted label counts", shapes="graph", minimum=0
+    )
+    asymmetric_negative_gamma: float = option(
+        4.0,
+        "h: the higher, the less a class counts that is no label and has a low prediction",
+        shapes="graph",
+        minimum=0,
+    )
+    asymmetric_margin: float = option(
+        0.05,
+        "m: a class that is no label counts only if its prediction exceeds this",
+        shapes="graph",
+        minimum=0,
+        maximum=1,
+    )
+
+    def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The term of each pair, with `EPSILON` added inside the logarithms."""
+        hits = tf.pow(1.0 - predictions, self.asymmetric_positive_gamma) * tf.math.log(predictions + EPSILON)
+        costs = -tf.math.log(1.0 - tf.nn.relu(predictions - self.asymmetric_margin) + EPSILON)
+        return -labels * hits + (1.0 - labels) * self._focused(predictions, costs)
+
+    def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The same terms from logits, without `EPSILON`."""
+        hits = tf.exp(-self.asymmetric_positive_gamma * softplus(logits)) * softplus(-logits)
+        passes = self._focused(tf.sigmoid(logits), self._log_miss(logits))
+        return labels * hits + (1.0 - labels) * passes
+
+    def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+        """The derivatives with p = sigmoid(z), times the weight.
+
+        For a label (1 - p)^g * (g p log p - (1 - p)). Otherwise p (1 - p) (r^h / (1 - r) - h r^(h - 1) log(1 - r)) if p
+        is above the margin, else 0.
+        """
+        gamma, p, q = self.asymmetric_positive_gamma, tf.sigmoid(logits), tf.sigmoid(-logits)
+        hits = tf.exp(-gamma * softplus(logits)) * (gamma * p * softplus(-logits) + q)
+        power, is_above = self.asymmetric_negative_gamma, p > self.asymmetric_margin
+        above = tf.where(is_above, p - self.asymmetric_margin, tf.ones_like(p))
+        # p (1 - p) / (1 - r): p alone without a margin, even if 1 - p is rounded to 0.
+        share = p * q / (q + self.asymmetric_margin) if self.asymmetric_margin else p
+        passes = tf.pow(above, power) * share + power * tf.pow(above, power - 1.0) * p * q * self._log_miss(logits)
+        passes = tf.where(is_above, passes, tf.zeros_like(p))
+        return weighted((1.0 - labels) * passes - labels * hits, weights)
+
+    def _focused(self, predictions: tf.Tensor, costs: tf.Tensor) -> tf.Tensor:
+        """r^h times the costs above the margin, else 0; so r^h is not differentiated at r = 0 (maybe NaN)."""
+        is_above = predictions > self.asymmetric_margin
+        above = tf.where(is_above, predictions - self.asymmetric_margin, tf.ones_like(predictions))
+        return tf.where(is_above, tf.pow(above, self.asymmetric_negative_gamma) * costs, tf.zeros_like(costs))
+
+    def _log_miss(self, logits: tf.Tensor) -> tf.Tensor:
+        """-log(1 - r), which does not overflow for large logits."""
+        if not self.asymmetric_margin:
+            return softplus(logits)
+        return -tf.math.log(tf.minimum(tf.sigmoid(-logits) + self.asymmetric_margin, 1.0))
+
+
+@register
+@dataclass(frozen=True)
+class LogitAdjustmentLoss(ClassLoss):
+    """Cross-entropy of adjusted logits z + t log(f / (1 - f)), f being the frequency of the class.
+
+    Training therefore learns what exceeds the frequency, and rare classes rise in the predictions, which are not
+    adjusted. Source: Menon et al., Long-Tail Learning via Logit Adjustment (2020, arXiv 2007.07314), equation 10,
+    for the two classes of each label, present and absent. f is the class's share of all labels; shares of the videos
+    would move all logits by nearly the same constant, which the biases learn. Without counts nothing is adjusted.
+    """
+
+    adjustment_strength: float = option(
+        1.0, "t: 0 is cross-entropy; the higher, the higher rare classes rise", shapes="graph", minimum=0
+    )
+    class_counts: tuple[int, ...] = option(
+        (), "number of training videos of each class; if not given, the counts of the vocabulary", shapes="graph"
+    )
+
+    def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The cross-entropy of each pair: of p w / (p w + 1 - p), whose log-odds are those of p plus log w."""
+        raised = predictions * np.exp(self._shift(predictions))
+        adjusted = raised / (raised + 1.0 - predictions)
+        return CrossEntropyLoss().terms(adjusted, labels)
+
+    def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """The cross-entropy of each pair, from its adjusted logit."""
+        return CrossEntropyLoss().terms_from_logits(logits + self._shift(logits), labels)
+
+    def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+        """(sigmoid(adjusted z) - y) * weight."""
+        return CrossEntropyLoss().slopes(logits + self._shift(logits), labels, weights)
+
+    def _shift(self, scores: tf.Tensor) -> np.ndarray:
+        """t log(f / (1 - f)), float32 [C]; 0 without counts. A class without a video counts as one with one."""
+        classes = int(scores.shape[1])
+        if not self.class_counts:
+            return np.zeros(classes, np.float32)
+        if len(self.class_counts) != classes:
+            raise UsageError(
+                f"{type(self).__name__}: class_counts has {len(self.class_counts)} entries, but there are {classes} "
+                "classes; give one number for each class"
+            )
+        counts = np.maximum(np.array(self.class_counts, float), 1.0)
+        odds = counts / np.maximum(counts.sum() - counts, 1.0)
+        return (self.adjustment_strength * np.log(odds)).astype(np.float32)
 
 
 @dataclass(frozen=True)
