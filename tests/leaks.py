@@ -31,8 +31,8 @@ _NOT_OURS = {
     "TPU_ML_PLATFORM_VERSION",
 }
 
-# What TensorFlow and multiprocessing make once for the whole process, AutoGraph with its bytecode.
-_FILES_OF_THE_PROCESS = ("__autograph_generated_file", "__pycache__")
+# What TensorFlow, multiprocessing and onnxruntime make once for the whole process, AutoGraph with its bytecode.
+_FILES_OF_THE_PROCESS = ("__autograph_generated_file", "__pycache__", ".ses")
 _PROCESSES_OF_THE_PROCESS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
 _sessions: weakref.WeakSet[Any] = weakref.WeakSet()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import os
 import pathlib
 import re
@@ -113,6 +114,16 @@ def test_public_names_have_docstrings():
         and not ast.get_docstring(node)
     ]
     assert missing == []
+
+
+def test_no_two_files_and_no_two_classes_of_the_package_have_one_name():
+    files = [path for path in python_files() if path.is_relative_to(ROOT / "yt8m")]
+    usual = {"__init__", "__main__", "base", "train", "eval", "inference"}
+    classes = [
+        node.name for path in files for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)
+    ]
+    for names in ([path.stem for path in files if path.stem not in usual], classes):
+        assert [name for name, count in collections.Counter(names).items() if count > 1] == []
 
 
 def test_absl_flags_are_read_in_one_package():

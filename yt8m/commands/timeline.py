@@ -40,7 +40,7 @@ class Timeline(NamedTuple):
     scores: NDArray[np.float32]
 
 
-class _Row(NamedTuple):
+class _Scores(NamedTuple):
     """A class and its scores: percent of 100 each, with the text of the cell."""
 
     name: str
@@ -93,9 +93,9 @@ def best_classes(found: Timeline) -> list[int]:
     return sorted(chosen, key=lambda index: (-highest[index], index))
 
 
-def _rows(found: Timeline, names: Vocabulary) -> list[_Row]:
+def _rows(found: Timeline, names: Vocabulary) -> list[_Scores]:
     return [
-        _Row(names.name(index), [(round(100 * score), f"{score:.2f}") for score in found.scores[:, index].tolist()])
+        _Scores(names.name(index), [(round(100 * score), f"{score:.2f}") for score in found.scores[:, index].tolist()])
         for index in best_classes(found)
     ]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _LONGEST = 100_000  # frames of a video whose timeline is drawn
 
 
-class Prediction(NamedTuple):
+class VideoScores(NamedTuple):
     """The scores of a video.
 
     Attributes:
@@ -60,7 +60,7 @@ def are_videos(paths: Sequence[str]) -> bool:
 
 def predict(
     backend: LoadedRun | LoadedExport, source: video_features.VideoFeatures, paths: Sequence[str], seconds: float = 0
-) -> Iterator[Prediction]:
+) -> Iterator[VideoScores]:
     """Yields the prediction for each video.
 
     Args:
@@ -75,7 +75,7 @@ def predict(
     takes = backend.takes()
     for path, found in source.of(paths):
         if found.bad:
-            yield Prediction(path, np.zeros(0, np.float32), found.bad)
+            yield VideoScores(path, np.zeros(0, np.float32), found.bad)
             continue
         (scores,) = _scores(backend, source.batch(takes, found.arrays))
         over_time = None
@@ -87,7 +87,7 @@ def predict(
             rows = _scores(backend, source.batch(takes, found.arrays, parts))
             starts = [first / source.per_second for first, _ in parts]
             over_time = timeline.Timeline(starts, count / source.per_second, rows)
-        yield Prediction(path, scores, over_time=over_time)
+        yield VideoScores(path, scores, over_time=over_time)
 
 
 def _scores(backend: Any, batch: NumpyBatch) -> NDArray[np.float32]:

@@ -23,7 +23,7 @@ from yt8m.records.data_format import Range
 Compute = Callable[[NDArray[Any]], NDArray[np.float32]]
 
 
-class Source(NamedTuple):
+class PublishedFile(NamedTuple):
     """Where a file of weights is published.
 
     Attributes:
@@ -50,7 +50,7 @@ class Scaling(NamedTuple):
     shorter_side: int = 0
 
 
-def weights(help: str, source: Source | None = None) -> Any:
+def weights(help: str, source: PublishedFile | None = None) -> Any:
     """Declares a field of an extractor that holds the path of a file of weights.
 
     Args:
@@ -108,7 +108,7 @@ class Extractor(options.Checked, abc.ABC):
         files = self.weight_files()
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name not in files}
 
-    def weight_files(self) -> dict[str, Source | None]:
+    def weight_files(self) -> dict[str, PublishedFile | None]:
         """{field that `weights` declares: where its file is published}."""
         fields = [field for field in dataclasses.fields(self) if field.metadata.get("weights")]
         return {field.name: field.metadata["source"] for field in fields}

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from yt8m.errors import UsageError
 from yt8m.extractors import frozen_graphs
-from yt8m.extractors.base import Compute, Extractor, Source, named, weights
+from yt8m.extractors.base import Compute, Extractor, PublishedFile, named, weights
 from yt8m.records.data_format import PUBLISHED, Range
 
-_GRAPH = Source(
+_GRAPH = PublishedFile(
     "inception-2015-12-05.tgz", "http://download.tensorflow.org/models/image/imagenet/inception-2015-12-05.tgz"
 )
-_PCA = Source("yt8m_pca.tgz", "http://data.yt8m.org/yt8m_pca.tgz")
+_PCA = PublishedFile("yt8m_pca.tgz", "http://data.yt8m.org/yt8m_pca.tgz")
 _IN_ARCHIVE = "classify_image_graph_def.pb"
 # The published graph decodes one JPEG into DecodeJpeg:0. After it, these tensors take and give whole batches: pictures
 # of any size as floats from 0 to 255, which the graph scales to 299 x 299, and the 2048 values of each.

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.errors import UsageError
 from yt8m.extractors import frozen_graphs
-from yt8m.extractors.base import Compute, Extractor, Source, named, weights
+from yt8m.extractors.base import Compute, Extractor, PublishedFile, named, weights
 from yt8m.extractors.log_mel import BANDS, RATE, ROWS, SAMPLES, log_mel
 from yt8m.lazy import tf
 from yt8m.records.data_format import PUBLISHED, Range
 from yt8m.storage import copies
 
 _AUDIOSET = "https://storage.googleapis.com/audioset"
-_MODEL = Source("vggish_model.ckpt", f"{_AUDIOSET}/vggish_model.ckpt", "d1c7011e6366aa34176bb05c705e31a8")
-_PCA = Source("vggish_pca_params.npz", f"{_AUDIOSET}/vggish_pca_params.npz", "c80cae691033abe7c7ecd11ea39fc834")
+_MODEL = PublishedFile("vggish_model.ckpt", f"{_AUDIOSET}/vggish_model.ckpt", "d1c7011e6366aa34176bb05c705e31a8")
+_PCA = PublishedFile("vggish_pca_params.npz", f"{_AUDIOSET}/vggish_pca_params.npz", "c80cae691033abe7c7ecd11ea39fc834")
 SPECTROGRAM, EMBEDDING = "vggish/input_features:0", "vggish/fc2/BiasAdd:0"
 _CONVOLUTIONS = (("conv1",), ("conv2",), ("conv3/conv3_1", "conv3/conv3_2"), ("conv4/conv4_1", "conv4/conv4_2"))
 _DENSE = ("fc1/fc1_1", "fc1/fc1_2", "fc2")

@@ -19,7 +19,7 @@ from yt8m import extractors
 from yt8m.commands import extract
 from yt8m.commands.extract import weights
 from yt8m.errors import RunError, UsageError
-from yt8m.extractors import Extractor, Source
+from yt8m.extractors import Extractor, PublishedFile
 
 CONTENT = np.random.default_rng(0).bytes(700_000)
 
@@ -59,7 +59,7 @@ def cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pa
     return tmp_path / "cache" / "yt8m" / "weights"
 
 
-def of_source(source: Source | None, path: str = "") -> Extractor:
+def of_source(source: PublishedFile | None, path: str = "") -> Extractor:
     @dataclass(frozen=True)
     class OfSource(Extractor):
         feature: ClassVar[str] = "thing"
@@ -71,8 +71,8 @@ def of_source(source: Source | None, path: str = "") -> Extractor:
     return OfSource(path)
 
 
-def source_at(files: Files, md5: str = "") -> Source:
-    return Source("thing.bin", f"http://127.0.0.1:{files.server_port}/models/thing.bin", md5)
+def source_at(files: Files, md5: str = "") -> PublishedFile:
+    return PublishedFile("thing.bin", f"http://127.0.0.1:{files.server_port}/models/thing.bin", md5)
 
 
 def test_fetched_once_and_pinned(files: Files, cache: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +115,7 @@ def test_without_network_and_file_one_error_says_what_to_do(
     monkeypatch.setattr(weights, "_BACKOFF_SECONDS", 0.01)
     address = "http://127.0.0.1:9/thing.bin"  # nobody listens there
     with pytest.raises(RunError) as error:
-        weights.find(of_source(Source("thing.bin", address)), "thing")
+        weights.find(of_source(PublishedFile("thing.bin", address)), "thing")
     told = str(error.value)
     assert told.startswith("extractor thing needs thing.bin, which could not be fetched: ")
     assert f"Fetch it from {address} on another machine, and put it at {cache / 'thing.bin'}" in told

@@ -49,7 +49,7 @@ _ROWS_AT_ONCE = 8192
 _FREE = ("out", "level", "overwrite", "max_bad_videos", "jobs", "decode_seconds", "decode_memory", "vocabulary")
 
 
-class _Row(NamedTuple):
+class _TableRow(NamedTuple):
     """A row of the table: its number, the id, the classes and the video."""
 
     number: int
@@ -93,7 +93,7 @@ class Extraction:
         self._rows = self._read_rows(bad)
         self._weights = [weights.find(one.extractor, one.name) for one in chosen]
 
-    def _read_rows(self, bad: BadRows) -> dict[int, _Row]:
+    def _read_rows(self, bad: BadRows) -> dict[int, _TableRow]:
         """{position of a row in the table: the row}."""
         found = {}
         for batch in self._reader.videos(self._scan, _ROWS_AT_ONCE):
@@ -105,7 +105,7 @@ class Extraction:
             for place in batch.places.tolist():
                 clip = _clip(batch.rows.cells, place, batch.rows.first + place, bad)
                 position = batch.rows.first + place - 1
-                found[position] = _Row(position + 1, batch.ids[place], tuple(classes.get(place, ())), clip)
+                found[position] = _TableRow(position + 1, batch.ids[place], tuple(classes.get(place, ())), clip)
         return found
 
     def run(self) -> dict[str, Any]:
@@ -199,7 +199,7 @@ class Extraction:
     def _shard(
         self,
         shard: str,
-        rows: Sequence[_Row],
+        rows: Sequence[_TableRow],
         computer: Computer,
         pool: DecoderPool,
         outputs: dict[str, Output],
@@ -223,7 +223,7 @@ class Extraction:
                 entry.levels[level] = [writer.records, writer.bytes, writer.crc]
         return entry
 
-    def _note(self, entry: Finished, shard: str, row: _Row, found: Features) -> None:
+    def _note(self, entry: Finished, shard: str, row: _TableRow, found: Features) -> None:
         told = {"id": os_text(row.id), "path": row.clip.path, "shard": shard}
         if found.bad:
             entry.bad[str(row.number)] = found.bad
@@ -237,7 +237,7 @@ class Extraction:
         if found.notes:
             entry.videos.append({**told, "state": "extracted", "notes": list(found.notes)})
 
-    def _append(self, writers: dict[str, _Writer], row: _Row, arrays: Sequence[NDArray[np.float32]]) -> None:
+    def _append(self, writers: dict[str, _Writer], row: _TableRow, arrays: Sequence[NDArray[np.float32]]) -> None:
         places = np.zeros(len(row.classes), np.int64)
         context = encoding.Contexts([row.id], places, np.array(row.classes, np.int64))
         stored: dict[str, NDArray[Any]] = {}

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from yt8m import storage
 from yt8m.commands.download.transfer import Client
 from yt8m.errors import RunError, UsageError
-from yt8m.extractors import Extractor, Source
+from yt8m.extractors import Extractor, PublishedFile
 from yt8m.storage import base
 
 _RETRIES, _BACKOFF_SECONDS, _STALL_SECONDS = 2, 1.0, 30.0
@@ -55,7 +55,7 @@ def find(extractor: Extractor, name: str) -> Weights:
     return Weights(paths, sums)
 
 
-def cache_path(source: Source) -> str:
+def cache_path(source: PublishedFile) -> str:
     """The path of a fetched file in the cache."""
     return os.path.join(base.cache_dir(), "weights", source.file)
 
@@ -75,7 +75,7 @@ def _digest(path: str, kind: str) -> str:
         return hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()  # type: ignore[arg-type]
 
 
-def _cached(source: Source, what: str, field: str) -> tuple[str, str]:
+def _cached(source: PublishedFile, what: str, field: str) -> tuple[str, str]:
     """The path and the sha256 of a file in the cache; fetches the file if it is not there."""
     path = cache_path(source)
     pin = f"{path}.sha256"
@@ -96,7 +96,7 @@ def _cached(source: Source, what: str, field: str) -> tuple[str, str]:
     return path, found
 
 
-def _check_published(source: Source, path: str) -> None:
+def _check_published(source: PublishedFile, path: str) -> None:
     found = _digest(path, "md5") if source.md5 else ""
     if found != source.md5:
         raise RunError(
@@ -105,7 +105,7 @@ def _check_published(source: Source, path: str) -> None:
         )
 
 
-def _fetch(source: Source, path: str, what: str, field: str) -> None:
+def _fetch(source: PublishedFile, path: str, what: str, field: str) -> None:
     print(f"fetching {source.address}", file=sys.stderr)
     client = Client(_RETRIES, _BACKOFF_SECONDS, _STALL_SECONDS)
     try:

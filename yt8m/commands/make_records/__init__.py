@@ -24,7 +24,7 @@ from yt8m.commands.make_records.rows import (
     Labels,
     RowReader,
     Splits,
-    Videos,
+    TableVideos,
     known_vocabulary,
     number_labels,
     with_other_levels,
@@ -214,7 +214,7 @@ class _Work:
         for batch in self._batches(0):
             yield from self._features.values(batch, batch.places[batch.splits[batch.places] == train])
 
-    def _batches(self, skip: int) -> Iterator[Videos]:
+    def _batches(self, skip: int) -> Iterator[TableVideos]:
         """The videos in batches whose features fit into memory."""
         size = max(1, min(_MOST_ROWS, _BATCH_BYTES // (4 * self._features.values_in_memory)))
         return self._rows.videos(self._scan, size, skip, self._features.in_table)
@@ -231,7 +231,7 @@ class _Work:
             output.progress.bad = {str(number): what for number, what in self._bad.found.items()}
             output.done(batch.rows.first + batch.rows.size - 1)
 
-    def _with_classes(self, batch: Videos) -> tuple[Labels, NDArray[np.int64]]:
+    def _with_classes(self, batch: TableVideos) -> tuple[Labels, NDArray[np.int64]]:
         """The labels by class, and the positions of the good rows without unknown labels; records the others as bad."""
         labels, places = batch.labels, batch.places
         names, number = self._rows.names, self._class_numbers
@@ -249,7 +249,7 @@ class _Work:
         return known.coded(number), places[~np.isin(places, unknown)]
 
     def _write_videos(
-        self, output: Output, batch: Videos, places: NDArray[np.int64], contexts: encoding.Contexts
+        self, output: Output, batch: TableVideos, places: NDArray[np.int64], contexts: encoding.Contexts
     ) -> NDArray[np.int64]:
         """Writes the videos; returns 1 for each row that was written, and 0 for the others."""
         good, values = self._features.matrices(batch, places)
@@ -263,7 +263,7 @@ class _Work:
         return is_written.astype(np.int64)
 
     def _write_frames(
-        self, output: Output, batch: Videos, places: NDArray[np.int64], contexts: encoding.Contexts
+        self, output: Output, batch: TableVideos, places: NDArray[np.int64], contexts: encoding.Contexts
     ) -> NDArray[np.int64]:
         """Writes the videos; returns the number of frames of each row that was written, and 0 for the others."""
         frames = np.zeros(batch.rows.size, np.int64)

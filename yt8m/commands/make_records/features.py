@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.commands.make_records.rows import BadRowError, BadRows, Videos
+from yt8m.commands.make_records.rows import BadRowError, BadRows, TableVideos
 from yt8m.commands.make_records.tables import NAMELESS, Rows, Table
 from yt8m.errors import RunError, UsageError
 from yt8m.records import data_format, shards
@@ -77,7 +77,7 @@ class FeatureReader:
             raise UsageError(f"{where} has no feature {min(missing)!r}; it has: {', '.join(there) or 'none'}.")
         return self._names or there
 
-    def learn_formats(self, batches: Iterable[Videos]) -> None:
+    def learn_formats(self, batches: Iterable[TableVideos]) -> None:
         """Finds the names and sizes of the features in the first video that can be read.
 
         Raises:
@@ -103,7 +103,7 @@ class FeatureReader:
         )  # maybe all frames, even for their means
         return max(in_table, frames * sum(feature.size for feature in self.formats))
 
-    def matrices(self, batch: Videos, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[NDArray[Any]]]:
+    def matrices(self, batch: TableVideos, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[NDArray[Any]]]:
         """The vectors of video-level records, one per video.
 
         Args:
@@ -144,7 +144,7 @@ class FeatureReader:
             places = np.setdiff1d(places, unfit) if len(unfit) else places
         return places, found
 
-    def frames(self, batch: Videos, places: NDArray[np.int64]) -> Iterator[tuple[int, list[NDArray[Any]], bool]]:
+    def frames(self, batch: TableVideos, places: NDArray[np.int64]) -> Iterator[tuple[int, list[NDArray[Any]], bool]]:
         """Yields, for each good row at frame level: its position, float32 [T, size] per feature, whether it was cut."""
         for place in places.tolist():
             found = self._noted(batch.rows, place, self._frames)
@@ -163,7 +163,7 @@ class FeatureReader:
         """`stored` for the rows at `places` of values [n, size]."""
         return self.stored([part[places] for part in values])
 
-    def values(self, batch: Videos, places: NDArray[np.int64]) -> Iterator[list[NDArray[Any]]]:
+    def values(self, batch: TableVideos, places: NDArray[np.int64]) -> Iterator[list[NDArray[Any]]]:
         """Yields the values of some rows at a time before quantisation, [n, size] for each feature."""
         if self._rule.level == "video":
             good, found = self.matrices(batch, places)

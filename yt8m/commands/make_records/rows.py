@@ -243,7 +243,7 @@ def _by_number(names: Counter[str], known: Vocabulary | None) -> Classes:
     return Classes({name: int(name) for name in names if int(name) < count}, known, count)
 
 
-class Videos(NamedTuple):
+class TableVideos(NamedTuple):
     """The good rows of a batch.
 
     Attributes:
@@ -341,11 +341,11 @@ class RowReader:
         names = {name: count for name, count in zip(self.names, counts.tolist(), strict=True) if count}
         return Scan(every, tuple(videos.tolist()), Counter(names))
 
-    def videos(self, scan: Scan, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Videos]:
+    def videos(self, scan: Scan, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[TableVideos]:
         """Yields the videos of the rows after the first `skip`, at most `size` rows at a time, with these features."""
         for rows in self._table.batches(size, skip, features):
             splits = scan.splits[rows.first - 1 :][: rows.size]
-            yield Videos(rows, np.flatnonzero(splits >= 0), _ids(rows), self._labels(rows), splits)
+            yield TableVideos(rows, np.flatnonzero(splits >= 0), _ids(rows), self._labels(rows), splits)
 
     def _digests_of_ids(self, rows: Rows) -> NDArray[np.void]:
         ids = _ids(rows)

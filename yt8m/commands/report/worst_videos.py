@@ -22,7 +22,7 @@ _EACH = 5  # labels, and wrong predictions, that are shown of a video
 _EPSILON = 1e-5  # inside the logarithms, as in the loss of the evaluation
 
 
-class Pairs(NamedTuple):
+class LossPairs(NamedTuple):
     """(video, class) pairs, each with the part of the loss that it adds. All arrays are [P].
 
     Attributes:
@@ -40,7 +40,7 @@ class Pairs(NamedTuple):
     parts: Floats64
 
 
-class Mark(NamedTuple):
+class ClassShare(NamedTuple):
     """One class of a video: its name, its score, and the part of the video's loss that it adds."""
 
     name: str
@@ -53,18 +53,18 @@ class WorstVideo(NamedTuple):
 
     id: str
     loss: float
-    labels: list[Mark]
-    wrong: list[Mark]
+    labels: list[ClassShare]
+    wrong: list[ClassShare]
 
 
-def pairs_of(videos: Videos) -> Pairs:
+def pairs_of(videos: Videos) -> LossPairs:
     """All labels of the videos, then all predictions among the best classes that are not labels."""
     wrong_rows, columns = np.nonzero(videos.ranked & ~videos.hits)
     rows = np.concatenate([videos.owners(), wrong_rows])
     classes = np.concatenate([videos.labels, videos.classes[wrong_rows, columns]]).astype(np.int64)
     scores = np.concatenate([videos.label_scores, videos.scores[wrong_rows, columns]]).astype(np.float64)
     is_label = np.arange(len(rows)) < len(videos.labels)
-    return Pairs(rows, classes, is_label, scores, -np.log(np.where(is_label, scores, 1 - scores) + _EPSILON))
+    return LossPairs(rows, classes, is_label, scores, -np.log(np.where(is_label, scores, 1 - scores) + _EPSILON))
 
 
 def worst(videos: Videos, names: Vocabulary, most: int = MOST) -> list[WorstVideo]:
@@ -94,13 +94,13 @@ def _first_of_each(groups: Ints64, values: Floats64, count: int) -> Ints64:
     return np.asarray(kept[np.argsort(-values[kept], kind="stable")])
 
 
-def _marks(pairs: Pairs, rows: Ints64, names: Vocabulary) -> dict[int, tuple[list[Mark], list[Mark]]]:
+def _marks(pairs: LossPairs, rows: Ints64, names: Vocabulary) -> dict[int, tuple[list[ClassShare], list[ClassShare]]]:
     """{video: (its labels, its wrong predictions)}, at most _EACH of each kind."""
     kept = np.flatnonzero(np.isin(pairs.rows, rows))
     kept = kept[_first_of_each(pairs.rows[kept] * 2 + pairs.is_label[kept], pairs.parts[kept], _EACH)]
-    found: dict[int, tuple[list[Mark], list[Mark]]] = {row: ([], []) for row in rows.tolist()}
+    found: dict[int, tuple[list[ClassShare], list[ClassShare]]] = {row: ([], []) for row in rows.tolist()}
     for place in kept.tolist():
-        mark = Mark(names.name(int(pairs.classes[place])), float(pairs.scores[place]), float(pairs.parts[place]))
+        mark = ClassShare(names.name(int(pairs.classes[place])), float(pairs.scores[place]), float(pairs.parts[place]))
         found[int(pairs.rows[place])][0 if pairs.is_label[place] else 1].append(mark)
     return found
 
