@@ -146,7 +146,8 @@ def test_each_hyper_parameter_of_a_loss_takes_effect_in_a_rebuilt_graph():
         return dataclasses.replace(RUN, model=ModelConfig("LstmModel", {}, loss, values))
 
     found = [effect(run(name, **{one: 1}), run(name, **{one: 2})) for name, one in hyper_parameters(losses)]
-    assert found == ["rebuilt"] * 8
+    assert len(found) >= 8
+    assert set(found) == {"rebuilt"}
 
 
 def test_an_option_of_a_run_that_does_not_say_what_it_shapes_is_refused():
