@@ -59,11 +59,11 @@ $(RUNNABLE): pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(INSTALLED): $(RUNNABLE)
-	$(PIP_INSTALL) -e '.[test,reports,serve,data,video,examples]'
+	$(PIP_INSTALL) -e '.[test,reports,serve,data,video,onnx,examples]'
 	@touch $@
 
 $(DOCUMENTED): $(INSTALLED)
-	$(PIP_INSTALL) -e '.[docs,onnx,beam]'
+	$(PIP_INSTALL) -e '.[docs,beam]'
 	@touch $@
 
 $(MUTABLE): $(INSTALLED)

@@ -140,8 +140,18 @@ class Page:
         self._http = requests.Session()
         self._http.trust_env = False
         self._at = address
-        made = self._send("/session", {"capabilities": {"alwaysMatch": wanted}})
+        made = self._opened(wanted)
         self._at = f"{address}/session/{made['sessionId']}"
+
+    def _opened(self, wanted: dict[str, Any]) -> Any:
+        """A new session. A browser that ends while it starts, as on a busy machine, is started again."""
+        for _ in range(4):
+            try:
+                return self._send("/session", {"capabilities": {"alwaysMatch": wanted}})
+            except AssertionError as error:
+                if "session not created" not in str(error):
+                    raise
+        return self._send("/session", {"capabilities": {"alwaysMatch": wanted}})
 
     def _send(self, path: str, body: dict[str, Any]) -> Any:
         answer = self._http.post(f"{self._at}{path}", json=body, timeout=300).json()["value"]

@@ -186,7 +186,7 @@ def test_a_run_that_begins_with_its_weights(
 ) -> None:
     folder = trains(2)
     assert train.main(train_words(tmp_path / "new", f"--init_from={folder}", "--max_steps=1")) == 0
-    assert f"of the model's variables were read from {folder}/model.ckpt-12" in capfd.readouterr().err
+    assert f"variables start from {folder}/model.ckpt-12" in capfd.readouterr().err
 
 
 @pytest.mark.promise("C7")

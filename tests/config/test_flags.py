@@ -24,7 +24,7 @@ def test_nothing_given_means_the_defaults_of_the_classes():
     assert config.optimizer == TrainConfig().optimizer
     assert config.checkpoints == TrainConfig().checkpoints
     assert config.model.model == "LogisticModel"
-    assert config.model.hyper_parameters == {"l2_penalty": 1e-8}
+    assert config.model.hyper_parameters == {"l2_penalty": 1e-8, "l2_biases": False}
     assert flags.eval_config([]) == EvalConfig()
     assert flags.inference_config([]) == InferenceConfig()
 

@@ -31,6 +31,9 @@ _NAMES = re.compile(r"^  (model|loss|optimizer)(?:s|es): (.*?)(?=^  \w+: |^\s*$|
 _NAMED_FLAGS = {"model": ("model",), "loss": ("label_loss",), "optimizer": ("optimizer",)}
 _CHOICES = re.compile(r"\((\w+(?:\s+or\s+\w+)+)\)")
 
+# The words between a command and its flags; those of several subcommands are offered together.
+_SUBCOMMANDS = {"cloud-job": (["train"],), "bulk": (["infer"], ["rank"], ["eval"])}
+
 _HELP = """\
 usage: yt8m completion bash|zsh|fish
 
@@ -102,9 +105,9 @@ def _flags(command: str) -> dict[str, list[str] | None]:
 def _help(command: str) -> str:
     """The `--help=all` text of the command; empty if it prints none."""
     module = importlib.import_module("yt8m.cli").COMMANDS[command].module
-    words = ["train", "--help=all"] if command == "cloud-job" else ["--help=all"]
     printed = io.StringIO()
-    quiet = contextlib.redirect_stderr(io.StringIO())
-    with contextlib.redirect_stdout(printed), quiet, contextlib.suppress(SystemExit, UsageError):
-        importlib.import_module(module).main(words)
+    for words in _SUBCOMMANDS.get(command, ([],)):
+        quiet = contextlib.redirect_stderr(io.StringIO())
+        with contextlib.redirect_stdout(printed), quiet, contextlib.suppress(SystemExit, UsageError):
+            importlib.import_module(module).main([*words, "--help=all"])
     return printed.getvalue()

@@ -94,7 +94,8 @@ class Runner:
             tf.get_default_graph().finalize()
             with tf.Session(config=session_config) as session:
                 signals.guard(session)
-                self._take_steps(session, created, start, context, hooks, signals)
+                self._fill(session, created, start)
+                context.has_read_all = run_steps(session, context.ops, hooks, signals)
                 signals.renew_grace()
                 for hook in hooks:
                     hook.end(session)
@@ -103,19 +104,10 @@ class Runner:
             self._step = context.global_step
             close_all(hooks)
 
-    def _take_steps(
-        self,
-        session: tf.Session,
-        created: CreatedGraph,
-        start: Sequence[tf.Operation],
-        context: Context,
-        hooks: Sequence[tf.train.SessionRunHook],
-        signals: StopSignals,
-    ) -> None:
-        """Fills the variables, then runs steps."""
+    def _fill(self, session: tf.Session, created: CreatedGraph, start: Sequence[tf.Operation]) -> None:
+        """Gives all variables their values."""
         creation.start_session(session, created, start, self.config)
         self.modeler.restore(session)
-        context.has_read_all = run_steps(session, context.ops, hooks, signals)
 
     def _context(self, created: CreatedGraph, files: Sequence[str]) -> tuple[Context, Position | ShardPosition | None]:
         """The context that the callbacks share, and the position in the data (None if it is not saved)."""
@@ -225,7 +217,8 @@ class StandingEvaluation(Runner):
             hooks += self._hooks(context, self._files, None)
             session_config = creation.session_config(self.config, self._deployment)
             with tf.Session(config=session_config) as session, signals.guarding(session):
-                self._take_steps(session, created, self._start, context, hooks, signals)
+                self._fill(session, created, self._start)
+                context.has_read_all = run_steps(session, context.ops, hooks, signals)
                 for hook in hooks:
                     hook.end(session)
             return outcome_of(context, signals)
