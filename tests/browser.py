@@ -12,6 +12,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -116,11 +117,18 @@ def driven(home: pathlib.Path) -> Iterator[Page]:
         pytest.skip("no chromedriver is installed here; Debian: apt-get install chromium-driver")
     chromium = {"binary": executable(), "args": [*_FLAGS, f"--user-data-dir={home}/driven"]}
     wanted = {"goog:chromeOptions": chromium, "goog:loggingPrefs": {"browser": "ALL"}}
-    environment = {**os.environ, "HOME": str(home), "TMPDIR": str(home)}
     words = [program, "--port=0"]
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-    ) as process:
+    with (
+        # Chromium makes sockets in its temporary folder, and the path of a socket has at most 107 characters.
+        tempfile.TemporaryDirectory(prefix="c", dir="/tmp", ignore_cleanup_errors=True) as short,
+        subprocess.Popen(
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "HOME": str(home), "TMPDIR": short},
+        ) as process,
+    ):
         try:
             assert process.stdout is not None
             found = next(filter(None, (re.search(r"successfully on port (\d+)", line) for line in process.stdout)))
@@ -140,18 +148,8 @@ class Page:
         self._http = requests.Session()
         self._http.trust_env = False
         self._at = address
-        made = self._opened(wanted)
+        made = self._send("/session", {"capabilities": {"alwaysMatch": wanted}})
         self._at = f"{address}/session/{made['sessionId']}"
-
-    def _opened(self, wanted: dict[str, Any]) -> Any:
-        """A new session. A browser that ends while it starts, as on a busy machine, is started again."""
-        for _ in range(4):
-            try:
-                return self._send("/session", {"capabilities": {"alwaysMatch": wanted}})
-            except AssertionError as error:
-                if "session not created" not in str(error):
-                    raise
-        return self._send("/session", {"capabilities": {"alwaysMatch": wanted}})
 
     def _send(self, path: str, body: dict[str, Any]) -> Any:
         answer = self._http.post(f"{self._at}{path}", json=body, timeout=300).json()["value"]
