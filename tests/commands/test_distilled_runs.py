@@ -28,6 +28,8 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
+@pytest.mark.long
+@pytest.mark.heavy
 def test_a_model_and_its_predictions_teach_the_same(teacher: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert run(tmp_path / "model", f"--teacher={teacher}", "--distill_weight=0.8") == 0
     assert run(tmp_path / "file", f"--distill_from={teacher}/train.csv", "--distill_weight=0.8") == 0

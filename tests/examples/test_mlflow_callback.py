@@ -25,6 +25,8 @@ def tracked(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return mlflow.MlflowClient()
 
 
+@pytest.mark.long
+@pytest.mark.heavy
 def test_a_run_and_its_continuation_are_one(tmp_path: pathlib.Path, tracked: Any) -> None:
     validated = [f"--eval_data_pattern={golden('checkpoint_logistic/test.tfrecord')}", "--eval_every_n_steps=4"]
     for steps in (8, 12):
