@@ -295,8 +295,9 @@ def _write_page(folder: str, done: Evaluated, run: TrainConfig) -> None:
     """Writes thresholds, sampled videos and the HTML report made from them; does nothing without a sample."""
     videos = done.sample.videos() if done.sample else None
     if done.sample is not None and done.points is not None and videos is not None:
-        path = storage.join(folder, eval_samples.FOLDER, thresholds.NAME)
-        thresholds.write(path, done.points, done.names, done.step)
+        if len(done.figures["aps"]):  # without a label, those of an earlier evaluation are better than none
+            path = storage.join(folder, eval_samples.FOLDER, thresholds.NAME)
+            thresholds.write(path, done.points, done.names, done.step)
         told = report_json(done, run.model.model)
         samples = eval_samples.EvalSamples(told, videos, run.data.num_classes, done.sample.seen, done.points)
         eval_samples.write(folder, samples)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 
@@ -12,10 +13,10 @@ from sklearn import metrics
 
 from yt8m import cli
 from yt8m.commands.report import differences
-from yt8m.commands.report.loading import Run, load
+from yt8m.commands.report.loading import Run, load, same_videos
 from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig, TrainConfig
-from yt8m.eval_util.resampling import interval
+from yt8m.eval_util.resampling import Interval, interval
 from yt8m.eval_util.videos import hashes
 
 RESAMPLES = 60
@@ -96,6 +97,22 @@ def test_runs_that_are_the_same_and_runs_on_other_videos(runs):
     found = {one.figure: one for one in differences.figures(runs[0], other)}
     assert found["GAP"].bounds is None
     assert "whether by chance is not known" in found["GAP"].verdict
+
+
+def test_videos_with_other_labels_are_not_the_same(runs):
+    samples = runs[0].samples
+    other = dataclasses.replace(samples.videos, labels=(samples.videos.labels + 1) % samples.num_classes)
+    assert not same_videos(runs[0], runs[0]._replace(samples=samples._replace(videos=other)))
+    assert not same_videos(runs[0], runs[0]._replace(samples=samples._replace(num_classes=samples.num_classes + 1)))
+    assert same_videos(runs[0], runs[0])
+
+
+def test_a_bound_of_zero_may_be_chance_whatever_its_rounding(runs, monkeypatch: pytest.MonkeyPatch):
+    """One run is better on two videos and worse on none: some resamples have neither."""
+    monkeypatch.setattr(differences, "_bounds", lambda *_: Interval(2.2e-16, 0.025))
+    figures = {**runs[0].samples.figures, "gap": runs[0].samples.figures["gap"] + 0.01}
+    other = runs[0]._replace(samples=runs[0].samples._replace(figures=figures))
+    assert {one.figure: one.verdict for one in differences.figures(runs[0], other)}["GAP"] == "may be chance"
 
 
 def test_a_difference_beyond_chance_names_the_better_run(runs):

@@ -137,6 +137,8 @@ def test_only_wanted_ids_are_kept(tmp_path: pathlib.Path):
     )
     assert read_media(str(path), {"v1", "v2", "v3"}) == {"v1": "https://a", "v3": "thumbs/3.jpg"}
     assert read_media("", {"v1"}) == {}
+    path.write_text("\ufeffid,address\nv1,https://a\n")  # as spreadsheets write it
+    assert read_media(str(path), {"v1"}) == {"v1": "https://a"}
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,9 @@ def _options(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield path, value
 
 
+_ROUNDING = 1e-9  # a bound of 0 may differ from 0 by the rounding of sines
+
+
 def figures(first: Run, other: Run) -> list[Difference]:
     """The differences of all figures that both runs have, GAP first."""
     return [found for one in gap_first(other.samples.described()) for found in _difference(first, other, one)]
@@ -113,7 +116,7 @@ def _difference(first: Run, other: Run, one: Description) -> Iterator[Difference
         verdict = "the same"
     elif bounds is None:
         verdict = f"{better.name}; whether by chance is not known"
-    elif bounds.low <= 0 <= bounds.high:
+    elif bounds.low <= _ROUNDING and bounds.high >= -_ROUNDING:
         verdict = "may be chance"
     else:
         verdict = f"{better.name} is better"

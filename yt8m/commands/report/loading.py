@@ -169,9 +169,11 @@ def shrink_of(run: Run) -> float:
 
 
 def same_videos(first: Run, other: Run) -> bool:
-    """Whether both runs sampled the same videos, so that each pair of resamples can be compared."""
-    ours, theirs = first.samples.videos.keys, other.samples.videos.keys
-    return len(ours) == len(theirs) and bool((ours == theirs).all())
+    """Whether both runs sampled the same videos with the same labels, so that their resamples can be compared."""
+    ours, theirs = first.samples.videos, other.samples.videos
+    return first.samples.num_classes == other.samples.num_classes and all(
+        np.array_equal(getattr(ours, name), getattr(theirs, name)) for name in ("keys", "num_labels", "labels")
+    )
 
 
 def figure(run: Run, name: str) -> Any:

@@ -171,7 +171,7 @@ def _figure(run: Run, one: Description) -> _Figure:
 def _differing(rows: Sequence[ClassFigure], of_first: Sequence[ClassFigure]) -> list[tuple[ClassFigure, ClassFigure]]:
     """(class, same class in the first run) for the classes whose AP differs most from the first run."""
     first = {one.number: one for one in of_first}
-    both = [(one, first[one.number]) for one in rows if one.number in first]
+    both = [(one, first[one.number]) for one in rows if one.number in first and one.name == first[one.number].name]
     often = [pair for pair in both if pair[0].positives >= ENOUGH] or both
     often.sort(key=lambda pair: -abs(pair[0].average_precision - pair[1].average_precision))
     return often[:_ROWS]

@@ -143,7 +143,7 @@ def read_media(path: str, wanted: Collection[str]) -> dict[str, str]:
     if not storage.exists(path):
         raise UsageError(f"--media={path}: there is no such file; expected a CSV file with the columns id,address.")
     try:
-        rows = csv.reader(io.StringIO(storage.read_text(path), newline=""), strict=True)
+        rows = csv.reader(io.StringIO(storage.read_text(path).removeprefix("\ufeff"), newline=""), strict=True)
         header = [name.strip().lower() for name in next(rows, [])]
         if not {"id", "address"} <= set(header):
             raise UsageError(f"--media={path}: the columns are {', '.join(header) or 'missing'}; expected id,address.")
