@@ -19,6 +19,7 @@ import yt8m
 from yt8m import eval as evaluation
 from yt8m import train
 from yt8m.commands import runs
+from yt8m.runner.callbacks.validation import Best, History
 
 CLASSES, SIZE = 40, 16
 
@@ -141,6 +142,29 @@ def test_fit_starts_from_its_config_returns_the_history_and_keeps_the_lowest_los
     assert note(tmp_path / "run")["metric"] == "loss"
     assert run.figures["step"] <= run.step
     assert "mAP" not in run.figures
+
+
+def test_a_metric_that_the_data_do_not_give_is_refused_by_the_first_validation(
+    whole: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ("--best_metric=MAP@100000 of rated pairs", "--max_steps=20", "--num_gpu=1")
+    assert train.main([*words(whole.parent, "unrated"), *more]) == 1
+    said = capsys.readouterr().err
+    assert "--best_metric=MAP@100000 of rated pairs: the validation data do not give this metric. Give one of" in said
+    assert "GAP" in said.rpartition("Give one of")[2]
+
+
+def test_validations_without_the_metric_do_not_count(tmp_path: pathlib.Path) -> None:
+    history = History(str(tmp_path))
+    history.rows = [
+        {"step": 1, "GAP": 0.4},
+        {"step": 2, "GAP": 0.5, "mine": 0.1},
+        {"step": 3, "GAP": 0.3, "mine": None},
+    ]
+    best = Best("mine", True, lambda *_: None, patience=1)
+    assert history.since_best(best) == (1, history.rows[1])
+    assert history.since_best(best._replace(metric="GAP")) == (1, history.rows[1])
+    assert history.since_best(best._replace(metric="other")) == (0, {})
 
 
 def test_a_sample_of_the_videos_is_the_same_in_every_validation(

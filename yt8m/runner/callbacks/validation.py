@@ -139,12 +139,21 @@ class TrainValidation(Callback):
             return
         values.elapsed_seconds = time.monotonic() - begun
         logging.info("%s", validation_line(values))
+        self._refuse_missing_metric(values)
         if self._best and self._history.is_better(values, self._best):
             self._best.keep(checkpoint, values)
         context.line.tell(values)
         self._history.add(values, passed)
         self._last = passed
         context.paused_seconds += time.monotonic() - begun
+
+    def _refuse_missing_metric(self, values: StepValues) -> None:
+        """Raises `RunError` if the data do not give the metric that chooses the best checkpoint."""
+        if self._best and self._best.metric not in (found := _row_of(values)):
+            raise RunError(
+                f"--best_metric={self._best.metric}: the validation data do not give this metric. Give one of "
+                f"{', '.join(found)}, and start again to go on from step {values.step}."
+            )
 
     def _is_out_of_patience(self) -> bool:
         """Whether the best validation lies `patience` validations back; then says so in the run's outcome."""
@@ -242,13 +251,17 @@ class History:
         return _rank(value, best) > _rank(row.get(best.metric), best)
 
     def since_best(self, best: Best) -> tuple[int, Mapping[str, Any]]:
-        """The number of validations after the best one (after the start, if none is defined), and its row (or {})."""
-        ranks = [_rank(row.get(best.metric), best) for row in self.rows]
+        """The number of validations after the best one (after the start, if none is defined), and its row (or {}).
+
+        Validations that did not compute this metric do not count.
+        """
+        rows = [row for row in self.rows if best.metric in row]
+        ranks = [_rank(row[best.metric], best) for row in rows]
         highest = max(ranks, default=_UNDEFINED)
         if highest == _UNDEFINED:
             return len(ranks), {}
         place = ranks.index(highest)
-        return len(ranks) - place - 1, self.rows[place]
+        return len(ranks) - place - 1, rows[place]
 
     def begin(self, step: int, passed: int) -> None:
         """Notes that a validation begins."""
