@@ -55,7 +55,8 @@ def run(name: str, config: BulkConfig, shards: Sequence[ShardTask], beam_words: 
     left = list(shards)
     for attempt in range(1, _TRIES + 1):
         try:
-            return _run_once(name, config, left, beam_words) if left else []
+            with _temporary_folder():
+                return _run_once(name, config, left, beam_words) if left else []
         except (RuntimeError, OSError) as error:
             if not any(text in str(error) for text in _LOST):
                 raise RunError(f"the Beam runner {config.runner} failed: {first_line(error)}") from error
@@ -75,7 +76,7 @@ def _run_once(name: str, config: BulkConfig, shards: Sequence[ShardTask], beam_w
     path = storage.join(config.output, PARTS, DONE)
     done | "all done" >> beam.combiners.ToList() | "note" >> beam.Map(_write_json, path)
     beam_log.getLogger("apache_beam").setLevel(beam_log.ERROR)  # below it are remarks on Beam's own flags
-    with _temporary_folder(), _workers_log(config):
+    with _workers_log(config):
         result = pipeline.run()
         result.wait_until_finish()
     _log_sizes(result)
