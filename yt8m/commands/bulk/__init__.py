@@ -153,7 +153,10 @@ def _overview() -> str:
 
 def _with_paths(config: BulkConfig) -> BulkConfig:
     """The config with absolute local paths, since workers may start in another folder."""
-    found = {name: getattr(config, name, "") for name in ("model", "output", "manifest", "candidates_from")}
+    found = {
+        name: getattr(config, name, "")
+        for name in ("model", "output", "manifest", "candidates_from", "segment_label_ids_file")
+    }
     changed: Any = {name: _absolute(path) for name, path in found.items() if path}
     return dataclasses.replace(config, **changed)
 

@@ -17,7 +17,7 @@ from yt8m.commands.bulk.shard_work import Done
 from yt8m.commands.segment_inference import NO_SEGMENT
 from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError
-from yt8m.records import vocabulary
+from yt8m.records import manifest, vocabulary
 from yt8m.records.batches import files_of
 from yt8m.records.prediction_files import SEGMENTS_HEADER
 from yt8m.runner import checkpoints
@@ -60,6 +60,7 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
         done = pipelines.run(name, config, [shard for shard in shards if shard not in there], beam_words)
         done += [Done(shard.number, bad=_bad_before(config, shard)) for shard in there]
         _check(config, shards, done)
+        _check_counts(config, shards, [one for one in done if one.records and not one.bad])
         logging.info("%d records of %d shards were read", sum(one.records for one in done), len(shards) - len(there))
         finish = {"infer": _finish_predictions, "rank": _finish_ranking, "eval": _finish_evaluation}[name]
         finish(FinishedJob(config, shards, weights, checkpoints.step_of(weights) if weights != config.model else 0))
@@ -145,6 +146,21 @@ def _check(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]
     if bad:
         with storage.write_atomic(storage.join(config.output, BAD), "w") as file:
             file.write("".join(f"{each}\n" for each in bad))
+
+
+def _check_counts(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
+    """Raises `RunError` if a shard that was read to its end holds another number of records than the manifest says."""
+    if not config.manifest:
+        return  # the manifests beside the shards were compared while they were read
+    known = manifest.read(config.manifest)
+    paths = {shard.number: shard.path for shard in shards}
+    for one in done:
+        expected = known.expected(paths[one.number])
+        if expected is not None and expected.records != one.records:
+            raise RunError(
+                f"{paths[one.number]} holds {one.records} records, but {config.manifest} says {expected.records}. "
+                "Fetch the shard again, or write the manifest anew (yt8m verify --update)."
+            )
 
 
 def _bad_before(config: BulkConfig, shard: ShardTask) -> str:

@@ -39,7 +39,14 @@ _TRIES = 3
 _LOST = ("Channel closed", "Worker subprocess", "Socket closed", "StatusCode.UNAVAILABLE", "StatusCode.CANCELLED")
 _CLASS_GROUPS = 256  # a class is in the group of its number modulo this
 _SCORE_SHIFT = np.uint64(1 + 20)  # above it a packed entry has the upper 12 bits of its score: 8 ranges for each octave
-_JOINED, _LINES, _ENTRIES, _RANGES, _COUNTS = "joined", "lines", "by_class", "by_score", "label_counts"
+_JOINED, _LINES, _STATES, _ENTRIES, _RANGES, _COUNTS = (
+    "joined",
+    "lines",
+    "states",
+    "by_class",
+    "by_score",
+    "label_counts",
+)
 _COUNTERS = "yt8m"
 
 
@@ -222,7 +229,7 @@ def _write_line(found: tuple[int, list[bytes]], output: str) -> None:
 
 
 def _evaluate(config: EvalBulk, tasks: Any) -> Any:
-    outputs = (_ENTRIES, _RANGES, _COUNTS, _LINES)
+    outputs = (_ENTRIES, _RANGES, _COUNTS, _STATES)
     found = tasks | "evaluate" >> beam.ParDo(_ShardFn(config, _states_of)).with_outputs(*outputs, main=_JOINED)
     label_counts = found[_COUNTS] | "label counts" >> beam.CombineGlobally(_sum_arrays)
     aps = (
@@ -242,7 +249,7 @@ def _evaluate(config: EvalBulk, tasks: Any) -> Any:
         | "figures"
         >> beam.Map(
             _write_figures,
-            beam.pvalue.AsList(found[_LINES]),
+            beam.pvalue.AsList(found[_STATES]),
             beam.pvalue.AsSingleton(label_counts),
             beam.pvalue.AsList(aps),
             beam.pvalue.AsList(sums),
@@ -254,7 +261,7 @@ def _evaluate(config: EvalBulk, tasks: Any) -> Any:
 def _states_of(config: EvalBulk, shard: ShardTask) -> Iterator[Any]:
     done, model, state = shard_work.evaluate(config, shard)
     keys = state.ranked.keys
-    yield beam.pvalue.TaggedOutput(_LINES, (shard.number, model, state.ranked.num_examples, list(state.metrics)))
+    yield beam.pvalue.TaggedOutput(_STATES, (shard.number, model, state.ranked.num_examples, list(state.metrics)))
     yield beam.pvalue.TaggedOutput(_COUNTS, state.ranked.label_counts)
     for number, part in _grouped(keys, class_of(keys) % _CLASS_GROUPS):
         yield beam.pvalue.TaggedOutput(_ENTRIES, (number, part))

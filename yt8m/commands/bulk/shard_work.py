@@ -100,6 +100,7 @@ class _Loaded:
         )
         self._stack.callback(self.model.close)
         self._evaluating: dict[Any, Any] = {}
+        self._check: RecordCheck | None = None
         self._segments: _SegmentModel | None = None
         self._candidates: segment_inference.Candidates | None = None
 
@@ -109,8 +110,9 @@ class _Loaded:
             return iter(self.model.inputs(path, self.config.batch_size))
         run = self.run("--max_bad_records")
         run.refuse_other_data(read_records(path))
-        check = self._stack.enter_context(contextlib.closing(RecordCheck(run.reader())))
-        return _grouped(_sound(check, path, bad), self.config.batch_size)
+        if self._check is None:
+            self._check = self._stack.enter_context(contextlib.closing(RecordCheck(run.reader())))
+        return _grouped(_sound(self._check, path, bad), self.config.batch_size)
 
     def run(self, what: str) -> LoadedRun:
         """The model, if it is that of a run."""
