@@ -14,6 +14,7 @@ IN_ORDER = ("LstmModel", "GruModel", "BiLstmModel", "TransformerModel")
 WEIGHED = (
     *("NetVladModel", "NetRvladModel", "NetVlagdModel", "NetFvModel", "NeXtVladModel", "MixNeXtVladModel"),
     *("AttentionClusterModel", "AttentionPoolingModel", "AttentionLstmModel", "LstmAttentionMaxModel"),
+    "AttentiveProbeModel",
 )
 CLAIMS = {MEAN_POOLING: IN_ORDER + WEIGHED, "LogisticModel": WEIGHED}
 

@@ -121,6 +121,9 @@ CASES: dict[str, Case] = {
         ordered=True,
     ),
     "AttentionPoolingModel": Case({"attention_queries": 3, "attention_size": 4}, lambda: 3 * 4 + 2 * D * 4 + moe(12)),
+    "AttentiveProbeModel": Case(
+        {"probe_size": 6, "probe_heads": 2}, lambda: norm(D) + 2 * D * 6 + 6 * C + affine(6, C)
+    ),
     "TransformerModel": Case(
         {"transformer_size": 6, "transformer_heads": 2, "transformer_feed_forward": 7},
         lambda: (

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from models.forward import Variables, check, dense, l2, logistic, moe, softmax
+from models.forward import Variables, check, dense, l2, logistic, moe, sigmoid, softmax
 from models.test_recurrent import lstm
 
 from yt8m import models
@@ -92,6 +92,21 @@ def attend(x: np.ndarray, v: Variables, scope: str, heads: int) -> np.ndarray:
         columns = slice(h * size, (h + 1) * size)
         parts.append(softmax(q[:, columns] @ k[:, columns].T / np.sqrt(size)) @ u[:, columns])
     return dense(np.concatenate(parts, 1), v, f"{scope}output")
+
+
+def test_attentive_probe() -> None:
+    def forward(x: np.ndarray, v: Variables) -> np.ndarray:
+        states = layer_norm(x, v, "input_ln")
+        keys, values, logits = dense(states, v, "keys"), dense(states, v, "values"), v["biases"].copy()
+        for c in range(len(logits)):
+            for columns in (slice(0, 3), slice(3, 6)):
+                shares = softmax(keys[:, columns] @ v["queries"][columns, c] / np.sqrt(3), 0)
+                logits[c] += shares @ values[:, columns] @ v["weights"][columns, c]
+        return sigmoid(logits)
+
+    check("AttentiveProbeModel", {"probe_size": 6, "probe_heads": 2}, forward)
+    with pytest.raises(UsageError, match="probe_heads must divide probe_size 512; it is 7"):
+        models.create("AttentiveProbeModel", {"probe_heads": 7})
 
 
 @pytest.mark.parametrize("placed", [True, False])

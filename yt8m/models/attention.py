@@ -11,7 +11,7 @@ import numpy as np
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models import frames, layers, recurrent
-from yt8m.models.base import ClassifiedModel, reduce_parts, register
+from yt8m.models.base import BaseModel, ClassifiedModel, reduce_parts, register
 from yt8m.models.layers import Net
 from yt8m.numerics import precision
 from yt8m.options import option
@@ -214,6 +214,70 @@ class AttentionPoolingModel(ClassifiedModel):
         found = query(net, inputs, mask, self.attention_queries, self.attention_size)
         flat = tf.reshape(found, [-1, self.attention_queries * self.attention_size])
         return self.classify(net, flat, vocab_size)
+
+
+@register
+@dataclass(frozen=True)
+class AttentiveProbeModel(BaseModel):
+    """A learned query for each class: z_c = sum_i softmax_i(q_c K x_i / sqrt d) V x_i, p_c = sigmoid(w_c z_c + b_c).
+
+    Each x_i is layer-normalised; each head has its own part of q, K, V and w. Two sources are combined. The attentive
+    probe of frozen features (Bardes et al. 2024, V-JEPA, arXiv 2404.08471) is such an attention over layer-normalised
+    tokens, but with one query for all classes, and with a residual MLP between attention and classifier. A query for
+    each class comes from Liu et al. 2021, Query2Label, arXiv 2107.10834, whose queries pass through a transformer
+    decoder. Here there is neither MLP nor decoder.
+
+    Memory: a few tensors of heads x frames x classes values for each video.
+    """
+
+    level: ClassVar[str] = "frame"
+
+    probe_size: int = option(512, "number of features of a key and of a value", minimum=1)
+    probe_heads: int = option(8, "attention heads; must divide probe_size", minimum=1)
+    l2_penalty: float = option(1e-8, "weight of the squared weights w_c", minimum=0)
+
+    def validate(self) -> None:
+        """Refuses a number of heads that does not divide the size.
+
+        Raises:
+          UsageError: the heads do not divide the size; the message names both.
+        """
+        if self.probe_size % self.probe_heads:
+            raise UsageError(
+                f"{type(self).__name__}: probe_heads must divide probe_size {self.probe_size}; it is {self.probe_heads}"
+            )
+
+    def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
+        """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
+        mask, states = frames.mask(inputs, num_frames), net.layer_norm(inputs, "input_ln")
+        projected = (net.dense(states, self.probe_size, name, bias=False) for name in ("keys", "values"))
+        queries = net.variable("queries", [self.probe_size, vocab_size], tf.random_normal_initializer())
+        weights = net.variable(
+            "weights", [self.probe_size, vocab_size], tf.glorot_uniform_initializer(), l2_penalty=self.l2_penalty
+        )
+        of_frames = (tf.split(states, self.probe_heads, -1) for states in projected)
+        of_classes = (tf.split(matrix, self.probe_heads, 0) for matrix in (queries, weights))
+        heads = zip(*of_frames, *of_classes, strict=True)
+        logits = tf.add_n([self._head_logits(mask, *head) for head in heads])
+        logits += net.variable("biases", [vocab_size], tf.zeros_initializer())
+        return ModelOutput(predictions=tf.sigmoid(logits), logits=logits)
+
+    def _head_logits(
+        self, mask: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, queries: tf.Tensor, weights: tf.Tensor
+    ) -> tf.Tensor:
+        """One head's part of the logits, [B, C].
+
+        It multiplies values and weights before it sums over the frames: the result is the same, and the vectors z_c of
+        all classes, [B, C, d], are never stored.
+
+        Args:
+          mask: float32 [B, T].
+          keys, values: [B, T, d].
+          queries, weights: [d, C].
+        """
+        scale = math.sqrt(self.probe_size // self.probe_heads)
+        shares = softmax_over_time(precision.product(keys, queries) / scale, mask)
+        return tf.reduce_sum(shares * precision.product(values, weights), 1)
 
 
 @register
