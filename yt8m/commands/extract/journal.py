@@ -78,6 +78,10 @@ class Journal:
             file.write(json.dumps(dataclasses.asdict(entry)))
         self.finished[shard] = entry
 
+    def sort(self, shards: Sequence[str]) -> None:
+        """Puts the entries into the order of `shards`, whatever the order in which they were finished."""
+        self.finished = {shard: self.finished[shard] for shard in shards if shard in self.finished}
+
     def _path(self, shard: str) -> str:
         return storage.join(self._folder, f"{shard.replace('/', '-')}.json")
 
