@@ -7,18 +7,18 @@ import dataclasses
 import functools
 import importlib.util
 import pathlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from golden_data import published
-from models import published_names
 
 from yt8m import models
 from yt8m.lazy import tf
 from yt8m.models import frames
+from yt8m.models import published as published_code
 from yt8m.models.base import BaseModel
+from yt8m.models.published import Network, Variable
 from yt8m.numerics import random_keys
 from yt8m.types import ModelOutput
 
@@ -43,87 +43,41 @@ def switches(arrays: Any) -> dict[str, str]:
 
 def network(arrays: Any) -> BaseModel:
     """Our model for the class and the flags of a file."""
-    name, given = str(arrays["class"]), switches(arrays)
-    return models.create(*_NETWORKS[name](given))
+    return models.create(described(arrays).model, options_of(arrays))
 
 
-Named = tuple[str, dict[str, Any]]
-
-
-def _chain(_: dict[str, str]) -> Named:
-    return "DeepCombineChainModel", {"deep_chain_layers": 2, "deep_chain_relu_cells": 3}
-
-
-def _mixture(given: dict[str, str]) -> Named:
-    return "MoeModel", _taken(given)
-
-
-def _vlad(given: dict[str, str]) -> Named:
-    name = "NetVladModel"
-    if given.get("lightvlad") == "True":
-        name = "NetRvladModel"
-    elif given.get("vlagd") == "True":
-        name = "NetVlagdModel"
-    return name, _pooled(given, "netvlad")
-
-
-def _fisher(given: dict[str, str]) -> Named:
-    assert given["fv_couple_weights"] == "False"
-    return "NetFvModel", {**_pooled(given, "fv"), "fv_variances_as_whole": True}
-
-
-def _words(name: str, given: dict[str, str]) -> Named:
-    return name, {**_pooled(given, "dbof"), "dbof_late_fusion": True}
-
-
-# Sizes of the recurrent networks of wangheda, unless a file has flags of its own.
-_OF_WANGHEDA = {"lstm_cells": "5", "lstm_layers": "2"}
-
-
-def _lstm(given: dict[str, str]) -> Named:
-    return "LstmModel", {**_taken(given), "lstm_memory": True, "all_layers": True}
-
-
-def _gru(given: dict[str, str]) -> Named:
-    return "GruModel", {**_taken(given), "all_layers": True}
-
-
-def _bilstm(given: dict[str, str]) -> Named:
-    return "BiLstmModel", {**_taken({**_OF_WANGHEDA, **given}), "lstm_memory": True, "all_layers": True}
-
-
-def _attention_max(given: dict[str, str]) -> Named:
-    own = {"lstm_attentions": 3, "moe_num_mixtures": 2, "attention_on_input": True}
-    return "LstmAttentionMaxModel", {**_taken({**_OF_WANGHEDA, **given}), **own}
-
-
-def _nextvlad(name: str, given: dict[str, str]) -> Named:
-    # A rate of 1e-5 still drops a value now and then.
-    own = {"drop_rate": 0.0, "l2_penalty": 1e-8, "as_published": True, "l2_biases": True, "feature_sizes": SIZES}
-    return name, {**_taken(given), **own, **({"cl_both_sides": True} if "Mix" in name else {})}
-
-
-# The published defaults that differ from ours, of flags that have our names.
-_DEFAULTS = {"gating": "False", "netvlad_relu": "True", "fv_relu": "True", "dbof_relu": "True", "moe_l2": "1e-8"}
-
-
-def _pooled(given: dict[str, str], family: str) -> dict[str, Any]:
-    """What all networks of clusters share; frames are not sampled, as in the vectors."""
-    own = {name: value for name, value in {**_DEFAULTS, **given}.items() if _is_of(name, family)}
-    return {**_taken(own), "input_batch_norm": True, "feature_sizes": SIZES}
-
-
-def _is_of(name: str, family: str) -> bool:
-    return not name.endswith("_relu") or name.startswith(family)
-
-
+# Sizes that these vectors have although neither the flags nor the published defaults say so: those of wangheda.
+_SIZES: dict[str, dict[str, Any]] = {
+    "DeepCombineChainModel": {"deep_chain_layers": 2, "deep_chain_relu_cells": 3},
+    "BiLstmModel": {"lstm_cells": 5, "lstm_layers": 2},
+    "LstmAttentionMaxModel": {"lstm_cells": 5, "lstm_layers": 2, "lstm_attentions": 3, "moe_num_mixtures": 2},
+}
+# Flags of WILLOW that are called otherwise here, or say which network a class is.
 _RENAMED = {"moe_l2": "l2_penalty"}
 _LEFT_OUT = {"lightvlad", "vlagd", "fv_couple_weights"}
 
 
-def _taken(given: dict[str, str]) -> dict[str, Any]:
-    """Hyper-parameters that are called as the published flags."""
-    return {_RENAMED.get(name, name): _parsed(value) for name, value in given.items() if name not in _LEFT_OUT}
+def described(arrays: Any) -> Network:
+    """The network of a file; vectors whose class several groups have were made by WILLOW."""
+    given = switches(arrays)
+    assert given.get("fv_couple_weights", "False") == "False"
+    of_class = [
+        one for one in published_code.NETWORKS if one.published_class == str(arrays["class"]) and one.source != "google"
+    ]
+    chosen = [one for one in of_class if one.switch in given and one.model != "GatedMoeModel"]
+    return (chosen or of_class)[0]
+
+
+def options_of(arrays: Any) -> dict[str, Any]:
+    """The hyper-parameters of our model for a file: those of the published code, and the flags that were given."""
+    described_as, given = described(arrays), switches(arrays)
+    own = {_RENAMED.get(name, name): _parsed(value) for name, value in given.items() if name not in _LEFT_OUT}
+    values = {**described_as.usual, **described_as.always, **_SIZES.get(described_as.model, {}), **own}
+    if described_as.source == "linrongc":
+        values["drop_rate"] = 0.0  # a rate of 1e-5 still drops a value now and then
+    if "feature_sizes" in models.hyper_parameters(models.get(described_as.model)):
+        values["feature_sizes"] = SIZES
+    return values
 
 
 def _parsed(text: str) -> Any:
@@ -131,22 +85,6 @@ def _parsed(text: str) -> Any:
         return ast.literal_eval(text)
     except ValueError:
         return text
-
-
-_NETWORKS: dict[str, Callable[[dict[str, str]], Named]] = {
-    "DeepCombineChainModel": _chain,
-    "MoeModel": _mixture,
-    "NetVLADModelLF": _vlad,
-    "NetFVModelLF": _fisher,
-    "SoftDbofModelLF": functools.partial(_words, "SoftDbowModel"),
-    "GatedDbofModelLF": functools.partial(_words, "GatedDbofModel"),
-    "LstmModel": _lstm,
-    "GruModel": _gru,
-    "BiLstmModel": _bilstm,
-    "LstmAttentionMaxPoolingModel": _attention_max,
-    "NeXtVLADModel": functools.partial(_nextvlad, "NeXtVladModel"),
-    "MixNeXtVladModel": functools.partial(_nextvlad, "MixNeXtVladModel"),
-}
 
 
 def files() -> list[pathlib.Path]:
@@ -211,8 +149,9 @@ class Ran:
 
 def run(arrays: Any) -> Ran:
     """Runs our network for a file of vectors."""
-    drawn, model, published_class = Drawn.of(arrays), network(arrays), str(arrays["class"])
-    named = published_names.variables(published_class, {name: value.shape for name, value in drawn.values.items()})
+    drawn, model = Drawn.of(arrays), network(arrays)
+    shapes = {name: value.shape for name, value in drawn.values.items()}
+    named = published_code.variables(described(arrays), shapes)
     is_frames = drawn.inputs.ndim == 3
     with tf.Graph().as_default(), tf.Session() as session:
         x = tf.placeholder(tf.float32, [None, None, sum(SIZES)] if is_frames else [None, sum(SIZES)])
@@ -239,15 +178,29 @@ def run(arrays: Any) -> Ran:
         session.run(trained.update_ops, every)
         after = session.run(ours)
         trainable = {variable.name[:-2] for variable in tf.trainable_variables()}
-    back = {variable.name: (name, variable) for name, variable in named.items() if variable.name in ours}
-    values["gradients"] = {back[name][0]: back[name][1].to_theirs(v) for name, v in values["gradients"].items()}
+    back = {variable.name: name for name, variable in named.items() if variable.name in ours}
+
+    def by_their_names(given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        kept = {back[name]: value for name, value in given.items() if name in back}
+        return {name: to_theirs(named[name], value, shapes[name]) for name, value in kept.items()}
+
+    values["gradients"] = by_their_names(values["gradients"])
     return Ran(
         **values,
-        after={back[name][0]: back[name][1].to_theirs(value) for name, value in after.items() if name in back},
+        after=by_their_names(after),
         unused={name for name, variable in named.items() if variable.name not in ours},
         missing=set(ours) - set(back),
-        trainable={back[name][0] for name in trainable if name in back},
+        trainable={back[name] for name in trainable if name in back},
     )
+
+
+def to_theirs(variable: Variable, value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A value of ours in the published layout: `to_ours` tells where each number came from."""
+    came_from = variable.to_ours(np.arange(value.size).reshape(shape))
+    assert came_from.shape == value.shape
+    theirs = np.empty(value.size, value.dtype)
+    theirs[came_from.ravel()] = value.ravel()
+    return theirs.reshape(shape)
 
 
 def _tower(model: BaseModel, x: Any, counts: Any, is_training: bool) -> ModelOutput:

@@ -1,0 +1,277 @@
+"""The networks of other groups: which of our models each one is, and where its variables lie in ours.
+
+The names and layouts were read in the code of the four groups, and are compared with vectors that this code made
+(`tests/models/test_published.py`). Nothing here needs TensorFlow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yt8m.errors import UsageError
+
+Shapes = Mapping[str, tuple[int, ...]]
+Layout = Callable[[NDArray[Any]], NDArray[Any]]
+Renamed = Sequence[tuple[str, str]]
+
+
+# {source: the repositories with its code}
+SOURCES = {
+    "google": "https://github.com/google/youtube-8m",
+    "willow": "https://github.com/antoine77340/Youtube-8M-WILLOW",
+    "wangheda": "https://github.com/wangheda/youtube-8m",
+    "linrongc": "https://github.com/linrongc/youtube-8m and https://github.com/linrongc/solution_youtube8m_v3",
+}
+
+
+class Network(NamedTuple):
+    """A network of a group.
+
+    Attributes:
+      source: the group that published it, a key of `SOURCES`.
+      published_class: its class there.
+      model: our model.
+      switch: the flag that chooses the network within its class; empty if the class has one network.
+      always: {option: value} that make our model this network. Many of them are not visible in its variables.
+      usual: {option: value} for published flags whose defaults differ from ours, and for what only training needs.
+      renamed: (pattern, replacement) of names without the scope; the first pattern that fits is used.
+    """
+
+    source: str
+    published_class: str
+    model: str
+    switch: str = ""
+    always: Mapping[str, Any] = {}
+    usual: Mapping[str, Any] = {}
+    renamed: Renamed = ()
+
+
+_EXPERTS = ((r"gating_prob_weights$", "prob_gating/weights"), (r"gating_prob_bn/", "prob_gating/bn/"))
+_STREAM = (
+    (r"cluster_weights2$", "centres"),
+    (r"gate_weights$", "gates"),
+    (r"covar_weights$", "spreads"),
+    (r"dim_red$", "gate_down/weights"),
+    (r"cluster_weights_2$", "gate_up/weights"),
+    (r"cluster_bn_2/", "gate_bn/"),
+)
+_POOLED = (
+    *((f"video_[A-Z]+/{pattern}", f"stream_0/{name}") for pattern, name in _STREAM),
+    *((f"audio_[A-Z]+/{pattern}", f"stream_1/{name}") for pattern, name in _STREAM),
+    (r"video_[A-Z]+/", "stream_0/"),
+    (r"audio_[A-Z]+/", "stream_1/"),
+    (r"hidden1_weights$", "hidden1/weights"),
+    (r"hidden1_biases$", "hidden1/biases"),
+    (r"gating_weights_2$", "gating/weights"),
+    (r"gating_bn/", "gating/bn/"),
+    *_EXPERTS,
+)
+_NEXTVLAD = (
+    *(
+        (rf"{feature}_(?:VLAD|vlad)/{theirs}", f"stream_{index}/{ours}")
+        for index, feature in enumerate(("video", "audio"))
+        for theirs, ours in (
+            ("fully_connected/", "expansion/"),
+            ("fully_connected_1/", "group_attention/"),
+            ("cluster_weights2$", "centres"),
+            ("", ""),
+        )
+    ),
+    (r"hidden1_weights$", "hidden1/weights"),
+    (r"gating_weights_1$", "se_gating/squeeze/weights"),
+    (r"gating_bn/", "se_gating/bn/"),
+    (r"gating_weights_2$", "se_gating/excite/weights"),
+    (r"mix_weights_bn/", "mixture_bn/"),
+    (r"mix_weights/", "mixture/"),
+)
+_RECURRENT = (
+    (r"RNN/", ""),
+    (r"attention-/weights$", "attention/weights"),
+    (r"(gates|experts)-sub-moe/", r"\1/"),
+    *_EXPERTS,
+)
+_CHAIN = (
+    (r"(gates|experts)-prediction-(\d+)/", r"chain_\2/\1/"),
+    (r"relu-(\d+)/", r"chain_\1/fully_connected/"),
+    (r"(gates|experts)--main/", r"\1/"),
+)
+
+# Biases that shift the scores of all frames alike, and so cancel in a softmax over the frames.
+CANCELLED = ("attention-/biases",)
+
+
+def _of_pooling(family: str, **always: Any) -> dict[str, Any]:
+    """What WILLOW's networks of clusters share."""
+    usual = {"input_batch_norm": True, f"{family}_relu": True, "gating": False, "l2_penalty": 1e-8}
+    return {"always": always, "usual": usual, "renamed": _POOLED}
+
+
+def _of_nextvlad(**usual: Any) -> dict[str, Any]:
+    # Its mixture of experts averages logits, and ours probabilities.
+    always = {"as_published": True, "video_level_classifier_model": "LogisticModel"}
+    return {"always": always, "usual": {"l2_biases": True, "l2_penalty": 1e-8, **usual}, "renamed": _NEXTVLAD}
+
+
+_STATES = {"lstm_memory": True, "all_layers": True}
+_ATTENTION = {"attention_on_input": True}
+
+NETWORKS = (
+    Network("google", "LogisticModel", "LogisticModel"),
+    Network("google", "MoeModel", "MoeModel"),
+    Network("google", "FrameLevelLogisticModel", "FrameLevelLogisticModel"),
+    Network("google", "DbofModel", "DbofModel"),
+    Network("google", "LstmModel", "LstmModel"),
+    Network("willow", "MoeModel", "MoeModel", renamed=_EXPERTS),
+    Network("willow", "MoeModel", "GatedMoeModel", "moe_prob_gating", renamed=_EXPERTS),
+    Network("willow", "NetVLADModelLF", "NetVladModel", **_of_pooling("netvlad")),
+    Network("willow", "NetVLADModelLF", "NetRvladModel", "lightvlad", **_of_pooling("netvlad")),
+    Network("willow", "NetVLADModelLF", "NetVlagdModel", "vlagd", **_of_pooling("netvlad")),
+    Network("willow", "NetFVModelLF", "NetFvModel", **_of_pooling("fv", fv_variances_as_whole=True)),
+    Network("willow", "SoftDbofModelLF", "SoftDbowModel", **_of_pooling("dbof", dbof_late_fusion=True)),
+    Network("willow", "GatedDbofModelLF", "GatedDbofModel", **_of_pooling("dbof", dbof_late_fusion=True)),
+    Network("willow", "LstmModel", "LstmModel", always=_STATES, renamed=_RECURRENT),
+    Network("willow", "GruModel", "GruModel", always={"all_layers": True}, renamed=_RECURRENT),
+    Network("wangheda", "LogisticModel", "LogisticModel"),
+    Network("wangheda", "MoeModel", "MoeModel"),
+    Network("wangheda", "DeepCombineChainModel", "DeepCombineChainModel", renamed=_CHAIN),
+    Network("wangheda", "BiLstmModel", "BiLstmModel", always=_STATES, renamed=_RECURRENT),
+    Network("wangheda", "LstmAttentionMaxPoolingModel", "LstmAttentionMaxModel", always=_ATTENTION, renamed=_RECURRENT),
+    Network("linrongc", "NeXtVLADModel", "NeXtVladModel", **_of_nextvlad()),
+    Network("linrongc", "MixNeXtVladModel", "MixNeXtVladModel", **_of_nextvlad(cl_both_sides=True)),
+)
+
+
+def find(source: str, model: str) -> Network:
+    """The network of a source that our model builds.
+
+    Raises:
+      UsageError: there is none; the message lists the networks that there are.
+    """
+    of_source = [network for network in NETWORKS if network.source == source]
+    for network in of_source:
+        if network.model == model:
+            return network
+    known = ", ".join(f"{one.model} ({_class_with_switch(one)} there)" for one in of_source)
+    others = [one.source for one in NETWORKS if one.model == model]
+    hint = f" {model} is a network of --from={' or '.join(others)}." if others else ""
+    raise UsageError(
+        f"--model={model} is not among the networks of {source} ({SOURCES[source]}) that can be imported: "
+        f"{known}.{hint}"
+    )
+
+
+def _class_with_switch(network: Network) -> str:
+    return f"{network.published_class} with --{network.switch}" if network.switch else network.published_class
+
+
+class Variable(NamedTuple):
+    """A variable of a published network.
+
+    Attributes:
+      name: our name for it, without `:0`; empty if our network does without it.
+      to_ours: from the published layout to ours; it only moves values.
+    """
+
+    name: str
+    to_ours: Layout = np.asarray
+
+
+SCOPE = "tower/"  # the scope of all variables; the code of 2017 had none
+
+# The cells of TensorFlow 1.0 and 1.1 called kernel and bias so.
+_FORMER_CELLS = re.compile(r"(basic_lstm_cell|gru_cell/gates|gru_cell/candidate)/(weights|biases)$")
+_CELLS = {"weights": "kernel", "biases": "bias"}
+
+
+def variables(network: Network, shapes: Shapes) -> dict[str, Variable]:
+    """What the variables of a published network are here.
+
+    Args:
+      network: the network.
+      shapes: the shape of each published variable, by its name without `:0`, with or without the scope `tower`.
+    """
+    without_scope = {name.removeprefix(SCOPE): shape for name, shape in shapes.items()}
+    found = {name: _variable(network.renamed, name.removeprefix(SCOPE), without_scope) for name in shapes}
+    if network.published_class == "BiLstmModel":
+        for name in shapes:
+            if name.endswith(("gates/weights", "experts/weights")):
+                found[name] = _permuted(found[name].name, _ways_by_layer(shapes))
+    return found
+
+
+def _variable(renamed: Renamed, name: str, shapes: Shapes) -> Variable:
+    """The variable of this name without the scope."""
+    if name in CANCELLED:
+        return Variable("")
+    branch, rest = re.fullmatch(r"(branch_\d+/)?(.*)", name, re.DOTALL).groups("")  # type: ignore[union-attr]
+    for pattern, replacement in renamed:
+        changed, count = re.subn(f"^{pattern}", replacement, rest)
+        if count:
+            break
+    else:
+        changed = rest
+    ours = _FORMER_CELLS.sub(lambda found: f"{found[1]}/{_CELLS[found[2]]}", changed)
+    return _laid_out(f"{SCOPE}{branch}{ours}", branch, rest, shapes)
+
+
+def _laid_out(ours: str, branch: str, rest: str, shapes: Shapes) -> Variable:
+    """The variable with its layout: centres are [K, F] here, and a cluster's features stand together."""
+    last = rest.rpartition("/")[2]
+    if last == "cluster_weights2":
+        return Variable(ours, lambda v: v[0].T)
+    if last == "covar_weights":
+        return Variable(ours, np.transpose)
+    if last == "gate_weights":
+        return Variable(ours, lambda v: v[0])
+    if last == "hidden1_weights":
+        return _permuted(ours, _by_cluster(_described(branch, "", shapes)))
+    if "/vlad_bn/" in rest:
+        return _permuted(ours, _by_cluster(_described(branch, rest[:5], shapes)))
+    return Variable(ours)
+
+
+def _described(branch: str, feature: str, shapes: Shapes) -> list[tuple[int, int]]:
+    """(features, clusters) of each part of the pooled vector that is a matrix; empty if it is none.
+
+    Args:
+      branch: scope of one of several networks; empty for a single one.
+      feature: video or audio; empty for both.
+      shapes: of all variables.
+    """
+    parts = []
+    for stream in [feature] if feature else ["video", "audio"]:
+        for kind in ("VLAD", "vlad", "FV"):
+            place = f"{branch}{stream}_{kind}"
+            shape = shapes.get(f"{place}/cluster_weights2", shapes.get(f"{place}/cluster_weights"))
+            if shape:
+                # A Fisher vector has a part of first and one of second order.
+                parts += [(shape[-2], shape[-1])] * (2 if kind == "FV" else 1)
+    return parts
+
+
+def _by_cluster(parts: Sequence[tuple[int, int]]) -> NDArray[np.intp]:
+    """The places of our values [K, F] in each part [F, K] of the published vector; empty without parts."""
+    order, start = [np.zeros(0, np.intp)], 0
+    for features, clusters in parts:
+        order.append(start + np.arange(features * clusters).reshape(features, clusters).T.ravel())
+        start += features * clusters
+    return np.concatenate(order)
+
+
+def _ways_by_layer(shapes: Shapes) -> NDArray[np.intp]:
+    """The places of our states, by layer and then by way, in the published state: by way and then by layer."""
+    cells = [shape[0] // 4 for name, shape in shapes.items() if re.search(r"/fw/.*/basic_lstm_cell/bias(es)?$", name)]
+    if not cells:
+        return np.zeros(0, np.intp)
+    places = np.arange(2 * len(cells) * 2 * cells[0]).reshape(2, len(cells), 2 * cells[0])
+    return places.transpose(1, 0, 2).ravel()
+
+
+def _permuted(ours: str, places: NDArray[np.intp]) -> Variable:
+    """A variable whose rows are at other places in the published one; the places may be empty: they are the same."""
+    return Variable(ours, lambda v: v[places]) if places.size else Variable(ours)
