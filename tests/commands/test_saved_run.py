@@ -36,7 +36,12 @@ def test_a_checkpoint_that_is_not_better_changes_nothing(tmp_path: pathlib.Path,
 
 def test_a_better_one_takes_its_place(tmp_path: pathlib.Path) -> None:
     keep_best(str(tmp_path), checkpoint(tmp_path, 3), 3, 0.5)
+    evaluated = tmp_path / "best/eval/report.json"  # best/ itself was evaluated
+    evaluated.parent.mkdir()
+    evaluated.touch()
     assert keep_best(str(tmp_path), checkpoint(tmp_path, 6), 6, 0.6)
+    evaluated.unlink()
+    evaluated.parent.rmdir()
     found = kept(tmp_path)
     assert json.loads(found.pop("best.json")) == {"step": 6, "gap": 0.6, "checkpoint": "model.ckpt-6"}
     assert found == {f"model.ckpt-6.{end}": f"{end} of 6" for end in ENDS}

@@ -78,7 +78,7 @@ def test_evaluation_and_inference_need_no_flag_either(run: pathlib.Path, data: p
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("frames", "was trained on video-level records, but these are frame-level ones (the first record of"),
+        ("frames", "takes video-level records, but these are frame-level ones (the first record of"),
         ("more", "has 3 classes, but these records have 4"),
     ],
 )
@@ -87,11 +87,11 @@ def test_other_data_are_refused_before_anything_is_written(
 ) -> None:
     before, pattern = sorted(run.rglob("*")), f"{data}/{name}/*.tfrecord"
     assert evaluation.main([f"--train_dir={run}", f"--eval_data_pattern={pattern}", "--run_once"]) == 2
-    assert f"--eval_data_pattern={pattern}: the data do not fit the run, which {words}" in capfd.readouterr().err
+    assert f"--eval_data_pattern={pattern}: the data do not fit the model, which {words}" in capfd.readouterr().err
     assert (
         inference.main([f"--train_dir={run}", f"--input_data_pattern={pattern}", f"--output_file={data}/no.csv"]) == 2
     )
-    assert f"--input_data_pattern={pattern}: the data do not fit the run, which" in capfd.readouterr().err
+    assert f"--input_data_pattern={pattern}: the data do not fit the model, which" in capfd.readouterr().err
     assert sorted(run.rglob("*")) == before
     assert not (data / "no.csv").exists()
 

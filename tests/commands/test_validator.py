@@ -11,11 +11,12 @@ import pytest
 from golden_data import golden
 from small_run import evaluate, run, weights
 
-from yt8m import cli, storage
+from yt8m import storage
 from yt8m.commands import runs
 from yt8m.config import flags, run_dir
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
+from yt8m.records import vocabulary
 
 PLAIN = ("--moving_average_decay=0.9", "--num_gpu=2")
 
@@ -150,7 +151,17 @@ def test_in_a_bucket_the_shards_show_where_an_epoch_ends(
     assert run(tmp_path, *words, *data, "--max_steps=100") == 0
     told = map(json.loads, storage.read_text(f"{bucket}/run/metrics.jsonl").splitlines())
     # The first record of the second epoch shows that the first has ended: it is in step 11.
-    assert [row["step"] for row in told if row.get("mode") == "validate"] == [11, 20]
+    validated = [row for row in told if row.get("mode") == "validate"]
+    assert [row["step"] for row in validated] == [11, 20]
+    best = max(validated, key=lambda row: row["GAP"])
+    note = json.loads(storage.read_text(f"{bucket}/run/best/best.json"))
+    assert (note["step"], note["gap"]) == (best["step"], best["GAP"])
+    ends = ("data-00000-of-00001", "index", "meta")
+    expected = {"best.json", *(f"model.ckpt-{best['step']}.{end}" for end in ends)}
+    assert set(storage.names_in(f"{bucket}/run/best")) == expected
+    for end in ends:
+        name = f"model.ckpt-{best['step']}.{end}"
+        assert storage.read_bytes(f"{bucket}/run/best/{name}") == storage.read_bytes(f"{bucket}/run/{name}")
 
 
 def test_the_config_of_an_earlier_version_is_read() -> None:
@@ -181,10 +192,29 @@ def test_refused(words: list[str], message: str) -> None:
 def test_data_that_do_not_fit_are_refused_before_the_run(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(tmp_path / "run", f"--eval_data_pattern={golden('tiny_frame.tfrecord')}") == 2
-    assert "--eval_data_pattern=" in capsys.readouterr().err
+    frames, videos = golden("tiny_frame.tfrecord"), golden("checkpoint_logistic/test.tfrecord")
+    shutil.copy(videos, tmp_path / "test.tfrecord")
+    for folder, first in (("", "cat"), ("train/", "dog")):
+        path = f"{tmp_path}/{folder}vocabulary.csv"
+        vocabulary.write(path, vocabulary.of_names([first, *(f"class {n}" for n in range(1, 10))]))
+    named, remedy = f"--vocabulary={tmp_path}/train/vocabulary.csv", "Validate on data made like those of"
+    for pattern, more, message in (
+        (
+            frames,
+            [],
+            f"the data do not fit the model, which takes video-level records, but these are frame-level ones "
+            f"(the first record of {frames}). {remedy} --train_data_pattern=",
+        ),
+        (
+            f"{tmp_path}/test.tfrecord",
+            [named],
+            f"class 0 is 'dog' in {tmp_path}/train/vocabulary.csv, and 'cat' in {tmp_path}/vocabulary.csv. {remedy} ",
+        ),
+        (f"{tmp_path}/none*", [], f"no file matches '{tmp_path}/none*'; give the shards to read"),
+    ):
+        assert run(tmp_path / "run", f"--eval_data_pattern={pattern}", *more) == 2
+        assert f"error: --eval_data_pattern={pattern}: {message}" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
-    assert cli.main(["train", "--eval_data_pattern=nowhere/*", f"--train_dir={tmp_path}/run"]) != 0
 
 
 def test_in_a_cluster_the_flags_of_a_validation_are_refused(

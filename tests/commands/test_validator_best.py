@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,6 @@ import yt8m
 from yt8m import eval as evaluation
 from yt8m import train
 from yt8m.commands import runs
-from yt8m.runner.callbacks.validation import Best, History
 
 CLASSES, SIZE = 40, 16
 
@@ -64,7 +64,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 def words(folder: pathlib.Path, name: str, *more: str) -> list[str]:
-    return [
+    """A command line; later words win."""
+    usual = [
         f"--train_data_pattern={folder}/train.tfrecord",
         f"--eval_data_pattern={folder}/validate.tfrecord",
         f"--train_dir={folder}/{name}",
@@ -76,10 +77,12 @@ def words(folder: pathlib.Path, name: str, *more: str) -> list[str]:
         "--base_learning_rate=0.3",
         "--moving_average_decay=0.9",
         "--patience=3",
+        "--keep_checkpoints=20",
         "--exact_resume",
         "--seed=1",
-        *more,
     ]
+    given = {word.partition("=")[0] for word in more}
+    return [word for word in usual if word.partition("=")[0] not in given] + list(more)
 
 
 def note(run: pathlib.Path) -> dict:
@@ -154,17 +157,28 @@ def test_a_metric_that_the_data_do_not_give_is_refused_by_the_first_validation(
     assert "GAP" in said.rpartition("Give one of")[2]
 
 
-def test_validations_without_the_metric_do_not_count(tmp_path: pathlib.Path) -> None:
-    history = History(str(tmp_path))
-    history.rows = [
-        {"step": 1, "GAP": 0.4},
-        {"step": 2, "GAP": 0.5, "mine": 0.1},
-        {"step": 3, "GAP": 0.3, "mine": None},
-    ]
-    best = Best("mine", True, lambda *_: None, patience=1)
-    assert history.since_best(best) == (1, history.rows[1])
-    assert history.since_best(best._replace(metric="GAP")) == (1, history.rows[1])
-    assert history.since_best(best._replace(metric="other")) == (0, {})
+def test_a_resumed_run_chooses_its_best_by_the_new_metric_and_on_the_new_data(
+    whole: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = whole.parent / "changed"
+    shutil.copytree(whole, run)
+    former = validations(run)
+    assert train.main(words(whole.parent, "changed", "--best_metric=PERR", "--patience=1")) == 0
+    said = capsys.readouterr().err
+    highest = max(former, key=lambda row: row["PERR"])
+    assert "--best_metric is now PERR, and was GAP: earlier validations are compared by the new one" in said
+    assert (note(run)["step"], note(run)["metric"]) == (highest["step"], "PERR")
+    assert {path.name for path in (run / "best").glob("*.index")} == {f"model.ckpt-{highest['step']}.index"}
+    assert validations(run) == former
+    # A part of the videos are other data: the next validation is the best one, whatever those before it found.
+    last = former[-1]["step"] + 10
+    assert train.main(words(whole.parent, "changed", "--eval_max_videos=30", f"--max_steps={last}")) == 0
+    said = capsys.readouterr().err
+    assert (
+        f"the {len(former)} earlier validations no longer count for best/ and --patience: the validation data" in said
+    )
+    assert [row["step"] for row in validations(run)[len(former) :]] == [last]
+    assert (note(run)["step"], note(run)["gap"]) == (last, validations(run)[-1]["GAP"])
 
 
 def test_a_sample_of_the_videos_is_the_same_in_every_validation(
@@ -175,7 +189,13 @@ def test_a_sample_of_the_videos_is_the_same_in_every_validation(
 
     more = ("--eval_max_videos=20", "--max_steps=20", "--num_gpu=1")
     assert train.main([*words(whole.parent, "sampled"), *more]) == 0
-    assert "each validation reads the same 20 of 96 videos" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "each validation reads the same 20 of 96 videos" in said
+    # Nothing is said of the copies of these videos, and the flags of the input are those of the training.
+    assert [line.partition("no manifest of ")[2].split()[0] for line in said.splitlines() if "no manifest" in line] == [
+        f"{whole.parent}/train.tfrecord"
+    ]
+    assert said.count(" INFO input on ") == 1
     payloads = list(shards.read_shard(f"{whole.parent}/validate.tfrecord"))
     keys = hashes([shards.parse(payload).id() for payload in payloads])
     chosen = sorted(np.argsort(keys)[:20])

@@ -224,9 +224,9 @@ RUN = DataConfig(feature_names=("clip",), feature_sizes=(16,), num_classes=3)
 @pytest.mark.parametrize(
     ("run", "said", "message"),
     [
-        ({"frame_features": True}, {}, "was trained on frame-level records, but these are video-level ones"),
-        ({"feature_names": ("clap",)}, {}, "was trained on the feature clap, but these records have clip,a_sound"),
-        ({"feature_sizes": (8,)}, {}, "was trained on 8 values of clip, but these records have 16"),
+        ({"frame_features": True}, {}, "takes frame-level records, but these are video-level ones"),
+        ({"feature_names": ("clap",)}, {}, "takes the feature clap, but these records have clip,a_sound"),
+        ({"feature_sizes": (8,)}, {}, "takes 8 values of clip, but these records have 16"),
         ({"num_classes": 2}, {"num_classes": 3}, "has 2 classes, but these records have 3"),
         ({}, {"is_rated": True}, "is to be evaluated on rated segments, but these records have none"),
     ],
@@ -242,7 +242,7 @@ def test_data_that_do_not_fit_a_run_are_refused(
         data_defaults.fitted(data, [path], "eval_data_pattern", is_rated=is_rated)
     where = path.replace("a.tfrecord", "manifest.json")
     assert str(refusal.value) == (
-        f"--eval_data_pattern={path}: the data do not fit the run, which {message} ({where}). "
+        f"--eval_data_pattern={path}: the data do not fit the model, which {message} ({where}). "
         "Name data made like those of the training, or another run."
     )
     foreign = dataclasses.replace(data, reader="my:Reader")

@@ -151,6 +151,7 @@ def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
     _refuse_read_only(config.eval_dir or train_dir)
     run = saved_run.load_run(train_dir, config, trust_code=config.trust_code)
     parts = parts_for(config, run, run_dir.own_names(train_dir, run.data.num_classes), train_dir)
+    parts.inputter.threads.log(config.num_readers)
     parts.modeler.keeps_videos, parts.modeler.metric_classes = config.report, metric_classes
     return train_dir, run, parts
 
@@ -159,8 +160,9 @@ def parts_for(
     config: EvalConfig,
     run: TrainConfig,
     own: Vocabulary,
-    train_dir: str,
+    where: str,
     sample: Callable[[DataConfig], DataConfig] = lambda data: data,
+    remedy: str = "",
 ) -> workload.Workload:
     """The workload of an evaluation, after a check of its data.
 
@@ -168,17 +170,18 @@ def parts_for(
       config: the config of the evaluation.
       run: the config of the run.
       own: the run's own vocabulary; empty if it has none.
-      train_dir: the run's folder, for messages.
-      sample: maps the config of the data to one that reads a part of them; by default all are read.
+      where: the folder or the file that `own` comes from, for messages.
+      sample: maps the config of the data to one that reads copies of a part of them; by default all are read.
+      remedy: what the user can do about data that do not fit, as a sentence; by default that of a trained run.
 
     Raises:
       UsageError: the data do not fit the run, or no file matches.
       RunError: a shard is damaged.
     """
-    data, names = _data(config, run, own, train_dir)
-    data = sample(data)
+    named, names = _data(config, run, own, where, remedy)
+    data = sample(named)
     parts = workload.create(data, run.model, "eval", config.top_k)
-    return parts._replace(walked=check_input(parts.inputter, data), names=names)
+    return parts._replace(walked=check_input(parts.inputter, data, are_copies=data != named), names=names)
 
 
 def _refuse_read_only(folder: str) -> None:
@@ -189,14 +192,16 @@ def _refuse_read_only(folder: str) -> None:
             )
 
 
-def _data(config: EvalConfig, run: TrainConfig, own: Vocabulary, train_dir: str) -> tuple[DataConfig, Vocabulary]:
+def _data(
+    config: EvalConfig, run: TrainConfig, own: Vocabulary, where: str, remedy: str
+) -> tuple[DataConfig, Vocabulary]:
     segments = config.segment_labels or run.data.segment_labels
     data = saved_run.data_for(config, run.data, config.eval_data_pattern, segments)
     data = data if config.eval_data_pattern else input_check.default_to_sample_data(data, "validate")
-    names = saved_run.names_for(own, train_dir, data)
+    names = saved_run.names_for(own, where, data, remedy)
     given = {"num_classes": config.num_classes, "segment_labels": config.segment_labels}
     files = storage.glob(data.data_pattern)
-    return data_defaults.fitted(data, files, "eval_data_pattern", given, is_rated=segments), names
+    return data_defaults.fitted(data, files, "eval_data_pattern", given, is_rated=segments, remedy=remedy), names
 
 
 def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> Iterator[str]:

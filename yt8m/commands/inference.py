@@ -215,6 +215,7 @@ def _run(task: _Task, inputter: readers.BatchQueue, consumer: Any) -> None:
     """
     config = task.config
     walked = input_check.check_input(inputter, task.data)
+    inputter.threads.log(task.data.num_readers)
     settings = runner.RunnerConfig(
         mode="infer",
         model_dir=task.source.folder,

@@ -138,23 +138,33 @@ class Walked:
         self._newer = len(newer)
 
 
-def check_input(inputter: readers.BatchQueue, data: DataConfig, is_training: bool = False) -> Walked:
+def check_input(
+    inputter: readers.BatchQueue, data: DataConfig, is_training: bool = False, *, are_copies: bool = False
+) -> Walked:
     """Refuses shards that are damaged or differ from the manifest. In training a difference is only a warning.
 
     The inputter is fixed to the files that match now. Except in training, it will count the records that it reads from
     each file. Of shards in buckets only the sizes are compared with the manifest.
+
+    Args:
+      inputter: the inputter to check.
+      data: the data config of the run.
+      is_training: whether the inputter is that of a training.
+      are_copies: whether this program has just copied the records into these shards, which so need no manifest.
 
     Raises:
       UsageError: no file matches, or the manifest that was named does not exist.
       RunError: a shard is damaged or different; the message says what it holds and what it should hold.
     """
     files = inputter.keep_files()
-    inputter.threads.log(data.num_readers)
     stamps = {} if is_training else storage.stamps(files)  # taken before counting, to notice changes during it
     counts = _counts([path for path in files if not storage.is_remote(path)], data.max_bad_records > 0)
     known = _manifest(files, data)
-    if not known.shards:
-        logging.info("counts not checked: there is no manifest (yt8m verify FILES --manifest=... writes one)")
+    if not known.shards and not are_copies:
+        logging.info(
+            "counts not checked: there is no manifest of %s (yt8m verify FILES --manifest=... writes one)",
+            data.data_pattern,
+        )
     different = _differences(files, counts, known, bool(data.manifest)) + _gone(files, known, data)
     if not is_training:
         _refuse(different, "Fetch the shards again, or rewrite the manifest (yt8m verify --update).")

@@ -6,6 +6,7 @@ This module also keeps the best checkpoint of a run.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import shutil
@@ -51,6 +52,7 @@ def replace_best(train_dir: str, checkpoint: str, step: int, told: Mapping[str, 
 
     The folder holds a whole checkpoint at every moment: the files of the new one are added, then the note (best.json)
     names it, then the files of the former one are removed. A copy that was interrupted is repeated by the next call.
+    Files that are no checkpoint's stay, such as those of an evaluation of this folder.
 
     Args:
       train_dir: the run's folder.
@@ -63,14 +65,14 @@ def replace_best(train_dir: str, checkpoint: str, step: int, told: Mapping[str, 
     """
     folder = storage.join(train_dir, BEST_FOLDER)
     storage.makedirs(folder)
-    former = storage.names_in(folder)
     copied = [_copy(path, folder) for path in storage.glob(f"{copies.copy_of(checkpoint)}.*")]
     if not any(name.endswith(".index") for name in copied):
         raise storage.NotFoundError(f"{checkpoint} was deleted while it was copied to {folder}")
     with storage.write_atomic(storage.join(folder, BEST_NOTE), "w") as file:
         json.dump({"step": step, **told, "checkpoint": checkpoint.rpartition("/")[2]}, file)
-    for name in set(former) - set(copied) - {BEST_NOTE}:
-        storage.remove(storage.join(folder, name))
+    for name in itertools.chain(*checkpoints.files_of(folder).values()):
+        if name not in copied:
+            storage.remove(storage.join(folder, name))
 
 
 def _gap_of(note: str) -> float:
@@ -229,13 +231,14 @@ def data_for(
     )
 
 
-def names_for(own: Vocabulary, where: str, data: DataConfig) -> Vocabulary:
+def names_for(own: Vocabulary, where: str, data: DataConfig, remedy: str = "") -> Vocabulary:
     """The vocabulary of a model: its `own`, or else that of the data; empty if there is neither.
 
     Args:
       own: the vocabulary of the model; empty if it has none.
       where: the folder or the archive of the model.
       data: the data config that `data_for` returned.
+      remedy: what the user can do about a difference, as a sentence; by default that of a trained model.
 
     Raises:
       UsageError: the vocabulary of the data numbers the classes differently than the model's; the message names the
@@ -243,7 +246,7 @@ def names_for(own: Vocabulary, where: str, data: DataConfig) -> Vocabulary:
       RunError: the vocabulary file of the data is not valid.
     """
     found = vocabulary.of_data(data.vocabulary, storage.glob(data.data_pattern) if data.data_pattern else ())
-    names = vocabulary.for_model(own, data.num_classes, where, found)
+    names = vocabulary.for_model(own, data.num_classes, where, found, remedy)
     if found and not own:
         vocabulary.log(found)
     return names

@@ -16,7 +16,7 @@ from absl import logging
 from yt8m import program, runner, storage
 from yt8m.commands import input_check, workload
 from yt8m.commands.input_check import check_input
-from yt8m.commands.validator import Validator, validating
+from yt8m.commands.validator import Validator, open_validator
 from yt8m.commands.workload import Workload
 from yt8m.config import resume, run_dir
 from yt8m.config.run_dir import Ended
@@ -31,6 +31,7 @@ from yt8m.records.vocabulary import Vocabulary
 from yt8m.runner import checkpoints
 from yt8m.runner.callbacks import check as check_callbacks
 from yt8m.runner.callbacks import names_for
+from yt8m.runner.validation_history import Best
 from yt8m.storage import copies
 from yt8m.video.modeler import VideoModeler
 
@@ -115,9 +116,11 @@ def train(
     parts = workload.create_training(config)
     check_callbacks("train", config.callbacks)
     check_input(parts.inputter, config.data, is_training=True)
+    parts.inputter.threads.log(config.data.num_readers)
     start = _start(config)
     with contextlib.ExitStack() as held:
-        validator = held.enter_context(validating(config)) if validates and cluster is None else None
+        is_validated = validates and cluster is None and config.validation.eval_data_pattern
+        validator = held.enter_context(open_validator(config)) if is_validated else None
         storage.makedirs(config.train_dir)
         held.enter_context(run_dir.lock(config.train_dir))
         exporter = Exporter(config, parts._replace(names=_prepare_folder(config)))
@@ -180,15 +183,14 @@ def _options(config: TrainConfig, exporter: Exporter, validator: Validator | Non
         first, last = config.devices.profile
         options["train_profile"] = {"first": first, "last": last, "folder": config.log_dir}
     if validator is not None:
-        from yt8m.runner.callbacks.validation import Best  # imports TensorFlow
-
         asked, metric = config.validation, validator.metric
         options["train_validation"] = {
             "validate": validator,
             "epochs": asked.eval_every_n_epochs or 1,
             "steps": asked.eval_every_n_steps,
             "folder": config.log_dir,
-            "best": Best(metric.name, metric.higher_is_better, validator.keep, asked.patience),
+            "best": Best(metric.name, metric.higher_is_better, validator.keep, validator.checkpoint_of, asked.patience),
+            "data": validator.data,
         }
     return options
 

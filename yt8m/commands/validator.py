@@ -1,13 +1,17 @@
-"""Validation: a training evaluates its own checkpoints, with the code and the figures of eval.py."""
+"""Evaluates the checkpoints of a training inside its process, with the code of eval.py, and keeps the best one."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import heapq
+import json
 import math
+import os
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from absl import logging
 
@@ -15,8 +19,9 @@ from yt8m import runner, storage
 from yt8m.commands import evaluation, saved_run, workload
 from yt8m.config import run_dir
 from yt8m.config.programs import EvalConfig
+from yt8m.config.run_options import ValidationConfig
 from yt8m.config.train_config import DataConfig, TrainConfig
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
 from yt8m.eval_util.metrics import Gap, Loss
 from yt8m.eval_util.videos import hashes
@@ -25,24 +30,33 @@ from yt8m.runner import checkpoints
 from yt8m.runner.lines import StepValues
 from yt8m.storage import copies
 
+_SAMPLE = "sample.tfrecord"
+
 
 class Validator:
     """Evaluates checkpoints of a training, one after another, on the files of --eval_data_pattern.
 
     Args:
       config: the complete config of the training.
-      folder: a local folder for the records of a sample of the videos.
+      folder: a local folder for the copies of the videos that --eval_max_videos draws.
+
+    Attributes:
+      metric: the metric by which the best checkpoint is chosen.
+      data: describes the validation data, for the history of the validations.
 
     Raises:
-      UsageError: the data do not fit the run, or no file matches.
+      UsageError: the data do not fit the training, no file matches, or there is no such metric.
       RunError: a shard is damaged.
     """
 
     def __init__(self, config: TrainConfig, folder: str) -> None:
         settings = _settings(config)
         self._folder, self._num_classes = config.train_dir, config.data.num_classes
+        self._flag = f"--eval_data_pattern={config.validation.eval_data_pattern}"
         self.metric = metrics.find(config.validation.best_metric)
         self._parts = _parts(settings, config, folder)
+        is_sampled = self._parts.inputter.files() == [storage.join(folder, _SAMPLE)]
+        self.data = _described(config.validation, is_sampled)
         if self.metric not in metrics.load():
             own = metrics.load([config.validation.best_metric], evaluation.RESERVED_KEYS)
             self._parts.modeler.metric_classes = own
@@ -65,6 +79,8 @@ class Validator:
         if outcome.status is not runner.Status.OUT_OF_DATA:
             return None
         walked.check_read(inputter)
+        if not outcome.results.get("examples"):
+            raise RunError(f"{self._flag} holds no example, so nothing was validated: name other files.")
         done = evaluation.evaluated(checkpoint, outcome, vocabulary.of(self._num_classes, self._parts.names))
         figures = {metric.name: float(value) for metric, value in done.values()}
         return StepValues(
@@ -76,8 +92,16 @@ class Validator:
             is_validation=True,
         )
 
+    def checkpoint_of(self, step: int) -> str | None:
+        """The path of the checkpoint of this step, in the run's folder or in best/; None if neither can be read."""
+        for folder in (self._folder, storage.join(self._folder, saved_run.BEST_FOLDER)):
+            path = checkpoints.path_of(folder, step)
+            if step in checkpoints.steps_in(folder) and not checkpoints.problem_of(path):
+                return path
+        return None
+
     def keep(self, checkpoint: str, values: StepValues) -> None:
-        """Copies a checkpoint to best/ in the run's folder, with its figures in the note."""
+        """Copies a checkpoint to best/ in the run's folder, and its figures to best.json there."""
         figures = values.figures | ({} if values.loss is None else {Loss.name: values.loss})
         finite = {name: value for name, value in figures.items() if math.isfinite(value)}
         gap = {"gap": finite[Gap.name]} if Gap.name in finite else {}
@@ -88,11 +112,8 @@ class Validator:
 
 
 @contextlib.contextmanager
-def validating(config: TrainConfig) -> Iterator[Validator | None]:
-    """The validator of a training; None if its config names no data for that. Raises like `Validator`."""
-    if not config.validation.eval_data_pattern:
-        yield None
-        return
+def open_validator(config: TrainConfig) -> Iterator[Validator]:
+    """A validator whose temporary folder is removed after the block; raises like `Validator`."""
     with copies.private_folder("yt8m-validation-") as folder:
         yield Validator(config, folder)
 
@@ -114,11 +135,29 @@ def _parts(settings: EvalConfig, config: TrainConfig, folder: str) -> workload.W
     most = config.validation.eval_max_videos
 
     def sample(data: DataConfig) -> DataConfig:
-        return data if most is None else _sampled(data, most, storage.join(folder, "sample.tfrecord"))
+        return data if most is None else _sampled(data, most, storage.join(folder, _SAMPLE))
 
     own = vocabulary.of_data(config.data.vocabulary, ())
     names = own.names if own else run_dir.own_names(config.train_dir, config.data.num_classes)
-    return evaluation.parts_for(settings, config, names, config.train_dir, sample)
+    where = own.path if own else f"the vocabulary of {config.train_dir}"
+    remedy = f"Validate on data made like those of --train_data_pattern={config.data.data_pattern}."
+    try:
+        return evaluation.parts_for(settings, config, names, where, sample, remedy)
+    except UsageError as error:
+        if str(error).startswith("--eval_"):  # the message names the flag
+            raise
+        raise UsageError(f"--eval_data_pattern={config.validation.eval_data_pattern}: {error}") from error
+
+
+def _described(asked: ValidationConfig, is_sampled: bool) -> dict[str, Any]:
+    """The flags that name the validation data, and a hash that differs for other files, sizes or samples."""
+    most = asked.eval_max_videos if is_sampled else None
+    stamps = storage.stamps(storage.glob(asked.eval_data_pattern))
+    files = sorted(
+        (path if storage.is_remote(path) else os.path.abspath(path), one.bytes) for path, one in stamps.items()
+    )
+    fingerprint = hashlib.sha256(json.dumps([most, files]).encode()).hexdigest()
+    return {"pattern": asked.eval_data_pattern, "max_videos": most, "fingerprint": fingerprint}
 
 
 def _sampled(data: DataConfig, most: int, path: str) -> DataConfig:

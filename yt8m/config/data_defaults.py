@@ -68,7 +68,13 @@ def complete(
 
 
 def fitted(
-    data: DataConfig, files: Sequence[str], flag: str, given: Mapping[str, Any] | None = None, *, is_rated: bool = False
+    data: DataConfig,
+    files: Sequence[str],
+    flag: str,
+    given: Mapping[str, Any] | None = None,
+    *,
+    is_rated: bool = False,
+    remedy: str = "",
 ) -> DataConfig:
     """Checks the data of an evaluation or inference, and returns them with the feature ranges from their own manifest.
 
@@ -78,6 +84,7 @@ def fitted(
       flag: the flag that names the files.
       given: {flag: value} of flags that describe the records; None and False stand for flags that were not given.
       is_rated: whether the records must have rated segments.
+      remedy: what the user can do about data that do not fit, as a sentence; by default that of a trained run.
 
     Raises:
       UsageError: the files hold other records than the run was trained on, or than a flag says; the message has both
@@ -91,8 +98,8 @@ def fitted(
     difference = next(_misfits(data, found, is_rated), "")
     if difference:
         raise UsageError(
-            f"--{flag}={data.data_pattern}: the data do not fit the run, which {difference} ({found}). "
-            "Name data made like those of the training, or another run."
+            f"--{flag}={data.data_pattern}: the data do not fit the model, which {difference} ({found}). "
+            f"{remedy or 'Name data made like those of the training, or another run.'}"
         )
     ranges = _ranges(data.feature_names, found.format) if found.is_declared else data.feature_ranges
     return dataclasses.replace(data, feature_ranges=ranges)
@@ -108,16 +115,16 @@ def _refuse_more_classes(named: OfData | None, found: Found) -> None:
 
 
 def _misfits(data: DataConfig, found: Found, is_rated: bool) -> Iterator[str]:
-    """The differences between data and those of a run's training, each as the end of a sentence."""
+    """The differences between data and those that a model takes, each as the end of a sentence about the model."""
     format, sizes = found.format, found.format.sizes()
     level = "frame" if data.frame_features else "video"
     if level != format.level:
-        yield f"was trained on {level}-level records, but these are {format.level}-level ones"
+        yield f"takes {level}-level records, but these are {format.level}-level ones"
     for name, size in zip(data.feature_names, data.feature_sizes, strict=True):
         if name not in sizes:
-            yield f"was trained on the feature {name}, but these records have {shown(tuple(sizes))}"
+            yield f"takes the feature {name}, but these records have {shown(tuple(sizes))}"
         elif sizes[name] != size:
-            yield f"was trained on {size} values of {name}, but these records have {sizes[name]}"
+            yield f"takes {size} values of {name}, but these records have {sizes[name]}"
     if is_rated and found.is_declared and not format.segment_labels:
         yield "is to be evaluated on rated segments, but these records have none"
     if (format.num_classes or 0) > data.num_classes:

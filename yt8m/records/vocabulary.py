@@ -165,7 +165,9 @@ def log(found: OfData) -> None:
 _REMEDY = "A model keeps the classes that it was trained with: use data with its vocabulary, or train a new model."
 
 
-def for_model(own: Vocabulary, num_classes: int | None, where: str, found: OfData | None) -> Vocabulary:
+def for_model(
+    own: Vocabulary, num_classes: int | None, where: str, found: OfData | None, remedy: str = ""
+) -> Vocabulary:
     """The vocabulary of a model: its own, or else that of the data; empty if there is neither.
 
     Args:
@@ -173,17 +175,18 @@ def for_model(own: Vocabulary, num_classes: int | None, where: str, found: OfDat
       num_classes: number of classes of the model; None if it is not known.
       where: the folder of the model.
       found: the vocabulary of the data.
+      remedy: what the user can do about a difference, as a sentence; by default that of a trained model.
 
     Raises:
       UsageError: the two vocabularies number their classes differently; the message names the first class that differs.
     """
     if found is None:
         return own
-    known = of(num_classes, own)
+    known, remedy = of(num_classes, own), remedy or _REMEDY
     if known:
-        refuse_difference(known, where, found.names, found.path)
+        refuse_difference(known, where, found.names, found.path, remedy)
     elif num_classes not in (None, len(found.names)):
-        raise UsageError(f"{found.path} names {len(found.names)} classes, but {where} has {num_classes}. {_REMEDY}")
+        raise UsageError(f"{found.path} names {len(found.names)} classes, but {where} has {num_classes}. {remedy}")
     return own or found.names
 
 

@@ -1,0 +1,102 @@
+"""Which of a run's validations is the best, and which are compared after the data or the metric changed."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from yt8m.errors import RunError
+from yt8m.runner.lines import StepValues
+from yt8m.runner.validation_history import Best, History
+
+
+def history(folder: pathlib.Path, metric: str, *, data: str = "a", gone: bool = False, step: int = 3) -> History:
+    """The history of a start that resumes at a step; the file `kept` names the checkpoint that it copies to best/."""
+    kept = folder / "kept"
+
+    def keep(checkpoint: str, values: StepValues) -> None:
+        kept.write_text(f"{checkpoint} {values.step} {values.loss} {values.figures}")
+
+    best = Best(metric, metric != "loss", keep, lambda step: None if gone else f"model.ckpt-{step}", patience=1)
+    made = History(str(folder), best, {"pattern": data, "max_videos": None, "fingerprint": data * 9})
+    made.read(step)
+    return made
+
+
+@pytest.fixture
+def three(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A run with three validations; the best by GAP is the second one."""
+    former = history(tmp_path, "GAP")
+    for step, loss, figures in (
+        (1, 3.0, {"GAP": 0.4}),
+        (2, 2.0, {"GAP": 0.5, "mine": 0.1}),
+        (3, 1.0, {"GAP": 0.3, "mine": float("nan")}),
+    ):
+        former.begin(step, 0)
+        former.add(StepValues(step, loss=loss, figures=figures), 0)
+    assert former.since_best() == (1, former.rows[1])
+    return tmp_path
+
+
+def test_a_start_with_the_same_data_and_metric_goes_on(three: pathlib.Path) -> None:
+    again = history(three, "GAP")
+    assert again.since_best() == (1, {"step": 2, "loss": 2.0, "GAP": 0.5, "mine": 0.1})
+    assert [again.is_better(StepValues(4, figures={"GAP": gap})) for gap in (0.45, 0.5, 0.55)] == [False, False, True]
+    assert history(three, "GAP", step=1).since_best() == (0, {"step": 1, "loss": 3.0, "GAP": 0.4})
+    assert not (three / "kept").exists()
+
+
+def test_after_a_change_of_the_data_only_new_validations_are_compared(
+    three: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = history(three, "GAP", data="b")
+    assert caplog.messages == [
+        "the 3 earlier validations no longer count for best/ and --patience: the validation data changed from "
+        "--eval_data_pattern=a (aaaaaaaa) to --eval_data_pattern=b (bbbbbbbb)"
+    ]
+    assert (other.since_best(), len(other.rows)) == ((0, {}), 3)
+    worse = StepValues(4, figures={"GAP": 0.2})
+    assert other.is_better(worse)
+    other.begin(4, 0)
+    other.add(worse, 0)
+    assert history(three, "GAP", data="b", step=4).since_best() == (0, {"step": 4, "GAP": 0.2})
+    assert len(caplog.messages) == 1
+
+
+def test_another_metric_ranks_the_earlier_validations_again(
+    three: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert history(three, "loss").since_best()[1]["step"] == 3
+    assert (three / "kept").read_text() == "model.ckpt-3 3 1.0 {'GAP': 0.3}"
+    assert history(three, "mine").since_best() == (1, {"step": 2, "loss": 2.0, "GAP": 0.5, "mine": 0.1})
+    assert (three / "kept").read_text() == "model.ckpt-2 2 2.0 {'GAP': 0.5, 'mine': 0.1}"
+    assert caplog.messages == [
+        "--best_metric is now loss, and was GAP: earlier validations are compared by the new one",
+        "--best_metric is now mine, and was loss: earlier validations are compared by the new one",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("metric", "why"),
+    [
+        ("loss", ", and the checkpoint of step 3, which is the best by it, is gone"),
+        ("other", ", which they did not compute"),
+    ],
+)
+def test_another_metric_forgets_the_earlier_validations_if_none_can_be_the_best(
+    three: pathlib.Path, caplog: pytest.LogCaptureFixture, metric: str, why: str
+) -> None:
+    forgotten = history(three, metric, gone=True)
+    assert forgotten.since_best() == (0, {})
+    assert forgotten.is_better(StepValues(4, loss=9.0, figures={"other": 0.0}))
+    assert caplog.messages == [
+        "the 3 earlier validations no longer count for best/ and --patience: "
+        f"--best_metric is now {metric}, and was GAP{why}"
+    ]
+
+
+def test_a_damaged_file_is_refused(three: pathlib.Path) -> None:
+    (three / "validation.json").write_text('{"validations": [')
+    with pytest.raises(RunError, match=r"validation.json is damaged .*Restore it from a copy, or delete it"):
+        history(three, "GAP")
