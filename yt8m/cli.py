@@ -26,7 +26,7 @@ COMMANDS = {
     "download": Command("yt8m.commands.download", "fetch shards of YouTube-8M, checked by their md5"),
     "export": Command("yt8m.commands.export_model", "export a model, with smaller weights if asked"),
     "average-checkpoints": Command("yt8m.commands.average_checkpoints", "average checkpoints of a run"),
-    "bulk": Command("yt8m.commands.bulk", "predict, rank or evaluate many shards by Apache Beam"),
+    "bulk": Command("yt8m.commands.bulk", "predict, rank, evaluate or extract many shards by Apache Beam"),
     "json-to-csv": Command("yt8m.commands.json_to_csv", "convert the JSON lines of batch prediction to CSV"),
     "make-records": Command("yt8m.commands.make_records", "make records of your own videos from a table and arrays"),
     "extract": Command("yt8m.commands.extract", "make records of your own videos from the video files"),

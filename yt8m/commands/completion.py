@@ -32,7 +32,7 @@ _NAMED_FLAGS = {"model": ("model",), "loss": ("label_loss",), "optimizer": ("opt
 _CHOICES = re.compile(r"\((\w+(?:\s+or\s+\w+)+)\)")
 
 # The words between a command and its flags; those of several subcommands are offered together.
-_SUBCOMMANDS = {"cloud-job": (["train"],), "bulk": (["infer"], ["rank"], ["eval"])}
+_SUBCOMMANDS = {"cloud-job": (["train"],), "bulk": (["infer"], ["rank"], ["eval"], ["extract"])}
 
 _HELP = """\
 usage: yt8m completion bash|zsh|fish

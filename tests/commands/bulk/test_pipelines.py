@@ -7,18 +7,16 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 from bulk_data import FRAME, VIDEO, frame_shards, trained, video_shards
+from bulk_jobs import finish, is_worker, start, workers_of
 
 from yt8m import eval as evaluation
-from yt8m import inference
+from yt8m import inference, storage
 
 pytestmark = [pytest.mark.heavy]
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 SIZES = (5, 9, 2, 7)
 
 
@@ -33,20 +31,6 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     folder = tmp_path_factory.mktemp("video")
     pattern = video_shards(folder, SIZES)
     return trained(folder, pattern, "MoeModel", *VIDEO), pattern
-
-
-def start(name: str, run: str, pattern: str, output: pathlib.Path, *more: str) -> subprocess.Popen[str]:
-    words = [sys.executable, "-m", "yt8m", "bulk", name, f"--model={run}", f"--input={pattern}", f"--output={output}"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    pipe = subprocess.PIPE
-    return subprocess.Popen([*words, *more], stdout=pipe, stderr=pipe, text=True, env=environment, cwd=output.parent)
-
-
-def finish(process: subprocess.Popen[str], status: int = 0) -> str:
-    """The standard error of a job, which must end with this status."""
-    errors = process.communicate(timeout=600)[1]
-    assert process.returncode == status, errors
-    return errors
 
 
 def lines_of(output: pathlib.Path) -> list[str]:
@@ -78,6 +62,25 @@ def test_predictions_are_those_of_inference_and_a_used_folder_is_refused(
     assert "add --resume" in finish(start("infer", *video, output), 2)
     other = finish(start("infer", *video, output, "--batch_size=4", "--resume", "--top_k=3"), 2)
     assert "another top_k (20, and now 3)" in other
+
+
+def test_model_shards_and_predictions_may_be_in_a_bucket(
+    video: tuple[str, str], bucket: str, tmp_path: pathlib.Path
+) -> None:
+    run, pattern = video
+    for folder, target in ((run, "run"), (os.path.dirname(pattern), "data")):
+        for path in filter(pathlib.Path.is_file, pathlib.Path(folder).rglob("*")):
+            with storage.write_atomic(f"{bucket}/{target}/{path.relative_to(folder)}") as file:
+                file.write(path.read_bytes())
+    words = (f"{bucket}/run", f"{bucket}/data/part*.tfrecord", f"{bucket}/out", "--batch_size=4")
+    finish(start("infer", *words))
+    for name in storage.names_in(f"{bucket}/out"):
+        (tmp_path / name).write_bytes(storage.read_bytes(f"{bucket}/out/{name}"))
+    assert lines_of(tmp_path) == predictions(*video, tmp_path)
+    assert not storage.exists(f"{bucket}/out/parts")
+    storage.remove(f"{bucket}/out/part2.csv")
+    assert "3 of 4 shards are done already" in finish(start("infer", *words, "--resume"))
+    assert storage.read_bytes(f"{bucket}/out/part2.csv") == (tmp_path / "part2.csv").read_bytes()
 
 
 @pytest.mark.promise("O3")
@@ -133,34 +136,6 @@ def test_a_damaged_shard_ends_the_job_or_is_counted(video: tuple[str, str], tmp_
     finish(start("infer", video[0], pattern, tmp_path / "lenient", "--max_bad_records=1"))
     assert len(lines_of(tmp_path / "lenient")) == 1 + sum(SIZES) - 1
     assert "part1.tfrecord: record 8" in (tmp_path / "lenient/bad_records.txt").read_text()
-
-
-def is_worker(pid: int) -> bool:
-    """Whether this process is a worker of Beam and still runs."""
-    try:
-        status = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        return status != "Z" and b"sdk_worker_main" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-
-
-def children_of(pid: int) -> list[int]:
-    """All processes that descend from this one."""
-    try:
-        tasks = list(pathlib.Path(f"/proc/{pid}/task").iterdir())
-        found = [int(child) for task in tasks for child in (task / "children").read_text().split()]
-    except OSError:
-        return []
-    return found + [below for child in found for below in children_of(child)]
-
-
-def workers_of(process: subprocess.Popen[str]) -> list[int]:
-    """The worker processes of a job; waits until there is one."""
-    while process.poll() is None:
-        if found := [pid for pid in children_of(process.pid) if is_worker(pid)]:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"the job ended: {process.communicate()[1]}")
 
 
 @pytest.mark.promise("O3")

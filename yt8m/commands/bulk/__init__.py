@@ -1,4 +1,4 @@
-"""`yt8m bulk infer | rank | eval`: predictions, ranked segments or figures of many shards, by Apache Beam.
+"""`yt8m bulk infer | rank | eval | extract`: many shards by Apache Beam.
 
 Beam distributes the shards over worker processes on one machine or on many. On one machine `yt8m inference` is faster;
 this command is for data that one machine cannot read in the available time.
@@ -12,10 +12,11 @@ import importlib.util
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, NamedTuple
 
-from yt8m import program, storage
+from yt8m import extractors, program, storage
+from yt8m.commands.extract import ExtractConfig
 from yt8m.config import flags
 from yt8m.config.programs import EvalConfig, InferenceConfig, OfRun, same_as
 from yt8m.config.train_config import DamagePolicy
@@ -71,7 +72,28 @@ class EvalBulk(BulkConfig):
     batch_size: int = same_as(EvalConfig, "batch_size")
 
 
+@dataclass(frozen=True)
+class ExtractBulk(ExtractConfig):
+    """The flags of `yt8m bulk extract`."""
+
+    may_be_remote: ClassVar[bool] = True
+    _: KW_ONLY
+    runner: str = same_as(BulkConfig, "runner")
+    workers: int = same_as(BulkConfig, "workers")
+    jobs: int = option(
+        1, "processes of each worker that decode videos; 0 for as many as there are cores", minimum=0, maximum=256
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.fetch_weights:
+            raise UsageError(
+                "--fetch_weights is a flag of yt8m extract; the workers of yt8m bulk fetch what they lack."
+            )
+
+
 PARTS = "parts"  # the folder in the output that holds what is joined at the end
+WORKERS_LOG = "workers.log"
 
 
 class ShardTask(NamedTuple):
@@ -82,10 +104,26 @@ class ShardTask(NamedTuple):
     output: str = ""
 
 
+class Done(NamedTuple):
+    """The outcome of one shard.
+
+    Attributes:
+      number: the number of the shard.
+      records: number of records that were read.
+      bad: the record at which reading ended, and what is wrong with it; empty if all records were read.
+      error: why the shard failed; empty if it did not.
+    """
+
+    number: int
+    records: int = 0
+    bad: str = ""
+    error: str = ""
+
+
 class BulkCommand(NamedTuple):
     """One command: the class of its flags, its purpose, and the file in the output folder that is written last."""
 
-    config: type[BulkConfig]
+    config: type[BulkConfig] | type[ExtractBulk]
     purpose: str
     result: str
 
@@ -94,11 +132,12 @@ COMMANDS = {
     "infer": BulkCommand(InferBulk, "Predicts for every video, into one CSV file for each shard.", "predictions.json"),
     "rank": BulkCommand(RankBulk, "Ranks the segments of every video by class, into segments.csv.", "segments.csv"),
     "eval": BulkCommand(EvalBulk, "Evaluates a model on labelled records.", "report.json"),
+    "extract": BulkCommand(ExtractBulk, "Makes records out of video files, as yt8m extract does.", "summary.json"),
 }
 
 
 def main(argv: list[str]) -> int:
-    """Runs `yt8m bulk infer | rank | eval`; words after `--` are options of Beam. Returns the exit status.
+    """Runs `yt8m bulk infer | rank | eval | extract`; words after `--` are options of Beam. Returns the exit status.
 
     Raises:
       UsageError: a flag is wrong, there is no such model or data, or the output folder is in use.
@@ -113,23 +152,30 @@ def main(argv: list[str]) -> int:
         known = ", ".join(COMMANDS)
         raise UsageError(f"unknown command yt8m bulk {name}{suggestion(name, COMMANDS)} (known: {known})")
     command = COMMANDS[name]
-    config = flags.read(command.config, f"yt8m bulk {name}", command.purpose, words[1:])
+    config: Any
+    given: dict[str, Any] = {}
+    told = (f"yt8m bulk {name}", command.purpose, words[1:])
+    if command.config is ExtractBulk:
+        config, given = flags.read_with(ExtractBulk, *told, extractors, "extractors")
+    else:
+        config = flags.read(command.config, *told)
     if importlib.util.find_spec("apache_beam") is None:
         raise missing_extra(f"yt8m bulk {name}", "apache-beam", "beam")
-    jobs = _jobs()
-    program.set_up_log()
-    return int(jobs.run(name, _with_paths(config), beam_words))
+    if isinstance(config, ExtractBulk):
+        return int(_loaded("extraction").run(config, given, beam_words))
+    return int(_loaded("jobs").run(name, _with_paths(config), beam_words))
 
 
-def _jobs() -> Any:
-    """The module that runs jobs. It is imported late, so that flag errors and --help come before Beam is loaded."""
+def _loaded(name: str) -> Any:
+    """A module that runs jobs. It is imported late, so that flag errors and --help come before Beam is loaded."""
     handlers = list(logging.root.handlers)
     logging.disable(logging.WARNING)  # Beam remarks on optional packages of its own
     try:
-        return importlib.import_module("yt8m.commands.bulk.jobs")
+        return importlib.import_module(f"yt8m.commands.bulk.{name}")
     finally:
         logging.disable(logging.NOTSET)
         logging.root.handlers[:] = handlers  # with the one that Beam adds, each line would appear twice
+        program.set_up_log()
 
 
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -11,9 +11,19 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from yt8m import storage
-from yt8m.commands import evaluation, saved_run
-from yt8m.commands.bulk import COMMANDS, PARTS, BulkConfig, InferBulk, RankBulk, ShardTask, pipelines, shard_work
-from yt8m.commands.bulk.shard_work import Done
+from yt8m.commands import evaluation, inference, saved_run
+from yt8m.commands.bulk import (
+    COMMANDS,
+    PARTS,
+    WORKERS_LOG,
+    BulkConfig,
+    Done,
+    InferBulk,
+    RankBulk,
+    ShardTask,
+    pipelines,
+    shard_work,
+)
 from yt8m.commands.segment_inference import NO_SEGMENT
 from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError
@@ -32,7 +42,7 @@ class FinishedJob(NamedTuple):
     Attributes:
       config: the settings.
       shards: all of its shards.
-      weights: path of the checkpoint, or of the export or archive.
+      weights: path of the checkpoint or inference model, or of the export or archive.
       step: the training step of the checkpoint; 0 for other models.
     """
 
@@ -49,7 +59,7 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
       UsageError: there is no such model or data, or the output folder is in use.
       RunError: a shard failed, too many records are bad, or the workers died again and again.
     """
-    config, weights = _fixed(config)
+    config, weights, step = _fixed(config)
     shards = _shards(config, files_of([one.strip() for one in config.input.split(",")]))
     storage.makedirs(config.output)
     with storage.lock(storage.join(config.output, LOCK)):
@@ -58,18 +68,19 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
         if there:
             logging.info("%d of %d shards are done already", len(there), len(shards))
         done = pipelines.run(name, config, [shard for shard in shards if shard not in there], beam_words)
-        done += [Done(shard.number, bad=_bad_before(config, shard)) for shard in there]
+        records = sum(one.records for one in done)
+        done += [shard_work.noted(config, shard) for shard in there]
         _check(config, shards, done)
         _check_counts(config, shards, [one for one in done if one.records and not one.bad])
-        logging.info("%d records of %d shards were read", sum(one.records for one in done), len(shards) - len(there))
+        logging.info("%d records of %d shards were read", records, len(shards) - len(there))
         finish = {"infer": _finish_predictions, "rank": _finish_ranking, "eval": _finish_evaluation}[name]
-        finish(FinishedJob(config, shards, weights, checkpoints.step_of(weights) if weights != config.model else 0))
+        finish(FinishedJob(config, shards, weights, step))
         storage.remove_tree(storage.join(config.output, PARTS))
     return 0
 
 
-def _fixed(config: BulkConfig) -> tuple[BulkConfig, str]:
-    """The config with the step of the checkpoint that all workers take, and the path of the checkpoint or model.
+def _fixed(config: BulkConfig) -> tuple[BulkConfig, str, int]:
+    """The config with the step of the checkpoint that all workers take; the path of the weights, and their step.
 
     Raises:
       UsageError: there is no such model or checkpoint, or the code of the run is not trusted.
@@ -78,13 +89,19 @@ def _fixed(config: BulkConfig) -> tuple[BulkConfig, str]:
     if not is_run:
         if not storage.is_dir(config.model) and not storage.exists(config.model):
             raise UsageError(f"--model={config.model}: there is no such run, export or archive.")
-        return config, config.model
+        return config, config.model, 0
     asked = config.inference_config()
     run = saved_run.load_run(config.model, asked, trust_code=config.trust_code)
     saved_run.data_for(asked, run.data, config.input, isinstance(config, RankBulk))
-    path = saved_run.find_checkpoint(config.model, config.checkpoint)
-    step = str(checkpoints.step_of(path))
-    return config if config.checkpoint == "best" else dataclasses.replace(config, checkpoint=step), path
+    if config.checkpoint == "last":  # or, without a checkpoint, the inference model
+        source = inference.from_run(dataclasses.replace(asked, train_dir=config.model))
+        path, is_checkpoint = source.checkpoint, not source.meta_prefix
+    else:
+        path, is_checkpoint = saved_run.find_checkpoint(config.model, config.checkpoint), True
+    step = checkpoints.step_of(path) if is_checkpoint else 0
+    if config.checkpoint != "best" and is_checkpoint:
+        config = dataclasses.replace(config, checkpoint=str(step))
+    return config, path, step
 
 
 def _shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask]:
@@ -118,7 +135,7 @@ def _claim(name: str, config: BulkConfig, shards: Sequence[ShardTask]) -> None:
                 f"({found.get(different[0])!r}, and now {told[different[0]]!r}); name another folder."
             )
         return
-    if set(storage.names_in(config.output)) - {LOCK, pipelines.WORKERS_LOG}:
+    if set(storage.names_in(config.output)) - {LOCK, WORKERS_LOG}:
         hint = "add --resume to go on with an interrupted job, or " if isinstance(config, InferBulk) else ""
         raise UsageError(f"--output={config.output} holds files already; {hint}name a new folder.")
     with storage.write_atomic(note, "w") as file:
@@ -161,12 +178,6 @@ def _check_counts(config: BulkConfig, shards: Sequence[ShardTask], done: Sequenc
                 f"{paths[one.number]} holds {one.records} records, but {config.manifest} says {expected.records}. "
                 "Fetch the shard again, or write the manifest anew (yt8m verify --update)."
             )
-
-
-def _bad_before(config: BulkConfig, shard: ShardTask) -> str:
-    """The tolerated bad record of a shard that an earlier, interrupted job has predicted."""
-    path = shard_work.bad_record_file(config, shard)
-    return storage.read_text(path) if storage.exists(path) else ""
 
 
 def _finish_predictions(job: FinishedJob) -> None:

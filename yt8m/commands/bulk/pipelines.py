@@ -6,37 +6,26 @@ class, GAP by ranges of scores, ranked segments by class. No result depends on h
 
 from __future__ import annotations
 
-import contextlib
-import json
-import logging as beam_log
+import functools
 import math
-import os
-import sys
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
-from absl import logging
-from apache_beam.metrics import Metrics, MetricsFilter
-from apache_beam.options.pipeline_options import PipelineOptions
 
 from yt8m import storage
-from yt8m.commands.bulk import PARTS, BulkConfig, EvalBulk, RankBulk, ShardTask, shard_work
-from yt8m.commands.bulk.shard_work import Done, RankedSegments
+from yt8m.commands.bulk import PARTS, BulkConfig, Done, EvalBulk, RankBulk, ShardTask, shard_work
+from yt8m.commands.bulk.beam_runs import BeamJob, ShardFn, note_size, run_tasks, write_json
+from yt8m.commands.bulk.shard_work import RankedSegments
 from yt8m.commands.segment_inference import line_of
-from yt8m.errors import RunError, UsageError, first_line
 from yt8m.eval_util import metrics
 from yt8m.eval_util.arrays import Keys, class_of, hit_of, without_class
 from yt8m.eval_util.average_precision import class_average_precisions, precision_sum
 from yt8m.eval_util.evaluation_metrics import State, figures_of
 from yt8m.eval_util.metrics import Metric, RankedEntries
-from yt8m.storage import copies, json_text
 
-DONE, FIGURES, WORKERS_LOG = "done.json", "figures.json", "workers.log"
-_TRIES = 3
-_LOST = ("Channel closed", "Worker subprocess", "Socket closed", "StatusCode.UNAVAILABLE", "StatusCode.CANCELLED")
+DONE, FIGURES = "done.json", "figures.json"
 _CLASS_GROUPS = 256  # a class is in the group of its number modulo this
 _SCORE_SHIFT = np.uint64(1 + 20)  # above it a packed entry has the upper 12 bits of its score: 8 ranges for each octave
 _JOINED, _LINES, _STATES, _ENTRIES, _RANGES, _COUNTS = (
@@ -47,135 +36,18 @@ _JOINED, _LINES, _STATES, _ENTRIES, _RANGES, _COUNTS = (
     "by_score",
     "label_counts",
 )
-_COUNTERS = "yt8m"
 
 
 def run(name: str, config: BulkConfig, shards: Sequence[ShardTask], beam_words: Sequence[str]) -> list[Done]:
-    """Runs the pipeline of the command `name` on the shards; returns the outcome of each.
-
-    If a worker process dies, the pipeline starts again; shards whose predictions are complete are not read again.
-
-    Raises:
-      UsageError: an option of Beam is wrong.
-      RunError: the workers died again and again, or the runner failed.
-    """
-    left = list(shards)
-    for attempt in range(1, _TRIES + 1):
-        try:
-            with _temporary_folder():
-                return _run_once(name, config, left, beam_words) if left else []
-        except (RuntimeError, OSError) as error:
-            if not any(text in str(error) for text in _LOST):
-                raise RunError(f"the Beam runner {config.runner} failed: {first_line(error)}") from error
-            if attempt == _TRIES:
-                break
-            logging.warning("a worker process died (%s); starting again, attempt %d", first_line(error), attempt + 1)
-    raise RunError(
-        f"worker processes died {_TRIES} times. If memory ran out, give fewer --workers or a smaller --batch_size."
-    )
-
-
-def _run_once(name: str, config: BulkConfig, shards: Sequence[ShardTask], beam_words: Sequence[str]) -> list[Done]:
-    pipeline = beam.Pipeline(options=_options(config, beam_words))
-    tasks = pipeline | "shards" >> beam.Create(list(shards)) | "spread" >> beam.Reshuffle()
+    """Runs the pipeline of the command `name` on the shards; returns the outcome of each; raises like `run_tasks`."""
     join: Any = {"infer": _predict, "rank": _rank, "eval": _evaluate}[name]
-    done = join(config, tasks)
-    path = storage.join(config.output, PARTS, DONE)
-    done | "all done" >> beam.combiners.ToList() | "note" >> beam.Map(_write_json, path)
-    beam_log.getLogger("apache_beam").setLevel(beam_log.ERROR)  # below it are remarks on Beam's own flags
-    with _workers_log(config):
-        result = pipeline.run()
-        result.wait_until_finish()
-    _log_sizes(result)
-    return [Done(*one) for one in json_text.parse(storage.read_text(path))]
-
-
-def _options(config: BulkConfig, beam_words: Sequence[str]) -> PipelineOptions:
-    words = [f"--runner={config.runner}", "--default_sdk_harness_log_level=WARNING"]
-    if config.runner == "DirectRunner":
-        words += ["--direct_running_mode=multi_processing", f"--direct_num_workers={config.workers}"]
-    try:
-        return PipelineOptions([*words, *beam_words])
-    except SystemExit as error:  # argparse has printed what is wrong
-        raise UsageError(f"an option of Beam is wrong: {' '.join(beam_words)}") from error
-
-
-@contextlib.contextmanager
-def _temporary_folder() -> Iterator[None]:
-    """Sets a private folder for temporary files, here and in the workers; Beam leaves files there."""
-    before = os.environ.get("TMPDIR"), tempfile.tempdir
-    with copies.private_folder("yt8m-bulk-") as folder:
-        os.environ["TMPDIR"] = tempfile.tempdir = folder
-        try:
-            yield
-        finally:
-            tempfile.tempdir = before[1]
-            os.environ.pop("TMPDIR")
-            if before[0] is not None:
-                os.environ["TMPDIR"] = before[0]
-
-
-@contextlib.contextmanager
-def _workers_log(config: BulkConfig) -> Iterator[None]:
-    """Redirects the output of DirectRunner's worker processes to a file, which is kept if the pipeline fails.
-
-    The processes inherit the file descriptors 1 and 2; this process prints to copies of them meanwhile.
-    """
-    if config.runner != "DirectRunner":
-        yield
-        return
-    path = storage.join(config.output, WORKERS_LOG)
-    if storage.is_remote(path):
-        path = os.path.join(tempfile.gettempdir(), WORKERS_LOG)
-    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    saved, streams = [os.dup(1), os.dup(2)], (sys.stdout, sys.stderr)
-    for stream in streams:
-        stream.flush()
-    try:
-        os.dup2(number, 1)
-        os.dup2(number, 2)
-        sys.stdout, sys.stderr = (os.fdopen(os.dup(one), "w", buffering=1) for one in saved)
-        yield
-    except BaseException:
-        logging.warning("what the workers printed is in %s", path)
-        raise
-    else:
-        os.remove(path)
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            stream.close()
-        sys.stdout, sys.stderr = streams
-        for target, source in zip((1, 2), saved, strict=True):
-            os.dup2(source, target)
-        for descriptor in (number, *saved):
-            os.close(descriptor)
-
-
-class _ShardFn(beam.DoFn):
-    """Does the work of one shard. An error of this package becomes the shard's result: repeating would not help.
-
-    Args:
-      config: the settings of the job.
-      work: a generator of outputs, of which the last is `Done`.
-    """
-
-    def __init__(self, config: BulkConfig, work: Callable[[Any, ShardTask], Iterator[Any]]) -> None:
-        self._config, self._work = config, work
-
-    def process(self, shard: ShardTask) -> Iterator[Any]:
-        """The outputs of the shard."""
-        try:
-            for output in self._work(self._config, shard):
-                if isinstance(output, Done):
-                    Metrics.counter(_COUNTERS, "records").inc(output.records)
-                    Metrics.counter(_COUNTERS, "bad_records").inc(int(bool(output.bad)))
-                yield output
-        except (RunError, UsageError) as error:
-            yield Done(shard.number, error=str(error))
+    note = storage.join(config.output, PARTS, DONE)
+    job = BeamJob(config.runner, config.workers, beam_words, note, config.output)
+    return run_tasks(job, shards, functools.partial(join, config))
 
 
 def _predict(config: BulkConfig, tasks: Any) -> Any:
-    return tasks | "predict" >> beam.ParDo(_ShardFn(config, _predictions_of))
+    return tasks | "predict" >> beam.ParDo(ShardFn(config, _predictions_of))
 
 
 def _predictions_of(config: BulkConfig, shard: ShardTask) -> Iterator[Done]:
@@ -183,7 +55,7 @@ def _predictions_of(config: BulkConfig, shard: ShardTask) -> Iterator[Done]:
 
 
 def _rank(config: RankBulk, tasks: Any) -> Any:
-    found = tasks | "rank" >> beam.ParDo(_ShardFn(config, _lists_of)).with_outputs(_LINES, main=_JOINED)
+    found = tasks | "rank" >> beam.ParDo(ShardFn(config, _lists_of)).with_outputs(_LINES, main=_JOINED)
     joined = found[_LINES] | "join the lists" >> beam.CombinePerKey(_BestSegments(config.segment_max_pred))
     joined | "write the lines" >> beam.Map(_write_line, config.output)
     return found[_JOINED]
@@ -223,14 +95,14 @@ class _BestSegments(beam.CombineFn):
 def _write_line(found: tuple[int, list[bytes]], output: str) -> None:
     number, names = found
     line = line_of(number, names)
-    _note_size(len(line))
+    note_size(len(line))
     with storage.write_atomic(storage.join(output, PARTS, f"class{number:09d}")) as file:
         file.write(line)
 
 
 def _evaluate(config: EvalBulk, tasks: Any) -> Any:
     outputs = (_ENTRIES, _RANGES, _COUNTS, _STATES)
-    found = tasks | "evaluate" >> beam.ParDo(_ShardFn(config, _states_of)).with_outputs(*outputs, main=_JOINED)
+    found = tasks | "evaluate" >> beam.ParDo(ShardFn(config, _states_of)).with_outputs(*outputs, main=_JOINED)
     label_counts = found[_COUNTS] | "label counts" >> beam.CombineGlobally(_sum_arrays)
     aps = (
         found[_ENTRIES]
@@ -280,7 +152,7 @@ def _grouped(keys: Keys, groups: Any) -> Iterator[tuple[int, bytes]]:
 
 def _entries(parts: Iterable[bytes]) -> Keys:
     joined = b"".join(parts)
-    _note_size(len(joined))
+    note_size(len(joined))
     return np.frombuffer(joined, np.uint64)
 
 
@@ -338,7 +210,7 @@ def _write_figures(
     gap = math.fsum(sums) / positives if positives else 0.0
     ranked = RankedEntries.of_values(label_counts, count, values, gap)
     figures = {key: np.asarray(value).tolist() for key, value in figures_of(State(merged, ranked)).items()}
-    _write_json({"figures": figures, "num_classes": len(label_counts), "model": ordered[0][1]}, path)
+    write_json({"figures": figures, "num_classes": len(label_counts), "model": ordered[0][1]}, path)
 
 
 def metric_classes() -> Sequence[type[Metric]]:
@@ -350,19 +222,3 @@ def with_arrays(figures: dict[str, Any]) -> dict[str, Any]:
     """The figures as `EvaluationMetrics.get` gives them, from JSON."""
     types = {"aps": np.float64, "aps_class": np.int64, "aps_positives": np.int64}
     return {name: np.array(value, types[name]) if name in types else value for name, value in figures.items()}
-
-
-def _write_json(value: Any, path: str) -> None:
-    with storage.write_atomic(path, "w") as file:
-        json.dump(value, file)
-
-
-def _note_size(count: int) -> None:
-    Metrics.distribution(_COUNTERS, "joined_bytes").update(count)
-
-
-def _log_sizes(result: Any) -> None:
-    """Logs the size of the largest element that was joined, which bounds the memory of a worker."""
-    found = result.metrics().query(MetricsFilter().with_name("joined_bytes"))["distributions"]
-    if found:
-        logging.info("the largest joined part has %d bytes", max(one.result.max for one in found))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -16,7 +17,7 @@ import numpy as np
 
 from yt8m import storage
 from yt8m.commands import loaded_model, saved_run, segment_inference
-from yt8m.commands.bulk import PARTS, BulkConfig, EvalBulk, RankBulk, ShardTask
+from yt8m.commands.bulk import PARTS, BulkConfig, Done, EvalBulk, RankBulk, ShardTask
 from yt8m.commands.fed_model import FedModel, Input, refuse_damage
 from yt8m.commands.loaded_model import LoadedRun
 from yt8m.config.programs import EvalConfig
@@ -33,26 +34,11 @@ from yt8m.records.batches import read_records
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.record_parser import NumpyBatch, Raw
 from yt8m.records.shards import DamagedError
+from yt8m.storage import json_text
 
 T = TypeVar("T")
 
 DIVERGED = "the model's predictions hold NaN: its training diverged; nothing was written."
-
-
-class Done(NamedTuple):
-    """The outcome of one shard.
-
-    Attributes:
-      number: the number of the shard.
-      records: number of records that were read.
-      bad: the record at which reading ended, and what is wrong with it; empty if all records were read.
-      error: why the shard failed; empty if it did not.
-    """
-
-    number: int
-    records: int = 0
-    bad: str = ""
-    error: str = ""
 
 
 class RankedSegments(NamedTuple):
@@ -177,9 +163,14 @@ def close_models() -> None:
 def predict(config: BulkConfig, shard: ShardTask) -> Done:
     """Writes the predictions for one shard, a file that appears only when it is complete.
 
+    Nothing is done if the file is there: another worker wrote it, which died afterwards or had the same task.
+
     Raises:
       UsageError, RunError: for the reasons of `inference.infer`.
     """
+    if storage.exists(shard.output):
+        return noted(config, shard)
+    storage.discard_orphans(shard.output)
     loaded, bad, count = _model_of(config), list[DamagedError](), 0
     with storage.write_atomic(shard.output, "w") as file:
         writer = PredictionWriter(file, config.top_k)
@@ -191,15 +182,21 @@ def predict(config: BulkConfig, shard: ShardTask) -> Done:
             names[:] = [one if isinstance(one, bytes) else shards.id_bytes(one.encode()) for one in ids]
             writer({"video_ids": names, "classes": best.classes, "scores": best.scores})
             count += len(given)
-        if bad:  # noted before the predictions appear, so that a resumed job knows of it
-            with storage.write_atomic(bad_record_file(config, shard), "w") as note:
-                note.write(_told(bad))
-    return Done(shard.number, count, _told(bad))
+        done = Done(shard.number, count, _told(bad))
+        with storage.write_atomic(_note(config, shard), "w") as note:  # before the predictions appear
+            json.dump(done, note)
+    return done
 
 
-def bad_record_file(config: BulkConfig, shard: ShardTask) -> str:
-    """The file that says which bad record ended a shard that was predicted."""
-    return storage.join(config.output, PARTS, f"bad{shard.number:09d}")
+def noted(config: BulkConfig, shard: ShardTask) -> Done:
+    """The outcome of a shard whose predictions are complete."""
+    path = _note(config, shard)
+    return Done(*json_text.parse(storage.read_text(path))) if storage.exists(path) else Done(shard.number)
+
+
+def _note(config: BulkConfig, shard: ShardTask) -> str:
+    """The file with the outcome of a shard."""
+    return storage.join(config.output, PARTS, f"done{shard.number:09d}")
 
 
 def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, RankedSegments]]]:

@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 REPORT = "extract.jsonl"
 _ROWS_AT_ONCE = 8192
 # Flags that do not change the bytes of the records.
-_FREE = ("out", "level", "overwrite", "max_bad_videos", "jobs", "decode_seconds", "decode_memory", "vocabulary")
+_FREE = {
+    *("out", "level", "overwrite", "max_bad_videos", "jobs", "decode_seconds", "decode_memory", "vocabulary"),
+    *("runner", "workers"),  # of `yt8m bulk extract`
+}
 
 
 class Extraction:
@@ -171,8 +174,7 @@ class Extraction:
         journal.remove()
 
     def _refuse_many_bad(self, journal: Journal) -> None:
-        bad, most = journal.bad(), self._config.max_bad_videos
-        allowed = math.ceil(len(self._rows) / 10) if most is None else most
+        bad, allowed = journal.bad(), self._allowed_bad()
         if len(bad) > allowed:
             number, why = list(bad.items())[-1]
             path = self._rows[number - 1].clip.path
@@ -181,6 +183,10 @@ class Extraction:
                 f"{storage.join(self._config.out, REPORT)} lists them. Mend the files, or allow more by "
                 "--max_bad_videos=N; finished shards are kept."
             )
+
+    def _allowed_bad(self) -> int:
+        most = self._config.max_bad_videos
+        return math.ceil(len(self._rows) / 10) if most is None else most
 
     def _report(self, journal: Journal) -> None:
         with storage.write_atomic(storage.join(self._config.out, REPORT), "w") as file:

@@ -54,27 +54,27 @@ class Journal:
     """The finished shards of the folder `out`."""
 
     def __init__(self, out: str, inputs: str, levels: Sequence[str]) -> None:
-        self._folder, self._inputs, self._levels = storage.join(out, _FOLDER), inputs, list(levels)
+        self._folder, self.inputs, self._levels = storage.join(out, _FOLDER), inputs, list(levels)
         self.finished: dict[str, Finished] = {}
 
     def begun(self, shard: str) -> Finished:
         """An empty entry for the shard."""
-        return Finished(self._inputs, self._levels)
+        return Finished(self.inputs, self._levels)
 
     def find(self, shard: str) -> bool:
         """Whether the shard is finished, with these inputs and for these levels."""
         try:
-            found = Finished(**json_text.parse(storage.read_text(self._path(shard))))
+            found = Finished(**json_text.parse(storage.read_text(self.path(shard))))
         except (RunError, ValueError, TypeError):
             return False
-        if found.inputs != self._inputs or not set(self._levels) <= set(found.written):
+        if found.inputs != self.inputs or not set(self._levels) <= set(found.written):
             return False
         self.finished[shard] = found
         return True
 
     def add(self, shard: str, entry: Finished) -> None:
         """Notes that a shard is finished."""
-        with storage.write_atomic(self._path(shard), "w") as file:
+        with storage.write_atomic(self.path(shard), "w") as file:
             file.write(json.dumps(dataclasses.asdict(entry)))
         self.finished[shard] = entry
 
@@ -82,7 +82,8 @@ class Journal:
         """Puts the entries into the order of `shards`, whatever the order in which they were finished."""
         self.finished = {shard: self.finished[shard] for shard in shards if shard in self.finished}
 
-    def _path(self, shard: str) -> str:
+    def path(self, shard: str) -> str:
+        """The file of a shard; no shard has a name without a folder."""
         return storage.join(self._folder, f"{shard.replace('/', '-')}.json")
 
     def remove(self) -> None:
@@ -92,7 +93,7 @@ class Journal:
 
     def fill(self, output: Output, level: str, features: Sequence[FeatureFormat]) -> None:
         """Sets the progress of `output`, as if it had written the shards of its level."""
-        done = RecordsProgress(self._inputs, [list(one) for one in features])
+        done = RecordsProgress(self.inputs, [list(one) for one in features])
         for shard, entry in self.finished.items():
             split = shard.split("/")[0]
             if level in entry.levels:

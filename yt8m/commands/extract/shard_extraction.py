@@ -45,12 +45,15 @@ class ShardExtractor:
       chosen: the extractors.
       found: the weights of each.
       making: {level: the folder that its shards are written to}.
+
+    Attributes:
+      making: see above.
     """
 
     def __init__(
         self, config: ExtractConfig, chosen: Sequence[Chosen], found: Sequence[Weights], making: Mapping[str, str]
     ) -> None:
-        self._config, self._chosen, self._making = config, chosen, making
+        self._config, self._chosen, self.making = config, chosen, making
         self._ranges = ranges_of(config.ranges, chosen)
         self._open = contextlib.ExitStack()
         self._computer = self._open.enter_context(Computer(chosen, found, settings_of(config)))
@@ -92,7 +95,7 @@ class ShardExtractor:
         """
         threads = max(1, (os.cpu_count() or 1) // self._config.processes)
         with contextlib.suppress(_NothingWrittenError), contextlib.ExitStack() as files:
-            writers = {level: _Writer(files, storage.join(folder, shard)) for level, folder in self._making.items()}
+            writers = {level: _Writer(files, storage.join(folder, shard)) for level, folder in self.making.items()}
             clips = [row.clip for row in rows]
             for row, found in zip(rows, self._computer.features(clips, pool, threads), strict=True):
                 _note(entry, shard, row, found)

@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,8 @@ _BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192  # limits of a batch, chosen so that it
 class DataSetFlags(options.Checked):
     """What the commands that make a data set of one's own share: folder, classes, splits, shards."""
 
+    may_be_remote: ClassVar[bool] = False  # whether `out` may be in a bucket
+
     out: str = option("", "folder of the data set; the shards are OUT/<level>/<split>/<split>NNNN.tfrecord")
     _: KW_ONLY
     label_separator: str = option(";", "between the labels of a video")
@@ -59,7 +61,7 @@ class DataSetFlags(options.Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if storage.is_remote(self.out):
+        if storage.is_remote(self.out) and not self.may_be_remote:
             raise UsageError(
                 f"--out={self.out}: name a folder of this machine, and copy the records when they are done."
             )

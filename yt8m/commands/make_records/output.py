@@ -94,6 +94,8 @@ class Output:
         """
         there = _read_progress(self.final)
         if there is not None and there.complete and there.inputs == inputs:
+            if storage.exists(self.making):  # in a bucket, where objects are renamed one by one
+                storage.rename(self.making, self.final)
             self.progress = there
             return "made"
         if storage.exists(self.final) and not overwrite:

@@ -1,0 +1,58 @@
+"""Real jobs of `yt8m bulk` with worker processes of Beam's DirectRunner, and the search for these processes."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def begin(name: str, *words: str) -> subprocess.Popen[str]:
+    """Starts `yt8m bulk NAME`."""
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    command, pipe = [sys.executable, "-m", "yt8m", "bulk", name, *words], subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
+
+
+def start(name: str, run: str, pattern: str, output: pathlib.Path | str, *more: str) -> subprocess.Popen[str]:
+    """The same for a command that needs a model."""
+    return begin(name, f"--model={run}", f"--input={pattern}", f"--output={output}", *more)
+
+
+def finish(process: subprocess.Popen[str], status: int = 0) -> str:
+    """The standard error of a job, which must end with this status."""
+    errors = process.communicate(timeout=600)[1]
+    assert process.returncode == status, errors
+    return errors
+
+
+def is_worker(pid: int) -> bool:
+    """Whether this process is a worker of Beam and still runs."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return status != "Z" and b"sdk_worker_main" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def children_of(pid: int) -> list[int]:
+    """All processes that descend from this one."""
+    try:
+        tasks = list(pathlib.Path(f"/proc/{pid}/task").iterdir())
+        found = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    except OSError:
+        return []
+    return found + [below for child in found for below in children_of(child)]
+
+
+def workers_of(process: subprocess.Popen[str]) -> list[int]:
+    """The worker processes of a job; waits until there is one."""
+    while process.poll() is None:
+        if found := [pid for pid in children_of(process.pid) if is_worker(pid)]:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"the job ended: {process.communicate()[1]}")
