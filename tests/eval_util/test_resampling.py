@@ -27,6 +27,8 @@ def test_each_resample_is_what_the_metrics_say_of_those_videos(coarse, top_k):
         expected = by_metrics(scores[rows], labels[rows], top_k)
         for name in ("hit_at_one", "perr", "gap", "map"):
             assert found[name][number] == pytest.approx(expected[name], abs=1e-12), name
+        losses = -np.log(np.where(labels, scores, 1 - scores)[rows] + 1e-5).sum(1)
+        assert found["loss"][number] == pytest.approx(losses.mean())
         aps = np.full(12, np.nan)
         aps[expected["aps_class"]] = expected["aps"]
         np.testing.assert_allclose(class_aps[number], aps, atol=1e-12)
@@ -58,6 +60,16 @@ def test_a_figure_near_the_end_of_its_range_has_the_percentiles_of_scipy():
     reference = stats.bootstrap((perr,), np.mean, n_resamples=2000, method="percentile", rng=5)
     assert found == pytest.approx(tuple(reference.confidence_interval), abs=5e-4)
     assert found.high <= 1
+
+
+def test_a_figure_that_is_no_share_has_the_percentiles_on_its_own_scale():
+    losses = np.random.default_rng(8).gamma(2, 3, 60)
+    draws = np.random.default_rng(4).integers(60, size=(2000, 60))
+    found = interval(losses.mean(), losses[draws].mean(axis=1), least=None)
+    reference = stats.bootstrap((losses,), np.mean, n_resamples=2000, method="percentile", rng=5)
+    assert found == pytest.approx(tuple(reference.confidence_interval), abs=0.1)
+    low, high = interval(losses.mean(), losses[draws].mean(axis=1), shrink=0.5, least=None)
+    assert high - low == pytest.approx((found.high - found.low) / 2)
 
 
 def test_intervals_of_many_values_are_those_of_each() -> None:

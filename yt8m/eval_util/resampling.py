@@ -60,12 +60,12 @@ class Interval(NamedTuple):
 
 
 def interval(
-    figure: float, resampled: Floats64, shrink: float = 1.0, level: float = 0.95, least: float = 0.0
+    figure: float, resampled: Floats64, shrink: float = 1.0, level: float = 0.95, least: float | None = 0.0
 ) -> Interval:
     """The percentile interval: the middle `level` of the resamples, shifted so that their median is `figure`.
 
     The resamples are shifted because each lacks some of the rare classes. That makes its mAP higher than that of the
-    videos themselves, so only the spread of the resamples is meaningful. Shifting and shrinking are done on the
+    videos themselves, so only the spread of the resamples is meaningful. Shares are shifted and shrunk on the
     scale arcsin(sqrt(x)), which stabilises the variance of a share, and stop at the ends of that scale. So the
     interval never leaves the range of the figure, and it always contains the figure.
 
@@ -78,14 +78,15 @@ def interval(
       shrink: factor by which the spread is multiplied. If the resampled videos are themselves a sample of all videos,
         give the square root of the sample's share.
       level: the share of the resamples between the bounds.
-      least: lower end of the metric's range: 0, or -1 for a difference of two metrics.
+      least: lower end of the range of a share: 0, or -1 for a difference of two shares. None for a figure that is no
+        share, such as the loss: it is shifted and shrunk on its own scale, which has no ends.
     """
     low, high = intervals(np.array([figure]), resampled[:, np.newaxis], shrink, level, least)
     return Interval(float(low[0]), float(high[0]))
 
 
 def intervals(
-    figures: Floats64, resampled: Floats64, shrink: float = 1.0, level: float = 0.95, least: float = 0.0
+    figures: Floats64, resampled: Floats64, shrink: float = 1.0, level: float = 0.95, least: float | None = 0.0
 ) -> tuple[Floats64, Floats64]:
     """The lower and the upper bounds, float64 [P] each, of `interval` for P values.
 
@@ -95,6 +96,9 @@ def intervals(
       shrink, level, least: as for `interval`.
     """
     shares = np.array([(1 - level) / 2, 0.5, (1 + level) / 2])
+    if least is None:
+        start, middle, end = _quantiles(resampled, shares)
+        return figures + shrink * (start - middle), figures + shrink * (end - middle)
     start, middle, end = _quantiles(_angles(resampled, least), shares)
     bounds = []
     for edge in (start, end):
@@ -128,7 +132,7 @@ class _Resampler:
     def __init__(self, videos: Videos, num_classes: int) -> None:
         columns = videos.columns(num_classes)
         self._labels, self._owners, self._num_classes = videos.labels, videos.owners(), num_classes
-        batch = ScoredBatch(columns, videos.perr)
+        batch = ScoredBatch(columns, videos.perr, videos.losses)
         means = {metric.key: metric.of_examples(batch) for metric in metrics.all() if issubclass(metric, MeanMetric)}
         self._means = {key: np.asarray(values) for key, values in means.items() if values is not None}
         keys = columns.entries(columns.scores.shape[1])

@@ -12,7 +12,7 @@ from commands.report import report_runs
 from sklearn import metrics
 
 from yt8m import cli
-from yt8m.commands.report import differences
+from yt8m.commands.report import differences, eval_samples
 from yt8m.commands.report.loading import Run, load, same_videos
 from yt8m.config import run_dir
 from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig, TrainConfig
@@ -61,8 +61,32 @@ def test_settings_that_differ_are_listed_and_no_others(runs):
 def test_a_run_without_a_config_lacks_its_settings(runs):
     found = {(one.kind, one.name): one.values for one in differences.settings(runs)}
     assert found["config", "base_learning_rate"] == ["0.01", "0.02", "—"]
+    assert found["training", "config.json"] == [*["was read"] * 2, "is missing, so its settings are not compared"]
+    assert ("config", "batch_size") not in found  # the two runs that have a config have the same
     assert found["evaluation", "videos"] == ["80", "80", "320"]
     assert ("evaluation", "hash of the sampled videos") not in found
+
+
+@pytest.mark.parametrize("checkpoint", ["model.ckpt-90", "best/model.ckpt-90"])
+def test_a_folder_of_eval_dir_has_the_config_and_the_curves_of_the_run_of_its_checkpoint(
+    folders, tmp_path: pathlib.Path, checkpoint
+):
+    """The first run again, evaluated into a folder of its own."""
+    report_runs.make_run(tmp_path, 1)
+    (tmp_path / "metrics.jsonl").unlink()
+    whole = eval_samples.read(str(tmp_path))
+    figures = {**whole.figures, "checkpoint": f"{folders[0]}/{checkpoint}"}
+    eval_samples.write(str(tmp_path), whole._replace(figures=figures))
+    first, other = load([folders[0], str(tmp_path)], 10, 0)
+    assert differences.settings([first, other]) == []
+    assert other.trained_in == folders[0]
+    assert other.folder == str(tmp_path)
+    assert list(other.curves) == list(first.curves) == ["loss", "GAP", report_runs.HOSTILE]
+
+
+def test_without_any_config_only_this_is_said(folders, runs):
+    found = {(one.kind, one.name) for one in differences.settings([runs[0], runs[2]])}
+    assert found == {("evaluation", "videos"), ("training", "config.json")}
 
 
 def gap(seed: int, rows: np.ndarray) -> float:

@@ -17,7 +17,7 @@ from yt8m import cli
 from yt8m.commands.report import eval_samples, loading
 from yt8m.commands.report.charts import legend, picture
 from yt8m.commands.report.class_table import class_rows
-from yt8m.commands.report.loading import difference_interval, figure, load
+from yt8m.commands.report.loading import difference_interval, figure, interval_of, load
 from yt8m.eval_util.resampling import interval
 from yt8m.eval_util.videos import hashes
 
@@ -60,7 +60,21 @@ def test_names_stay_words_and_nothing_comes_from_outside(page: Reader) -> None:
     known |= {"details", "summary", "label", "input", "output", "script", "a"}
     assert {name for name, _ in page.elements} <= known
     attributes = {name for _, given in page.elements for name in given}
-    usual = {"src", "alt", "class", "style", "lang", "charset", "name", "content", "http-equiv", "id", "hidden", "type"}
+    usual = {
+        "src",
+        "alt",
+        "class",
+        "style",
+        "lang",
+        "charset",
+        "name",
+        "content",
+        "http-equiv",
+        "id",
+        "hidden",
+        "type",
+        "title",
+    }
     usual |= {
         "scope",
         "role",
@@ -152,6 +166,35 @@ def test_an_evaluation_of_an_earlier_version_has_no_thresholds(tmp_path: pathlib
     row = class_rows(run, pages.hostile_vocabulary())[3]
     assert row[6:] == (*["—"] * 4, True)
     assert row.interval != "—"
+
+
+def with_loss(folder: pathlib.Path, loss: float, seen: int = pages.VIDEOS) -> loading.Run:
+    """A run whose evaluation of `seen` videos has this loss."""
+    pages.make_run(folder, 1, seen=seen)
+    whole = eval_samples.read(str(folder))
+    eval_samples.write(str(folder), whole._replace(figures={**whole.figures, "loss": loss}))
+    return load([str(folder)], 400, 0)[0]
+
+
+def test_the_loss_has_an_interval_as_a_mean_of_the_videos_has(tmp_path: pathlib.Path) -> None:
+    scores, labels = pages.data(1)
+    losses = -np.log(np.where(labels, scores, 1 - scores) + 1e-5).sum(1).astype(float)
+    run = with_loss(tmp_path, float(losses.mean()))
+    found = interval_of(run, "loss")
+    assert found is not None
+    assert found.high - found.low == pytest.approx(2 * 1.96 * losses.std() / np.sqrt(len(losses)), rel=0.15)
+    assert found.low < losses.mean() < found.high
+    assert cli.main(["report", str(tmp_path), "--resamples=400"]) == 0
+    words = Reader((tmp_path / "eval/report.html").read_text()).words
+    assert words[words.index("loss") + 1 :][:2] == [f"{losses.mean():.4f}", f"{found.low:.4f} to {found.high:.4f}"]
+
+
+def test_a_loss_that_is_not_the_cross_entropy_of_the_videos_has_no_interval(tmp_path: pathlib.Path) -> None:
+    scores, labels = pages.data(1)
+    losses = -np.log(np.where(labels, scores, 1 - scores) + 1e-5).sum(1).astype(float)
+    assert "loss" not in with_loss(tmp_path, float(losses.mean()) * 1.01).resampled
+    assert "loss" in with_loss(tmp_path, float(losses.mean()) * 1.01, seen=320).resampled  # by the choice of the sample
+    assert "loss" not in with_loss(tmp_path, float(losses.mean()) / 4, seen=320).resampled
 
 
 def test_runs_stand_side_by_side(world: pathlib.Path) -> None:

@@ -16,9 +16,9 @@ from yt8m import options, program, storage
 from yt8m.commands.report import eval_samples, worst_videos
 from yt8m.commands.report.loading import Run, load
 from yt8m.commands.report.page import page
+from yt8m.commands.report.slices import ClassCounts
 from yt8m.config import flags, run_dir
 from yt8m.errors import RunError, UsageError, missing_extra
-from yt8m.eval_util.arrays import Ints64
 from yt8m.options import option
 from yt8m.program import run_main
 from yt8m.records import manifest, vocabulary
@@ -79,7 +79,7 @@ def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
     output = config.output or (storage.join(runs[0], eval_samples.FOLDER, PAGE) if len(runs) == 1 else COMPARISON)
     loaded = load(runs, config.resamples, config.seed)
     names = [_names(run) for run in loaded]
-    counts = [training_counts(run, known) for run, known in zip(loaded, names, strict=True)]
+    counts = [class_counts(run, known) for run, known in zip(loaded, names, strict=True)]
     text = page(loaded, names, counts, config.media)
     with storage.write_atomic(output, "w") as file:
         file.write(text)
@@ -91,21 +91,21 @@ def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
     return output
 
 
-def training_counts(run: Run, names: Vocabulary) -> Ints64:
-    """int64 [C], the training videos of each class: from the vocabulary, or else from the manifests of the training.
+def class_counts(run: Run, names: Vocabulary) -> ClassCounts:
+    """How often each class occurs: by the vocabulary, or else by the manifests of the training files.
 
-    All are 0 if neither says it.
+    A vocabulary may be that of other data than the run's own training data, so it is named in the words.
     """
     count = run.samples.num_classes
     if names.counts.any():
-        return names.counts[:count]
+        return ClassCounts(names.counts[:count], "videos, by the vocabulary")
     with contextlib.suppress(RunError, UsageError):
-        saved = run_dir.read(run.folder)
+        saved = run_dir.read(run.trained_in)
         files = storage.glob(saved.config.data.data_pattern) if saved and saved.config.data.data_pattern else []
         found = manifest.find(files).data
         if found is not None and found.positives is not None and len(found.positives) == count:
-            return np.array(found.positives, np.int64)
-    return np.zeros(count, np.int64)
+            return ClassCounts(np.array(found.positives, np.int64))
+    return ClassCounts(np.zeros(count, np.int64))
 
 
 def _names(run: Run) -> Vocabulary:

@@ -34,14 +34,15 @@ def class_rows(run: Run, names: Vocabulary) -> list[ClassRow]:
     """A row for each class of the run, in the order of the classes.
 
     The AP of a class with fewer than ENOUGH labels has no interval, because so few labels say nothing about other
-    videos. The columns of thresholds are UNDEFINED if an earlier version made the evaluation.
+    videos; nor has one whose AP is the same in all resamples. The columns of thresholds are UNDEFINED if an earlier
+    version made the evaluation.
     """
     count = run.samples.num_classes
     aps, positives = np.full(count, np.nan), np.zeros(count, np.int64)
     for row in run.samples.figures["classes"]:
         aps[row["class"]], positives[row["class"]] = row["average_precision"], row["positives"]
     low, high = class_intervals(run, aps)
-    low[positives < ENOUGH] = np.nan
+    low[(positives < ENOUGH) | (low == high)] = np.nan
     points = run.samples.points
     nothing = np.full(count, np.nan)
     shares = [nothing] * 4 if points is None else [points.precision, points.recall, points.f1, points.thresholds]

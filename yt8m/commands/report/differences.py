@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from yt8m.commands.report.loading import Run, difference_interval, figure, same_videos
+from yt8m.commands.report.loading import FEWEST, Run, difference_interval, figure, same_videos
 from yt8m.config import run_dir
 from yt8m.config.flag_parsing import shown
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.metrics import Description, gap_first
 from yt8m.eval_util.resampling import Interval
 
-# Paths that differ between any two runs, and what does not change a run.
+# Options that are not compared: paths, which differ between any two runs, and start_new_model, which only says whether
+# the folder was cleared first.
 _NOT_COMPARED = ("train_dir", "export_dir", "log_dir", "start_new_model")
 MISSING = "—"
 
@@ -49,13 +50,17 @@ class Difference(NamedTuple):
 
 
 def settings(runs: Sequence[Run]) -> list[Setting]:
-    """The settings that are not the same in all runs: of the evaluation and its data, the config, the versions."""
-    told = [dict(_settings(run)) for run in runs]
-    names = list(dict.fromkeys(name for one in told for name in one))
+    """The settings that are not the same in all runs: of the evaluation and its data, the config, the versions.
+
+    A run without any setting of a kind, such as one whose config is not found, is not compared by that kind.
+    """
+    known = [dict(_settings(run)) for run in runs]
+    names = list(dict.fromkeys(name for one in known for name in one))
+    kinds = [{kind for kind, _ in one} for one in known]
     found = []
     for kind, name in names:
-        values = [one.get((kind, name), MISSING) for one in told]
-        if len(set(values)) > 1:
+        values = [one.get((kind, name), MISSING) for one in known]
+        if len({value for value, having in zip(values, kinds, strict=True) if kind in having}) > 1:
             found.append(Setting(kind, name, values))
     order = [kind for kind, _ in names]
     return sorted(found, key=lambda one: order.index(one.kind))
@@ -70,15 +75,16 @@ def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
     yield ("evaluation", "classes"), f"{run.samples.num_classes:,}"
     yield ("evaluation", "hash of the sampled videos"), _hash_of_videos(run)
     try:
-        saved = run_dir.read(run.folder)
+        saved = run_dir.read(run.trained_in)
     except (RunError, UsageError):
         saved = None
+    yield ("training", run_dir.CONFIG), "was read" if saved else "is missing, so its settings are not compared"
     for name, value in _options(dataclasses.asdict(saved.config) if saved else {}):
         kind = "data" if name.startswith("data.") else "config"
         yield (kind, name.rpartition(".")[2]), shown(value)
     for name, value in found.get("versions", {}).items():
         yield ("version at evaluation", name), str(value)
-    for name, value in run_dir.written_versions(run.folder).items():
+    for name, value in run_dir.written_versions(run.trained_in).items():
         yield ("version at training", name), str(value)
 
 
@@ -124,7 +130,10 @@ def _difference(first: Run, other: Run, one: Description) -> Iterator[Difference
 
 
 def _bounds(first: Run, other: Run, key: str) -> Interval | None:
-    """The interval of the difference, from the same resamples of the same videos; None if they are not the same."""
+    """The interval of the difference, from the same resamples of the same videos.
+
+    None if the videos are not the same, or too few.
+    """
     if key not in first.resampled or key not in other.resampled or not same_videos(first, other):
         return None
-    return difference_interval(first, other, key)
+    return difference_interval(first, other, key) if len(first.samples.videos) >= FEWEST else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,9 +13,10 @@ import numpy as np
 from yt8m import storage
 from yt8m.commands.report import eval_samples
 from yt8m.commands.report.eval_samples import EvalSamples
-from yt8m.errors import UsageError
+from yt8m.config import run_dir
+from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Floats64
-from yt8m.eval_util.metrics import gap_first, metrics
+from yt8m.eval_util.metrics import Loss, gap_first, metrics
 from yt8m.eval_util.resampling import Interval, Resampled, interval, intervals, resample
 from yt8m.runner import metric_files
 
@@ -83,7 +85,8 @@ class Run(NamedTuple):
 
     Attributes:
       name: a name that is unique in the report.
-      folder: path of the run's folder.
+      folder: path of the folder with the evaluation: the run's own, or that of --eval_dir.
+      trained_in: path of the folder with the config and the curves of the training; `folder` if it is not found.
       colour: colour of its lines in the charts.
       samples: the metrics and the sampled videos of its evaluation.
       curves: {name: training curve}; empty if the run has none.
@@ -95,6 +98,7 @@ class Run(NamedTuple):
 
     name: str
     folder: str
+    trained_in: str
     colour: str
     samples: EvalSamples
     curves: Mapping[str, Curve]
@@ -118,23 +122,45 @@ def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
         if whole.count(folder) > 1:
             raise UsageError(f"{folder} is named twice; name each run once.")
     found = [eval_samples.read(folder) for folder in whole]
-    return [
-        Run(
-            name,
-            folder,
-            colour,
-            one,
-            read_curves(folder),
-            read_validations(folder),
-            read_evaluations(folder),
-            *_resampled(one, resamples, seed),
-        )
-        for name, folder, colour, one in zip(_names(whole), whole, itertools.cycle(COLOURS), found, strict=False)
-    ]
+    each = zip(_names(whole), whole, itertools.cycle(COLOURS), found, strict=False)
+    return [_load(name, folder, colour, one, resamples, seed) for name, folder, colour, one in each]
+
+
+def _load(name: str, folder: str, colour: str, one: EvalSamples, resamples: int, seed: int) -> Run:
+    source = _trained_in(folder, str(one.figures.get("checkpoint", "")))
+    curves = read_curves(source), read_validations(source), read_evaluations(folder)
+    return Run(name, folder, source, colour, one, *curves, *_resampled(one, resamples, seed))
+
+
+def _trained_in(folder: str, checkpoint: str) -> str:
+    """The folder of the training: `folder`, or else that of the checkpoint, or the one above it (of best/).
+
+    An evaluation with --eval_dir has only its results in `folder`.
+    """
+    above = os.path.dirname(checkpoint)
+    for one in (folder, above, os.path.dirname(above)):
+        with contextlib.suppress(RunError, UsageError, OSError):  # perhaps a bucket that is not readable from here
+            if one and any(storage.exists(storage.join(one, name)) for name in (run_dir.CONFIG, run_dir.MODEL_FLAGS)):
+                return one
+    return folder
 
 
 def _resampled(one: EvalSamples, resamples: int, seed: int) -> Resampled:
-    return resample(one.videos, one.num_classes, resamples, seed)
+    found = resample(one.videos, one.num_classes, resamples, seed)
+    known = {key: values for key, values in found.figures.items() if key != Loss.key or _is_of_videos(one)}
+    return found._replace(figures=known)
+
+
+def _is_of_videos(one: EvalSamples) -> bool:
+    """Whether the loss of the evaluation is the mean of the losses of the videos.
+
+    These are cross-entropies, so it is not if the run has another loss. A sample's mean may differ by chance.
+    """
+    loss, losses = one.figures.get(Loss.key), one.videos.losses
+    if loss is None or not len(losses):
+        return False
+    by_chance = 5 * float(losses.std()) / len(losses) ** 0.5 if one.seen > len(losses) else 0.0
+    return bool(abs(float(losses.mean()) - loss) <= by_chance + 1e-3 * abs(loss))
 
 
 def _names(folders: Sequence[str]) -> list[str]:
@@ -147,9 +173,25 @@ def _names(folders: Sequence[str]) -> list[str]:
     return list(folders)
 
 
-def interval_of(run: Run, name: str) -> Interval:
-    """The 95 % interval of the metric `name` over all videos."""
-    return interval(figure(run, name), run.resampled[name], shrink_of(run))
+FEWEST = 10  # with fewer videos, or with equal ones, resampling says nothing about other videos
+
+
+def interval_of(run: Run, name: str) -> Interval | None:
+    """The 95 % interval of the metric `name` over all videos; None if these say too little, see `told`."""
+    least = 0.0 if is_share(run, name) else None
+    found = interval(figure(run, name), run.resampled[name], shrink_of(run), least=least)
+    return told(found, len(run.samples.videos))
+
+
+def told(bounds: Interval, videos: int) -> Interval | None:
+    """The interval; None if it is of fewer than FEWEST videos, or has no width because these are all equal."""
+    return None if videos < FEWEST or bounds.low == bounds.high else bounds
+
+
+def is_share(run: Run, name: str) -> bool:
+    """Whether a metric is between 0 and 1, as far as its values show. The loss is not, however small it is."""
+    values = np.append(run.resampled[name], figure(run, name))
+    return name != Loss.key and bool((values[~np.isnan(values)] <= 1).all() and (values[~np.isnan(values)] >= 0).all())
 
 
 def class_intervals(run: Run, average_precisions: Floats64) -> tuple[Floats64, Floats64]:
@@ -160,7 +202,8 @@ def class_intervals(run: Run, average_precisions: Floats64) -> tuple[Floats64, F
 def difference_interval(first: Run, other: Run, name: str) -> Interval:
     """The 95 % interval of a metric of `other` minus that of `first`, on the same videos."""
     differences = np.subtract(other.resampled[name], first.resampled[name])
-    return interval(figure(other, name) - figure(first, name), differences, shrink_of(first), least=-1.0)
+    least = -1.0 if is_share(first, name) and is_share(other, name) else None
+    return interval(figure(other, name) - figure(first, name), differences, shrink_of(first), least=least)
 
 
 def shrink_of(run: Run) -> float:

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from yt8m.commands.report import charts, differences, measures, over_time, slices, worst_videos
-from yt8m.commands.report.class_table import ClassRow, class_rows
-from yt8m.commands.report.loading import Run, figure, interval_of
+from yt8m.commands.report.class_table import UNDEFINED, ClassRow, class_rows
+from yt8m.commands.report.loading import FEWEST, Run, figure, interval_of, is_share
 from yt8m.commands.report.measures import ENOUGH, ClassFigure
-from yt8m.commands.report.slices import Division
+from yt8m.commands.report.slices import ClassCounts, Division
 from yt8m.commands.report.worst_videos import WorstVideo
-from yt8m.eval_util.arrays import Ints64
 from yt8m.eval_util.metrics import Description, gap_first
 from yt8m.records import shards
 from yt8m.records.vocabulary import Vocabulary
@@ -29,7 +28,8 @@ _ROWS = 10
 class _Figure(NamedTuple):
     """A metric in its card on the page.
 
-    If it has an interval, a bar shows it from `left` with `width`, both in percent.
+    If it is a share and has an interval, a bar shows this from `left` with `width`, both in percent. An interval that
+    these videos cannot give is UNDEFINED.
     """
 
     name: str
@@ -67,13 +67,13 @@ class _View(NamedTuple):
     worst_videos: list[WorstVideo]
 
 
-def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Ints64], media: str = "") -> str:
+def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[ClassCounts], media: str = "") -> str:
     """The HTML for one run, or for several side by side.
 
     Args:
       runs: the runs.
       names: the vocabulary of each run.
-      counts: the training videos of each class of each run, see `slices.divisions`.
+      counts: how often each class of each run occurs.
       media: path of a table of addresses, see `worst_videos.read_media`; empty if there is none.
     """
     import jinja2
@@ -109,6 +109,7 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Ints
         predictions=[charts.precision_recall(runs), charts.calibration(runs)],
         has_classes=any(by_class),
         enough=ENOUGH,
+        fewest=FEWEST,
         has_common=any(run.samples.points is not None and not run.samples.points.is_own.all() for run in runs),
         of_classes=[charts.classes(runs, by_class), charts.average_precisions(runs, by_class)] if any(by_class) else [],
         of_verticals=[charts.verticals(runs, verticals)] if any(verticals) else [],
@@ -125,7 +126,7 @@ def _ids(views: Sequence[_View]) -> set[str]:
 def _view(
     run: Run,
     names: Vocabulary,
-    counts: Ints64,
+    counts: ClassCounts,
     best: list[ClassFigure],
     worst: list[ClassFigure],
     differing: list[tuple[ClassFigure, ClassFigure]],
@@ -163,9 +164,13 @@ def _figure(run: Run, one: Description) -> _Figure:
     value = figure(run, one.key)
     if value is None:
         return _Figure(one.name, "not defined")
-    low, high = interval_of(run, one.key)
+    bounds = interval_of(run, one.key)
+    if bounds is None:
+        return _Figure(one.name, one.text(value, 4), UNDEFINED)
+    low, high = bounds
     between = f"{one.text(low, 4)} to {one.text(high, 4)}"
-    return _Figure(one.name, one.text(value, 4), between, f"{100 * low:.2f}", f"{100 * (high - low):.2f}")
+    place = (f"{100 * low:.2f}", f"{100 * (high - low):.2f}") if is_share(run, one.key) else ("", "")
+    return _Figure(one.name, one.text(value, 4), between, *place)
 
 
 def _differing(rows: Sequence[ClassFigure], of_first: Sequence[ClassFigure]) -> list[tuple[ClassFigure, ClassFigure]]:

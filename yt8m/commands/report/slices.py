@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from yt8m.commands.report.loading import Run, shrink_of
+from yt8m.commands.report.loading import Run, shrink_of, told
 from yt8m.eval_util.arrays import Floats64, Ints32, Ints64
 from yt8m.eval_util.resampling import Interval, interval
+from yt8m.eval_util.videos import Videos
 from yt8m.records.vocabulary import Vocabulary
 
 _RESAMPLES = 200
@@ -25,14 +26,14 @@ class Part(NamedTuple):
     Attributes:
       name: what its members have in common.
       figure: the mean PERR of the videos, or the mean AP of the classes.
-      bounds: the 95 % interval of `figure`.
+      bounds: the 95 % interval of `figure`; None if the videos say too little for one.
       videos: number of videos; for a part of the classes, of those that have a label among them.
       classes: number of classes with a label; None for a part of the videos.
     """
 
     name: str
     figure: float
-    bounds: Interval
+    bounds: Interval | None
     videos: int
     classes: int | None = None
 
@@ -45,21 +46,29 @@ class Division(NamedTuple):
     parts: list[Part]
 
 
-def divisions(run: Run, names: Vocabulary, counts: Ints64, seed: int = 0) -> list[Division]:
+class ClassCounts(NamedTuple):
+    """How many videos each class has, int64 [C], all 0 if it is not known; and what the counts are, in words."""
+
+    counts: Ints64
+    words: str = "training videos"
+
+
+def divisions(run: Run, names: Vocabulary, counts: ClassCounts, seed: int = 0) -> list[Division]:
     """The divisions that the data allow; one is left out if it has a single part.
 
     Args:
       run: the run.
       names: its vocabulary, for the verticals.
-      counts: int64 [C], number of training videos of each class; all 0 if it is not known.
+      counts: how often each class occurs.
       seed: seed of the draws for the parts of the videos.
     """
+    videos = run.samples.videos
     by_vertical = [(name, _where(names.verticals, name)) for name in dict.fromkeys(filter(None, names.verticals))]
     found = [
         Division("vertical", "mean AP", list(_of_classes(run, by_vertical))),
         Division("frequency of the class", "mean AP", list(_of_classes(run, thirds(counts)))),
-        Division("number of labels", "PERR", list(_of_videos(run, by_labels(run.samples.videos.num_labels), seed))),
-        Division("length of the video", "PERR", list(_of_videos(run, by_length(run.samples.videos.num_frames), seed))),
+        Division("number of labels", "PERR", list(_of_videos(run, by_labels(videos.num_labels), seed))),
+        Division("length of the video", "PERR", list(_of_videos(run, by_length(videos), seed))),
     ]
     found[0].parts.sort(key=lambda part: -part.videos)
     return [one for one in found if len(one.parts) >= _FEWEST]
@@ -69,16 +78,17 @@ def _where(texts: Sequence[str], wanted: str) -> Ints64:
     return np.array([index for index, text in enumerate(texts) if text == wanted], np.int64)
 
 
-def thirds(counts: Ints64) -> list[tuple[str, Ints64]]:
+def thirds(found: ClassCounts) -> list[tuple[str, Ints64]]:
     """(name, classes) of the most frequent, the middle and the rarest third of the classes; empty if no count is known.
 
     Of equally frequent classes the one with the lowest index counts as the more frequent one.
     """
+    counts = found.counts
     if not counts.any():
         return []
     order = np.argsort(-counts, kind="stable")
     return [
-        (f"{name} ({counts[part].min():,} to {counts[part].max():,} training videos)", part)
+        (f"{name} ({counts[part].min():,} to {counts[part].max():,} {found.words})", part)
         for name, part in zip(THIRDS, np.array_split(order, len(THIRDS)), strict=True)
         if len(part)
     ]
@@ -91,12 +101,14 @@ def by_labels(num_labels: Ints64) -> list[tuple[str, Ints64]]:
     return [(name, rows) for name, rows in parts if len(rows)]
 
 
-def by_length(num_frames: Ints32 | Ints64) -> list[tuple[str, Ints64]]:
-    """(name, rows) of four parts of the videos by their numbers of frames, about equally large."""
-    if not len(num_frames):
+def by_length(videos: Videos) -> list[tuple[str, Ints64]]:
+    """(name, rows) of four parts of the videos with a label by their numbers of frames, about equally large."""
+    labelled = np.flatnonzero(videos.num_labels)
+    if not len(labelled):
         return []
-    which = np.searchsorted(np.unique(np.quantile(num_frames, [0.25, 0.5, 0.75], method="lower")), num_frames)
-    return [(_range_of(num_frames[which == part]), np.flatnonzero(which == part)) for part in np.unique(which)]
+    frames = videos.num_frames[labelled]
+    which = np.searchsorted(np.unique(np.quantile(frames, [0.25, 0.5, 0.75], method="lower")), frames)
+    return [(_range_of(frames[which == part]), labelled[which == part]) for part in np.unique(which)]
 
 
 def _range_of(counts: Ints32 | Ints64) -> str:
@@ -111,7 +123,7 @@ def _of_videos(run: Run, parts: Sequence[tuple[str, Ints64]], seed: int) -> Iter
         values = run.samples.videos.perr[rows]
         means = np.array([values[draw.integers(len(rows), size=len(rows))].mean() for _ in range(_RESAMPLES)])
         figure = float(values.mean())
-        yield Part(name, figure, interval(figure, means, shrink_of(run)), len(rows))
+        yield Part(name, figure, told(interval(figure, means, shrink_of(run)), len(rows)), len(rows))
 
 
 def _of_classes(run: Run, parts: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
@@ -129,7 +141,7 @@ def _of_classes(run: Run, parts: Sequence[tuple[str, Ints64]]) -> Iterator[Part]
         having = len(np.unique(owners[np.isin(videos.labels, members)]))
         figure = float(aps[members].mean())
         bounds = interval(figure, _means(run.class_aps[:, members]), shrink_of(run))
-        yield Part(name, figure, bounds, having, len(members))
+        yield Part(name, figure, told(bounds, having), having, len(members))
 
 
 def _means(values: Floats64) -> Floats64:
