@@ -24,7 +24,7 @@ MUTANTS_ARGS ?=
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 11, 4) <= sys.version_info[:3] < (3, 14))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test test-all soak lint fuzz mutants format bench bench-growth bench-gpu recipes docs pictures clean
+.PHONY: help venv demo test test-all soak lint fuzz mutants format bench bench-growth bench-gpu bench-peers bench-whole recipes docs pictures clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
@@ -39,6 +39,8 @@ help:
 	@echo 'make bench   speeds, as ratios to bare matmuls timed in the same run; BENCH_ARGS=--rows=... for some'
 	@echo 'make bench-growth  cost an example for 1 to 8 times the videos, classes, frames and towers, in growth.png'
 	@echo 'make bench-gpu  training on a GPU, in examples a second and as a share of the peak of its chip'
+	@echo 'make bench-peers  this project beside PyTorch, in turn within one run; needs torch and torchmetrics'
+	@echo 'make bench-whole  whole runs: one pass over 400,000 videos and 8,000 records of frames'
 	@echo 'make recipes every model trained small on sample data, its figure checked against its recipe and docs/users/models.md'
 	@echo 'make docs    the pages and an API reference as a site, in build/site; broken links are errors'
 	@echo 'make pictures the pictures of the README, from its own commands; needs chromium'
@@ -119,6 +121,12 @@ bench-growth: $(INSTALLED)
 
 bench-gpu: $(INSTALLED)
 	$(BIN)/python -m benchmarks.gpu $(BENCH_ARGS)
+
+bench-peers: $(INSTALLED)
+	$(BIN)/python -m benchmarks.peers $(BENCH_ARGS)
+
+bench-whole: $(INSTALLED)
+	$(BIN)/python -m benchmarks.whole $(BENCH_ARGS)
 
 recipes: $(INSTALLED)
 	$(BIN)/python -m recipes $(RECIPES_ARGS)

@@ -100,13 +100,27 @@ def repeat(action: Callable[[], Any], count: int, repeats: int) -> Measured:
 def watched(measure: Callable[[int], Measured], repeats: int) -> dict[str, Any]:
     """The summary of a row, its peak memory, and the cores that others used meanwhile.
 
-    Child processes of the row do not count as others. The peak memory is that of the largest process.
+    The peak memory is that of the largest process.
     """
-    before, start = machine.busy_seconds() - _cpu_of_both(), time.perf_counter()
+    others = Others()
     found = measure(repeats).summary()
-    others = (machine.busy_seconds() - _cpu_of_both() - before) / (time.perf_counter() - start)
     peak = max(resource.getrusage(who).ru_maxrss for who in _BOTH) / 1024
-    return {**found, "peak_mb": peak, "others": max(0.0, others)}
+    return {**found, "peak_mb": peak, "others": others.cores()}
+
+
+class Others:
+    """Counts what other programs compute from now on. Child processes that have ended do not count as others."""
+
+    def __init__(self) -> None:
+        self._before, self._start = self._seconds(), time.perf_counter()
+
+    def cores(self) -> float:
+        """The cores that other programs used so far, on average."""
+        return max(0.0, (self._seconds() - self._before) / (time.perf_counter() - self._start))
+
+    @staticmethod
+    def _seconds() -> float:
+        return machine.busy_seconds() - _cpu_of_both()
 
 
 def _cpu_of_both() -> float:

@@ -1,0 +1,141 @@
+"""This project as a contestant: bare steps on batches in memory, and whole runs from files by the real runner."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import tempfile
+from typing import Any
+
+import numpy as np
+
+from benchmarks import runs
+from benchmarks.peers.rows import Row
+from benchmarks.peers.turns import Turns, now, since
+from yt8m import deploy, graph, readers, runner
+from yt8m.commands import workload
+from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig
+from yt8m.lazy import tf
+from yt8m.records.prediction_files import PredictionWriter
+from yt8m.runner import Callback, Context
+from yt8m.types import Batch
+
+BATCHES = 4  # batches in memory
+LOSSES = 10  # steps whose losses are compared
+# The default rate of 0.01 blows up the gradients of an LSTM over 300 frames within a few steps.
+OPTIMIZER = OptimizerConfig(base_learning_rate=0.001, learning_rate_schedule="constant")
+_WARM_STEPS = 5  # untimed steps of a turn from files: they use up what was prefetched while the others worked
+
+
+class Stored(graph.Inputter):
+    """Gives the first batches of another inputter again and again, from memory."""
+
+    def __init__(self, whole: graph.Inputter) -> None:
+        self._whole, self.batch_size = whole, whole.batch_size
+
+    def files(self) -> Any:
+        """The files of the other inputter."""
+        return self._whole.files()
+
+    def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
+        """The stored batches. Frames of a video are its first one, repeated, so that random frames are all equal."""
+        batches = self._whole.dataset(files, batch_size).take(BATCHES)
+        return batches.map(_of_first_frame).cache().repeat()
+
+
+def _of_first_frame(batch: Batch) -> Batch:
+    if batch.features[0].shape.rank == 2:
+        return batch
+    real = tf.sequence_mask(batch.num_frames, tf.shape(batch.features[0])[1], tf.uint8)[:, :, tf.newaxis]
+    return batch._replace(features=tuple(feature[:, :1] * real for feature in batch.features))
+
+
+def step(turns: Turns, row: Row, folder: pathlib.Path) -> None:
+    """Trains on batches in memory; at first it stores these, the first weights and the first losses for the peers."""
+    inputter, modeler = Stored(_parts(row, "eval").inputter), _parts(row, "train").modeler
+    deployment, _ = deploy.local(1, 0)
+    with tf.Graph().as_default(), tf.Session(config=deployment.session_config()) as session:
+        tf.set_random_seed(0)
+        ops = graph.build(inputter, modeler, deployment, OPTIMIZER, precision=row.precision)
+        batch = tf.data.make_one_shot_iterator(inputter.dataset(inputter.files(), row.network.batch)).get_next()
+        session.run(tf.global_variables_initializer())
+        session.run(ops.input.initializer, {ops.input.files: inputter.files()})
+        _store(session, batch, folder)
+        turns.tell([float(session.run([ops.label_loss, ops.train_op])[0]) for _ in range(LOSSES)])
+
+        def work() -> None:
+            for _ in range(row.network.steps):
+                session.run(ops.train_op)
+
+        turns.take(work, row.network.steps)
+
+
+def _store(session: tf.Session, batch: Batch, folder: pathlib.Path) -> None:
+    variables = {variable.op.name: variable for variable in tf.trainable_variables()}
+    np.savez(folder / "weights.npz", **session.run(variables))
+    for number in range(BATCHES):
+        read = session.run({"labels": batch.labels, "num_frames": batch.num_frames, "features": batch.features})
+        features = {f"feature_{index}": values for index, values in enumerate(read.pop("features"))}
+        np.savez(folder / f"batch_{number}.npz", **read, **features)
+
+
+def from_files(turns: Turns, row: Row, folder: pathlib.Path) -> None:
+    """Trains, evaluates or predicts by the runner, with its default callbacks."""
+    mode = "train" if row.work == "files" else row.work
+    parts = _parts(row, mode)
+    options: dict[str, Any] = {"turns": turns, "steps": row.network.steps}
+    with tempfile.TemporaryDirectory() as first_folder, tempfile.TemporaryDirectory() as new_folder:
+        runs.one_step(_data(row), row.model, first_folder)
+        _store_checkpoint(first_folder, folder)
+        run_folder = new_folder if mode == "train" else first_folder
+        settings = runner.RunnerConfig(mode, run_folder, optimizer=OPTIMIZER, precision=row.precision)
+        name = f"{__name__}:TurnTaker"
+        with open(os.path.join(run_folder, "predictions.csv"), "w") as file:
+            all_options = {name: options}
+            if mode == "infer":
+                all_options["infer_writer"] = {"consumer": PredictionWriter(file, 20)}
+            callbacks = runner.CallbackConfig((name,), all_options)
+            runs.finish(runner.build(settings, parts.inputter, parts.modeler, callbacks))
+
+
+def _store_checkpoint(run_folder: str, folder: pathlib.Path) -> None:
+    """Stores the weights of a run for the peers."""
+    found = tf.train.load_checkpoint(run_folder)
+    names = [name for name in found.get_variable_to_shape_map() if name.startswith("tower/") and "Adam" not in name]
+    np.savez(folder / "weights.npz", **{name: found.get_tensor(name) for name in names})
+
+
+class TurnTaker(Callback):
+    """Lets a run work in turns: between two of them the run waits inside this callback."""
+
+    def __init__(self, context: Context, turns: Turns, steps: int) -> None:
+        super().__init__(context)
+        self._turns, self._steps, self._done = turns, steps, -_WARM_STEPS
+        self._turns.tell([])
+        self._has_more = self._turns.wait()
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Counts the steps of a turn, reports its time, and waits for the next turn."""
+        self._done += 1
+        if self._done == 0:
+            self._before = now()
+        elif self._done == self._steps:
+            self._turns.tell(since(self._before, self._steps))
+            self._has_more, self._done = self._turns.wait(), -_WARM_STEPS
+        if not self._has_more:
+            run_context.request_stop()
+
+
+def _data(row: Row) -> DataConfig:
+    network = row.network
+    return runs.video_data(network.batch) if network.level == "video" else runs.frame_data(network.batch)
+
+
+def _parts(row: Row, mode: str) -> workload.Workload:
+    data = _data(row)
+    options = {name: value for name, value in row.network.options.items() if name != "feature_sizes"}
+    parts = workload.create(data, ModelConfig(row.model, options), mode)
+    if mode == "train":
+        return parts
+    queue = readers.BatchQueue(parts.reader, data.data_pattern, data.batch_size, num_epochs=None)
+    return parts._replace(inputter=queue)

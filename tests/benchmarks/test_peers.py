@@ -1,0 +1,132 @@
+"""The comparison with PyTorch: turns, ratios, and that both compute the same."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks.measure import Sample
+from benchmarks.peers.__main__ import line, ratio_to_best
+from benchmarks.peers.rows import CONTESTANTS, ROWS, Row
+from benchmarks.peers.turns import Contestant, Turns, now
+from yt8m.eval_util import EvaluationMetrics
+
+SMALL_BATCH = 8
+
+
+class Recorder(Turns):
+    """Takes a given number of turns and keeps what is told."""
+
+    def __init__(self, turns: int = 0) -> None:
+        self.told, self._left = [], turns
+
+    def tell(self, value):
+        self.told.append(value)
+
+    def wait(self):
+        self._left -= 1
+        return self._left >= 0
+
+
+def test_a_turn_is_timed_per_step():
+    turns, done = Recorder(2), []
+    turns.take(lambda: done.append(sum(range(2_000_000))), steps=4)
+    assert len(done) == len(turns.told) == 2
+    assert all(0 < sample.cpu * 4 < 60 and sample.seconds > 0 for sample in turns.told)
+
+
+def test_processor_time_includes_living_children():
+    before = now()
+    child = subprocess.Popen(
+        [sys.executable, "-c", "print(sum(range(30_000_000)), flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    child.stdout.readline()
+    used = now().cpu - before.cpu
+    child.communicate(b"\n")
+    assert used >= 0.05
+
+
+def test_a_contestant_that_fails_ends_the_comparison_with_its_message(tmp_path):
+    with pytest.raises(SystemExit, match=r"(?s)yt8m ended with status 1 before its turn was over:.*KeyError: 'none'"):
+        Contestant("yt8m", "none", str(tmp_path))
+
+
+def result(ours: float, eager: float, compiled: float, differs: float | None = 2e-7) -> dict:
+    rates = {
+        name: {"median": rate, "low": rate, "high": rate}
+        for name, rate in zip(CONTESTANTS, (ours, eager, compiled), strict=True)
+    }
+    return {"rate": rates, "cpu_rate": rates, "differs": differs, "others": 0.0}
+
+
+def test_the_ratio_is_to_the_faster_peer():
+    assert ratio_to_best(result(100, 80, 125)["rate"]) == 0.8
+    assert "NO: at least 0.95" in line(ROWS["step/MoeModel"], result(100, 80, 125))
+    assert "yes: at least 0.95" in line(ROWS["step/MoeModel"], result(100, 80, 105))
+
+
+@pytest.mark.parametrize(
+    ("row", "differs", "verdict"), [("step/MoeModel", 2e-4, "2e-04 NO"), ("eval/MoeModel", None, "")]
+)
+def test_losses_that_differ_are_marked(row, differs, verdict):
+    shown = line(ROWS[row], result(2, 1, 1, differs))
+    assert (verdict or "yes") in shown
+    assert ("e-04" in shown) == bool(verdict)
+
+
+def test_every_network_has_all_works_and_names_are_unique():
+    assert len(ROWS) == 5 * 6
+    assert {row.work for row in ROWS.values()} == {"step", "files", "eval", "infer"}
+    assert all(row.name == name for name, row in ROWS.items())
+
+
+def test_samples_travel_as_json(monkeypatch):
+    written = io.StringIO()
+    turns = Recorder()
+    turns._out = written
+    Turns.tell(turns, Sample(0.5, 0.25))
+    assert json.loads(written.getvalue()) == [0.5, 0.25]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("model", ["LogisticModel", "MoeModel", "DbofModel", "NeXtVladModel", "LstmModel"])
+def test_both_compute_the_same_losses(model, tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch torchmetrics")
+    pytest.importorskip("torchmetrics", reason="torchmetrics is not installed: pip install torch torchmetrics")
+    from benchmarks.peers import ours, rows, theirs
+
+    monkeypatch.setitem(rows.NETWORKS, model, rows.NETWORKS[model]._replace(batch=SMALL_BATCH))
+    row, told = Row("step", model, "float32", 1.0), []
+    for take_turns in (ours.step, lambda *given: theirs.take_turns(*given, "eager")):
+        turns = Recorder()
+        take_turns(turns, row, tmp_path)
+        told.append(turns.told[0])
+    # Small batches make the steps of Adam chaotic: rounding grows from step to step.
+    np.testing.assert_allclose(told[1][:2], told[0][:2], rtol=1e-5)
+    np.testing.assert_allclose(told[1], told[0], rtol=3e-3)
+
+
+def test_the_figures_of_the_peers_are_those_of_this_project():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch torchmetrics")
+    pytest.importorskip("torchmetrics", reason="torchmetrics is not installed: pip install torch torchmetrics")
+    from benchmarks.peers.figures import Figures
+
+    draw = np.random.default_rng(0)
+    ours, theirs = EvaluationMetrics(50, 20), Figures()
+    for _ in range(3):
+        predictions, labels = draw.random((40, 50), np.float32), draw.random((40, 50)) < 0.06
+        labels[:, 0] |= ~labels.any(1)
+        ours.accumulate(predictions, labels, np.zeros(40))
+        theirs.add(torch.tensor(predictions), torch.tensor(labels), torch.tensor(0.0))
+    found, expected = theirs.get(), ours.get()
+    assert found["Hit@1"] == pytest.approx(expected["avg_hit_at_one"], abs=1e-6)
+    assert found["PERR"] == pytest.approx(expected["avg_perr"], abs=1e-6)
+    assert found["GAP"] == pytest.approx(expected["gap"], abs=1e-6)
+    assert found["mAP"] == pytest.approx(np.mean(expected["aps"]), abs=1e-6)
