@@ -163,8 +163,9 @@ def test_the_table_is_sorted_by_any_column(folder: pathlib.Path) -> None:
     steps = {os.path.relpath(one.folder, folder): one.step for one in runs.find([str(folder)])}
     batches = [name for name, one in figures.items() if one and one.of == "training batch"]
     best = sorted(batches, key=lambda name: -figures[name].values["GAP"])
-    assert order("GAP") == order("gap") == ["a", *best, "damaged"]
-    assert order("run") == ["a", "b", "c", "damaged", "deep/er/killed"]
+    assert order("GAP") == order("gap") == order("Gap") == ["a", *best, "damaged"]
+    assert order("HIT@1") == order("hit_at_one") == order("Hit@1")
+    assert order("run") == order("Run") == ["a", "b", "c", "damaged", "deep/er/killed"]
     assert order("step") == ["a", *sorted(("deep/er/killed", "c"), key=lambda name: -steps[name]), "b", "damaged"]
     assert order("state")[0] == "damaged"
     os.utime(folder / "b/config.json", (time.time() + 60, time.time() + 60))
@@ -188,6 +189,10 @@ def test_the_command_prints_a_table_or_json(
     assert header.split()[:3] == ["run", "model", "step"]
     assert [line.split()[0] for line in lines] == list(told)
     assert "base_learning_rate=0.02" in lines[1]
+    # An option that only one of the runs was given is not shown for the others.
+    assert "save_checkpoint_steps=5" in lines[0]
+    assert "=None" not in "".join(lines)
+    assert "= " not in "".join(lines)
     assert "failed: the \\x1b[31mdisk[/] burnt" in lines[1]
     assert cli.main(["runs", str(tmp_path)]) == 0
     assert capsys.readouterr().out == f"there is no run in {tmp_path}\n"

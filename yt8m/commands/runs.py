@@ -32,6 +32,7 @@ _NO_FIGURE = ("step", "examples", "examples_per_second", "zeroed_values", "bad_r
 # Options that are not compared: paths that differ between any two runs, and options with a column of their own.
 _NOT_COMPARED = ("train_dir", "export_dir", "log_dir", "start_new_model", "data.seed", "data.vocabulary", "model.model")
 _OF_PUBLISHED = ("feature_names", "feature_sizes", "frame_features", "segment_labels", "label_loss")
+_UNSET: tuple[Any, ...] = (None, "", ())  # values of options that were not given and have no default
 _AT_ONCE = 16  # runs of a bucket that are read at the same time: each takes several requests
 
 
@@ -98,7 +99,9 @@ class RunsConfig(options.Checked):
     """The flags of `yt8m runs`."""
 
     sort: str = option(
-        "age", "column that the runs are sorted by: a figure such as GAP (best first), run, model, step, state or age"
+        "age",
+        "column that the runs are sorted by, in any case: a figure such as GAP (best first), run, model, step, state "
+        "or age",
     )
     json: bool = option(False, "print one JSON list rather than a table")
 
@@ -263,8 +266,8 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _metric_name(column: str) -> str:
-    """The name of the built-in metric that a user may write in lower case or by its key; empty if there is none."""
-    return next((one.name for one in metrics.all() if column.lower() in (one.name.lower(), one.key)), "")
+    """The name of the built-in metric that a user may write in any case or by its key; empty if there is none."""
+    return next((one.name for one in metrics.all() if column.lower() in (one.name.lower(), one.key.lower())), "")
 
 
 def _rank(value: float | None, metric: str) -> tuple[bool, float]:
@@ -294,11 +297,11 @@ def _sorted(found: Sequence[ListedRun], column: str) -> list[ListedRun]:
         "state": lambda run: run.state,
         "age": lambda run: -run.written,
     }
-    if column in by:
-        return sorted(found, key=lambda run: (by[column](run), run.folder))
-    figures = {name for run in found if run.figures for name in run.figures.values}
-    metric = _metric_name(column) or column
-    if metric != _metric_name(column) and metric not in figures:
+    if of_column := by.get(column.lower()):
+        return sorted(found, key=lambda run: (of_column(run), run.folder))
+    figures = {name.lower(): name for run in found if run.figures for name in run.figures.values}
+    metric = _metric_name(column) or figures.get(column.lower(), "")
+    if not metric:
         known = [*by, *(one.name for one in gap_first(metrics.all()))]
         close = suggestion(column, known)
         raise UsageError(f"--sort={column}: there is no such column{close} (known: {', '.join(known)})")
@@ -331,7 +334,8 @@ def _cells(run: ListedRun, figures: Sequence[str], compared: Sequence[str]) -> I
     yield _duration(run.age) if run.written else ""
     yield f"{run.state}: {run.why}" if run.why else run.state
     if compared:
-        yield " ".join(f"{name}={shown(value)}" for name, value in run.differing.items())
+        given = {name: value for name, value in run.differing.items() if value not in _UNSET}
+        yield " ".join(f"{name}={shown(value)}" for name, value in given.items())
 
 
 def _duration(seconds: float) -> str:

@@ -11,7 +11,7 @@ from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.runner.run_config import CallbackConfig, Context
 
-# Given by path, because they extend a class of TensorFlow, which importing this module must not import.
+# Paths instead of classes: each class derives from one of TensorFlow, so its module is imported only when it is used.
 callbacks: Registry[Any] = Registry("callback")
 for _name, _class in {
     "train_basic": "steps:TrainBasic",
