@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from contract.model_cases import SIZES, C, T
 from contract.model_session import tiny
+from uneven_videos import Videos, quick
 
 from yt8m import deploy, graph, losses
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.lazy import tf
 from yt8m.numerics import across_towers
-from yt8m.types import Batch
 from yt8m.video.modeler import VideoModeler
 
 pytestmark = [pytest.mark.long, pytest.mark.heavy]
@@ -34,47 +34,6 @@ NORMALISED = {
     "GatedMoeModel": {},
 }
 PLAIN = {"DbofModel": {**EVERY_FRAME, "dbof_add_batch_norm": False}, "LstmModel": {}, "MoeModel": {}}
-
-
-class Videos(graph.Inputter):
-    """An inputter over one batch for each of `sizes`, over and over; some videos have no frame."""
-
-    def __init__(self, sizes: list[int], is_frames: bool, towers: int) -> None:
-        generator = np.random.default_rng(0)
-        self.batch_size = -(-max(sizes) // towers)
-        self.batches = [self._batch(generator, size, is_frames) for size in sizes]
-
-    @staticmethod
-    def _batch(generator: np.random.Generator, size: int, is_frames: bool) -> Batch:
-        shape = (size, T) if is_frames else (size,)
-        counts = generator.integers(0, T + 1, size).astype(np.int32)
-        counts[0] = T
-        # Rows differ in scale and place, so that the statistics of two halves do.
-        place = 3 * generator.normal(size=(size,) + (1,) * len(shape))
-        features = tuple((generator.normal(size=(*shape, n)) + place).astype(np.float32) for n in SIZES)
-        if is_frames:
-            there = (np.arange(T) < counts[:, None])[:, :, None]
-            features = tuple(feature * there for feature in features)
-        labels = generator.random((size, C)) < 0.3
-        return Batch(np.array([b"id"] * size), features, counts if is_frames else np.ones_like(counts), labels)
-
-    def files(self) -> list[str]:
-        return ["videos"]
-
-    def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
-        made = [tf.data.Dataset.from_tensors(batch) for batch in self.batches]
-        whole = made[0]
-        for more in made[1:]:
-            whole = whole.concatenate(more)
-        return whole.repeat()
-
-
-def quick(deployment: deploy.DeploymentConfig) -> tf.ConfigProto:
-    """A session that runs a few times only: optimising the graph costs more than it saves."""
-    config = deployment.session_config()
-    config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
-    config.graph_options.rewrite_options.disable_meta_optimizer = True
-    return config
 
 
 def trained(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from yt8m.deploy.cluster import CHIEF, WORKER, ClusterConfig
+from yt8m.deploy.collective import AllReduce, Round, Word
 from yt8m.deploy.deployment import Clone, DeploymentConfig, count_gpus, create_clones, local
 from yt8m.deploy.gradients import (
     average_gradients,
@@ -17,11 +18,14 @@ from yt8m.deploy.optimize import DeployedModel, Objective, deploy, optimize_clon
 __all__ = [
     "CHIEF",
     "WORKER",
+    "AllReduce",
     "Clone",
     "ClusterConfig",
     "DeployedModel",
     "DeploymentConfig",
     "Objective",
+    "Round",
+    "Word",
     "average_gradients",
     "clip_by_global_norm",
     "clip_gradient_norms",

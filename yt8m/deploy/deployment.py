@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
+from yt8m.deploy.collective import GROUP_LEADER
 from yt8m.lazy import quiet_native_stderr, tf
 
 _COUNTS = {"num_clones": 1, "replica_id": 0, "num_replicas": 1, "num_ps_tasks": 0}
-_SWITCHES = ("clone_on_cpu", "spread_on_cpu", "variables_on_clone")
+_SWITCHES = ("clone_on_cpu", "spread_on_cpu", "variables_on_clone", "all_reduce")
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,12 @@ class DeploymentConfig:
       num_clones: number of clones (towers) in this process.
       clone_on_cpu: place all clones on CPU:0 rather than clone i on GPU:i.
       replica_id: which worker of the cluster this is, from 0.
-      num_replicas: how many workers there are; more than one needs parameter servers.
+      num_replicas: how many workers there are; more than one needs parameter servers or `all_reduce`.
       num_ps_tasks: number of parameter servers; 0 for a single machine.
       worker_job_name, ps_job_name: the cluster's job names of the workers and of the parameter servers.
       spread_on_cpu: place clone i on CPU:i; `session_config` then makes that many CPU devices.
       variables_on_clone: place variables on the device of the only clone rather than on CPU:0.
+      all_reduce: each replica has all variables, and the replicas sum their gradients (`AllReduce`).
 
     Raises:
       ValueError: an argument is invalid; the message names it, its value and the values expected.
@@ -45,6 +47,7 @@ class DeploymentConfig:
     ps_job_name: str = "ps"
     spread_on_cpu: bool = field(default=False, kw_only=True)
     variables_on_clone: bool = field(default=False, kw_only=True)
+    all_reduce: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         for name, least in _COUNTS.items():
@@ -58,7 +61,9 @@ class DeploymentConfig:
     def _check_replicas(self) -> None:
         if self.replica_id >= self.num_replicas:
             raise ValueError(f"replica_id is {self.replica_id}; expected less than num_replicas ({self.num_replicas})")
-        if self.num_replicas > 1 and not self.num_ps_tasks:
+        if self.all_reduce and self.num_ps_tasks:
+            raise ValueError(f"num_ps_tasks is {self.num_ps_tasks}; expected 0 with all_reduce")
+        if self.num_replicas > 1 and not self.num_ps_tasks and not self.all_reduce:
             raise ValueError(f"num_ps_tasks is 0; expected at least 1 if num_replicas is {self.num_replicas}")
         for name in ("worker_job_name", "ps_job_name") if self.num_ps_tasks else ():
             job = getattr(self, name)
@@ -142,6 +147,9 @@ class DeploymentConfig:
             config.device_count["CPU"] = self.num_clones
         if self.num_ps_tasks:
             config.device_filters[:] = [self.ps_device, f"{self.worker_device}/task:{self.replica_id}"]
+        if self.all_reduce:
+            config.experimental.collective_group_leader = GROUP_LEADER
+            config.device_filters[:] = [f"/job:{self.worker_job_name}/task:{self.replica_id}"]
         return config
 
     def _check_clone(self, clone_index: int) -> None:

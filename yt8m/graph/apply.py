@@ -35,8 +35,13 @@ class Gradients(NamedTuple):
     bad_tower: tf.Tensor
 
 
-def tower_gradients(towers: Towers, optimizer: tf.train.Optimizer, config: OptimizerConfig) -> Gradients:
-    """The towers' gradients, each weighted by the tower's share of the batch, or by 1 (--combine_gradients=sum)."""
+def tower_gradients(
+    towers: Towers, optimizer: tf.train.Optimizer, config: OptimizerConfig, all_reduce: deploy.AllReduce | None = None
+) -> Gradients:
+    """The towers' gradients, each weighted by the tower's share of the batch, or by 1 (--combine_gradients=sum).
+
+    With `all_reduce` they are those of all replicas, and `bad_tower` is one of this replica or -1.
+    """
     shares, penalty = towers.shares, config.regularization_penalty
     weights, repeats = _weights(shares, config.combine_gradients)
     shared = [term * penalty * repeats for term in towers.shared_terms]
@@ -51,17 +56,20 @@ def tower_gradients(towers: Towers, optimizer: tf.train.Optimizer, config: Optim
         jointly=towers.depend_on_each_other,
     )
     together = [(gradient, variable) for gradient, variable in gradients if gradient is not None]
+    if all_reduce is not None:
+        together = all_reduce.sum_gradients(together, config.combine_gradients)
     norms = deploy.gradient_norms([gradient for gradient, _ in together])
-    unknown = tf.constant(-1, tf.int64)
-    return Gradients(together, norms, unknown if towers.depend_on_each_other else _first_bad(of_towers, norms))
+    if towers.depend_on_each_other:
+        return Gradients(together, norms, tf.constant(-1, tf.int64))
+    return Gradients(together, norms, _first_bad(of_towers, norms, is_alone=all_reduce is None))
 
 
-def _first_bad(of_towers: Sequence[Sequence[tuple[Any, Any]]], norms: tf.Tensor) -> tf.Tensor:
+def _first_bad(of_towers: Sequence[Sequence[tuple[Any, Any]]], norms: tf.Tensor, is_alone: bool) -> tf.Tensor:
     """The first tower with a gradient that is not finite; checks single towers only if a combined norm is not."""
     none = tf.constant(-1, tf.int64)
 
     def look() -> tf.Tensor:
-        if len(of_towers) == 1:
+        if len(of_towers) == 1 and is_alone:
             return tf.zeros([], tf.int64)
         bad = tf.stack([_has_bad(pairs) for pairs in of_towers])
         # If only the sum overflowed, no single tower is bad.

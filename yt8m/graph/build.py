@@ -27,7 +27,7 @@ def build(
     seed: int = 0,
     split: bool = True,
     signature: Mapping[str, Any] | None = None,
-    synchrony: Synchrony | None = None,
+    synchrony: Synchrony | deploy.AllReduce | None = None,
     precision: str = "float32",
     prefetch_to_device: bool = False,
     sync_batch_norm: bool = False,
@@ -42,7 +42,8 @@ def build(
       seed: the seed of all random ops in the graph.
       split: whether one batch is split over the towers; if false, each tower gets a batch of its own.
       signature: the options that shaped this graph; they are stored in it, so that a resume can compare them.
-      synchrony: how the replicas of a cluster take each step together; None if they do not.
+      synchrony: how the replicas of a cluster take each step together; None if they do not. With `AllReduce` a step never
+        reports the end of the data; its `examples` is 0 then.
       precision: the precision of the towers' matrix products; the predict path stays float32.
       prefetch_to_device: each step copies the next one's batch to the towers' devices while it computes.
       sync_batch_norm: batch norm takes its statistics over all towers of this process rather than over each
@@ -60,7 +61,7 @@ def build(
     global_step = tf.train.get_or_create_global_step()
     # Read only once: a second read in the same step could give another value.
     start = tf.identity(global_step.read_value(), name="step_at_start")
-    read = read_shares(inputter, deployment, split, prefetch_to_device)
+    read = read_shares(inputter, deployment, split, prefetch_to_device, endless=isinstance(synchrony, deploy.AllReduce))
     how: dict[str, Any] = {"mode": "train", "seed": seed, "step": start, "computed_in": precision}
     towers = build_towers(modeler, deployment, read.shares, **how, sync_batch_norm=sync_batch_norm)
     replicas = synchrony.replicas if synchrony is not None else 1
@@ -79,7 +80,7 @@ def build(
         label_loss=losses["label_loss"],
         regularization_loss=losses["reg_loss"],
         total_loss=losses["total_loss"],
-        examples=towers.examples(),
+        examples=applied.examples,
         gradient_norms=applied.norms,
         gradient_variables=tuple(variable.op.name for _, variable in applied.gradients),
         predictions=towers.rows("predictions"),
@@ -108,7 +109,7 @@ def _check(
     inputter: Inputter, modeler: Modeler, optimizer: OptimizerConfig, deployment: deploy.DeploymentConfig
 ) -> None:
     check_workload(inputter, modeler)
-    if optimizer.accumulate_steps > 1 and deployment.num_replicas > 1:
+    if optimizer.accumulate_steps > 1 and deployment.num_ps_tasks and deployment.num_replicas > 1:
         raise UsageError(
             f"--accumulate_steps={optimizer.accumulate_steps} works on one machine only: the replicas of a cluster "
             "share the global step, by which batches are grouped. Leave the flag out."
@@ -154,34 +155,69 @@ def predict_path(modeler: Modeler, deployment: deploy.DeploymentConfig, batch: A
 
 def _losses(towers: Towers, penalty: float) -> dict[str, tf.Tensor]:
     """The losses of a step by the tags of their summaries; total = label + penalty * regularization."""
-    label_loss = towers.mean("loss")
+    # If a step has no example of this replica, its loss is that of a row of zeros, which may be NaN.
+    label_loss = tf.where_v2(towers.examples() > 0, towers.mean("loss"), 0.0)
     regularization = towers.mean("regularization_loss") + tf.add_n([tf.zeros([]), *towers.shared_terms])
     total = label_loss + penalty * regularization
     return {"label_loss": label_loss, "reg_loss": regularization, "total_loss": total}
 
 
 class _Applied(NamedTuple):
-    """The update of the weights in a step; norms and gradients are those before clipping."""
+    """The update of the weights in a step; norms and gradients are those before clipping, `examples` those used."""
 
     train_op: tf.Operation
     gradients: Sequence[tuple[Any, Any]]
     norms: tf.Tensor
     averages: tuple[tuple[str, str], ...]
     bad_tower: tf.Tensor
+    examples: tf.Tensor
 
 
 def _apply(
-    towers: Towers, rate: tf.Tensor, config: OptimizerConfig, global_step: tf.Variable, synchrony: Synchrony | None
+    towers: Towers,
+    rate: tf.Tensor,
+    config: OptimizerConfig,
+    global_step: tf.Variable,
+    together: deploy.AllReduce | Synchrony | None,
 ) -> _Applied:
     """Combines, clips and applies the gradients, increments the global step, updates the averages."""
+    if isinstance(together, deploy.AllReduce):
+        return _apply_common(towers, rate, config, global_step, together)
     optimizer = create_optimizer(config.optimizer, rate, config.weight_decay)
     gradients, norms, bad_tower = tower_gradients(towers, optimizer, config)
-    if synchrony is not None:
-        optimizer = synchrony.wrap(optimizer, towers.examples())
+    if together is not None:
+        optimizer = together.wrap(optimizer, towers.examples())
     # Only the applied gradients depend on the update ops, so fetching a gradient, norm or summary changes no variable.
     applied = deploy.gradients_after(towers.outputs[0].update_ops, gradients)
     averages, train_op = apply_gradients(applied, norms, optimizer, config, global_step, towers.examples())
-    return _Applied(train_op, gradients, norms, averages, bad_tower)
+    return _Applied(train_op, gradients, norms, averages, bad_tower, towers.examples())
+
+
+def _apply_common(
+    towers: Towers, rate: tf.Tensor, config: OptimizerConfig, global_step: tf.Variable, all_reduce: deploy.AllReduce
+) -> _Applied:
+    """As `_apply`, on the gradients of all replicas; a step in which no replica has an example changes nothing."""
+    all_reduce.announce(towers.examples())
+    # All variables that are there before the optimizer makes its own, and that no gradient changes.
+    kept = {global_step.ref(), *(variable.ref() for variable in tf.trainable_variables())}
+    others = [variable for variable in tf.global_variables() if variable.ref() not in kept]
+    optimizer = create_optimizer(config.optimizer, rate, config.weight_decay)
+    gradients, norms, bad_tower = tower_gradients(towers, optimizer, config, all_reduce)
+    updated = all_reduce.keep_common(others, towers.outputs[0].update_ops)
+    averages: list[tuple[str, str]] = []
+
+    def step() -> tf.Tensor:
+        published = tf.get_collection_ref(tf.GraphKeys.TRAIN_OP)
+        before = len(published)
+        names, op = apply_gradients(gradients, norms, optimizer, config, global_step, all_reduce.examples)
+        del published[before:]  # the collection has ops inside a cond branch, which a meta-graph cannot name
+        averages.extend(names)
+        with tf.control_dependencies([op]):
+            return tf.constant(True)
+
+    with tf.control_dependencies([updated]):
+        stepped = tf.cond(all_reduce.examples > 0, step, lambda: tf.constant(False))
+    return _Applied(stepped.op, gradients, norms, tuple(averages), bad_tower, all_reduce.examples)
 
 
 _SHOWN = 1 << 15  # limit of values per histogram; a bin with 1 % of them then has a relative error of 6 %

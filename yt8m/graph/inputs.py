@@ -89,8 +89,8 @@ def _all_or_none(value: tf.Tensor, share: RowShare) -> tf.Tensor:
     return count_rows(value) * tf.cast(share.rows > 0, tf.int64)
 
 
-def create_input(inputter: Inputter, batch_size: int) -> tuple[Any, InputOps]:
-    """An initializable iterator over batches of `batch_size`, and its handles.
+def create_input(inputter: Inputter, batch_size: int, endless: bool = False) -> tuple[Any, InputOps]:
+    """An initializable iterator over batches of `batch_size`, and its handles; if `endless`, see `_with_empty_batches`.
 
     The files are a placeholder without a default: a run that does not feed it fails at once, and a meta-graph
     made on one machine can read other files on another. The iterator's position has a saver of its own. In the
@@ -105,10 +105,33 @@ def create_input(inputter: Inputter, batch_size: int) -> tuple[Any, InputOps]:
             dataset = inputter.numbered_dataset(files, batch_size, begun)
         else:
             dataset = inputter.dataset(files, batch_size)
+        if endless:
+            dataset = _with_empty_batches(dataset)
         iterator = tf.data.make_initializable_iterator(dataset)
         saveable = tf.data.experimental.make_saveable_from_iterator(iterator)
         saver = tf.train.Saver([saveable], max_to_keep=None, name="input_saver")
     return iterator, InputOps(iterator.initializer, files, saver.to_proto().SerializeToString(), begun)
+
+
+def _with_empty_batches(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Pairs: whether there is an element (int64, 1 or 0), and the element. After the last come zeros without end.
+
+    The end of the data raises no error then. An error would end the collectives of all replicas.
+    """
+    there = tf.data.Dataset.from_tensors(tf.ones([], tf.int64)).repeat()
+    empty = tf.nest.map_structure(_zeros, dataset.element_spec)
+    after = tf.data.Dataset.from_tensors((tf.zeros([], tf.int64), empty)).repeat()
+    return tf.data.Dataset.zip((there, dataset)).concatenate(after)
+
+
+def _zeros(spec: Any) -> Any:
+    """Zeros of one row, or an empty sparse tensor."""
+    if isinstance(spec, tf.TensorSpec):
+        return tf.zeros([size or 1 for size in spec.shape.as_list()], spec.dtype)
+    if isinstance(spec, tf.SparseTensorSpec):
+        sizes = [size or 1 for size in spec.shape.as_list()]
+        return tf.SparseTensor(tf.zeros([0, len(sizes)], tf.int64), tf.zeros([0], spec.dtype), sizes)
+    return None
 
 
 def next_batches(iterator: Any, count: int, ops: InputOps) -> tuple[list[Any], InputOps]:
@@ -166,7 +189,9 @@ class StepInput(NamedTuple):
     put_next: tf.Operation | None = None
 
 
-def read_shares(inputter: Inputter, deployment: deploy.DeploymentConfig, split: bool, ahead: bool = False) -> StepInput:
+def read_shares(
+    inputter: Inputter, deployment: deploy.DeploymentConfig, split: bool, ahead: bool = False, endless: bool = False
+) -> StepInput:
     """The input of one step.
 
     Args:
@@ -174,16 +199,38 @@ def read_shares(inputter: Inputter, deployment: deploy.DeploymentConfig, split: 
       deployment: the towers and their devices.
       split: whether each step splits one batch over the towers; if false, each tower gets a batch of its own.
       ahead: whether the previous step copies the shares to the towers' devices.
+      endless: whether a step after the end of the data gets a row of zeros, which counts as no example.
     """
     towers = deployment.num_clones
     with tf.device(deployment.inputs_device()):
-        iterator, ops = create_input(inputter, inputter.batch_size * (towers if split else 1))
+        iterator, ops = create_input(inputter, inputter.batch_size * (towers if split else 1), endless)
         if ahead:
             with tf.name_scope("staged"):
                 return _stage(iterator, ops, deployment, split)
+        if endless:
+            return _read_endless(iterator, ops, towers, split)
         batches, ops = next_batches(iterator, 1 if split else towers, ops)
         shares = split_batch(batches[0], towers) if split else join_batches(batches)
         return StepInput(batches[0], shares, ops)
+
+
+def _read_endless(iterator: Any, ops: InputOps, towers: int, split: bool) -> StepInput:
+    """The input of a step from a dataset that never ends: shares of zeros have no rows."""
+    found = read_in_turn(iterator.get_next, 1 if split else towers)
+    batches, _ = separate_shards([element for _, element in found], ops)
+    there = [flag for flag, _ in found]
+    if ops.begun is not None:
+        begun = [numbers[: flag * count_rows(numbers)] for flag, (_, numbers) in found]
+        shards = tf.concat(begun, axis=0)
+        last = tf.reduce_max(tf.concat([[tf.constant(-1, shards.dtype)], shards], axis=0), name="input_last_shard")
+        ops = dataclasses.replace(ops, last_shard=last, shards=shards)
+    if split:
+        shares = [share._replace(rows=share.rows * there[0]) for share in split_batch(batches[0], towers)]
+        return StepInput(batches[0], shares, ops)
+    rows = [count_rows(batch) * flag for batch, flag in zip(batches, there, strict=True)]
+    whole = tf.cast(tf.maximum(tf.add_n(rows), 1), tf.float32)
+    shares = [RowShare(batch, n, tf.cast(n, tf.float32) / whole) for batch, n in zip(batches, rows, strict=True)]
+    return StepInput(batches[0], shares, ops)
 
 
 def _stage(iterator: Any, ops: InputOps, deployment: deploy.DeploymentConfig, split: bool) -> StepInput:
