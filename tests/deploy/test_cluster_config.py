@@ -119,9 +119,9 @@ def test_a_pool_without_a_task_is_refused():
 @pytest.mark.promise("P8")
 def test_workers_without_a_server_cannot_train():
     with pytest.raises(UsageError, match="no parameter server"):
-        ClusterConfig(("a:1", "b:1")).refuse_missing_servers()
-    ClusterConfig(("a:1",)).refuse_missing_servers()
-    ClusterConfig(("a:1",), ("b:1",)).refuse_missing_servers()
+        ClusterConfig(("a:1", "b:1")).check_servers("parameter-servers")
+    ClusterConfig(("a:1",)).check_servers("parameter-servers")
+    ClusterConfig(("a:1",), ("b:1",)).check_servers("parameter-servers")
 
 
 def test_parsing_needs_no_tensorflow():

@@ -40,7 +40,7 @@ def train(config: TrainConfig) -> int:
     logging.info("this is %s of %d replicas and %d ps", cluster.name, len(cluster.replicas), len(cluster.servers))
     if cluster.role == clusters.EVALUATOR:
         return _evaluate(config, cluster)
-    cluster.refuse_missing_servers()
+    cluster.check_servers(config.distributed.exchange)
     if cluster.role == clusters.PS:
         from yt8m.runner.cluster.servers import serve
 

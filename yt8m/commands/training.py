@@ -221,6 +221,9 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
         log_device_placement=config.devices.log_device_placement,
         cluster=cluster,
         sync_replicas=config.distributed.sync_replicas,
+        exchange=config.distributed.exchange,
+        exchange_dtype=config.distributed.exchange_dtype,
+        check_replicas_steps=config.distributed.check_replicas_steps,
         stall_timeout=config.distributed.stall_timeout,
         progress=program.shows_bar(),
     )

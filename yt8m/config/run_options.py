@@ -35,6 +35,26 @@ class DistributedConfig(Checked):
     sync_replicas: bool = option(
         False, "chief and workers take each step together, on the mean of their gradients", shapes="nothing"
     )
+    # The same holds for the next three.
+    exchange: str = option(
+        "parameter-servers",
+        "how the processes of a cluster share what they learn: parameter servers hold the variables, or each process "
+        "has all variables and they sum their gradients (chief and workers only)",
+        shapes="nothing",
+        choices=("parameter-servers", "all-reduce"),
+    )
+    exchange_dtype: str = option(
+        "float32",
+        "dtype in which --exchange=all-reduce sends gradients; bfloat16 halves what is sent",
+        shapes="nothing",
+        choices=("float32", "bfloat16"),
+    )
+    check_replicas_steps: int = option(
+        1000,
+        "steps after which --exchange=all-reduce compares the variables of all processes; 0 for never",
+        shapes="nothing",
+        minimum=0,
+    )
     stall_timeout: float = option(
         600.0, "seconds that a process of a cluster waits for the others before it fails", shapes="nothing", minimum=1.0
     )

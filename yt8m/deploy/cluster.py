@@ -75,16 +75,25 @@ class ClusterConfig:
         name = f"{WORKER} {replica - 1}" if replica else CHIEF
         return f"{name} ({self.replicas[replica]})"
 
-    def refuse_missing_servers(self) -> None:
-        """Refuses workers without a parameter server, which would hold the variables that they share.
+    def check_servers(self, exchange: str) -> None:
+        """Refuses workers that have no way to share what they learn, and parameter servers that nobody uses.
+
+        Args:
+          exchange: parameter-servers or all-reduce.
 
         Raises:
-          UsageError: there are workers, but no parameter server.
+          UsageError: there are workers, but no parameter server, or all-reduce and a parameter server.
         """
-        if self.is_distributed and not self.servers:
+        if self.servers and exchange == "all-reduce":
+            raise UsageError(
+                f"--exchange=all-reduce is for a chief and workers only, but the cluster has {len(self.servers)} "
+                "parameter server(s): leave out the job ps (workerpool2), or the flag."
+            )
+        if self.is_distributed and not self.servers and exchange != "all-reduce":
             raise UsageError(
                 f"the cluster has {len(self.replicas) - 1} workers besides the chief and no parameter server; "
-                "training needs at least one (job ps, or workerpool2) to hold the variables."
+                "training needs at least one (job ps, or workerpool2) to hold the variables. Without any, "
+                "--exchange=all-reduce lets each process hold all variables."
             )
 
 

@@ -42,8 +42,8 @@ def build(
       seed: the seed of all random ops in the graph.
       split: whether one batch is split over the towers; if false, each tower gets a batch of its own.
       signature: the options that shaped this graph; they are stored in it, so that a resume can compare them.
-      synchrony: how the replicas of a cluster take each step together; None if they do not. With `AllReduce` a step never
-        reports the end of the data; its `examples` is 0 then.
+      synchrony: how the replicas of a cluster take each step together; None if they do not. With `AllReduce` a step
+        never reports the end of the data; its `examples` is 0 then.
       precision: the precision of the towers' matrix products; the predict path stays float32.
       prefetch_to_device: each step copies the next one's batch to the towers' devices while it computes.
       sync_batch_norm: batch norm takes its statistics over all towers of this process rather than over each

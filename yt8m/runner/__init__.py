@@ -8,6 +8,7 @@ from typing import Any
 
 from yt8m.config.registry import Registry
 from yt8m.graph import Inputter, Modeler
+from yt8m.runner.cluster.all_reduce_runner import AllReduceRunner
 from yt8m.runner.cluster.cluster_runner import ClusterRunner
 from yt8m.runner.cluster.exchange import say_done
 from yt8m.runner.cluster.servers import serve as serve_variables
@@ -39,6 +40,7 @@ runners: Registry[Callable[..., Runner]] = Registry("runner")
 runners.register(Runner, "local_runner")
 runners.register(Runner, "parameter_server_runner")
 runners.register(ClusterRunner, "cluster_runner")
+runners.register(AllReduceRunner, "all_reduce_runner")
 
 
 def build(
@@ -54,6 +56,8 @@ def build(
 
 
 def _usual_name(config: RunnerConfig) -> str:
+    if config.is_all_reduce:
+        return "all_reduce_runner"
     if config.is_distributed:
         return "cluster_runner"
     return "local_runner" if config.towers == 1 else "parameter_server_runner"

@@ -21,7 +21,7 @@ R = TypeVar("R")
 NAME, INPUT_NAME, STATE = "model.ckpt", "input", "checkpoint"
 _UNFINISHED = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-\d+\..*(tempstate\d+|\.tmp[0-9a-f]{{32}})")
 KEEP_EVERY_SECONDS = 0.25 * 3600  # besides the newest checkpoints, one per quarter of an hour is kept
-_FILE = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-(\d+)\.(index|meta|json|data-\d+-of-\d+)")
+_FILE = re.compile(rf"({re.escape(NAME)}|{INPUT_NAME})-(\d+)(?:\.replica\d+)?\.(index|meta|json|data-\d+-of-\d+)")
 
 
 def sweep(model_dir: str) -> None:

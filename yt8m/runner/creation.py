@@ -64,7 +64,9 @@ def _own_signature(config: RunnerConfig) -> dict[str, Any]:
         **_python_signature(config),
     }
     cluster = config.cluster
-    if cluster is not None and cluster.is_distributed:
+    if cluster is not None and config.is_all_reduce:
+        signature["replicas, exchange_dtype"] = [len(cluster.replicas), config.exchange_dtype]
+    elif cluster is not None and cluster.is_distributed:
         shape = [len(cluster.replicas), len(cluster.servers), config.sync_replicas]
         signature["replicas, parameter servers, sync_replicas"] = shape
     # A graph for GPUs may hold ops without a CPU kernel; one for the CPU leaves a GPU idle.
@@ -108,7 +110,9 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
         logging.warning(slow)
     places: dict[str, Any] = {"variables_on_clone": False} if config.name == "parameter_server_runner" else {}
     cluster = config.cluster
-    if cluster is not None and cluster.is_distributed:
+    if cluster is not None and config.is_all_reduce:
+        places |= {"replica_id": cluster.replica, "num_replicas": len(cluster.replicas), "all_reduce": True}
+    elif cluster is not None and cluster.is_distributed:
         sizes = {"num_replicas": len(cluster.replicas), "num_ps_tasks": len(cluster.servers)}
         places = {"variables_on_clone": False, "replica_id": cluster.replica, **sizes}
     return dataclasses.replace(deployment, **places)
@@ -128,7 +132,7 @@ def replicate(
     inputter: Inputter,
     modeler: Modeler,
     deployment: deploy.DeploymentConfig,
-    synchrony: graph.Synchrony | None = None,
+    synchrony: graph.Synchrony | deploy.AllReduce | None = None,
 ) -> TrainOps | EvalOps:
     """Builds the graph of `config.mode` with code."""
     tf.set_random_seed(config.seed)

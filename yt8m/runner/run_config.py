@@ -57,6 +57,9 @@ class RunnerConfig:
       init_leave_out: names of variables that are not read from there.
       cluster: for training by several processes, all of them and the role of this one.
       sync_replicas: whether the replicas of a cluster take each step together; otherwise each steps on its own.
+      exchange: how the replicas of a cluster share what they learn: parameter-servers or all-reduce.
+      exchange_dtype: dtype in which all-reduce sends gradients.
+      check_replicas_steps: steps after which all-reduce compares the variables of all replicas; 0 for never.
       precision: dtype of the towers' matrix products in training: float32, bfloat16 or float16.
       xla: whether XLA compiles the ops that it supports.
       stall_timeout: seconds that a process of a cluster waits for the others before it fails.
@@ -93,6 +96,9 @@ class RunnerConfig:
     log_device_placement: bool = False
     cluster: ClusterConfig | None = None
     sync_replicas: bool = False
+    exchange: str = "parameter-servers"
+    exchange_dtype: str = "float32"
+    check_replicas_steps: int = 0
     stall_timeout: float = 600.0
     stop_grace_seconds: float = 20.0
     format_line: Callable[[StepValues], str] | None = None
@@ -118,13 +124,13 @@ class RunnerConfig:
     def _check_cluster(self) -> None:
         """Refuses options that a cluster does not support."""
         assert self.cluster is not None
-        self.cluster.refuse_missing_servers()
+        self.cluster.check_servers(self.exchange)
         if self.mode != "train":
-            raise UsageError(f"a cluster of parameter servers trains; the mode is {self.mode}")
-        if self.exact_resume:
+            raise UsageError(f"a cluster trains; the mode is {self.mode}")
+        if self.exact_resume and not self.is_all_reduce:
             raise UsageError(
-                "exact_resume is for one machine: the replicas of a cluster have no common position in the data; "
-                "leave it out"
+                "exact_resume is for one machine or --exchange=all-reduce: replicas on parameter servers have no "
+                "common position in the data; leave it out"
             )
         # If a lost server interrupts a step, its batch may still be staged while the next step stages another, and
         # nothing ends that wait.
@@ -133,7 +139,7 @@ class RunnerConfig:
                 "prefetch_to_device is for one machine: a replica of a cluster may have to begin its data "
                 "again in the middle of a step; leave it out"
             )
-        if self.optimizer.accumulate_steps > 1:
+        if self.optimizer.accumulate_steps > 1 and not self.is_all_reduce:
             raise UsageError(
                 f"accumulate_steps is {self.optimizer.accumulate_steps}, but the replicas of a cluster would "
                 "add to the same sums; leave it out, or use more workers with sync_replicas."
@@ -143,6 +149,11 @@ class RunnerConfig:
     def is_distributed(self) -> bool:
         """Whether several processes train together."""
         return self.cluster is not None and self.cluster.is_distributed
+
+    @property
+    def is_all_reduce(self) -> bool:
+        """Whether several processes train together without parameter servers."""
+        return self.is_distributed and self.exchange == "all-reduce"
 
     @property
     def towers(self) -> int:
@@ -227,6 +238,10 @@ class Context:
       signals: the signals that ask the run to stop; None in a cluster, which has its own.
       records: number of records of one epoch; None if it is not known.
       num_files: number of files of one epoch.
+      save_planned: whether a checkpoint will be saved after the step about to run. A callback that saves says so in
+        `before_run`.
+      stop_planned: whether the run will end after the step about to run.
+      keeps_to_plan: whether only planned checkpoints are saved, because other processes have to save their part.
       ending: why a callback asked the run to end, for the Outcome; empty if there is nothing to say.
       paused_seconds: seconds of this run in which no step ran because of a validation.
       results: values that callbacks put into the Outcome.
@@ -245,6 +260,9 @@ class Context:
     signals: StopSignals | None = None
     records: int | None = None
     num_files: int = 0
+    save_planned: bool = False
+    stop_planned: bool = False
+    keeps_to_plan: bool = False
     ending: str = ""
     paused_seconds: float = 0.0
     results: dict[str, Any] = field(default_factory=dict)

@@ -274,13 +274,24 @@ def is_of_input(error: Exception) -> bool:
 
 
 def run_steps(
-    session: tf.Session, ops: TrainOps | EvalOps, hooks: Sequence[tf.train.SessionRunHook], signals: StopSignals
+    session: tf.Session,
+    ops: TrainOps | EvalOps,
+    hooks: Sequence[tf.train.SessionRunHook],
+    signals: Any,
+    context: Any = None,
 ) -> bool:
     """Calls `after_create_session` of the hooks, then runs steps until a hook or a signal asks to stop.
 
     All that the hooks fetch is merged into the one `session.run` of a step. MonitoredSession has two drawbacks on one
     machine. If a callback raises UnavailableError, it silently goes back to the last checkpoint. It also takes every
     OutOfRangeError for the end of the data.
+
+    Args:
+      session: the session of the run.
+      ops: the handles of the graph.
+      hooks: the callbacks, in their order.
+      signals: the loop ends after a step if its `requested` holds.
+      context: what the hooks get as their run context; None for a new SessionRunContext.
 
     Returns:
       True if all data were read.
@@ -289,7 +300,7 @@ def run_steps(
     for hook in hooks:
         hook.after_create_session(session, coordinator)
     fetch = ops.train_op if isinstance(ops, TrainOps) else ops.examples
-    context = tf.train.SessionRunContext(tf.train.SessionRunArgs(fetch), session)
+    context = context or tf.train.SessionRunContext(tf.train.SessionRunArgs(fetch), session)
     try:
         while not coordinator.should_stop() and not context.stop_requested and not signals.requested:
             given = [hook.before_run(context) or tf.train.SessionRunArgs(None) for hook in hooks]

@@ -284,21 +284,22 @@ class Position:
       ops: the graph's input side.
       files: the files of this run.
       shape: the other options that decide which examples are read (batch size, seed, ...).
+      replica: which of several processes this is; the first has the file `input-N`, the others `input-N.replicaR`.
     """
 
-    def __init__(self, ops: InputOps, files: Sequence[str], shape: Mapping[str, Any]) -> None:
-        self._ops, self._files = ops, list(files)
+    def __init__(self, ops: InputOps, files: Sequence[str], shape: Mapping[str, Any], replica: int = 0) -> None:
+        self._ops, self._files, self._replica = ops, list(files), replica
         self._file, self._saver = _PositionFile(files, shape), graph.input_saver(ops)
 
     def save(self, session: tf.Session, model_dir: str, step: int) -> None:
         """Writes `input-N`, and `input-N.json` with the digest of the data."""
-        path = _path(model_dir, step)
+        path = self._path(model_dir, step)
         self._file.write(path)
         self._saver.save(session, path, write_meta_graph=False, write_state=False)
 
     def restore(self, session: tf.Session, model_dir: str, step: int) -> None:
         """Restores `input-N` in a session whose iterator has been started."""
-        path = _path(model_dir, step)
+        path = self._path(model_dir, step)
 
         def restore(found: Mapping[str, Any]) -> None:
             if "data" not in found:
@@ -310,6 +311,21 @@ class Position:
         if not self._file.read(path, step, restore):
             # A failed restore can leave the iterator at any position.
             session.run(self._ops.initializer, {self._ops.files: self._files})
+
+    def save_part(self, session: tf.Session, model_dir: str, step: int) -> None:
+        """Saves this replica's position into the run's folder, local or in a bucket; the chief saves the rest."""
+        folder = sending.local_folder_for(model_dir)
+        storage.makedirs(model_dir)
+        self.save(session, folder, step)
+        if folder != model_dir:
+            stem = os.path.basename(self._path(folder, step))
+            files = [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith(f"{stem}.")]
+            sending.send_files(sorted(files, key=lambda path: path.endswith(".index")), model_dir)
+            for path in files:
+                storage.remove(path)
+
+    def _path(self, model_dir: str, step: int) -> str:
+        return _path(model_dir, step) + (f".replica{self._replica}" if self._replica else "")
 
 
 def _path(model_dir: str, step: int) -> str:

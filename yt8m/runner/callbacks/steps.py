@@ -66,7 +66,10 @@ class TrainBasic(Callback):
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
         """Requests the loss if the step will be saved."""
         following = self.context.step + 1
-        is_saved = self._every.due(following) or self._is_over(following)
+        is_over = self._is_over(following)
+        is_saved = self._every.due(following) or is_over
+        self.context.save_planned |= is_saved
+        self.context.stop_planned |= is_over
         return tf.train.SessionRunArgs(self.context.ops.label_loss) if is_saved else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -91,7 +94,7 @@ class TrainBasic(Callback):
         A chief that waits for its workers also calls this, although it runs no steps.
         """
         step = self.context.step
-        if self._every.due(step):
+        if self._every.due(step) and (self.context.save_planned or not self.context.keeps_to_plan):
             self.context.saver.save(session, step)
             self._every.fired(step)
 
@@ -120,6 +123,10 @@ class TrainExport(Callback):
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Starts to count at the step at which the run resumes."""
         self._every.fired(self.context.step)
+
+    def before_run(self, run_context: Any) -> None:
+        """Says so if the step will be saved."""
+        self.context.save_planned |= self._every.due(self.context.step + 1)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Exports if an export is due."""

@@ -164,7 +164,7 @@ class ClusterRunner(Runner):
         if cluster.is_chief:
             newest = checkpoints.newest_readable(self.config.model_dir)
             return self._context(CreatedGraph(graph.ops, graph.saver, newest, None), files)[0]
-        self.callbacks = _without_the_chiefs(self.callbacks)
+        self.callbacks = without_the_chiefs(self.callbacks)
         context, _ = self._context(CreatedGraph(graph.ops, None, None, None), files)
         context.saver = SavedByTheChief(self.config.model_dir)
         return context
@@ -211,7 +211,7 @@ def _peers(cluster: ClusterConfig) -> dict[str, str]:
     return {f"parameter server {index}": address for index, address in enumerate(cluster.servers)} | names
 
 
-def _without_the_chiefs(given: CallbackConfig) -> CallbackConfig:
+def without_the_chiefs(given: CallbackConfig) -> CallbackConfig:
     """The callbacks of a worker: `given` without those whose files only the chief writes."""
     from yt8m.runner.callbacks import DEFAULTS
 

@@ -1,0 +1,145 @@
+"""The runner of a replica without parameter servers: the plain loop, with steps that all replicas take together.
+
+The chief restores or initialises the variables, and every replica gets its values. From then on all have the same
+variables, bit for bit, since each step applies the same sums to them. Only the chief writes; with exact_resume the
+others add their positions in the data to its checkpoints. If a replica dies, all others end: restarted, they go on
+from the newest checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from absl import logging
+
+from yt8m import deploy
+from yt8m.deploy.collective import GROUP_LEADER
+from yt8m.errors import RunError
+from yt8m.graph import Restorer
+from yt8m.lazy import tf
+from yt8m.runner import checkpoints, creation
+from yt8m.runner.cluster import exchange, servers
+from yt8m.runner.cluster.cluster_runner import without_the_chiefs
+from yt8m.runner.cluster.peers import Peers, message_of_loss
+from yt8m.runner.cluster.watchdog import Watchdog
+from yt8m.runner.creation import CreatedGraph
+from yt8m.runner.run_config import Context, Outcome, Status
+from yt8m.runner.runner import Runner, close_all, outcome_of, run_steps
+from yt8m.runner.saver import Position, SavedByTheChief, ShardPosition
+from yt8m.runner.signals import StopSignals
+
+
+class AllReduceRunner(Runner):
+    """Trains as one of several replicas that each have all variables."""
+
+    def _run(self, signals: StopSignals) -> Outcome:
+        cluster = self.config.cluster
+        assert cluster is not None
+        with Peers(cluster) as self._peers, Watchdog(self.config.stall_timeout, self._peers.suspects) as watchdog:
+            self.inputter = self.inputter.share(cluster.replica, len(cluster.replicas))
+            files = list(self.inputter.files())
+            team = self._build(files, signals)
+            start = creation.initializers(self._created)
+            deployment = creation.deployment_for(self.config, quiet=True)
+            session_config = creation.session_config(self.config, deployment)
+            tf.get_default_graph().finalize()
+            runtime = servers.start(cluster, dict(session_config.device_count), GROUP_LEADER)
+            if not self._peers.wait_for_all(lambda: signals.requested, self.config.stall_timeout):
+                return Outcome(Status.STOPPED, 0, "stopped by a signal", signals.signal)
+            try:
+                with tf.Session(runtime.target, config=session_config) as session:
+                    signals.guard(session)
+                    return self._train(session, team, start, [*self._all_hooks(team, files), _beats(watchdog)])
+            except tf.errors.OpError as error:
+                raise self._with_the_lost(error, signals) from error
+
+    def _build(self, files: Sequence[str], signals: StopSignals) -> Any:
+        """Builds the graph of this replica, and the parts that its hooks share."""
+        from yt8m.runner.cluster.common_steps import Rounds, Team  # imports TensorFlow
+
+        config, cluster = self.config, self.config.cluster
+        assert cluster is not None
+        collectives = deploy.AllReduce(cluster.replica, len(cluster.replicas), config.exchange_dtype)
+        deployment = creation.deployment_for(config)
+        ops = creation.replicate(config, self.inputter, self.modeler, deployment, collectives)
+        waited, rounds = collectives.waited(), Rounds(collectives)
+        self._created = CreatedGraph(ops, None, None, None)
+        if cluster.is_chief:
+            newest = checkpoints.newest_readable(config.model_dir)
+            restorer = Restorer() if newest else None
+            self._created = CreatedGraph(ops, tf.train.Saver(max_to_keep=None), newest, restorer)
+            self._marker = exchange.begin_run_marker(config.model_dir)
+        else:
+            self.callbacks = without_the_chiefs(self.callbacks)
+        context, position = self._context(self._created, files)
+        if not cluster.is_chief:
+            context.saver = SavedByTheChief(config.model_dir)
+            position = self._position(self._created, files)
+        context.keeps_to_plan = position is not None
+        self._hooks_position = position
+        exact = position if isinstance(position, Position) else None
+        return Team(collectives, rounds, context, signals, waited, exact)
+
+    def _position(self, created: CreatedGraph, files: Sequence[str]) -> Position | ShardPosition | None:
+        cluster = self.config.cluster
+        if not self.config.exact_resume or cluster is None:
+            return None
+        place = {"replica": cluster.replica, "replicas": len(cluster.replicas)}
+        shape = {**creation.input_signature(self.config), **place}
+        return Position(created.ops.input, files, shape, cluster.replica)
+
+    def _all_hooks(self, team: Any, files: Sequence[str]) -> list[Any]:
+        from yt8m.runner.cluster.common_steps import AgreeHook, AnnounceHook
+
+        first, second, *others = self._hooks(team.context, files, self._hooks_position)
+        return [first, second, AgreeHook(team), *others, AnnounceHook(team)]
+
+    def _train(self, session: tf.Session, team: Any, start: Sequence[tf.Operation], hooks: list[Any]) -> Outcome:
+        from yt8m.runner.cluster.common_steps import CommonContext
+
+        context, agreed, config = team.context, team.agreement, self.config
+        self._peers.watch()
+        try:
+            for hook in hooks:
+                hook.begin()
+            context.is_resumed = team.rounds.greet(session, config, context.is_resumed)
+            creation.start_session(session, self._created, start, config)
+            self.modeler.restore(session)
+            team.rounds.broadcast(session)
+            run_steps(session, context.ops, hooks, agreed, CommonContext(session, agreed))
+            self._peers.leave()
+            team.rounds.part(session)
+            context.has_read_all = agreed.has_read_all
+            team.signals.renew_grace()
+            for hook in hooks:
+                hook.end(session)
+        finally:
+            self._step = context.global_step
+            close_all(hooks)
+        return self._outcome(context, agreed, team.signals)
+
+    def _outcome(self, context: Context, agreed: Any, signals: StopSignals) -> Outcome:
+        cluster = self.config.cluster
+        assert cluster is not None
+        if agreed.by_signal:
+            return Outcome(Status.STOPPED, context.global_step, "a process got a signal to stop", signals.signal)
+        outcome = outcome_of(context, signals)
+        if cluster.is_chief and outcome.status is not Status.STOPPED:
+            exchange.end_run_marker(self.config.model_dir, self._marker, context.global_step)
+        return outcome
+
+    def _with_the_lost(self, error: tf.errors.OpError, signals: StopSignals) -> Exception:
+        """`error`, or one that names the processes that died."""
+        is_of_others = "ollective" in str(error) or isinstance(error, tf.errors.UnavailableError)
+        if signals.has_closed or not is_of_others:
+            return error
+        logging.info("a step failed (%s): looking for processes that died", type(error).__name__)
+        lost = self._peers.lost()
+        return RunError(message_of_loss(lost)) if lost else error
+
+
+def _beats(watchdog: Watchdog) -> Any:
+    from yt8m.runner.hooks import BeatHook  # imports TensorFlow
+
+    return BeatHook(watchdog)

@@ -1,0 +1,238 @@
+"""The hooks of a replica that trains by all-reduce: what all replicas agree on in each step, and their comparison.
+
+A replica cannot leave the loop alone: the others would wait for it. So whoever wants to stop, or to save, announces
+it before a step, every replica reads the same announcements in that step, and all do the same after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from yt8m.deploy import AllReduce, Round, Word
+from yt8m.errors import RunError, UsageError
+from yt8m.lazy import tf
+from yt8m.runner.cluster.peers import Stragglers
+from yt8m.runner.run_config import Context, RunnerConfig
+from yt8m.runner.saver import Position
+from yt8m.runner.signals import StopSignals
+
+_BY_SIGNAL, _BY_CALLBACK = 1, 2
+
+
+class Rounds:
+    """The calls of `session.run` besides the steps in which all replicas take part.
+
+    Args:
+      team: the collectives of this replica; the step is built already.
+    """
+
+    def __init__(self, team: AllReduce) -> None:
+        variables = tf.global_variables()
+        self._names = [variable.op.name for variable in variables]
+        self._shapes = [[str(variable.dtype.base_dtype.name), *variable.shape.as_list()] for variable in variables]
+        self._values = tf.placeholder(tf.int64, [2], name="greeting_values")
+        self._greeting = team.gather(self._values)
+        self._broadcast = team.broadcast(variables)
+        self._digests = team.digests(variables)
+        self._barrier = team.gather(tf.ones([], tf.int64))
+
+    def greet(self, session: tf.Session, config: RunnerConfig, is_resumed: bool) -> bool:
+        """Compares the settings of all replicas; returns whether the chief resumes a run.
+
+        Raises:
+          UsageError: a replica has other settings, or other variables.
+        """
+        assert config.cluster is not None
+        told = [_number_of([self._names, self._shapes, *_common_settings(config)]), int(is_resumed)]
+        found = session.run(self._greeting, {self._values: told}, Round.GREETING.options())
+        others = [config.cluster.replica_name(int(r)) for r in np.flatnonzero(found[:, 0] != found[0, 0])]
+        if others:
+            raise UsageError(
+                f"{', '.join(others)} and the chief differ in the model, or in flags that all processes must share "
+                "(such as --batch_size, --max_steps, the optimizer's); start all with the same flags."
+            )
+        return bool(found[0, 1])
+
+    def broadcast(self, session: tf.Session) -> None:
+        """Gives every variable the chief's value."""
+        session.run(self._broadcast, options=Round.BROADCAST.options())
+
+    def wait(self, session: tf.Session) -> None:
+        """Returns when all replicas have called this."""
+        session.run(self._barrier, options=Round.BARRIER.options())
+
+    def part(self, session: tf.Session) -> None:
+        """As `wait`, at the end: those that have passed may end before the others have, which is no error."""
+        try:
+            self.wait(session)
+        except tf.errors.OpError as error:
+            logging.debug("another replica has left already: %s", error)
+
+    def check(self, session: tf.Session, config: RunnerConfig, step: int) -> None:
+        """Compares the variables of all replicas.
+
+        Raises:
+          RunError: a variable differs; the message names it and the replica.
+        """
+        assert config.cluster is not None
+        found = session.run(self._digests, options=Round.CHECK.options())
+        bad = np.argwhere(found != found[0])
+        if len(bad):
+            replica, variable = int(bad[0][0]), self._names[int(bad[0][1])]
+            raise RunError(
+                f"step {step}: the variable {variable} of {config.cluster.replica_name(replica)} differs from the "
+                f"chief's ({len(set(bad[:, 1].tolist()))} of {len(self._names)} variables differ somewhere). Nothing "
+                "is saved. Start all processes again: training goes on from the newest checkpoint. Memory or the "
+                "network may be faulty."
+            )
+
+
+def _common_settings(config: RunnerConfig) -> list[Any]:
+    cluster = config.cluster
+    assert cluster is not None
+    return [
+        *(cluster.replicas, config.optimizer, config.batch_size_per_gpu, config.towers, config.split_batch),
+        *(config.seed, config.precision, config.max_steps, config.exact_resume, config.sync_batch_norm),
+        *(config.exchange_dtype, config.check_replicas_steps),
+    ]
+
+
+def _number_of(values: list[Any]) -> int:
+    digest = hashlib.sha256(json.dumps(values, default=str).encode()).digest()
+    return int.from_bytes(digest[:8], "little", signed=True) >> 1
+
+
+@dataclass
+class Agreement:
+    """What the replicas have agreed on.
+
+    Attributes:
+      requested: whether all end after the current step.
+      by_signal: whether a signal to one of them is the reason.
+      has_read_all: whether no replica has an example left.
+      wants_to_stop: whether a callback of this replica wants to stop, which the next step announces.
+      waited: microseconds that this replica spent in the collectives of its last step.
+    """
+
+    requested: bool = False
+    by_signal: bool = False
+    has_read_all: bool = False
+    wants_to_stop: bool = False
+    waited: int = 0
+
+
+class CommonContext(tf.train.SessionRunContext):
+    """The run context of callbacks: a request to stop becomes a wish, on which the replicas agree in the next step."""
+
+    def __init__(self, session: tf.Session, agreement: Agreement) -> None:
+        super().__init__(tf.train.SessionRunArgs(None), session)
+        self._agreement = agreement
+
+    def request_stop(self) -> None:
+        """All replicas will stop, after the next step."""
+        self._agreement.wants_to_stop = True
+
+
+@dataclass
+class Team:
+    """The parts that the hooks of one replica share."""
+
+    collectives: AllReduce
+    rounds: Rounds
+    context: Context
+    signals: StopSignals
+    waited: Any
+    position: Position | None = None
+    agreement: Agreement = field(default_factory=Agreement)
+
+
+class AgreeHook(tf.train.SessionRunHook):
+    """Reads what all have announced, before any callback uses the results of the step.
+
+    It comes after the hooks that start the input and count the step.
+
+    Args:
+      team: the parts of this replica.
+    """
+
+    def __init__(self, team: Team) -> None:
+        self._team = team
+        cluster = team.context.config.cluster
+        assert cluster is not None
+        self._is_chief = cluster.is_chief
+        names = [cluster.replica_name(replica) for replica in range(len(cluster.replicas))]
+        self._stragglers = Stragglers(names, time.monotonic())
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """The chief saves a new run at once; the others add their positions."""
+        if not self._team.context.is_resumed:
+            self._save_positions(session)
+
+    def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
+        """Fetches what all announce; callbacks plan anew."""
+        context, team = self._team.context, self._team
+        context.save_planned = context.stop_planned = False
+        fetched = (team.collectives.announced, team.waited)
+        return tf.train.SessionRunArgs(fetched, options=Round.STEP.options())
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Notes what all do after this step."""
+        words, waited = run_values.results
+        team, agreed = self._team, self._team.agreement
+        agreed.waited = int(waited)
+        stops, examples = words[:, Word.STOP], words[:, Word.EXAMPLES]
+        agreed.by_signal = bool((stops == _BY_SIGNAL).any())
+        agreed.has_read_all = not examples.any()
+        agreed.requested = bool(stops.any()) or agreed.has_read_all
+        team.context.save_planned = bool(words[0, Word.SAVE]) or agreed.requested
+        if team.context.save_planned:
+            self._save_positions(run_context.session)
+        slow = self._stragglers.add(words[:, Word.WAITED] / 1e6, time.monotonic())
+        if slow and self._is_chief:
+            logging.warning("%s", slow)
+
+    def _save_positions(self, session: tf.Session) -> None:
+        """Saves this replica's part of a checkpoint, and waits for those of the others; the chief saves the rest."""
+        team = self._team
+        if team.position is None:
+            return
+        if not self._is_chief:
+            team.position.save_part(session, team.context.config.model_dir, team.context.step)
+        team.rounds.wait(session)
+
+
+class AnnounceHook(tf.train.SessionRunHook):
+    """Announces what this replica wants, after all callbacks have said so. It is the last hook.
+
+    Args:
+      team: the parts of this replica.
+    """
+
+    def __init__(self, team: Team) -> None:
+        self._team = team
+
+    def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
+        """Feeds the announcement."""
+        team, words = self._team, np.zeros(len(Word), np.int64)
+        context, agreed = team.context, team.agreement
+        if team.signals.requested:
+            words[Word.STOP] = _BY_SIGNAL
+        elif agreed.wants_to_stop or context.stop_planned:
+            words[Word.STOP] = _BY_CALLBACK
+        words[Word.SAVE] = context.save_planned
+        words[Word.WAITED] = agreed.waited
+        return tf.train.SessionRunArgs(None, {team.collectives.told: words})
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Compares the variables of all replicas, if that is due."""
+        context = self._team.context
+        every = context.config.check_replicas_steps
+        if every and context.step % every == 0:
+            self._team.rounds.check(run_context.session, context.config, context.step)
