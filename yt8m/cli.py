@@ -27,6 +27,7 @@ COMMANDS = {
     "export": Command("yt8m.commands.export_model", "export a model, with smaller weights if asked"),
     "average-checkpoints": Command("yt8m.commands.average_checkpoints", "average checkpoints of a run"),
     "bulk": Command("yt8m.commands.bulk", "predict, rank, evaluate or extract many shards by Apache Beam"),
+    "import-checkpoint": Command("yt8m.commands.import_checkpoint", "make a run from a checkpoint of published code"),
     "json-to-csv": Command("yt8m.commands.json_to_csv", "convert the JSON lines of batch prediction to CSV"),
     "make-records": Command("yt8m.commands.make_records", "make records of your own videos from a table and arrays"),
     "extract": Command("yt8m.commands.extract", "make records of your own videos from the video files"),
@@ -59,7 +60,7 @@ _GROUPS = {
         "from-mediapipe",
         "vocabulary",
     ),
-    "train": ("train", "cloud-job"),
+    "train": ("train", "cloud-job", "import-checkpoint"),
     "measure": ("eval", "runs", "report", "score", "segment-eval"),
     "use a model": (
         "predict",

@@ -100,6 +100,7 @@ def test_help_lists_what_most_runs_need_on_two_screens_and_all_if_asked(capsys: 
 def test_the_flags_that_come_first_exist() -> None:
     programs = {TrainConfig: "Run", EvalConfig: "Evaluation", InferenceConfig: "Inference"}
     known = {(f.group, f.name) for cls, name in programs.items() for f in flag_parsing.program_flags(cls, name)}
+    known |= {(flag.group, flag.name) for flag in flag_parsing.import_flags(())}
     wanted = {(group, name) for group, names in flag_parsing._MOST_USED.items() for name in names}
     assert wanted - known == set()
 

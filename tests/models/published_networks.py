@@ -43,7 +43,11 @@ def switches(arrays: Any) -> dict[str, str]:
 
 def network(arrays: Any) -> BaseModel:
     """Our model for the class and the flags of a file."""
-    return models.create(described(arrays).model, options_of(arrays))
+    kind = described(arrays)
+    values = published_code.options(kind, given_for(arrays))
+    if "feature_sizes" in models.hyper_parameters(models.get(kind.model)):
+        values["feature_sizes"] = SIZES
+    return models.create(kind.model, values)
 
 
 # Sizes that these vectors have although neither the flags nor the published defaults say so: those of wangheda.
@@ -68,16 +72,14 @@ def described(arrays: Any) -> Network:
     return (chosen or of_class)[0]
 
 
-def options_of(arrays: Any) -> dict[str, Any]:
-    """The hyper-parameters of our model for a file: those of the published code, and the flags that were given."""
-    described_as, given = described(arrays), switches(arrays)
-    own = {_RENAMED.get(name, name): _parsed(value) for name, value in given.items() if name not in _LEFT_OUT}
-    values = {**described_as.usual, **described_as.always, **_SIZES.get(described_as.model, {}), **own}
-    if described_as.source == "linrongc":
-        values["drop_rate"] = 0.0  # a rate of 1e-5 still drops a value now and then
-    if "feature_sizes" in models.hyper_parameters(models.get(described_as.model)):
-        values["feature_sizes"] = SIZES
-    return values
+def given_for(arrays: Any) -> dict[str, Any]:
+    """The hyper-parameters of our model that a file gives."""
+    own = {
+        _RENAMED.get(name, name): _parsed(value) for name, value in switches(arrays).items() if name not in _LEFT_OUT
+    }
+    values = {**_SIZES.get(described(arrays).model, {}), **own}
+    # A rate of 1e-5 still drops a value now and then.
+    return {name: 0.0 if name == "drop_rate" else value for name, value in values.items()}
 
 
 def _parsed(text: str) -> Any:

@@ -256,17 +256,16 @@ def _of_other_classes(config: TrainConfig, parts: Workload) -> frozenset[str]:
     if not theirs or ours is None or len(theirs) != len(ours.names) or theirs.first_difference(ours.names) is None:
         return frozenset()
     modeler = parts.modeler
-    shapes = [_shapes(modeler.model, config.data, count) for count in (modeler.num_classes, modeler.num_classes + 1)]
+    shapes = [shapes_of(modeler.model, config.data, count) for count in (modeler.num_classes, modeler.num_classes + 1)]
     return frozenset(name for name, shape in shapes[0].items() if shape != shapes[1].get(name))
 
 
-def _shapes(model: Any, data: DataConfig, num_classes: int) -> dict[str, list[int]]:
-    """{name: shape} of the variables of a model for this many classes."""
+def shapes_of(model: Any, data: DataConfig, num_classes: int | None = None) -> dict[str, tuple[int, ...]]:
+    """{name: shape} of the variables of a model, for this many classes (None: as many as the data have)."""
     with tf.Graph().as_default():
-        VideoModeler(model, None, num_classes, feature_sizes=data.feature_sizes).predict_placeholders(
-            data.frame_features
-        )
-        return {variable.op.name: variable.shape.as_list() for variable in tf.global_variables()}
+        count = num_classes or data.num_classes
+        VideoModeler(model, None, count, feature_sizes=data.feature_sizes).predict_placeholders(data.frame_features)
+        return {variable.op.name: tuple(variable.shape.as_list()) for variable in tf.global_variables()}
 
 
 def complete(config: TrainConfig) -> TrainConfig:

@@ -18,7 +18,7 @@ from absl import flags
 
 from yt8m import losses, models, options
 from yt8m.config import train_config
-from yt8m.config.programs import StartFlags
+from yt8m.config.programs import ImportConfig, StartFlags
 from yt8m.errors import UsageError, suggestion
 
 
@@ -44,6 +44,7 @@ class Flag(NamedTuple):
 
 # The flags that most runs need, by heading: if a program has many flags, `--help` lists only these.
 _MOST_USED = {
+    "Import": ("from", "checkpoint", "out", "num_classes"),
     "Run": ("train_dir", "max_steps", "log_every_n_steps"),
     "Data": ("train_data_pattern", "feature_names", "feature_sizes", "frame_features", "segment_labels")
     + ("num_classes", "batch_size", "num_epochs"),
@@ -76,6 +77,26 @@ _HEADINGS = {
 def training_flags() -> list[Flag]:
     """The flags of train.py, without the models' own."""
     return [*program_flags(train_config.TrainConfig, "Run"), *flags_of(StartFlags, "Run")]
+
+
+# What a run that is imported cannot have: its folder is another flag, and its weights come from the checkpoint.
+_NOT_OF_IMPORTS = ("train_dir", "start_new_model", "init_from", "num_classes")
+
+
+def import_flags(sources: Iterable[str]) -> list[Flag]:
+    """The flags of `yt8m import-checkpoint`: its own, and those of the training that the run can go on with.
+
+    Args:
+      sources: the values of --from.
+    """
+    source, *own = flags_of(ImportConfig, "Import")
+    source = source._replace(name="from", help=f"{source.help} ({' or '.join(sources)})")
+    later = [
+        flag if flag.group in ("Data", "Model") else flag._replace(group=f"{flag.group} (for later training)")
+        for flag in training_flags()
+        if flag.name not in _NOT_OF_IMPORTS
+    ]
+    return [source, *own, *later]
 
 
 def program_flags(cls: type, heading: str) -> list[Flag]:

@@ -22,6 +22,7 @@ from yt8m.config.flag_parsing import (
     flags_of,
     flags_of_parts,
     hyper_parameters,
+    import_flags,
     own_hyper_parameters,
     owners,
     parse,
@@ -30,13 +31,14 @@ from yt8m.config.flag_parsing import (
     training_flags,
     usage,
 )
-from yt8m.config.programs import EvalConfig, InferenceConfig
+from yt8m.config.programs import EvalConfig, ImportConfig, InferenceConfig
 from yt8m.config.resume import Start
 from yt8m.config.run_dir import SavedRun
 from yt8m.config.run_options import StorageConfig
 from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import UsageError, suggestion
 from yt8m.eval_util import metrics
+from yt8m.models import published
 from yt8m.program import called
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import OfData
@@ -85,7 +87,27 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
     """
     begun = resume.start_named_in(words)
     typed, own = _given("train.py", "Trains a model on TFRecord files.", training_flags(), words, TRAIN, begun)
-    given = begun.values(typed)
+    return _training(begun, begun.values(typed), own, files_are_here)
+
+
+def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig]:
+    """What `yt8m import-checkpoint WORDS` asks for, and the config of the run to write; raises like `train_config`.
+
+    The model has the options that make it the published network; options that are not given have the published
+    defaults. `train_dir` is the folder to write.
+    """
+    begun = resume.start_named_in(words)
+    purpose = "Makes a run from a checkpoint that the published code of another group wrote."
+    typed, own = _given("yt8m import-checkpoint", purpose, import_flags(published.SOURCES), words, {}, begun)
+    asked = _section(ImportConfig, {**typed, "source": typed.get("from", "")})
+    given = {**begun.values(typed), "train_dir": asked.out}
+    network = published.find(asked.source, given.get("model", ModelConfig.model))
+    own = published.options(network, own, usual=not begun.path)
+    return asked, _training(begun, given, own)
+
+
+def _training(begun: Start, given: dict[str, Any], own: Mapping[str, Any], files_are_here: bool = True) -> TrainConfig:
+    """The config of a training from its flags and the hyper-parameters `own`; see `train_config`."""
     pattern = given.get("train_data_pattern", "")
     _section(StorageConfig, given).use()
     files = check_files("train_data_pattern", pattern) if files_are_here else []

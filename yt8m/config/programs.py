@@ -162,3 +162,24 @@ class AverageConfig(OfRun):
         for step in self.checkpoints:
             if not step.isdigit():
                 raise UsageError(f"--checkpoints: {step!r} is not a step; write steps as 1000,2000,3000.")
+
+
+@dataclass(frozen=True)
+class ImportConfig(Checked):
+    """Import of a checkpoint that the code of another group wrote. `source` is the flag --from."""
+
+    required = ("checkpoint", "out")
+
+    source: str = option("", "whose code wrote the checkpoint")
+    checkpoint: str = option(
+        "", "the checkpoint, such as run/model.ckpt-700000: its prefix, one of its files, or the folder of its run"
+    )
+    out: str = option("", "folder of the run to write, which must not exist yet")
+    num_classes: int | None = option(
+        None, "number of classes [as many as the checkpoint has]", minimum=1, maximum=MOST_CLASSES
+    )
+
+    def __post_init__(self) -> None:
+        if not self.source:
+            raise UsageError("--from is missing: whose code wrote the checkpoint")
+        super().__post_init__()

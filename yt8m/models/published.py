@@ -7,16 +7,15 @@ The names and layouts were read in the code of the four groups, and are compared
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.errors import UsageError
+from yt8m.errors import RunError, UsageError, suggestion
 
 Shapes = Mapping[str, tuple[int, ...]]
-Layout = Callable[[NDArray[Any]], NDArray[Any]]
 Renamed = Sequence[tuple[str, str]]
 
 
@@ -150,13 +149,15 @@ def find(source: str, model: str) -> Network:
     """The network of a source that our model builds.
 
     Raises:
-      UsageError: there is none; the message lists the networks that there are.
+      UsageError: there is no such source, or none of its networks is this model; the message lists those it has.
     """
+    if source not in SOURCES:
+        raise UsageError(f"--from={source}: expected {' or '.join(SOURCES)}{suggestion(source, SOURCES)}")
     of_source = [network for network in NETWORKS if network.source == source]
     for network in of_source:
         if network.model == model:
             return network
-    known = ", ".join(f"{one.model} ({_class_with_switch(one)} there)" for one in of_source)
+    known = ", ".join(map(_both_names, of_source))
     others = [one.source for one in NETWORKS if one.model == model]
     hint = f" {model} is a network of --from={' or '.join(others)}." if others else ""
     raise UsageError(
@@ -165,20 +166,60 @@ def find(source: str, model: str) -> Network:
     )
 
 
+def _both_names(network: Network) -> str:
+    theirs = _class_with_switch(network)
+    return network.model if theirs == network.model else f"{network.model} ({theirs} there)"
+
+
 def _class_with_switch(network: Network) -> str:
     return f"{network.published_class} with --{network.switch}" if network.switch else network.published_class
 
 
+def options(network: Network, given: Mapping[str, Any], *, usual: bool = True) -> dict[str, Any]:
+    """The options of our model: those `given`, and those that make it the network.
+
+    Args:
+      network: the network.
+      given: {option: value} that the user chose.
+      usual: whether options that are not given have the published defaults.
+
+    Raises:
+      UsageError: an option that is given makes it another network.
+    """
+    for name, value in network.always.items():
+        if given.get(name, value) != value:
+            raise UsageError(
+                f"--{name}={given[name]}: {_class_with_switch(network)} of {SOURCES[network.source]} always has "
+                f"{value}; leave the flag out."
+            )
+    return {**(network.usual if usual else {}), **network.always, **given}
+
+
 class Variable(NamedTuple):
-    """A variable of a published network.
+    """A variable of a published network, and how its values are moved to ours.
 
     Attributes:
       name: our name for it, without `:0`; empty if our network does without it.
-      to_ours: from the published layout to ours; it only moves values.
+      drops_axis: whether it has a first axis of length 1, which ours lacks.
+      transposes: whether the axes that are left change places.
+      rows: int [N], which of its rows each row of ours is; None if they are in the same order.
     """
 
     name: str
-    to_ours: Layout = np.asarray
+    drops_axis: bool = False
+    transposes: bool = False
+    rows: NDArray[np.intp] | None = None
+
+    def shape(self, theirs: tuple[int, ...]) -> tuple[int, ...]:
+        """Our shape of a variable of the shape `theirs`."""
+        kept = theirs[1:] if self.drops_axis and theirs[:1] == (1,) else theirs
+        return kept[::-1] if self.transposes else kept
+
+    def to_ours(self, value: NDArray[Any]) -> NDArray[Any]:
+        """The value in our layout."""
+        moved = np.squeeze(value, 0) if self.drops_axis else value
+        moved = moved.T if self.transposes else moved
+        return moved if self.rows is None else moved[self.rows]
 
 
 SCOPE = "tower/"  # the scope of all variables; the code of 2017 had none
@@ -194,13 +235,23 @@ def variables(network: Network, shapes: Shapes) -> dict[str, Variable]:
     Args:
       network: the network.
       shapes: the shape of each published variable, by its name without `:0`, with or without the scope `tower`.
+
+    Raises:
+      RunError: a variable has other rows than the network's clusters or cells make.
     """
     without_scope = {name.removeprefix(SCOPE): shape for name, shape in shapes.items()}
     found = {name: _variable(network.renamed, name.removeprefix(SCOPE), without_scope) for name in shapes}
     if network.published_class == "BiLstmModel":
         for name in shapes:
             if name.endswith(("gates/weights", "experts/weights")):
-                found[name] = _permuted(found[name].name, _ways_by_layer(shapes))
+                found[name] = found[name]._replace(rows=_ways_by_layer(shapes))
+    for name, variable in found.items():
+        if variable.rows is not None and shapes[name][:1] != variable.rows.shape:
+            raise RunError(
+                f"{name} has the shape {list(shapes[name])}, but the network's clusters or cells, as its other "
+                f"variables show them, make {len(variable.rows)} rows: it is not the {network.published_class} "
+                f"of {SOURCES[network.source]}."
+            )
     return found
 
 
@@ -223,15 +274,15 @@ def _laid_out(ours: str, branch: str, rest: str, shapes: Shapes) -> Variable:
     """The variable with its layout: centres are [K, F] here, and a cluster's features stand together."""
     last = rest.rpartition("/")[2]
     if last == "cluster_weights2":
-        return Variable(ours, lambda v: v[0].T)
+        return Variable(ours, drops_axis=True, transposes=True)
     if last == "covar_weights":
-        return Variable(ours, np.transpose)
+        return Variable(ours, transposes=True)
     if last == "gate_weights":
-        return Variable(ours, lambda v: v[0])
+        return Variable(ours, drops_axis=True)
     if last == "hidden1_weights":
-        return _permuted(ours, _by_cluster(_described(branch, "", shapes)))
+        return Variable(ours, rows=_by_cluster(_described(branch, "", shapes)))
     if "/vlad_bn/" in rest:
-        return _permuted(ours, _by_cluster(_described(branch, rest[:5], shapes)))
+        return Variable(ours, rows=_by_cluster(_described(branch, rest[:5], shapes)))
     return Variable(ours)
 
 
@@ -254,24 +305,19 @@ def _described(branch: str, feature: str, shapes: Shapes) -> list[tuple[int, int
     return parts
 
 
-def _by_cluster(parts: Sequence[tuple[int, int]]) -> NDArray[np.intp]:
-    """The places of our values [K, F] in each part [F, K] of the published vector; empty without parts."""
-    order, start = [np.zeros(0, np.intp)], 0
+def _by_cluster(parts: Sequence[tuple[int, int]]) -> NDArray[np.intp] | None:
+    """The places of our values [K, F] in each part [F, K] of the published vector; None without parts."""
+    order, start = [], 0
     for features, clusters in parts:
         order.append(start + np.arange(features * clusters).reshape(features, clusters).T.ravel())
         start += features * clusters
-    return np.concatenate(order)
+    return np.concatenate(order) if order else None
 
 
-def _ways_by_layer(shapes: Shapes) -> NDArray[np.intp]:
+def _ways_by_layer(shapes: Shapes) -> NDArray[np.intp] | None:
     """The places of our states, by layer and then by way, in the published state: by way and then by layer."""
     cells = [shape[0] // 4 for name, shape in shapes.items() if re.search(r"/fw/.*/basic_lstm_cell/bias(es)?$", name)]
     if not cells:
-        return np.zeros(0, np.intp)
+        return None
     places = np.arange(2 * len(cells) * 2 * cells[0]).reshape(2, len(cells), 2 * cells[0])
     return places.transpose(1, 0, 2).ravel()
-
-
-def _permuted(ours: str, places: NDArray[np.intp]) -> Variable:
-    """A variable whose rows are at other places in the published one; the places may be empty: they are the same."""
-    return Variable(ours, lambda v: v[places]) if places.size else Variable(ours)

@@ -1,0 +1,261 @@
+"""`yt8m import-checkpoint`: makes a run from a checkpoint that the published code of another group wrote.
+
+Every variable of the checkpoint becomes one of the model, or the command fails and names it; nothing is added up,
+averaged or cut. `yt8m.models.published` knows which variable is which.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import logging
+
+from yt8m import program, storage
+from yt8m.commands import saved_run, training, workload
+from yt8m.config import flags, run_dir
+from yt8m.config.run_dir import Ended
+from yt8m.config.train_config import TrainConfig
+from yt8m.errors import RunError, UsageError, first_line
+from yt8m.export.saved_model import replaced_folder
+from yt8m.graph.restore import assign
+from yt8m.lazy import tf
+from yt8m.models import published
+from yt8m.models.published import Variable
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
+from yt8m.runner import Status, checkpoints, creation
+from yt8m.storage import copies
+
+Shape = tuple[int, ...]
+Shapes = Mapping[str, Shape]
+
+STEP = "global_step"
+# What an optimizer keeps beside the weights: `a/w/Adam` for the weight `a/w`, and powers of Adam's decays.
+_SLOT = re.compile(r"(.+)/(Adam|AdaMax|Adagrad|Adadelta|Momentum|RMSProp|Ftrl)(_\d+)?")
+_POWER = re.compile(r"(.+/)?beta[12]_power(_\d+)?")
+
+
+def main(argv: list[str]) -> int:
+    """Writes `--out`, the folder of a run, with one checkpoint; returns the exit status.
+
+    The checkpoint has the step of the one that is imported, and a new optimizer. Evaluation, inference and export read
+    it, and a training of the same folder goes on from it.
+
+    Raises:
+      UsageError: a flag is wrong, the checkpoint does not exist, or the folder exists already.
+      RunError: the file is not a checkpoint, or it is not of this model.
+    """
+    asked, config = flags.import_config(argv)
+    program.set_up_log()
+    saved_run.refuse_used(asked.out)
+    found = Checkpoint.open(asked.checkpoint)
+    weights, left_out = found.split()
+    named = published.variables(published.find(asked.source, config.model.model), weights)
+    shapes = {name: named[name].shape(shape) for name, shape in weights.items() if named[name].name}
+    config = _with_classes(config, asked.num_classes, {named[name].name: shape for name, shape in shapes.items()})
+    names = _class_names(config, found.path)
+    _refuse_misfits(found.path, config, named, weights)
+    _write(config, found, named, names)
+    _tell(config, found, named, left_out)
+    return 0
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint of TensorFlow 1, in the present format (`.index` and `.data`) or in the former one, a single file.
+
+    Attributes:
+      path: its prefix, or the single file, as the user may name it.
+      reader: TensorFlow's reader of it.
+      shapes: {name: shape} of its variables.
+    """
+
+    path: str
+    reader: Any
+    shapes: Shapes
+
+    @classmethod
+    def open(cls, given: str) -> Checkpoint:
+        """The checkpoint with this prefix, to which this file belongs, or which is the newest in this folder.
+
+        Raises:
+          UsageError: there is none.
+          RunError: it cannot be read.
+        """
+        path = _prefix(given)
+        is_single = not storage.exists(f"{path}.index")
+        if is_single and not storage.exists(path):
+            raise UsageError(
+                f"--checkpoint={given}: there is neither {path}.index nor a file {path}; name the prefix of a "
+                "checkpoint, such as run/model.ckpt-700000."
+            )
+        here = copies.file_copy(path) if is_single else copies.copy_of(path)
+        try:
+            reader = tf.train.load_checkpoint(here)
+        except (tf.errors.OpError, ValueError, RuntimeError) as error:
+            raise RunError(f"{path} is not a checkpoint of TensorFlow, or is damaged: {first_line(error)}") from error
+        shapes = {name: tuple(shape) for name, shape in reader.get_variable_to_shape_map().items()}
+        return cls(path, reader, shapes)
+
+    def split(self) -> tuple[Shapes, list[str]]:
+        """({name: shape} of the variables of the network, names of the step and of what the optimizer keeps)."""
+        left_out = [name for name in sorted(self.shapes) if name == STEP or self._is_of_optimizer(name)]
+        return {name: self.shapes[name] for name in sorted(self.shapes.keys() - set(left_out))}, left_out
+
+    def _is_of_optimizer(self, name: str) -> bool:
+        slot = _SLOT.fullmatch(name)
+        return bool(_POWER.fullmatch(name)) or (slot is not None and slot[1] in self.shapes)
+
+    def step(self) -> int:
+        """The step at which it was saved; 0 if it does not say."""
+        return int(self.value(STEP)) if STEP in self.shapes else 0
+
+    def value(self, name: str) -> np.ndarray:
+        """The value of a variable.
+
+        Raises:
+          RunError: it cannot be read, or is not finite.
+        """
+        try:
+            value = np.asarray(self.reader.get_tensor(name))
+        except Exception as error:  # the reader's binding raises errors of many types
+            raise RunError(f"{self.path}: the variable {name} cannot be read: {first_line(error)}") from error
+        if not np.isfinite(value).all():
+            raise RunError(f"{self.path}: the variable {name} holds NaN or infinity, so its training had failed.")
+        return value
+
+
+def _prefix(given: str) -> str:
+    """The prefix of the checkpoint that the user names."""
+    if storage.is_dir(given):
+        newest = checkpoints.newest_readable(given)
+        if newest is None:
+            raise UsageError(
+                f"--checkpoint={given}: the folder has no model.ckpt-N.index; name the checkpoint's own file."
+            )
+        return newest
+    return re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", given)
+
+
+def _with_classes(config: TrainConfig, given: int | None, theirs: Shapes) -> TrainConfig:
+    """The config with the number of classes: the given one, or else that which the shapes of the checkpoint show.
+
+    Args:
+      config: the config of the run.
+      given: --num_classes.
+      theirs: shapes of the checkpoint's variables in our layout, by our names.
+    """
+    if given is None:
+        model = workload.create_model(config.model, config.data)
+        few, more = (training.shapes_of(model, config.data, count) for count in (2, 3))
+        votes = collections.Counter(_counts(few, more, theirs))
+        given = votes.most_common(1)[0][0] if votes else config.data.num_classes
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=given))
+
+
+def _counts(few: Shapes, more: Shapes, theirs: Shapes) -> Iterator[int]:
+    """The class count by each size that depends on it: the size is a * C + b, as the model with 2 and 3 classes shows.
+
+    Args:
+      few, more: shapes of the model's variables for 2 and for 3 classes.
+      theirs: shapes in the checkpoint.
+    """
+    for name in few.keys() & more.keys() & theirs.keys():
+        for low, high, size in zip(few[name], more[name], theirs[name], strict=False):
+            each = high - low
+            count, rest = divmod(size - low, each) if each else (0, 1)
+            if not rest and count + 2 > 0:
+                yield count + 2
+
+
+def _class_names(config: TrainConfig, checkpoint: str) -> Vocabulary:
+    """The names of the classes that --vocabulary gives; empty without it.
+
+    Raises:
+      UsageError: it has another number of classes than the checkpoint.
+    """
+    return vocabulary.for_model(
+        vocabulary.of_names(()), config.data.num_classes, checkpoint, vocabulary.of_data(config.data.vocabulary, ())
+    )
+
+
+def _refuse_misfits(checkpoint: str, config: TrainConfig, named: Mapping[str, Variable], weights: Shapes) -> None:
+    """Refuses a checkpoint of which a variable is left over, or lacking, or has another shape than the model's.
+
+    Raises:
+      RunError: the message names each such variable, and both shapes.
+    """
+    ours = dict(training.shapes_of(workload.create_model(config.model, config.data), config.data))
+    takers = collections.Counter(variable.name for variable in named.values() if variable.name)
+    left_over = [name for name, one in named.items() if one.name and (one.name not in ours or takers[one.name] > 1)]
+    lacking = sorted(ours.keys() - takers.keys() - {STEP})
+    other = [
+        f"{name} has {list(shape)}, and {named[name].name} has {list(ours[named[name].name])}"
+        for name, shape in weights.items()
+        if named[name].name in ours and named[name].shape(shape) != ours[named[name].name]
+    ]
+    problems = [
+        f"no variable of the model takes {', '.join(left_over)}" if left_over else "",
+        f"it has nothing for {', '.join(lacking)}" if lacking else "",
+        f"shapes differ (the checkpoint's in its own layout): {'; '.join(other)}" if other else "",
+    ]
+    if any(problems):
+        raise RunError(
+            f"{checkpoint} is not of this {config.model.model} with {config.data.num_classes} classes: "
+            f"{'; '.join(filter(None, problems))}. Give the flags that it was trained with, and the right --from."
+        )
+
+
+def _write(config: TrainConfig, found: Checkpoint, named: Mapping[str, Variable], names: Vocabulary) -> None:
+    """Writes the folder of the run, whole or not at all."""
+    step = found.step()
+    with replaced_folder(config.train_dir.rstrip("/")) as part:
+        storage.makedirs(part)
+        _save(checkpoints.path_of(part, step), config, found, named)
+        checkpoints.write_state(part, step, keep=1)
+        run_dir.write(part, config, names, is_own=True)
+        run_dir.note_end(part, Ended(Status.FINISHED, step, f"imported from {found.path}"))
+
+
+def _save(path: str, config: TrainConfig, found: Checkpoint, named: Mapping[str, Variable]) -> None:
+    """Saves the training graph of the run, with the weights of the checkpoint and with the optimizer's first state."""
+    settings, parts = training.runner_config(config), workload.create_training(config)
+    deployment = creation.deployment_for(settings, quiet=True)
+    with tf.Graph().as_default():
+        ops = creation.replicate(settings, parts.inputter, parts.modeler, deployment)
+        saver, start = tf.train.Saver(), tf.global_variables_initializer()
+        ours = {variable.op.name: variable for variable in tf.global_variables()}
+        averages = dict(getattr(ops, "averages", ()))
+        with tf.Session(config=creation.session_config(settings, deployment)) as session:
+            session.run(start)
+            for name, variable in named.items():
+                if variable.name:
+                    value = variable.to_ours(found.value(name))
+                    for target in (variable.name, averages.get(variable.name)):
+                        if target:
+                            assign(session, ours[target], value)
+            assign(session, ours[STEP], found.step())
+            saver.save(session, path, write_meta_graph=False, write_state=False)
+
+
+def _tell(config: TrainConfig, found: Checkpoint, named: Mapping[str, Variable], left_out: Sequence[str]) -> None:
+    """Says what was taken and what was left out, and what the user can do next."""
+    for name, variable in named.items():
+        logging.info("%s -> %s", name, variable.name or "left out: it cancels in the softmax over the frames")
+    of_optimizer = [name for name in left_out if name != STEP]
+    if of_optimizer:
+        logging.info("left out: %s", ", ".join(of_optimizer))
+    taken, run = sum(bool(one.name) for one in named.values()), shlex.quote(config.train_dir)
+    print(
+        f"{config.train_dir}: {config.model.model} with {config.data.num_classes} classes at step {found.step()}, "
+        f"{taken} variables of {found.path}; left out: {len(of_optimizer)} of its optimizer\n"
+        "next:\n"
+        f"  yt8m eval --train_dir={run} --eval_data_pattern='FILES' --run_once\n"
+        f"  yt8m predict --train_dir={run} FILE",
+        flush=True,
+    )
