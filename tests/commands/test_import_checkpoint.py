@@ -6,19 +6,19 @@ import json
 import pathlib
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from golden_data import golden, published
+from golden_data import golden, published, published_vector
 from models.published_networks import SIZES, Drawn, described, files, given_for
-from reader_records import video_record, write_shard
+from reader_records import frame_record, video_record, write_shard
 from small_run import weights
 
 import yt8m
 from yt8m import cli
 from yt8m.lazy import tf
-from yt8m.models.published import NETWORKS, SOURCES
+from yt8m.models.published import NETWORKS, SCOPE, SOURCES
 from yt8m.records import vocabulary
 from yt8m.records.batches import NumpyBatch
 from yt8m.runner import checkpoints
@@ -250,22 +250,37 @@ every_file = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.published
-@every_file
-def test_imported_networks_predict_as_the_vectors(name: str, tmp_path: pathlib.Path) -> None:
+class Imported(NamedTuple):
+    """A network of the vectors.
+
+    Attributes:
+      run: the folder of the run.
+      words: flags that say what it reads.
+      batch: the inputs of the vectors.
+      predictions: those of the published code.
+    """
+
+    run: pathlib.Path
+    words: list[str]
+    batch: NumpyBatch
+    predictions: np.ndarray
+
+
+def imported_vectors(name: str, folder: pathlib.Path) -> Imported:
+    """Imports a checkpoint of the variables of a file; the published defaults are left to the command."""
     with np.load(published() / f"{name}.npz") as arrays:
         drawn, kind = Drawn.of(arrays), described(arrays)
         words = [f"--{option}={value}" for option, value in given_for(arrays).items()]
         expected = arrays["eval/predictions"]
-    path = write_checkpoint(tmp_path, drawn.values, scope="")
+    path = write_checkpoint(folder, {name.removeprefix(SCOPE): value for name, value in drawn.values.items()})
     x = as_dequantised(drawn.inputs, is_whitened=kind.source == "linrongc")
-    names = ("rgb", "audio") if x.ndim == 3 else ("mean_rgb", "mean_audio")
-    read = [f"--feature_names={','.join(names)}", "--feature_sizes=1024,128"]
-    level = ["--frame_features"] if x.ndim == 3 else []
-    assert imported(kind.source, path, tmp_path / "run", f"--model={kind.model}", *words, *read, *level) == 0
+    has_frames = x.ndim == 3
+    names = ("rgb", "audio") if has_frames else ("mean_rgb", "mean_audio")
+    words += [f"--model={kind.model}", f"--feature_names={','.join(names)}", "--feature_sizes=1024,128"]
+    words += ["--frame_features"] if has_frames else []
+    assert imported(kind.source, path, folder / "run", *words) == 0
     features = dict(zip(names, np.split(x, [SIZES[0]], -1), strict=True))
-    found = predicted(tmp_path / "run", batch_of(features, x.shape[1] if x.ndim == 3 else 1))
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    return Imported(folder / "run", words, batch_of(features, x.shape[1] if has_frames else 1), expected)
 
 
 def as_dequantised(inputs: np.ndarray, is_whitened: bool) -> np.ndarray:
@@ -276,3 +291,29 @@ def as_dequantised(inputs: np.ndarray, is_whitened: bool) -> np.ndarray:
     raw[..., : SIZES[0]] /= np.sqrt(vocabulary.pca_eigenvalues()[: SIZES[0]]) + 1e-4
     raw[..., : SIZES[0]] += 4 / 512
     return raw
+
+
+@pytest.mark.published
+@every_file
+def test_imported_networks_predict_as_the_vectors(name: str, tmp_path: pathlib.Path) -> None:
+    made = imported_vectors(name, tmp_path)
+    np.testing.assert_allclose(predicted(made.run, made.batch), made.predictions, rtol=1e-5)
+
+
+@pytest.mark.published
+@pytest.mark.long
+@pytest.mark.heavy
+def test_an_imported_network_of_frames_is_a_run(tmp_path: pathlib.Path) -> None:
+    published_vector("w_netvlad")
+    made = imported_vectors("w_netvlad", tmp_path)
+    of_run = f"--train_dir={made.run}"
+    assert cli.main(["export", of_run, f"--out={tmp_path / 'export'}"]) == 0
+    np.testing.assert_allclose(predicted(tmp_path / "export/saved_model", made.batch), made.predictions, rtol=1e-5)
+    draw = np.random.RandomState(0)
+    frames = {name: draw.randint(256, size=(9, size), dtype=np.uint8) for name, size in (("rgb", 1024), ("audio", 128))}
+    records = [frame_record({"id": [b"abcd"], "labels": [label]}, frames) for label in range(4)]
+    data = write_shard(tmp_path / "train.tfrecord", records)
+    assert cli.main(["eval", of_run, f"--eval_data_pattern={data}", "--run_once"]) == 0
+    words = [f"--config={made.run}/config.json", f"--train_data_pattern={data}", "--num_classes=7"]
+    assert cli.main(["train", of_run, *words, "--batch_size=2", "--max_steps=701"]) == 0
+    assert checkpoints.steps_in(str(made.run)) == [701, 700]

@@ -107,7 +107,13 @@ def test_the_flags_that_come_first_exist() -> None:
 
 def test_the_hyper_parameters_of_the_chosen_model_and_loss_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     text = help_of(train.main, capsys, "--model=MoeModel", "--label_loss=FocalLoss", "--help")
-    gates = {"moe_prob_gating", "moe_prob_gating_input", "moe_low_rank_gating", "gating_remove_diag"}
+    gates = {
+        "moe_prob_gating",
+        "moe_prob_gating_input",
+        "prob_gating_rank",
+        "moe_low_rank_gating",
+        "gating_remove_diag",
+    }
     of_model = {"batch_norm_decay", "moe_num_mixtures", "l2_penalty", *gates}
     assert {*of_model, "focal_gamma"} == set(listed(text)[20:])
     assert "(MoeModel: 2)" in text

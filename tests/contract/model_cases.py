@@ -167,6 +167,7 @@ VARIANTS: dict[str, Case] = {
         lambda: published_vlad(2, 2),
         random=True,
     ),
+    "MoeModel/low rank": Case({"moe_low_rank_gating": 3}, lambda: affine(D, 2 * C) + 3 * (D + 3 * C)),
     "GatedDbofModel/published": Case({**LATE, "dbof_late_fusion": True}, lambda: published_words(True), random=True),
 }
 

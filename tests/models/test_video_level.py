@@ -74,7 +74,14 @@ def test_gates_that_see_the_classes(rank: int, remove_diagonal: bool) -> None:
         p = moe(x, v)
         return p * sigmoid(norm(p @ weights, v, "prob_gating/bn"))
 
-    check("GatedMoeModel", {"moe_low_rank_gating": rank, "gating_remove_diag": remove_diagonal}, forward)
+    check("GatedMoeModel", {"prob_gating_rank": rank, "gating_remove_diag": remove_diagonal}, forward)
+
+
+def test_a_choice_of_experts_of_low_rank() -> None:
+    def forward(x: np.ndarray, v: Variables) -> np.ndarray:
+        return moe(x, {**v, "gates/weights": v["gates1/weights"] @ v["gates2/weights"]})
+
+    check("MoeModel", {"moe_low_rank_gating": 2}, forward)
 
 
 def test_gates_that_see_the_input() -> None:

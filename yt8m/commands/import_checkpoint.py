@@ -36,6 +36,7 @@ Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
 
 STEP = "global_step"
+_FEW = 2  # the number of classes for which the model is built to see its shapes
 # What an optimizer keeps beside the weights: `a/w/Adam` for the weight `a/w`, and powers of Adam's decays.
 _SLOT = re.compile(r"(.+)/(Adam|AdaMax|Adagrad|Adadelta|Momentum|RMSProp|Ftrl)(_\d+)?")
 _POWER = re.compile(r"(.+/)?beta[12]_power(_\d+)?")
@@ -58,9 +59,9 @@ def main(argv: list[str]) -> int:
     weights, left_out = found.split()
     named = published.variables(published.find(asked.source, config.model.model), weights)
     shapes = {name: named[name].shape(shape) for name, shape in weights.items() if named[name].name}
-    config = _with_classes(config, asked.num_classes, {named[name].name: shape for name, shape in shapes.items()})
+    config, ours = _sized(config, asked.num_classes, {named[name].name: shape for name, shape in shapes.items()})
     names = _class_names(config, found.path)
-    _refuse_misfits(found.path, config, named, weights)
+    _refuse_misfits(found.path, config, named, weights, ours)
     _write(config, found, named, names)
     _tell(config, found, named, left_out)
     return 0
@@ -142,35 +143,40 @@ def _prefix(given: str) -> str:
     return re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", given)
 
 
-def _with_classes(config: TrainConfig, given: int | None, theirs: Shapes) -> TrainConfig:
-    """The config with the number of classes: the given one, or else that which the shapes of the checkpoint show.
+def _sized(config: TrainConfig, given: int | None, theirs: Shapes) -> tuple[TrainConfig, Shapes]:
+    """The config with the number of classes, and the shapes of the model's variables, by name.
 
     Args:
       config: the config of the run.
-      given: --num_classes.
+      given: --num_classes; None to take the number that the shapes of the checkpoint show.
       theirs: shapes of the checkpoint's variables in our layout, by our names.
     """
+    model = workload.create_model(config.model, config.data)
+    few, more = (training.shapes_of(model, config.data, count) for count in (_FEW, _FEW + 1))
     if given is None:
-        model = workload.create_model(config.model, config.data)
-        few, more = (training.shapes_of(model, config.data, count) for count in (2, 3))
         votes = collections.Counter(_counts(few, more, theirs))
         given = votes.most_common(1)[0][0] if votes else config.data.num_classes
-    return dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=given))
+    # Every size is a * C + b for C classes.
+    ours = {
+        name: tuple(low + (given - _FEW) * (high - low) for low, high in zip(few[name], more[name], strict=True))
+        for name in few
+    }
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, num_classes=given)), ours
 
 
 def _counts(few: Shapes, more: Shapes, theirs: Shapes) -> Iterator[int]:
-    """The class count by each size that depends on it: the size is a * C + b, as the model with 2 and 3 classes shows.
+    """The class count by each size that depends on it.
 
     Args:
-      few, more: shapes of the model's variables for 2 and for 3 classes.
+      few, more: shapes of the model's variables for `_FEW` classes and for one more.
       theirs: shapes in the checkpoint.
     """
     for name in few.keys() & more.keys() & theirs.keys():
         for low, high, size in zip(few[name], more[name], theirs[name], strict=False):
             each = high - low
             count, rest = divmod(size - low, each) if each else (0, 1)
-            if not rest and count + 2 > 0:
-                yield count + 2
+            if not rest and count + _FEW > 0:
+                yield count + _FEW
 
 
 def _class_names(config: TrainConfig, checkpoint: str) -> Vocabulary:
@@ -184,13 +190,14 @@ def _class_names(config: TrainConfig, checkpoint: str) -> Vocabulary:
     )
 
 
-def _refuse_misfits(checkpoint: str, config: TrainConfig, named: Mapping[str, Variable], weights: Shapes) -> None:
+def _refuse_misfits(
+    checkpoint: str, config: TrainConfig, named: Mapping[str, Variable], weights: Shapes, ours: Shapes
+) -> None:
     """Refuses a checkpoint of which a variable is left over, or lacking, or has another shape than the model's.
 
     Raises:
       RunError: the message names each such variable, and both shapes.
     """
-    ours = dict(training.shapes_of(workload.create_model(config.model, config.data), config.data))
     takers = collections.Counter(variable.name for variable in named.values() if variable.name)
     left_over = [name for name, one in named.items() if one.name and (one.name not in ours or takers[one.name] > 1)]
     lacking = sorted(ours.keys() - takers.keys() - {STEP})

@@ -260,11 +260,12 @@ def _of_other_classes(config: TrainConfig, parts: Workload) -> frozenset[str]:
     return frozenset(name for name, shape in shapes[0].items() if shape != shapes[1].get(name))
 
 
-def shapes_of(model: Any, data: DataConfig, num_classes: int | None = None) -> dict[str, tuple[int, ...]]:
-    """{name: shape} of the variables of a model, for this many classes (None: as many as the data have)."""
+def shapes_of(model: Any, data: DataConfig, num_classes: int) -> dict[str, tuple[int, ...]]:
+    """{name: shape} of the variables of a model for this many classes."""
     with tf.Graph().as_default():
-        count = num_classes or data.num_classes
-        VideoModeler(model, None, count, feature_sizes=data.feature_sizes).predict_placeholders(data.frame_features)
+        VideoModeler(model, None, num_classes, feature_sizes=data.feature_sizes).predict_placeholders(
+            data.frame_features
+        )
         return {variable.op.name: tuple(variable.shape.as_list()) for variable in tf.global_variables()}
 
 

@@ -98,11 +98,14 @@ class MoeModel(NormalisedModel):
 
     moe_num_mixtures: int = option(2, "number of experts per class, besides the dummy that predicts 0", minimum=1)
     l2_penalty: float = option(1e-8, "weight of the squared weights in the regularisation loss", minimum=0)
+    moe_low_rank_gating: int = option(
+        -1, "rank of the matrix W_g that chooses among the experts, as published; -1 or 0: full rank", minimum=-1
+    )
     moe_prob_gating: bool = option(False, "gate the predictions")
     moe_prob_gating_input: str = option(
         "prob", "input of these gates: the predictions, or the video's features", choices=("prob", "input")
     )
-    moe_low_rank_gating: int = option(0, "rank of the matrix of these gates; 0 or -1: full rank", minimum=-1)
+    prob_gating_rank: int = option(0, "rank of the matrix of these gates; 0: full rank", minimum=0)
     gating_remove_diag: bool = option(False, "leave each class out of the input of its own gate")
 
     def validate(self) -> None:
@@ -120,13 +123,20 @@ class MoeModel(NormalisedModel):
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, D] to predictions [B, vocab_size]; logits are their log-odds."""
         experts = self.moe_num_mixtures
-        gates = net.dense(inputs, vocab_size * (experts + 1), "gates", bias=False, l2_penalty=self.l2_penalty)
+        gates = self._choices(net, inputs, vocab_size * (experts + 1))
         votes = net.dense(inputs, vocab_size * experts, "experts", l2_penalty=self.l2_penalty)
         logits = log_odds(
             tf.reshape(gates, [-1, vocab_size, experts + 1]), tf.reshape(votes, [-1, vocab_size, experts])
         )
         mixed = ModelOutput(predictions=tf.sigmoid(logits), logits=logits)
         return self._gated(net, inputs, mixed) if self.moe_prob_gating else mixed
+
+    def _choices(self, net: Net, inputs: tf.Tensor, units: int) -> tf.Tensor:
+        """W_g x, [B, units]; with a low rank as a product of two matrices."""
+        if self.moe_low_rank_gating < 1:
+            return net.dense(inputs, units, "gates", bias=False, l2_penalty=self.l2_penalty)
+        narrow = net.dense(inputs, self.moe_low_rank_gating, "gates1", bias=False, l2_penalty=self.l2_penalty)
+        return net.dense(narrow, units, "gates2", bias=False, l2_penalty=self.l2_penalty)
 
     def _gated(self, net: Net, inputs: tf.Tensor, mixed: ModelOutput) -> ModelOutput:
         """The predictions times their gates; logits are the log-odds of the product."""
@@ -139,7 +149,7 @@ class MoeModel(NormalisedModel):
 
     def _scores(self, net: Net, seen: tf.Tensor, classes: int) -> tf.Tensor:
         """W x before batch normalisation, [B, classes]; `seen` is x, the input of the gates, [B, F]."""
-        features, rank = int(seen.shape[-1]), self.moe_low_rank_gating
+        features, rank = int(seen.shape[-1]), self.prob_gating_rank
         if rank < 1:
             weights = net.normal_weights("weights", features, classes)
             if self.gating_remove_diag:
