@@ -89,8 +89,9 @@ def test_tags_are_the_classes_that_reach_the_thresholds_of_the_evaluation(world,
     for place in (out, out / "saved_model", world / "run/inference_model"):
         assert (place / "thresholds.csv").read_bytes() == (world / "run/eval/thresholds.csv").read_bytes()
     capsys.readouterr()
-    for model in (world / "run", out, out / "saved_model"):
-        assert cli.main(["predict", "--tags", "--model", f"{model}", f"{world}/*.tfrecord", "--count=12"]) == 0
+    earlier = [f"{world}/run/export/8", f"--thresholds={world}/run/eval/thresholds.csv"]  # made by the training
+    for model in ([f"{world}/run"], [f"{out}"], [f"{out}/saved_model"], earlier):
+        assert cli.main(["predict", "--tags", "--model", *model, f"{world}/*.tfrecord", "--count=12"]) == 0
         shown = blocks(capsys.readouterr().out)
         for row, (_, *lines) in enumerate(shown):
             best = np.argsort(-scores[row])[:20]
@@ -141,6 +142,8 @@ def test_the_newest_export_of_a_run_is_taken(world):
         (["--model={0}/run", "{0}/nothing"], 2, "no file matches"),
         (["--model={0}", "{0}/a.tfrecord"], 2, "holds no saved_model.pb"),
         (["--model={0}/run/export/8", "{0}/a.tfrecord", "--tags"], 2, "export/8 has no thresholds.csv; run `yt8m eval"),
+        (["--model={0}/run", "{0}/a.tfrecord", "--thresholds=x.csv"], 2, "--thresholds chooses the tags: add --tags"),
+        (["--model={0}/run", "{0}/a.tfrecord", "--tags", "--thresholds=x.csv"], 2, "x.csv: there is no such file"),
         (["--model={0}/run", "{0}/*.tfrecord", "--video_id=zz"], 1, "/*.tfrecord: there is no video 'zz'"),
         (["--model={0}/run", "{0}/other"], 1, "cannot read these records: video x: feature mean_rgb has 0"),
         (["--model={0}/run", "{0}/frames"], 1, "The first one is a frame-level record with the features rgb."),

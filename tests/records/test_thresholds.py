@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
 from yt8m.records import thresholds, vocabulary
 from yt8m.records.thresholds import OperatingPoints
 
@@ -15,7 +15,7 @@ HALF = np.array([0.5, 0.5, np.nan])
 POINTS = OperatingPoints(
     np.array([0.1234567891, 0.5, 1 / 3]), np.array([True, False, False]), np.array([9, 1, 0]), HALF, HALF, HALF
 )
-NAMES = vocabulary.of_names(["cat", 'a "dog", =1+1', "newt"])
+NAMES = vocabulary.of_names(["cat", 'a "dog", =1+1', "=1+1"])
 
 
 def test_what_is_written_says_where_each_threshold_comes_from(tmp_path: pathlib.Path) -> None:
@@ -25,7 +25,7 @@ def test_what_is_written_says_where_each_threshold_comes_from(tmp_path: pathlib.
         "index,name,threshold,basis,positives,precision,recall,f1,step\n"
         "0,cat,0.123456789,class,9,0.5,0.5,0.5,70\n"
         '1,"a ""dog"", =1+1",0.5,common,1,0.5,0.5,0.5,70\n'
-        "2,newt,0.333333333,common,0,,,,70\n"
+        "2,'=1+1,0.333333333,common,0,,,,70\n"
     )
     found = thresholds.read(str(path), 3)
     np.testing.assert_allclose(found.thresholds, POINTS.thresholds, rtol=1e-8)
@@ -44,7 +44,7 @@ def test_a_score_at_its_threshold_is_a_tag() -> None:
         ("", "the columns are missing"),
         ("index,name\n0,cat\n", "the columns are index, name"),
         ("index,threshold\n0,0.5\n2,0.5\n", "line 3: the index is '2', not 1"),
-        ("index,threshold\n0,much\n", "could not convert string to float"),
+        ("index,threshold\n0,much\n", "line 2: the threshold is 'much', not a number"),
         ("index,threshold\n0,inf\n", "line 2: the threshold is 'inf', not a number"),
         ("index,threshold\n0\n", "line 2: the threshold is None"),
         ('index,threshold\n0,"0.5\n', "unexpected end of data"),
@@ -67,6 +67,11 @@ def test_the_models_own_file_counts_before_that_of_the_run(tmp_path: pathlib.Pat
         found = thresholds.find(str(model), str(run), 1)
         assert found is not None
         assert (found.thresholds.tolist(), found.step) == ([value], -1)
+    given = thresholds.find(str(tmp_path), str(tmp_path), 1, str(run / "eval" / thresholds.NAME))
+    assert given is not None
+    assert given.thresholds.tolist() == [0.3]
+    with pytest.raises(UsageError, match="there is no such file"):
+        thresholds.find(str(model), str(run), 1, f"{tmp_path}/none.csv")
 
 
 def test_only_thresholds_of_the_same_step_are_copied(tmp_path: pathlib.Path) -> None:

@@ -20,7 +20,7 @@ from rich.text import Text
 from yt8m import program, runner, storage
 from yt8m.commands import input_check, report, saved_run, workload
 from yt8m.commands.input_check import check_input
-from yt8m.commands.report import eval_samples
+from yt8m.commands.report import eval_samples, media_links
 from yt8m.commands.report.measures import is_below_one
 from yt8m.commands.saved_run import keep_best
 from yt8m.config import data_defaults, run_dir
@@ -112,7 +112,7 @@ def _evaluated(
             done = evaluated(checkpoint, outcome, names, config.min_positives)
             write_report(results, done, run)
             _write_names(config, results.folder, parts.names)
-            _write_page(results.folder, done, run)
+            _write_page(results.folder, done, run, config.media)
             _keep(config, run, results.folder, done, parts)
     except (tf.errors.OpError, RunError, ValueError):
         if not checkpoints.is_gone(checkpoint):
@@ -143,6 +143,7 @@ def prepare(config: EvalConfig) -> tuple[str, TrainConfig, workload.Workload]:
     """
     if config.report:
         report.require_libraries()
+        media_links.check(config.media)
     callbacks.check("eval", config.callbacks)
     if "eval_metrics" not in callbacks.names_for("eval", config.callbacks):
         raise UsageError("--callbacks=-eval_metrics would leave an evaluation without figures; leave it out.")
@@ -296,7 +297,7 @@ def evaluated(
     return Evaluated(checkpoint, step, figures, examples, classes, names, evaluator.sample, points)
 
 
-def _write_page(folder: str, done: Evaluated, run: TrainConfig) -> None:
+def _write_page(folder: str, done: Evaluated, run: TrainConfig, media: str) -> None:
     """Writes thresholds, sampled videos and the HTML report made from them; does nothing without a sample."""
     videos = done.sample.videos() if done.sample else None
     if done.sample is not None and done.points is not None and videos is not None:
@@ -306,7 +307,7 @@ def _write_page(folder: str, done: Evaluated, run: TrainConfig) -> None:
         told = report_json(done, run.model.model)
         samples = eval_samples.EvalSamples(told, videos, run.data.num_classes, done.sample.seen, done.points)
         eval_samples.write(folder, samples)
-        report.write([folder])
+        report.write([folder], report.ReportConfig(media=media))
 
 
 def _keep(config: EvalConfig, run: TrainConfig, folder: str, done: Evaluated, parts: workload.Workload) -> None:

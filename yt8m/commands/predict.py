@@ -70,6 +70,7 @@ class PredictConfig(options.Checked):
     count: int = option(5, "number of records shown, the first ones", minimum=1, maximum=1000)
     top_k: int = option(5, "classes of each record, best first", minimum=1)
     tags: bool = option(False, "show all classes whose score reaches the threshold that `yt8m eval --report` chose")
+    thresholds: str = option("", thresholds.HELP)
     video_id: str = option("", "show this video only, wherever it is in the files")
     csv: str = option("", "of video files: write paths, classes and scores to this CSV file instead of showing them")
     timeline: bool = option(
@@ -80,6 +81,11 @@ class PredictConfig(options.Checked):
         (), "of video files: the extractors of a model that does not name its own, such as inception,vggish"
     )
     trust_code: bool = option(False, TRUST_HELP)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.thresholds and not (self.tags or self.timeline):
+            raise UsageError("--thresholds chooses the tags: add --tags (or --timeline), or leave it out.")
 
 
 def _records(files: Sequence[str], video_id: str) -> Iterator[bytes]:
@@ -96,10 +102,11 @@ def _records(files: Sequence[str], video_id: str) -> Iterator[bytes]:
 
 
 def _tagger(config: PredictConfig, model: saved_model.SavedModel) -> thresholds.Tagger:
-    found = thresholds.find(model.folder, config.train_dir, model.num_classes)
+    found = thresholds.find(model.folder, config.train_dir, model.num_classes, config.thresholds)
     if found is None:
         raise UsageError(
-            f"--tags: {config.train_dir} has no {thresholds.NAME}; run `yt8m eval --report` on the run, then export it."
+            f"--tags: {config.train_dir} has no {thresholds.NAME}; run `yt8m eval --report` on the run, and name its "
+            f"eval/{thresholds.NAME} by --thresholds (or export the run again)."
         )
     return found
 

@@ -146,10 +146,11 @@ def main(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) 
 def _tagger(config: PredictConfig, folder: str, count: int) -> thresholds.Tagger | None:
     if not (config.tags or config.timeline):
         return None
-    found = thresholds.find(folder, config.train_dir, count)
+    found = thresholds.find(folder, config.train_dir, count, config.thresholds)
     if found is None and config.tags:
         raise UsageError(
-            f"--tags: {config.train_dir} has no {thresholds.NAME}; run `yt8m eval --report` on the run, then export it."
+            f"--tags: {config.train_dir} has no {thresholds.NAME}; run `yt8m eval --report` on the run, and name its "
+            f"eval/{thresholds.NAME} by --thresholds (or export the run again)."
         )
     return found
 

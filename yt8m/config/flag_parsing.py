@@ -53,7 +53,7 @@ _MOST_USED = {
     "Devices": ("num_gpu", "precision"),
     "Checkpoints": ("save_checkpoint_steps", "start_new_model"),
     "Evaluation": ("train_dir", "eval_data_pattern", "run_once", "segment_labels", "batch_size", "top_k", "num_gpu")
-    + ("keep_best", "report", "min_positives", "eval_dir", "vocabulary", "metrics", "trust_code"),
+    + ("keep_best", "report", "media", "min_positives", "eval_dir", "vocabulary", "metrics", "trust_code"),
     "Inference": ("train_dir", "input_data_pattern", "output_file", "output_model_tgz", "input_model_tgz", "top_k")
     + ("batch_size", "segment_labels", "segment_max_pred", "segment_label_ids_file", "trust_code"),
 }

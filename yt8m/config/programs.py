@@ -72,10 +72,18 @@ class EvalConfig(PassConfig, OfRun):
     top_k: int = option(20, "number of best predictions of each video that metrics use", minimum=1)
     keep_best: bool = option(False, "keep a copy of the checkpoint with the best GAP")
     report: bool = option(False, "also write eval/report.html, a page of metrics and charts, and eval/thresholds.csv")
+    media: str = option(
+        "", "CSV file with the columns id,address: makes the ids of videos in the report links (http, https, or files)"
+    )
     min_positives: int = option(
         5, "number of labels that a class needs for a threshold of its own; other classes share one", minimum=1
     )
     metrics: tuple[str, ...] = option((), "metrics of your own, as package.module:Class, separated by commas")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.media and not self.report:
+            raise UsageError("--media makes links in the report: add --report, or leave it out.")
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,19 @@
 
 const STEP = 300; // rows that are laid out at a time; the next ones follow when the reader scrolls to the end of these
 
-const value = (cell) => {
+// The value of a cell by which its row is sorted. Only columns of numbers hold numbers: a name like 1e10 is a text.
+const value = (cell, isNumber) => {
   const text = cell.textContent.trim();
-  const number = Number(text.replaceAll(",", "").replace(/ .*$/, ""));
-  return text === "—" ? NaN : Number.isNaN(number) ? text.toLowerCase() : number;
+  if (!isNumber) return text;
+  return text === "—" ? NaN : Number(text.replaceAll(",", "").replace(/ .*$/, ""));
 };
 
-// Numbers before texts; what is not defined always goes last.
+const texts = new Intl.Collator("en", { numeric: true }); // class 2 comes before class 10
+
+// What is not defined always goes last.
 const compare = (a, b, sign) => {
-  const none = [Number.isNaN(a), Number.isNaN(b)];
-  if (none[0] || none[1]) return none[0] - none[1];
-  if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
-  return sign * (typeof a === "number" ? a - b : a.localeCompare(b));
+  if (Number.isNaN(a) || Number.isNaN(b)) return Number.isNaN(a) - Number.isNaN(b);
+  return sign * (typeof a === "number" ? a - b : texts.compare(a, b));
 };
 
 class Table {
@@ -41,36 +42,48 @@ class Table {
     head.setAttribute("aria-sort", "none");
     button.addEventListener("click", () => {
       const orders = ["ascending", "descending"];
-      if (head.classList.contains("number")) orders.reverse();
+      const isNumber = head.classList.contains("number");
+      if (isNumber) orders.reverse();
       const order = orders[head.getAttribute("aria-sort") === orders[0] ? 1 : 0];
       this.heads.forEach((one) => one.setAttribute("aria-sort", one === head ? order : "none"));
-      this.sort(column, order === "ascending" ? 1 : -1);
+      this.sort(column, isNumber, order === "ascending" ? 1 : -1);
     });
   }
 
-  sort(column, sign) {
-    const keyed = this.rows.map((row, index) => [value(row.cells[column]), index, row]);
+  sort(column, isNumber, sign) {
+    const keyed = this.rows.map((row, index) => [value(row.cells[column], isNumber), index, row]);
     keyed.sort((a, b) => compare(a[0], b[0], sign) || a[1] - b[1]);
     this.rows = keyed.map((one) => one[2]);
-    this.body.append(...this.rows);
+    this.arrange(this.rows);
     this.search();
+  }
+
+  arrange(rows) {
+    for (const row of rows) this.body.append(row);
   }
 
   makeSearch(box) {
     this.field = box.querySelector("input");
     this.told = box.querySelector("output");
     this.field.addEventListener("input", () => this.search());
-    const isWhole = this.body.parentElement.dataset.search === "row"; // else only the first cell is searched
-    this.texts = new Map(this.rows.map((row) => [row, (isWhole ? row : row.cells[0]).textContent.toLowerCase()]));
+    this.texts = new Map(this.rows.map((row) => [row, this.textOf(row)]));
     box.hidden = false;
     this.search();
   }
 
+  textOf(row) {
+    return row.cells[0].textContent.toLowerCase();
+  }
+
   search() {
     const words = this.field.value.toLowerCase().split(/\s+/);
-    this.found = this.rows.filter((row) => words.every((word) => this.texts.get(row).includes(word)));
+    this.found = this.rows.filter((row) => this.matches(row, words));
     this.told.textContent = `${this.found.length.toLocaleString("en")} of ${this.rows.length.toLocaleString("en")}`;
     this.show(STEP);
+  }
+
+  matches(row, words) {
+    return words.every((word) => this.texts.get(row).includes(word));
   }
 
   show(limit) {
@@ -80,7 +93,54 @@ class Table {
   }
 }
 
-document.querySelectorAll("table.sortable").forEach((table) => new Table(table));
+// The worst videos. If the whole name of a class is typed or chosen from the list, only the videos that show this class
+// are left, the one to whose loss it adds most first. Any other text is looked for in ids and names of classes.
+class Videos extends Table {
+  makeSearch(box) {
+    this.original = this.rows;
+    this.marks = new Map(this.rows.map((row) => [row, [...row.querySelectorAll("p")]]));
+    const names = new Set([...this.marks.values()].flat().map(nameOf));
+    this.classes = new Set([...names].map((name) => name.toLowerCase()));
+    [this.name, this.chosen] = ["", new Map()];
+    super.makeSearch(box);
+    const list = box.appendChild(document.createElement("datalist"));
+    list.id = `names-${box.dataset.of}`;
+    for (const name of [...names].sort(texts.compare)) list.append(new Option("", name));
+    this.field.setAttribute("list", list.id);
+  }
+
+  textOf(row) {
+    return [row.cells[0].textContent, ...this.marks.get(row).map(nameOf)].join("\n").toLowerCase();
+  }
+
+  search() {
+    const typed = this.field.value.trim().toLowerCase();
+    const name = this.classes.has(typed) ? typed : "";
+    if (name !== this.name) this.choose(name);
+    super.search();
+    if (name) this.told.textContent += ", sorted by what this class adds";
+  }
+
+  matches(row, words) {
+    return this.name ? this.chosen.has(row) : super.matches(row, words);
+  }
+
+  choose(name) {
+    for (const mark of this.chosen.values()) mark.classList.remove("chosen");
+    const marks = name ? [...this.marks.values()].flat().filter((mark) => nameOf(mark).toLowerCase() === name) : [];
+    for (const mark of marks) mark.classList.add("chosen");
+    [this.name, this.chosen] = [name, new Map(marks.map((mark) => [mark.closest("tr"), mark]))];
+    const part = (row) => (this.chosen.has(row) ? partOf(this.chosen.get(row)) : -1);
+    this.heads.forEach((one) => one.setAttribute("aria-sort", "none"));
+    this.rows = [...this.original].sort((a, b) => part(b) - part(a));
+    this.arrange(this.rows);
+  }
+}
+
+const nameOf = (mark) => mark.firstChild.data.trim();
+const partOf = (mark) => Number(mark.lastElementChild.textContent.split(" ").pop());
+
+document.querySelectorAll("table.sortable").forEach((table) => new (table.dataset.search === "videos" ? Videos : Table)(table));
 
 // Values of a chart, under the pointer or, with the arrow keys, one after another.
 class Plot {

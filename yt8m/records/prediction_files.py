@@ -21,7 +21,16 @@ from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.records.shards import id_bytes, id_text
 
+_BEGINS_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last four: full-width = + - @
 _DIGITS = 18  # a number with this many digits always fits an int64
+
+
+def spreadsheet_text(text: str) -> str:
+    """A text for a CSV file that people open in a spreadsheet, which would compute `=1+1` instead of showing it.
+
+    A text that begins like a formula gets a single quote before it, as OWASP's page on CSV injection says.
+    """
+    return f"'{text}" if text.startswith(_BEGINS_FORMULA) else text
 
 
 class TextLine(NamedTuple):

@@ -20,7 +20,7 @@ from absl import logging
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
 from yt8m.records import prediction_files
 from yt8m.records.vocabulary import Vocabulary
 
@@ -65,15 +65,18 @@ class Tagger(NamedTuple):
 
 
 def write(path: str, points: OperatingPoints, names: Vocabulary, step: int) -> None:
-    """Writes the file, whole or not at all. A value that is not defined is an empty field."""
+    """Writes the file, whole or not at all. A value that is not defined is an empty field.
+
+    Names are written by `spreadsheet_text`; nothing reads them.
+    """
     text = io.StringIO(newline="")
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(["index", "name", "threshold", "basis", "positives", "precision", "recall", "f1", "step"])
     for index, (threshold, is_own, positives, *shares) in enumerate(zip(*points, strict=True)):
         # Nine digits tell any two values of float32 apart, and the threshold is half-way between two of them.
         told = [f"{share:.6g}" if math.isfinite(share) else "" for share in shares]
-        basis = "class" if is_own else "common"
-        lines.writerow([index, names.name(index), f"{threshold:.9g}", basis, positives, *told, step])
+        basis, name = "class" if is_own else "common", prediction_files.spreadsheet_text(names.name(index))
+        lines.writerow([index, name, f"{threshold:.9g}", basis, positives, *told, step])
     with storage.write_atomic(path, "w") as file:
         file.write(text.getvalue())
 
@@ -106,21 +109,34 @@ def read(path: str, num_classes: int | None = None) -> Tagger:
 def _threshold(index: str | None, text: str | None, expected: int, line: int) -> float:
     if index != str(expected):
         raise ValueError(f"line {line}: the index is {index!r}, not {expected}")
-    value = float(text or "nan")
+    try:
+        value = float(text or "nan")
+    except ValueError:
+        value = math.nan
     if not math.isfinite(value):
         raise ValueError(f"line {line}: the threshold is {text!r}, not a number")
     return value
 
 
-def find(model: str, named: str, num_classes: int | None) -> Tagger | None:
+HELP = "thresholds.csv of an evaluation with --report; by default the model's own, or that of its run"
+
+
+def find(model: str, named: str, num_classes: int | None, given: str = "") -> Tagger | None:
     """The thresholds that belong to a model; None if there are none. Raises like `read`.
 
     Args:
       model: the folder of its SavedModel, whose own file counts first.
       named: the folder that the user named: of an export, or of a run, where the last evaluation's file counts.
       num_classes: number of classes of the model; None if it is not known.
+      given: the file that the user named by --thresholds, which counts alone; empty if none was named.
+
+    Raises:
+      UsageError: there is no file `given`.
     """
-    for path in (storage.join(folder, NAME) for folder in (model, named, storage.join(named, EVALUATION))):
+    if given and not storage.exists(given):
+        raise UsageError(f"--thresholds={given}: there is no such file; `yt8m eval --report` writes it.")
+    usual = [storage.join(folder, NAME) for folder in (model, named, storage.join(named, EVALUATION))]
+    for path in [given] if given else usual:
         if storage.exists(path):
             found = read(path, num_classes)
             told = f", chosen on the checkpoint of step {found.step}" if found.step >= 0 else ""

@@ -13,7 +13,7 @@ from yt8m.records import vocabulary
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Two runs, the page of the first (one.html) and that of both (both.html)."""
+    """Two runs; pages of the first (one.html), of both (both.html), and of names of any kind (worst.html)."""
     folder = tmp_path_factory.mktemp("report")
     hostile, second = folder / report_runs.HOSTILE.replace("/", ""), folder / "_second"
     for seed, run in ((1, hostile), (2, second)):
@@ -24,4 +24,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         assert cli.main(["report", str(hostile), f"--output={folder}/one.html", "--resamples=50"]) == 0
         both = [str(hostile), f"{second}/", f"--output={folder}/both.html", "--resamples=50"]
         assert cli.main(["report", *both]) == 0
+    own = folder / "own"
+    own.mkdir()
+    report_runs.make_run(own, 1, num_classes=report_runs.CLASSES)
+    vocabulary.write(str(own / vocabulary.NAME), vocabulary.of_names(report_runs.ODD_NAMES))
+    assert cli.main(["report", str(own), f"--output={folder}/worst.html", "--resamples=50"]) == 0
     return folder

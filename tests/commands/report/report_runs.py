@@ -18,6 +18,21 @@ from yt8m.records.vocabulary import Vocabulary
 
 HOSTILE = "\"><script>alert(1)</script><img src=x onerror='alert(2)'>&amp; $x^{$ _"
 VIDEOS, CLASSES = 80, 12
+# Names that look like numbers, like nothing, or like a part of another name.
+ODD_NAMES = [
+    "Guitar",
+    "2 cats",
+    "1e2",
+    "Bass guitar",
+    "NaN",
+    "—",
+    "10 dogs",
+    "3",
+    "class 10",
+    "class 2",
+    "0x10",
+    "newt",
+]
 _USUAL = vocabulary.load()
 
 

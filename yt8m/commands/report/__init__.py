@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +12,12 @@ import numpy as np
 from absl import logging
 
 from yt8m import options, program, storage
-from yt8m.commands.report import eval_samples, worst_videos
+from yt8m.commands.report import eval_samples, media_links, worst_videos
 from yt8m.commands.report.loading import Run, load
 from yt8m.commands.report.page import page
 from yt8m.commands.report.slices import ClassCounts
 from yt8m.config import flags, run_dir
+from yt8m.config.programs import EvalConfig, same_as
 from yt8m.errors import RunError, UsageError, missing_extra
 from yt8m.options import option
 from yt8m.program import run_main
@@ -36,7 +36,7 @@ class ReportConfig:
     output: str = option(
         "", f"the page; by default eval/{PAGE} in the folder of the run, {COMPARISON} here for several"
     )
-    media: str = option("", "CSV with the columns id,address: links to videos (http, https, or relative to the page)")
+    media: str = same_as(EvalConfig, "media")
     resamples: int = option(200, "sets of videos drawn for the confidence intervals", minimum=10, maximum=100_000)
     seed: int = option(0, "seed for drawing these sets", minimum=0)
 
@@ -76,16 +76,17 @@ def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
     """Writes the page of the runs in these folders; returns its path. Raises what `main` raises."""
     config = config or ReportConfig()
     require_libraries()
+    media_links.check(config.media)
     output = config.output or (storage.join(runs[0], eval_samples.FOLDER, PAGE) if len(runs) == 1 else COMPARISON)
     loaded = load(runs, config.resamples, config.seed)
     names = [_names(run) for run in loaded]
     counts = [class_counts(run, known) for run, known in zip(loaded, names, strict=True)]
-    text = page(loaded, names, counts, config.media)
+    text = page(loaded, names, counts, lambda wanted: media_links.read(config.media, output, wanted))
     with storage.write_atomic(output, "w") as file:
         file.write(text)
     logging.info("the report is %s", output)
     if len(runs) == 1:
-        checked = storage.join(os.path.dirname(output), worst_videos.CHECKED)
+        checked = worst_videos.checked_beside(output, PAGE)
         count = worst_videos.write_labels_to_check(checked, loaded[0].samples.videos, names[0])
         logging.info("%d labels that look wrong or missing are in %s", count, checked)
     return output

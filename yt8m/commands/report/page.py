@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.resources
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.commands.report import charts, differences, measures, over_time, slices, worst_videos
@@ -23,6 +23,7 @@ from yt8m.records import shards
 from yt8m.records.vocabulary import Vocabulary
 
 _ROWS = 10
+Links = Callable[[Collection[str]], Mapping[str, str]]
 
 
 class _Figure(NamedTuple):
@@ -67,14 +68,14 @@ class _View(NamedTuple):
     worst_videos: list[WorstVideo]
 
 
-def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[ClassCounts], media: str = "") -> str:
+def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[ClassCounts], links: Links) -> str:
     """The HTML for one run, or for several side by side.
 
     Args:
       runs: the runs.
       names: the vocabulary of each run.
       counts: how often each class of each run occurs.
-      media: path of a table of addresses, see `worst_videos.read_media`; empty if there is none.
+      links: maps the ids of the videos on the page to the links of those that have one.
     """
     import jinja2
 
@@ -83,7 +84,7 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
     verticals = [measures.verticals(rows) for rows in by_class]
     first = runs[0]
     views = [
-        _view(run, known, having, best, worst, _differing(rows, by_class[0]))
+        _view(run, known, having, best, worst, _differing(rows, by_class[0]), worst_videos.MOST // len(runs))
         for run, known, having, rows, (best, worst, _) in zip(runs, names, counts, by_class, ranked, strict=True)
     ]
     environment = jinja2.Environment(
@@ -99,7 +100,7 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
         hash_of_script=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         title=f"Report: {', '.join(run.name for run in runs)}",
         views=views,
-        media=worst_videos.read_media(media, _ids(views)),
+        media=links(_ids(views)),
         resamples=len(next(iter(first.resampled.values()))),
         sampled=len(first.samples.videos),
         seen=first.samples.seen,
@@ -130,6 +131,7 @@ def _view(
     best: list[ClassFigure],
     worst: list[ClassFigure],
     differing: list[tuple[ClassFigure, ClassFigure]],
+    most: int,
 ) -> _View:
     found = run.samples.figures
     described = gap_first(run.samples.described())
@@ -147,7 +149,7 @@ def _view(
         confused=_confused(run, names),
         classes=class_rows(run, names),
         divided=slices.divisions(run, names, counts),
-        worst_videos=worst_videos.worst(run.samples.videos, names),
+        worst_videos=worst_videos.worst(run.samples.videos, names, most),
     )
 
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection
+import os
 from typing import NamedTuple
 
 import numpy as np
 
 from yt8m import storage
-from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Bools, Floats64, Ints64
 from yt8m.eval_util.videos import Videos
 from yt8m.records import shards
+from yt8m.records.prediction_files import spreadsheet_text
 from yt8m.records.vocabulary import Vocabulary
 
-MOST = 1000  # videos on the page
+MOST = 5000  # videos on the page
 _OVERALL = 100  # of which these have the largest loss of all; the others are the worst ones of single classes
-_EACH = 5  # labels, and wrong predictions, that are shown of a video
+_OF_CLASS = 50  # videos of a single class, if MOST leaves room for so many
+_EACH = 3  # labels, and wrong predictions, that are shown of any video
 _EPSILON = 1e-5  # inside the logarithms, as in the loss of the evaluation
 
 
@@ -49,7 +50,7 @@ class ClassShare(NamedTuple):
 
 
 class WorstVideo(NamedTuple):
-    """A video with its labels and its wrong predictions, those that add most to its loss first."""
+    """A video with labels and wrong predictions of it, those that add most to its loss first."""
 
     id: str
     loss: float
@@ -70,101 +71,89 @@ def pairs_of(videos: Videos) -> LossPairs:
 def worst(videos: Videos, names: Vocabulary, most: int = MOST) -> list[WorstVideo]:
     """The videos with the largest loss, and those in which a single class adds most, the largest loss first.
 
-    Besides the worst videos of all there are at most two of each class, and at most `most` videos together.
+    There are about `most` videos: the worst _OVERALL of all; of each class the one in which it adds most, as a label or
+    as a wrong prediction, even if these are more than `most`; then of each class the second, and so on to _OF_CLASS.
+    Each video is shown with the classes for which it was chosen, and with the _EACH labels and _EACH wrong predictions
+    that add most to its loss.
     """
     pairs = pairs_of(videos)
     overall = np.argsort(-videos.losses, kind="stable")[: min(_OVERALL, most)]
-    of_classes = pairs.rows[_first_of_each(pairs.classes, pairs.parts, 2)]
-    _, places = np.unique(of_classes, return_index=True)
-    others = of_classes[np.sort(places)]
-    rows = np.concatenate([overall, others[~np.isin(others, overall)]])[:most]
-    marks = _marks(pairs, rows, names)
+    chosen = _chosen(pairs, overall, most)
+    rows = np.union1d(overall, pairs.rows[chosen])
+    marks = _marks(pairs, rows, chosen, names)
     return [
         WorstVideo(shards.id_text(videos.ids[row]), float(videos.losses[row]), *marks[row])
         for row in rows[np.argsort(-videos.losses[rows], kind="stable")].tolist()
     ]
 
 
-def _first_of_each(groups: Ints64, values: Floats64, count: int) -> Ints64:
-    """The places of the `count` largest values of each group, the largest of all first."""
+def _chosen(pairs: LossPairs, overall: Ints64, most: int) -> Ints64:
+    """The pairs that put their videos on the page, which has the videos `overall` too."""
+    ranks = _ranks(pairs.classes, pairs.parts)
+    kept = np.flatnonzero(ranks < _OF_CLASS)
+    kept = kept[np.lexsort((-pairs.parts[kept], ranks[kept]))]
+    rows = np.concatenate([overall, pairs.rows[kept]])
+    is_new = np.zeros(len(rows), np.bool_)
+    is_new[np.unique(rows, return_index=True)[1]] = True
+    videos = np.cumsum(is_new)[len(overall) :]
+    return np.asarray(kept[(videos <= most) | (ranks[kept] == 0)])
+
+
+def _ranks(groups: Ints64, values: Floats64) -> Ints64:
+    """int64, the place of each value in its group: 0 for the largest one."""
     order = np.lexsort((-values, groups))
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
-    rank = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
-    kept = order[rank < count]
-    return np.asarray(kept[np.argsort(-values[kept], kind="stable")])
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+    return ranks
 
 
-def _marks(pairs: LossPairs, rows: Ints64, names: Vocabulary) -> dict[int, tuple[list[ClassShare], list[ClassShare]]]:
-    """{video: (its labels, its wrong predictions)}, at most _EACH of each kind."""
-    kept = np.flatnonzero(np.isin(pairs.rows, rows))
-    kept = kept[_first_of_each(pairs.rows[kept] * 2 + pairs.is_label[kept], pairs.parts[kept], _EACH)]
+def _marks(
+    pairs: LossPairs, rows: Ints64, chosen: Ints64, names: Vocabulary
+) -> dict[int, tuple[list[ClassShare], list[ClassShare]]]:
+    """{video: (labels, wrong predictions)}: the pairs `chosen`, and _EACH of each kind."""
+    inside = np.flatnonzero(np.isin(pairs.rows, rows))
+    most = inside[_ranks(pairs.rows[inside] * 2 + pairs.is_label[inside], pairs.parts[inside]) < _EACH]
+    kept = np.union1d(most, chosen)
     found: dict[int, tuple[list[ClassShare], list[ClassShare]]] = {row: ([], []) for row in rows.tolist()}
-    for place in kept.tolist():
+    for place in kept[np.argsort(-pairs.parts[kept], kind="stable")].tolist():
         mark = ClassShare(names.name(int(pairs.classes[place])), float(pairs.scores[place]), float(pairs.parts[place]))
         found[int(pairs.rows[place])][0 if pairs.is_label[place] else 1].append(mark)
     return found
 
 
-CHECKED = "labels_to_check.csv"
+_CHECKED = "labels_to_check.csv"
 SURELY, HARDLY = 0.9, 0.01
 _MOST_CHECKED = 100_000
+
+
+def checked_beside(page: str, usual: str) -> str:
+    """The path of the labels to check of a page: in its folder, and named after it if it has not the `usual` name.
+
+    So the pages of several runs in one folder have files of their own.
+    """
+    folder, name = os.path.split(page)
+    stem = os.path.splitext(name)[0]
+    return storage.join(folder, _CHECKED if name == usual else f"{stem}_{_CHECKED}")
 
 
 def write_labels_to_check(path: str, videos: Videos, names: Vocabulary) -> int:
     """Writes the labels that look wrong (score up to HARDLY) or missing (score from SURELY on); returns their number.
 
-    The pair that adds most to the loss is the first; at most _MOST_CHECKED are written.
+    The pair that adds most to the loss is the first; at most _MOST_CHECKED are written. People open the file in
+    spreadsheets, so ids and names are written by `spreadsheet_text`, and all fields are quoted.
     """
     pairs = pairs_of(videos)
     odd = np.flatnonzero(np.where(pairs.is_label, pairs.scores <= HARDLY, pairs.scores >= SURELY))
     odd = odd[np.argsort(-pairs.parts[odd], kind="stable")][:_MOST_CHECKED]
     text = io.StringIO(newline="")
-    lines = csv.writer(text, lineterminator="\n")
+    lines = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
     lines.writerow(["video", "index", "name", "score", "label", "looks"])
     for place in odd.tolist():
         index, is_label = int(pairs.classes[place]), bool(pairs.is_label[place])
         told = [f"{pairs.scores[place]:.6g}", *(("yes", "wrong") if is_label else ("no", "missing"))]
-        lines.writerow([shards.id_text(videos.ids[pairs.rows[place]]), index, names.name(index), *told])
+        texts = [spreadsheet_text(one) for one in (shards.id_text(videos.ids[pairs.rows[place]]), names.name(index))]
+        lines.writerow([texts[0], index, texts[1], *told])
     with storage.write_atomic(path, "w") as file:
         file.write(text.getvalue())
     return len(odd)
-
-
-def read_media(path: str, wanted: Collection[str]) -> dict[str, str]:
-    """{id as text: address} of the `wanted` ids in a CSV file with the columns `id` and `address`.
-
-    An address is kept only if a page may link to it: http, https, or a path relative to the page.
-
-    Raises:
-      UsageError: there is no such file, or it lacks a column.
-    """
-    if not path:
-        return {}
-    if not storage.exists(path):
-        raise UsageError(f"--media={path}: there is no such file; expected a CSV file with the columns id,address.")
-    try:
-        rows = csv.reader(io.StringIO(storage.read_text(path).removeprefix("\ufeff"), newline=""), strict=True)
-        header = [name.strip().lower() for name in next(rows, [])]
-        if not {"id", "address"} <= set(header):
-            raise UsageError(f"--media={path}: the columns are {', '.join(header) or 'missing'}; expected id,address.")
-        places = header.index("id"), header.index("address")
-        return {
-            row[places[0]]: row[places[1]]
-            for row in rows
-            if len(row) > max(places) and row[places[0]] in wanted and may_be_linked(row[places[1]])
-        }
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise RunError(f"{path} is no CSV file of UTF-8 text: {error}.") from error
-
-
-def may_be_linked(address: str) -> bool:
-    """Whether an address is http, https, or a path relative to the page.
-
-    Browsers remove line breaks and tabs from an address, and take a backslash for a slash. So both are refused.
-    """
-    if not address or address != address.strip() or "\\" in address or any(ord(one) < 32 for one in address):
-        return False
-    scheme, colon, rest = address.partition(":")
-    if colon and "/" not in scheme and "?" not in scheme and "#" not in scheme:
-        return scheme.lower() in ("http", "https") and rest.startswith("//") and len(rest) > 2
-    return not address.startswith("/")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from yt8m import options, program
 from yt8m.errors import missing_extra
 from yt8m.options import option
+from yt8m.records import thresholds
 
 
 def main(argv: list[str]) -> int:
@@ -61,6 +62,7 @@ class ServeConfig(options.Checked):
 
     train_dir: str = option("", "folder of a run, or of an exported model", alias="model")
     vocabulary: str = option("", "CSV of the classes' names, with the columns index,name; by default the model's own")
+    thresholds: str = option("", thresholds.HELP)
     host: str = option("127.0.0.1", "address to listen on; 0.0.0.0 for all addresses of this machine")
     port: int = option(8000, "port to listen on; 0 for a free one", minimum=0, maximum=65535)
     top_k: int = option(5, "number of classes of a video in an answer, unless the request gives one", minimum=1)

@@ -45,7 +45,7 @@ class Service:
         found = vocabulary.of_data(config.vocabulary, ())
         own = vocabulary.for_model(model.names, model.num_classes, model.folder, found)
         self._names = vocabulary.of(model.num_classes, own)
-        self._tagger = thresholds.find(model.folder, config.train_dir, model.num_classes)
+        self._tagger = thresholds.find(model.folder, config.train_dir, model.num_classes, config.thresholds)
         self._parsers = Parsers(
             ParserSettings(config.max_videos, config.max_frames, model.feature_size, config.body_size)
         )
