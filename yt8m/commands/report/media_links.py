@@ -25,7 +25,7 @@ from yt8m.errors import RunError, UsageError
 _EXPECTED = "expected a CSV file with the columns id,address"
 
 
-class _Row(NamedTuple):
+class _MediaRow(NamedTuple):
     """A row of the table and the number of its line; a field that the row lacks is empty."""
 
     line: int
@@ -55,8 +55,8 @@ def read(path: str, page: str, wanted: Collection[str]) -> dict[str, str]:
       RunError: the file is not a CSV file of UTF-8 text.
     """
     links: dict[str, str] = {}
-    refused: dict[str, list[_Row]] = {}
-    others: list[_Row] = []
+    refused: dict[str, list[_MediaRow]] = {}
+    others: list[_MediaRow] = []
     for row in _rows(path):
         if row.id not in wanted:
             others.append(row)
@@ -71,7 +71,11 @@ def read(path: str, page: str, wanted: Collection[str]) -> dict[str, str]:
 
 
 def _say(
-    path: str, wanted: Collection[str], links: dict[str, str], refused: dict[str, list[_Row]], others: list[_Row]
+    path: str,
+    wanted: Collection[str],
+    links: dict[str, str],
+    refused: dict[str, list[_MediaRow]],
+    others: list[_MediaRow],
 ) -> None:
     for reason, rows in refused.items():
         first = rows[0]
@@ -87,7 +91,7 @@ def _say(
     logging.warning("--media=%s: %s, because none has an id of its %d rows%s", path, told, len(others), seen)
 
 
-def _rows(path: str) -> Iterator[_Row]:
+def _rows(path: str) -> Iterator[_MediaRow]:
     if not path:
         return
     if not storage.exists(path):
@@ -100,7 +104,7 @@ def _rows(path: str) -> Iterator[_Row]:
         places = header.index("id"), header.index("address")
         for row in rows:
             if row:  # not an empty line
-                yield _Row(rows.line_num, *(row[place] if place < len(row) else "" for place in places))
+                yield _MediaRow(rows.line_num, *(row[place] if place < len(row) else "" for place in places))
     except (csv.Error, UnicodeDecodeError) as error:
         raise RunError(f"{path} is no CSV file of UTF-8 text: {error}.") from error
 
