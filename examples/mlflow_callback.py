@@ -13,17 +13,19 @@ import pathlib
 import mlflow
 
 from yt8m.options import flat
-from yt8m.runner import Callback
+from yt8m.runner import Callback, Context, StepValues
 
 
 class Tracker(Callback):
-    def __init__(self, context):
+    """Logs to the run of MLflow that belongs to the folder of the training."""
+
+    def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.folder = pathlib.Path(context.config.model_dir)  # a local folder
         self.has_ended = False
         context.line.listen(self.log, validations=True)
 
-    def begin(self):
+    def begin(self) -> None:
         note = self.folder / "mlflow.run"
         if note.exists():
             mlflow.start_run(run_id=note.read_text())
@@ -32,7 +34,7 @@ class Tracker(Callback):
         config = json.loads((self.folder / "config.json").read_text())["config"]
         mlflow.log_params({name: str(value)[:500] for name, value in flat(config).items()})
 
-    def log(self, values):
+    def log(self, values: StepValues) -> None:
         """Each line of training, and each validation, is a point of its curves."""
         part = "validate" if values.is_validation else "train"
         figures = {**values.figures, "loss": values.loss}
@@ -40,10 +42,10 @@ class Tracker(Callback):
         # The names of MLflow's metrics have no @.
         mlflow.log_metrics({f"{part}/{name.replace('@', '_at_')}": known[name] for name in known}, step=values.step)
 
-    def end(self, session):
+    def end(self, session: object) -> None:
         self.has_ended = True
 
-    def close(self):
+    def close(self) -> None:
         """Called however the run ends, after the last validation."""
         if mlflow.active_run() is None:
             return

@@ -1,8 +1,6 @@
 """A sweep: Optuna chooses options, `yt8m.fit` trains with them in a process, and the validation ends hopeless trials.
 
-    python -m examples.sweep runs/sweep 20 --train_data_pattern='data/train*' --eval_data_pattern='data/validate*'
-
-Only this process opens Optuna's SQLite file. If it was ended, start it again: it resumes the run that was training.
+python -m examples.sweep runs/sweep 20 --train_data_pattern='data/train*' --eval_data_pattern='data/validate*'
 """
 
 import json
@@ -10,18 +8,19 @@ import multiprocessing
 import pathlib
 import sys
 
-import optuna
+from optuna import Trial, create_study
 from optuna.trial import TrialState as State
 
 import yt8m
 
 
-def options_of(trial):  # what is tried: change this function
+def options_of(trial: Trial) -> dict[str, object]:
+    """The options that a trial tries: change this function."""
     rate = trial.suggest_float("base_learning_rate", 1e-3, 1.0, log=True)
     return {"base_learning_rate": rate, "model": trial.suggest_categorical("model", ["LogisticModel", "MoeModel"])}
 
 
-def run(trial, folder, words):
+def run(trial: Trial, folder: str, words: tuple[str, ...]) -> tuple[Trial, float | None, State]:
     """Trains with the options of a trial; returns the trial, its best GAP, and how it ended."""
     options = {**dict(word.removeprefix("--").split("=", 1) for word in words), **options_of(trial)}
     train_dir = pathlib.Path(folder, "-".join(map(str, trial.params.values())))
@@ -43,10 +42,11 @@ def run(trial, folder, words):
     return trial, max(row["GAP"] for row in told), State.COMPLETE
 
 
-def main(folder, trials, *words):
+def main(folder: str, trials: str, *words: str) -> None:
+    """Runs trials until so many have ended. Start it again if it was ended: it resumes the run that was training."""
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    where = {"storage": f"sqlite:///{folder}/study.db", "study_name": "sweep", "load_if_exists": True}
-    study = optuna.create_study(direction="maximize", **where)
+    where = f"sqlite:///{folder}/study.db"  # only this process opens it
+    study = create_study(storage=where, study_name="sweep", direction="maximize", load_if_exists=True)
     for left in study.get_trials(states=[State.RUNNING]):
         study.tell(left.number, state=State.FAIL)
         study.enqueue_trial(left.params)

@@ -8,13 +8,15 @@ import numpy as np
 from reader_records import frame_record, video_record, write_shard
 
 from yt8m import train
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
 
 VIDEO = ["--feature_names=mean_rgb,mean_audio", "--feature_sizes=6,3", "--num_classes=7"]
 FRAME = ["--frame_features", "--feature_names=rgb,audio", "--feature_sizes=6,3", "--num_classes=7", "--max_frames=40"]
 
 
 def video_shards(folder: pathlib.Path, sizes: tuple[int, ...], seed: int = 0) -> str:
-    """Shards of these sizes; returns their pattern."""
+    """Shards of these sizes, with a vocabulary that has counts; returns their pattern."""
     draw, folder = np.random.default_rng(seed), folder / f"video{seed}"
     folder.mkdir()
     for number, size in enumerate(sizes):
@@ -25,6 +27,8 @@ def video_shards(folder: pathlib.Path, sizes: tuple[int, ...], seed: int = 0) ->
             name = f"s{number}v{video}" + ', "x"' * (video == 1)
             records.append(video_record(id=[name.encode()], labels=labels, mean_rgb=vector[:6], mean_audio=vector[6:]))
         write_shard(folder / f"part{number}.tfrecord", records)
+    names = tuple(f"name {index}" for index in range(7))
+    vocabulary.write(str(folder / vocabulary.NAME), Vocabulary(names, np.arange(7), ("",) * 7))
     return f"{folder}/part*.tfrecord"
 
 

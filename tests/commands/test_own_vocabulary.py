@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import pathlib
 import re
@@ -42,7 +43,8 @@ def write_data(folder: str, names: list[str] | None = None) -> str:
         file.write(pathlib.Path(write_shard(here, records)).read_bytes())
     here.unlink()
     if names:
-        vocabulary.write(f"{folder}/vocabulary.csv", vocabulary.of_names(names))
+        counted = dataclasses.replace(vocabulary.of_names(names), counts=np.arange(len(names), 0, -1))
+        vocabulary.write(f"{folder}/vocabulary.csv", counted)
     return f"{folder}/video/train/*.tfrecord"
 
 
@@ -116,6 +118,48 @@ def test_figures_and_pages_have_its_names(here: pathlib.Path, capsys: pytest.Cap
     assert evaluate("run", "data/video/train/*.tfrecord") == 0
     table = capsys.readouterr().out
     assert all(f"best: {name} ({index})" in table for index, name in enumerate(NAMES))
+
+
+def test_its_counts_divide_the_classes_into_head_middle_and_tail(
+    here: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pattern = "data/video/train/*.tfrecord"
+    assert evaluate("run", pattern, "--eval_dir=apart") == 0
+    shown = capfd.readouterr()
+    report = json.loads(pathlib.Path("apart/eval/report.json").read_text())
+    with yt8m.load("run") as model:
+        assert model.evaluate(pattern) == report
+    (line,) = pathlib.Path("apart/eval/metrics.jsonl").read_text().splitlines()
+    (events,) = pathlib.Path("apart/eval").glob("events.*")
+    told = {v.tag: v.simple_value for e in tf.train.summary_iterator(str(events)) for v in e.summary.value}
+    for row, part in zip(report["classes"], ("head", "middle", "tail"), strict=True):  # a class each
+        assert report[f"map_{part}"] == row["average_precision"]
+        assert report[f"gap_{part}"] == pytest.approx(row["average_precision"])
+        assert json.loads(line)[f"GAP {part}"] == report[f"gap_{part}"]
+        assert told[f"Epoch/Eval_MAP_{part}"] == pytest.approx(report[f"map_{part}"])
+        assert f"mAP {part}" in shown.out
+    assert "GAP:" in shown.err
+    assert "tail" not in shown.err  # the line in the log stays short
+    assert cli.main(["runs", "."]) == 0
+    assert "mAP tail" not in capfd.readouterr().out
+    assert cli.main(["runs", ".", "--sort=map_tail"]) == 0
+    assert "mAP tail" in capfd.readouterr().out
+
+
+def test_a_run_may_be_chosen_by_its_tail(here: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="absl")
+    pattern = "data/video/train/*.tfrecord"
+    words = [f"--eval_data_pattern={pattern}", "--best_metric=map_tail", "--label_loss=LogitAdjustmentLoss"]
+    assert train_on(pattern, "by_tail", *words, steps=4) == 0
+    rows = map(json.loads, pathlib.Path("by_tail/metrics.jsonl").read_text().splitlines())
+    validated = [row for row in rows if row.get("mode") == "validate"]
+    assert all({"GAP head", "mAP tail"} <= row.keys() for row in validated)
+    best = json.loads(pathlib.Path("by_tail/best/best.json").read_text())
+    assert best["metric"] == "mAP tail"
+    assert best["figures"]["mAP tail"] == max(row["mAP tail"] for row in validated)
+    (line, *_) = [record.getMessage() for record in caplog.records if "validation at step" in record.getMessage()]
+    assert "mAP tail: " in line
+    assert "GAP head" not in line
 
 
 def test_predictions_have_its_names(here: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

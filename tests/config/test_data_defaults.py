@@ -16,6 +16,7 @@ from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.records import manifest, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
+from yt8m.records.vocabulary import Vocabulary
 
 CLIP, SOUND = FeatureFormat("clip", 16), FeatureFormat("a_sound", 4)
 NAMES = {"id": [b"a"], "labels": [1]}
@@ -257,3 +258,28 @@ def test_data_are_read_by_their_own_ranges(shard: Make) -> None:
     (pathlib.Path(path).parent / "manifest.json").unlink()
     assert data_defaults.fitted(run, [path], "f") == run  # a record says no range
     assert data_defaults.fitted(run, [], "f") == run
+
+
+def test_training_counts_come_from_the_vocabulary_or_else_from_the_manifest(
+    shard: Make, tmp_path: pathlib.Path
+) -> None:
+    counted = Vocabulary(("a", "b", "c"), np.array([5, 0, 2]), ("",) * 3)
+    nothing = vocabulary.of_names(())
+    pattern = shard(CLIPS, DataFormat("video", (CLIP,), num_classes=3, positives=(7, 1, 1))).partition("=")[2]
+    data = DataConfig(pattern, num_classes=3)
+
+    def counts(names: Vocabulary, data: DataConfig) -> list[int] | None:
+        found = data_defaults.training_counts(names, data)
+        return None if found is None else found.tolist()
+
+    assert counts(counted, data) == [5, 0, 2]
+    assert counts(counted, dataclasses.replace(data, num_classes=2)) == [5, 0]
+    assert counts(counted, dataclasses.replace(data, num_classes=4)) is None
+    assert counts(vocabulary.of_names(["a", "b", "c"]), data) == counts(nothing, data) == [7, 1, 1]
+    assert counts(nothing, dataclasses.replace(data, num_classes=4)) is None  # the manifest counts three classes
+    assert counts(nothing, DataConfig(num_classes=3)) is None
+    named = str((tmp_path / manifest.NAME).rename(tmp_path / "named.json"))
+    assert counts(nothing, data) is None
+    assert counts(nothing, dataclasses.replace(data, manifest=named)) == [7, 1, 1]
+    pathlib.Path(named).write_text("{")
+    assert counts(nothing, dataclasses.replace(data, manifest=named)) is None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pathlib
 import sys
 import types
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from yt8m import losses
@@ -17,6 +20,9 @@ from yt8m.errors import UsageError
 from yt8m.export import model_card
 from yt8m.losses.label_losses import CrossEntropyLoss
 from yt8m.options import option
+from yt8m.records import manifest, vocabulary
+from yt8m.records.data_format import DataFormat, FeatureFormat
+from yt8m.records.vocabulary import Vocabulary
 
 FOCAL = ["--label_loss=FocalLoss", "--focal_gamma=3"]
 
@@ -62,6 +68,27 @@ def test_given_ones_shape_the_loss_and_the_rest_is_saved_at_its_defaults():
     assert "--focal_gamma=3.0" in model_card.flags(run)
     made = workload.create(DataConfig(num_classes=3), run.model, "eval").modeler.label_loss
     assert made == workload.create_loss(run.model)
+
+
+def test_logit_adjustment_takes_the_counts_of_the_data_unless_they_are_given(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(b"")
+    said = DataFormat("video", (FeatureFormat("clip", 4),), num_classes=3, positives=(7, 0, 2))
+    manifest.write(str(tmp_path / manifest.NAME), {}, said)
+    data = DataConfig(f"{tmp_path}/*.tfrecord", num_classes=3)
+    model = ModelConfig(label_loss="LogitAdjustmentLoss")
+    assert workload.create_loss(model, data).class_counts == (7, 0, 2)
+    given = dataclasses.replace(model, loss_hyper_parameters={"class_counts": (1, 2, 3)})
+    assert workload.create_loss(given, data).class_counts == (1, 2, 3)
+    path = str(tmp_path / "names.csv")
+    vocabulary.write(path, Vocabulary(("a", "b", "c"), np.array([4, 5, 6]), ("",) * 3))
+    assert workload.create_loss(model, dataclasses.replace(data, vocabulary=path)).class_counts == (4, 5, 6)
+    assert workload.create_loss(model).class_counts == ()  # in an evaluation
+    message = (
+        r"^--label_loss=LogitAdjustmentLoss needs the number of training videos of each class, which neither the "
+        r"vocabulary \(its column count\) nor the manifest of the training data \(its positives\) has: name a "
+    )
+    with pytest.raises(UsageError, match=message):
+        workload.create_loss(model, DataConfig(num_classes=3))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,9 @@ from yt8m.eval_util.metrics import (
     find,
     gap_first,
     load,
+    names_of_details,
 )
+from yt8m.eval_util.ranked_entries import THIRDS
 
 FUNCTIONS = (calculate_hit_at_one, calculate_precision_at_equal_recall_rate, calculate_gap)
 
@@ -73,10 +75,16 @@ def test_the_built_in_metrics_have_the_published_names_in_the_published_order() 
         ("GAP", "gap", "gap", "GAP"),
         ("MAP@100000 of rated pairs", "map_at_n", "map_at_n", "MAP@100000"),
         ("loss", "loss", "avg_loss", "Avg_Loss"),
+        *((f"GAP {part}", f"gap_{part}", f"gap_{part}", f"GAP_{part}") for part in THIRDS),
+        *((f"mAP {part}", f"map_{part}", f"map_{part}", f"MAP_{part}") for part in THIRDS),
     ]
-    assert [one.key for one in load() if not one.of_batches] == ["map", "map_at_n"]
+    assert [one.key for one in load() if not one.of_batches][:2] == ["map", "map_at_n"]
+    details = [one for one in load() if one.is_detail]
+    assert names_of_details() == {one.name for one in details}
+    assert [one.key.rpartition("_")[2] for one in details] == [*THIRDS, *THIRDS]
+    assert not any(one.of_batches for one in details)
     assert [one.key for one in load() if not one.higher_is_better] == ["loss"]
-    assert [one.digits for one in load()] == [3, 3, 3, 3, 3, 6]
+    assert [one.digits for one in load()] == [3, 3, 3, 3, 3, 6] + 6 * [3]
     assert Loss.described() == Description("loss", "loss", higher_is_better=False, digits=6, percent=False)
 
 
@@ -95,7 +103,7 @@ def test_entries_of_several_processes_need_only_their_figures() -> None:
 
 
 def test_gap_is_the_first_to_compare_by() -> None:
-    assert [one.key for one in gap_first(load())] == ["gap", "hit_at_one", "perr", "map", "map_at_n", "loss"]
+    assert [one.key for one in gap_first(load())][:6] == ["gap", "hit_at_one", "perr", "map", "map_at_n", "loss"]
 
 
 def test_means_over_nothing_are_zero_but_that_of_losses_is_not_defined() -> None:

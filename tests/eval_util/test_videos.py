@@ -1,4 +1,4 @@
-"""The sample of videos: the same whatever the order, the cutting and the merging; never larger than asked."""
+"""The sample of videos: the same whatever the order and the cutting; never larger than asked."""
 
 from __future__ import annotations
 
@@ -22,21 +22,15 @@ def expected_rows(most: int) -> list[int]:
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    most=st.integers(1, 60),
-    cuts=st.lists(st.integers(1, 49), max_size=6, unique=True),
-    merged_from=st.integers(0, 6),
-    turned=st.booleans(),
-)
-def test_the_sample_depends_on_the_videos_alone(most, cuts, merged_from, turned):
+@given(most=st.integers(1, 60), cuts=st.lists(st.integers(1, 49), max_size=6, unique=True), turned=st.booleans())
+def test_the_sample_depends_on_the_videos_alone(most, cuts, turned):
     edges = [0, *sorted(cuts), 50]
     parts = [batch(SCORES[a:b], LABELS[a:b], 4, a) for a, b in itertools.pairwise(edges)]
-    first, second = VideoSample(most), VideoSample(most)
-    for index, part in enumerate(parts[::-1] if turned else parts):
-        (first if index < merged_from else second).add(part)
-    first.merge(second)
-    videos, rows = first.videos(), expected_rows(most)
-    assert first.seen == 50
+    sample = VideoSample(most)
+    for part in parts[::-1] if turned else parts:
+        sample.add(part)
+    videos, rows = sample.videos(), expected_rows(most)
+    assert sample.seen == 50
     assert len(videos) == len(rows)
     best = np.argsort(-SCORES[rows], axis=1)[:, :4]
     np.testing.assert_array_equal(videos.classes, best)

@@ -182,6 +182,8 @@ def parts_for(
     named, names = _data(config, run, own, where, remedy)
     data = sample(named)
     parts = workload.create(data, run.model, "eval", config.top_k)
+    shown = vocabulary.of(run.data.num_classes, names)
+    parts.modeler.class_counts = data_defaults.training_counts(shown, run.data)
     return parts._replace(walked=check_input(parts.inputter, data, are_copies=data != named), names=names)
 
 
@@ -358,7 +360,11 @@ def _add_to_history(folder: str, done: Evaluated) -> None:
 
 def summary_line(done: Evaluated) -> str:
     """The log line in the format of the published evaluator; `num_classes` counts the classes with a positive."""
-    figures = [f"{metric.log_name()}: {metric.described().text(value)}" for metric, value in done.values()]
+    figures = [
+        f"{metric.log_name()}: {metric.described().text(value)}"
+        for metric, value in done.values()
+        if not metric.is_detail
+    ]
     return " | ".join([f"epoch/eval number {done.step}", *figures, f"num_classes: {len(done.figures['aps'])}"])
 
 

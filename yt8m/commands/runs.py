@@ -20,7 +20,7 @@ from yt8m.commands.vocabulary_search import show
 from yt8m.config import flags, run_dir
 from yt8m.config.flag_parsing import shown
 from yt8m.errors import RunError, UsageError, first_line, suggestion
-from yt8m.eval_util.metrics import Gap, gap_first, metrics
+from yt8m.eval_util.metrics import Gap, gap_first, metrics, names_of_details
 from yt8m.options import option
 from yt8m.runner import checkpoints, metric_files
 from yt8m.storage import json_text
@@ -121,7 +121,7 @@ def main(argv: list[str]) -> int:
     if config.json:
         print(json.dumps([run.as_json() for run in found], indent=2, ensure_ascii=False))
     elif found:
-        _show(found)
+        _show(found, _metric_name(config.sort))
     else:
         print(f"there is no run in {', '.join(folders or [RUNS])}")
     return 0
@@ -313,9 +313,10 @@ def _sorted(found: Sequence[ListedRun], column: str) -> list[ListedRun]:
     return sorted(found, key=key)
 
 
-def _show(found: Sequence[ListedRun]) -> None:
-    """Prints the table, with a column for each figure that some run has."""
+def _show(found: Sequence[ListedRun], sorted_by: str) -> None:
+    """Prints the table, with a column for each figure that some run has, except details that it is not sorted by."""
     names = {name for run in found if run.figures for name in run.figures.values}
+    names -= names_of_details() - {sorted_by}
     usual = [metric.name for metric in gap_first(metrics.all())]
     figures = [*(name for name in usual if name in names), *sorted(names.difference(usual))]
     of = ["of"] if figures else []

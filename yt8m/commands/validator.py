@@ -88,6 +88,7 @@ class Validator:
             global_step=done.step,
             loss=figures.pop(Loss.name, None),
             figures=figures,
+            unlogged=metrics.names_of_details() - {self.metric.name},
             examples=done.num_examples,
             is_validation=True,
         )

@@ -8,7 +8,7 @@ from absl import logging
 
 from yt8m import losses, models, readers, storage
 from yt8m.commands.input_check import Walked
-from yt8m.config import run_dir
+from yt8m.config import data_defaults, run_dir
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.export.saved_model import INFERENCE_MODEL
@@ -141,10 +141,10 @@ def create_loss(model: ModelConfig, data: DataConfig | None = None) -> Any:
     Args:
       model: the config, which names the loss.
       data: those of a training. If the loss has the hyper-parameter `class_counts`, and it is not set, it is set to
-        the counts of their vocabulary. None to leave it: evaluation loses nothing, as predictions are not adjusted.
+        their counts. None to leave it unset: an evaluation needs no counts, because predictions are not adjusted.
 
     Raises:
-      UsageError: the loss needs counts, and the vocabulary has none.
+      UsageError: the loss needs counts, and neither the vocabulary nor the manifest of the data has them.
     """
     values = dict(model.loss_hyper_parameters)
     if data is not None and "class_counts" in losses.hyper_parameters(losses.get(model.label_loss)):
@@ -154,13 +154,14 @@ def create_loss(model: ModelConfig, data: DataConfig | None = None) -> Any:
 
 def _class_counts(loss: str, data: DataConfig) -> tuple[int, ...]:
     found = vocabulary.of_data(data.vocabulary, ())
-    names = vocabulary.of(data.num_classes, found.names if found else None)
-    if not names or not names.counts.any():
+    counts = data_defaults.training_counts(vocabulary.of(data.num_classes, found.names if found else None), data)
+    if counts is None:
         raise UsageError(
-            f"--label_loss={loss} needs the number of training videos of each class: name a vocabulary that has the "
-            "column count by --vocabulary, or give --class_counts=N,N,..."
+            f"--label_loss={loss} needs the number of training videos of each class, which neither the vocabulary (its "
+            "column count) nor the manifest of the training data (its positives) has: name a vocabulary with that "
+            "column by --vocabulary, or give --class_counts=N,N,..."
         )
-    return tuple(names.counts.tolist())
+    return tuple(counts.tolist())
 
 
 def create_model(model: ModelConfig, data: DataConfig) -> Any:

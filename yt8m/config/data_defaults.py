@@ -1,25 +1,30 @@
 """Takes the flags that describe the records (level, features, classes) from the shards if the user gives none.
 
 If the user describes the records, or if they have features of YouTube-8M, a training uses the published defaults
-instead. Later programs take the description from the run, and refuse data that do not fit it.
+instead. Later programs take the description from the run, and refuse data that do not fit it. The data also say how
+often each class occurs in the training.
 Nothing here imports TensorFlow.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from absl import logging
+from numpy.typing import NDArray
 
+from yt8m import storage
 from yt8m.config.flag_parsing import shown
 from yt8m.config.train_config import KNOWN_SIZES, DataConfig, known_sizes
-from yt8m.errors import UsageError
-from yt8m.records import discovery
+from yt8m.errors import RunError, UsageError
+from yt8m.records import discovery, manifest
 from yt8m.records.data_format import PUBLISHED, DataFormat
 from yt8m.records.discovery import Found
-from yt8m.records.vocabulary import OfData
+from yt8m.records.vocabulary import OfData, Vocabulary
 
 _DESCRIBING = ("feature_names", "feature_sizes", "frame_features")
 _ALL = "--feature_names, --feature_sizes and --frame_features"
@@ -103,6 +108,27 @@ def fitted(
         )
     ranges = _ranges(data.feature_names, found.format) if found.is_declared else data.feature_ranges
     return dataclasses.replace(data, feature_ranges=ranges)
+
+
+def training_counts(names: Vocabulary, data: DataConfig) -> NDArray[np.int64] | None:
+    """int64 [C], the number of training videos of each class: from the vocabulary, or else from the manifest.
+
+    Args:
+      names: the vocabulary of the run; it may be empty.
+      data: the data of the training.
+
+    Returns:
+      None if neither the column `count` of the vocabulary nor the training data's manifest has the numbers, or if the
+      manifest is damaged or cannot be reached.
+    """
+    if names.counts.any():
+        return names.counts[: data.num_classes] if len(names) >= data.num_classes else None
+    with contextlib.suppress(RunError, UsageError):
+        files = storage.glob(data.data_pattern) if data.data_pattern else []
+        known = manifest.read(data.manifest) if data.manifest else manifest.find(files)
+        positives = np.array(known.data.positives or () if known.data else (), np.int64)
+        return positives if len(positives) == data.num_classes and positives.any() else None
+    return None
 
 
 def _refuse_more_classes(named: OfData | None, found: Found) -> None:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from yt8m.eval_util import metrics
 from yt8m.eval_util.arrays import Entries, Floats64, hit_of, positive_mask, require_positive_int, score_matrix, score_of
 from yt8m.eval_util.best_f1 import best_f1
-from yt8m.eval_util.metrics import Metric, RankedEntries, ScoredBatch
+from yt8m.eval_util.metrics import Metric, ScoredBatch
+from yt8m.eval_util.ranked_entries import RankedEntries
 from yt8m.eval_util.segments import Pairs, columns_of_pairs
 from yt8m.eval_util.top_k import Columns, check_columns, perr_of_columns, perr_of_rows, rated_only, take_columns
 from yt8m.records.thresholds import OperatingPoints
@@ -53,6 +54,7 @@ class EvaluationMetrics:
         top_k: int = 20,
         top_n: int | None = None,
         metric_classes: Sequence[type[Metric]] | None = None,
+        class_counts: npt.ArrayLike | None = None,
     ) -> None:
         """Makes an accumulator without examples.
 
@@ -61,15 +63,20 @@ class EvaluationMetrics:
           top_k: number of classes kept of each example; at most C.
           top_n: number of best entries of each class that count for its AP; None for all. GAP always uses all entries.
           metric_classes: by default the built-in ones.
+          class_counts: [C], number of training videos of each class, for the metrics of head, middle and tail; None or
+            all 0 if it is not known.
 
         Raises:
-          ValueError: num_class, top_k or top_n is not positive.
+          ValueError: num_class, top_k or top_n is not positive, or there is another number of class_counts.
         """
         require_positive_int(num_class, "num_class")
         require_positive_int(top_k, "top_k")
         require_positive_int(top_n, "top_n", or_none=True)
         self.num_class, self.top_k, self.top_n = int(num_class), min(int(top_k), int(num_class)), top_n
         self.metric_classes = tuple(metrics.load() if metric_classes is None else metric_classes)
+        self.class_counts = None if class_counts is None else np.asarray(class_counts, np.int64)
+        if self.class_counts is not None and self.class_counts.shape != (self.num_class,):
+            raise ValueError(f"class_counts must be [{self.num_class}]; they are {list(self.class_counts.shape)}")
         self.clear()
 
     def clear(self) -> None:
@@ -188,13 +195,15 @@ class EvaluationMetrics:
         """Adds all batches of `other`, which stays as it is.
 
         Raises:
-          ValueError: num_class, top_k, top_n or the metrics differ.
+          ValueError: num_class, top_k, top_n, the metrics or class_counts differ.
         """
         mine, theirs = ((m.num_class, m.top_k, m.top_n) for m in (self, other))
         if mine != theirs:
             raise ValueError(f"cannot merge metrics of (num_class, top_k, top_n) {theirs} into those of {mine}")
         if self.metric_classes != other.metric_classes:
             raise ValueError("cannot merge different metrics: give every process the same --metrics")
+        if not np.array_equal(np.asarray(self.class_counts), np.asarray(other.class_counts)):
+            raise ValueError("cannot merge metrics with different class_counts")
         for metric, added in zip(self._metrics, other._metrics, strict=True):
             metric.merge(added)
         self._entries.extend(other._entries)
@@ -206,7 +215,8 @@ class EvaluationMetrics:
 
         Returns:
           avg_hit_at_one, avg_perr, avg_loss: means over examples (those without labels count as 0);
-          gap; map, the mean of `aps`; further metrics by their `figure_key`;
+          gap; map, the mean of `aps`; with class_counts gap_head, gap_middle, gap_tail and map_head, map_middle,
+          map_tail; further metrics by their `figure_key`;
           aps: float64 [P], AP of each class that has a positive; aps_class: int64 [P], which class;
           aps_positives: int64 [P], the number of its positives; num_examples. Without any positive, `aps` is empty,
           `map` is nan and the rest is 0; without any loss, avg_loss is nan.
@@ -215,7 +225,9 @@ class EvaluationMetrics:
 
     def state(self) -> State:
         """All that was added so far."""
-        ranked = RankedEntries(self._entries.all(), self._label_counts, self._num_examples, self.top_n)
+        ranked = RankedEntries(
+            self._entries.all(), self._label_counts, self._num_examples, self.top_n, self.class_counts
+        )
         return State(self._metrics, ranked)
 
     def operating_points(self, min_positives: int) -> OperatingPoints:

@@ -17,8 +17,6 @@ from __future__ import annotations
 import abc
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -26,8 +24,9 @@ import numpy.typing as npt
 
 from yt8m.config.registry import Registry
 from yt8m.errors import UsageError, suggestion
-from yt8m.eval_util.arrays import Floats64, Ints64, Keys, require_positive_int
-from yt8m.eval_util.average_precision import class_average_precisions, global_average_precision
+from yt8m.eval_util.arrays import Floats64, require_positive_int
+from yt8m.eval_util.average_precision import global_average_precision
+from yt8m.eval_util.ranked_entries import RankedEntries as RankedEntries
 from yt8m.eval_util.segments import MOST_SEGMENTS, Pairs, RatedPairs
 from yt8m.eval_util.top_k import Columns, perr_of_rows, rated_only, take_columns
 
@@ -47,45 +46,6 @@ class ScoredBatch(NamedTuple):
     perr: Floats64
     loss: npt.ArrayLike | None = None
     pairs: Pairs | None = None
-
-
-@dataclass(frozen=True)
-class RankedEntries:
-    """The top_k entries of each example and the labels of all, of one batch or of a whole evaluation.
-
-    Attributes:
-      keys: packed entries (see `arrays`), in any order.
-      label_counts: int64 [C], number of labels of each class.
-      num_examples: number of examples that were judged.
-      top_n: number of best entries of a class that count for its AP; None for all.
-    """
-
-    keys: Keys
-    label_counts: Ints64
-    num_examples: int
-    top_n: int | None = None
-
-    @cached_property
-    def classes(self) -> Ints64:
-        """int64 [P], the classes that have a label."""
-        return np.flatnonzero(self.label_counts)
-
-    @cached_property
-    def aps(self) -> Floats64:
-        """float64 [P], the AP of each of `classes`."""
-        return class_average_precisions(self.keys, self.label_counts, self.top_n)[self.classes]
-
-    @cached_property
-    def gap(self) -> float:
-        """The AP of all entries in one list; 0 if there is no label."""
-        return global_average_precision(self.keys, int(self.label_counts.sum()))
-
-    @classmethod
-    def of_values(cls, label_counts: Ints64, num_examples: int, aps: Floats64, gap: float) -> Self:
-        """Entries that several processes hold, which have computed `aps` and `gap` together; `keys` is empty."""
-        made = cls(np.zeros(0, np.uint64), label_counts, num_examples)
-        made.__dict__.update(aps=aps, gap=gap)
-        return made
 
 
 class Description(NamedTuple):
@@ -117,6 +77,7 @@ class Metric(abc.ABC):
       digits: decimals in the evaluation's log line; tables have four.
       percent: whether values are shown as percentages.
       of_batches: whether the lines in the log show the value of single batches.
+      is_detail: whether it is left out where space is short: in log lines, tables of several runs and charts.
       published_name: the name in the evaluation's log line and in TensorBoard's tags, if it is not `name`.
       prefix: text before the published name; in lower case also before the key in `EvaluationMetrics.get()`.
     """
@@ -127,6 +88,7 @@ class Metric(abc.ABC):
     digits: ClassVar[int] = 3
     percent: ClassVar[bool] = False
     of_batches: ClassVar[bool] = True
+    is_detail: ClassVar[bool] = False
     published_name: ClassVar[str] = ""
     prefix: ClassVar[str] = ""
 
@@ -301,6 +263,79 @@ class Loss(MeanMetric):
         if batch.loss is None:
             return None
         return np.broadcast_to(np.asarray(batch.loss, np.float64), batch.perr.shape)
+
+
+class GapOfThird(Metric):
+    """GAP of a third of the classes; None if it is not known how frequent they are, nan if none of it has a label."""
+
+    of_batches = False
+    is_detail = True
+    third: ClassVar[int]
+
+    def compute(self, ranked: RankedEntries) -> float | None:
+        """The AP of the pooled entries of the third."""
+        found = ranked.gaps_of_thirds
+        return float(found[self.third]) if len(found) else None
+
+
+class MapOfThird(Metric):
+    """mAP of a third of the classes; None if it is not known how frequent they are, nan if none of it has a label."""
+
+    of_batches = False
+    is_detail = True
+    third: ClassVar[int]
+
+    def compute(self, ranked: RankedEntries) -> float | None:
+        """The mean of the AP over the classes of the third that have a label."""
+        found = ranked.maps_of_thirds
+        return float(found[self.third]) if len(found) else None
+
+
+@metrics.register
+class HeadGap(GapOfThird):
+    """GAP of the most frequent third of the classes."""
+
+    name, key, published_name, third = "GAP head", "gap_head", "GAP_head", 0
+
+
+@metrics.register
+class MiddleGap(GapOfThird):
+    """GAP of the third of the classes between head and tail."""
+
+    name, key, published_name, third = "GAP middle", "gap_middle", "GAP_middle", 1
+
+
+@metrics.register
+class TailGap(GapOfThird):
+    """GAP of the rarest third of the classes."""
+
+    name, key, published_name, third = "GAP tail", "gap_tail", "GAP_tail", 2
+
+
+@metrics.register
+class HeadMap(MapOfThird):
+    """mAP of the most frequent third of the classes."""
+
+    name, key, published_name, third = "mAP head", "map_head", "MAP_head", 0
+
+
+@metrics.register
+class MiddleMap(MapOfThird):
+    """mAP of the third of the classes between head and tail."""
+
+    name, key, published_name, third = "mAP middle", "map_middle", "MAP_middle", 1
+
+
+@metrics.register
+class TailMap(MapOfThird):
+    """mAP of the rarest third of the classes."""
+
+    name, key, published_name, third = "mAP tail", "map_tail", "MAP_tail", 2
+
+
+def names_of_details() -> frozenset[str]:
+    """The names of the built-in metrics that are details, see `Metric.is_detail`."""
+    return frozenset(one.name for one in metrics.all() if one.is_detail)
 
 
 def load(names: Sequence[str] = (), reserved: Collection[str] = ()) -> tuple[type[Metric], ...]:

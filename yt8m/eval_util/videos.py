@@ -77,8 +77,7 @@ class VideoSample:
     """The `most` videos whose ids have the smallest hashes; all videos if there are at most that many.
 
     The choice depends only on the ids (bottom-k sampling: E. Cohen and H. Kaplan, Summarizing Data using Bottom-k
-    Sketches, PODC 2007). So two runs keep the same videos, whatever the order of the batches, and the samples of
-    several processes merge into the sample of all videos.
+    Sketches, PODC 2007). So two runs keep the same videos, whatever the order of the batches.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -115,24 +114,15 @@ class VideoSample:
             ids=np.asarray(reports["video_ids"], object),
         )
         judged = np.flatnonzero(batch.ranked[:, 0] | (batch.num_labels > 0))
-        self._append(batch.take(judged), len(judged))
-
-    def merge(self, other: VideoSample) -> None:
-        """Adds the sample of `other`."""
-        for part in other._parts:
-            self._append(part, 0)
-        self.seen += other.seen
+        self._parts.append(batch.take(judged))
+        self.seen += len(judged)
+        if sum(map(len, self._parts)) > 2 * self.most:
+            self._shrink()
 
     def videos(self) -> Videos | None:
         """The sample, in the order of the hashes; None if nothing was added."""
         self._shrink()
         return self._parts[0] if self._parts else None
-
-    def _append(self, part: Videos, seen: int) -> None:
-        self._parts.append(part)
-        self.seen += seen
-        if sum(map(len, self._parts)) > 2 * self.most:
-            self._shrink()
 
     def _shrink(self) -> None:
         if self._parts:

@@ -325,17 +325,22 @@ class AsymmetricLoss(ClassLoss):
 class LogitAdjustmentLoss(ClassLoss):
     """Cross-entropy of adjusted logits z + t log(f / (1 - f)), f being the frequency of the class.
 
-    Training therefore learns what exceeds the frequency, and rare classes rise in the predictions, which are not
-    adjusted. Source: Menon et al., Long-Tail Learning via Logit Adjustment (2020, arXiv 2007.07314), equation 10,
-    for the two classes of each label, present and absent. f is the class's share of all labels; shares of the videos
-    would move all logits by nearly the same constant, which the biases learn. Without counts nothing is adjusted.
+    Only the loss adjusts the logits; the predictions are sigmoid(z). So the model learns in z what the frequency does
+    not already say, and rare classes rank higher. Source: Menon et al., Long-Tail Learning via Logit Adjustment (2020,
+    arXiv 2007.07314), equation 10, applied to the two outcomes of each class, present and absent.
+
+    f is the share of the class among all labels, because the counts do not tell the number of videos. The share among
+    the videos would add nearly the same constant to the logits of all classes, which the biases of a model learn away.
+    Without counts nothing is adjusted.
     """
 
     adjustment_strength: float = option(
-        1.0, "t: 0 is cross-entropy; the higher, the higher rare classes rise", shapes="graph", minimum=0
+        1.0, "t: 0 is cross-entropy; the higher, the higher rare classes rise", shapes="graph", minimum=0, maximum=4
     )
     class_counts: tuple[int, ...] = option(
-        (), "number of training videos of each class; if not given, the counts of the vocabulary", shapes="graph"
+        (),
+        "number of training videos of each class; if not given, those of the vocabulary or of the data's manifest",
+        shapes="graph",
     )
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

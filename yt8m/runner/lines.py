@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 
@@ -46,6 +46,7 @@ class StepValues:
       elapsed_seconds: seconds since the first step.
       last_step: the step, counted as `step`, at which the run will end; None if that is not known.
       seconds_left: seconds until the last step, at the speed so far.
+      unlogged: names of figures that are left out of the log line.
       is_validation: whether these are the values of a validation of this step, not of the step itself.
     """
 
@@ -58,6 +59,7 @@ class StepValues:
     elapsed_seconds: float | None = None
     last_step: int | None = None
     seconds_left: float | None = None
+    unlogged: Collection[str] = ()
     is_validation: bool = False
 
     def is_empty(self) -> bool:
@@ -138,7 +140,8 @@ def training_line(values: StepValues) -> str:
 def validation_line(values: StepValues) -> str:
     """`validation at step N | Loss: L | Hit@1: ... PERR: ... mAP: ... GAP: ... | N examples in S s`."""
     loss = [] if values.loss is None else [f"Loss: {values.loss:.4f}"]
-    figures = " ".join(f"{name}: {value:.4f}" for name, value in values.figures.items())
+    logged = {name: value for name, value in values.figures.items() if name not in values.unlogged}
+    figures = " ".join(f"{name}: {value:.4f}" for name, value in logged.items())
     end = f"{values.examples or 0} examples in {values.elapsed_seconds or 0:.1f} s"
     return " | ".join(filter(None, [f"validation at step {values.step}", *loss, figures, end]))
 

@@ -12,6 +12,7 @@ from yt8m import deploy, losses, readers
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import RunError
 from yt8m.eval_util import EvaluationMetrics
+from yt8m.eval_util.arrays import Ints64
 from yt8m.eval_util.metrics import Loss, Metric
 from yt8m.eval_util.segments import Pairs
 from yt8m.eval_util.top_k import top_k as best_classes
@@ -45,6 +46,7 @@ class VideoModeler(Modeler):
         `class_scores` instead of the top columns.
       keeps_videos: whether evaluation also reports ids and labels, and its evaluator keeps a sample of the videos.
       metric_classes: the metrics that its evaluator computes; None for the built-in ones.
+      class_counts: int64 [C], number of training videos of each class, for its evaluator; None if it is not known.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class VideoModeler(Modeler):
         self.listed_classes: tuple[int, ...] = ()
         self.keeps_videos = False
         self.metric_classes: Sequence[type[Metric]] | None = None
+        self.class_counts: Ints64 | None = None
 
     def build(self, batch: Batch, is_training: bool) -> ModelOutput:
         """Builds the model on the dequantised, joined and transformed features, and its label loss."""
@@ -168,7 +171,7 @@ class VideoModeler(Modeler):
     def evaluator(self) -> VideoEvaluator:
         """The evaluator that computes metrics from the reports."""
         sample = VideoSample() if self.keeps_videos else None
-        return VideoEvaluator(self.num_classes, self.top_k, sample, self.metric_classes)
+        return VideoEvaluator(self.num_classes, self.top_k, sample, self.metric_classes, self.class_counts)
 
     def _with_label_loss(self, output: ModelOutput, batch: Batch, is_training: bool) -> ModelOutput:
         if self.label_loss is None or output.loss is not None:
@@ -255,6 +258,7 @@ class VideoEvaluator:
       top_k: number of classes of each video that count.
       sample: collects a sample of the videos; None to keep no videos.
       metric_classes: the metrics to compute; by default the built-in ones.
+      class_counts: int64 [C], number of training videos of each class; None if it is not known.
     """
 
     def __init__(
@@ -263,9 +267,10 @@ class VideoEvaluator:
         top_k: int,
         sample: VideoSample | None = None,
         metric_classes: Sequence[type[Metric]] | None = None,
+        class_counts: Ints64 | None = None,
     ) -> None:
         self.sample = sample
-        self.metrics = EvaluationMetrics(num_classes, top_k, metric_classes=metric_classes)
+        self.metrics = EvaluationMetrics(num_classes, top_k, metric_classes=metric_classes, class_counts=class_counts)
 
     def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
         """Adds one step; returns {name: value} of the metrics of that step alone."""

@@ -106,7 +106,7 @@ def test_figures_are_those_of_eval(video: tuple[str, str], tmp_path: pathlib.Pat
     found = json.loads((tmp_path / "out/report.json").read_text())
     assert found["classes"] == expected["classes"]
     assert found["metrics"] == expected["metrics"]
-    for key in ("gap", "map", "hit_at_one", "perr"):
+    for key in ("gap", "map", "hit_at_one", "perr", "gap_head", "gap_middle", "gap_tail", "map_head", "map_tail"):
         assert found[key] == pytest.approx(expected[key], abs=1e-12)
         assert f"{expected[key]:.4f}" in table
     assert found["loss"] == pytest.approx(expected["loss"], rel=1e-6)

@@ -94,7 +94,13 @@ def test_a_shard_alone_has_the_figures_of_eval(video: tuple[str, str], tmp_path:
     )
     figures, expected = figures_of(state), json.loads((tmp_path / "eval/report.json").read_text())
     assert (done.records, name) == (9, "MoeModel")
-    for key, figure in (("gap", "gap"), ("map", "map"), ("hit_at_one", "avg_hit_at_one"), ("perr", "avg_perr")):
+    for key, figure in (
+        ("gap", "gap"),
+        ("map", "map"),
+        ("gap_tail", "gap_tail"),
+        ("hit_at_one", "avg_hit_at_one"),
+        ("perr", "avg_perr"),
+    ):
         assert figures[figure] == pytest.approx(expected[key], abs=1e-12)
     assert figures["avg_loss"] == pytest.approx(expected["loss"], rel=1e-6)
 

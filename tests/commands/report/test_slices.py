@@ -135,7 +135,7 @@ def test_what_is_not_known_or_all_the_same_is_left_out(run):
     nothing = slices.ClassCounts(np.zeros(CLASSES, np.int64))
     titles = [one.title for one in slices.divisions(run, vocabulary.of_names(NAMES.names), nothing)]
     assert titles == ["number of labels", "length of the video"]
-    assert slices.thirds(nothing) == []
+    assert slices.by_frequency(nothing) == []
     assert slices.by_labels(np.zeros(0, np.int64)) == []
 
 

@@ -23,18 +23,21 @@ from yt8m.eval_util import metrics
 from yt8m.eval_util.arrays import Keys, class_of, hit_of, without_class
 from yt8m.eval_util.average_precision import class_average_precisions, precision_sum
 from yt8m.eval_util.evaluation_metrics import State, figures_of
-from yt8m.eval_util.metrics import Metric, RankedEntries
+from yt8m.eval_util.metrics import Metric
+from yt8m.eval_util.ranked_entries import RankedEntries, third_of_class, thirds
 
 DONE, FIGURES = "done.json", "figures.json"
 _CLASS_GROUPS = 256  # a class is in the group of its number modulo this
 _SCORE_SHIFT = np.uint64(1 + 20)  # above it a packed entry has the upper 12 bits of its score: 8 ranges for each octave
-_JOINED, _LINES, _STATES, _ENTRIES, _RANGES, _COUNTS = (
+_RANGES_OF_A_LIST = 1 << 12
+_JOINED, _LINES, _STATES, _ENTRIES, _RANGES, _COUNTS, _CLASS_COUNTS = (
     "joined",
     "lines",
     "states",
     "by_class",
     "by_score",
     "label_counts",
+    "class_counts",
 )
 
 
@@ -101,9 +104,10 @@ def _write_line(found: tuple[int, list[bytes]], output: str) -> None:
 
 
 def _evaluate(config: EvalBulk, tasks: Any) -> Any:
-    outputs = (_ENTRIES, _RANGES, _COUNTS, _STATES)
+    outputs = (_ENTRIES, _RANGES, _COUNTS, _CLASS_COUNTS, _STATES)
     found = tasks | "evaluate" >> beam.ParDo(ShardFn(config, _states_of)).with_outputs(*outputs, main=_JOINED)
     label_counts = found[_COUNTS] | "label counts" >> beam.CombineGlobally(_sum_arrays)
+    class_counts = found[_CLASS_COUNTS] | "class counts" >> beam.CombineGlobally(_any)
     aps = (
         found[_ENTRIES]
         | "by class" >> beam.GroupByKey()
@@ -123,6 +127,7 @@ def _evaluate(config: EvalBulk, tasks: Any) -> Any:
             _write_figures,
             beam.pvalue.AsList(found[_STATES]),
             beam.pvalue.AsSingleton(label_counts),
+            beam.pvalue.AsSingleton(class_counts),
             beam.pvalue.AsList(aps),
             beam.pvalue.AsList(sums),
         )
@@ -132,13 +137,19 @@ def _evaluate(config: EvalBulk, tasks: Any) -> Any:
 
 def _states_of(config: EvalBulk, shard: ShardTask) -> Iterator[Any]:
     done, model, state = shard_work.evaluate(config, shard)
-    keys = state.ranked.keys
+    keys, counts = state.ranked.keys, state.ranked.class_counts
     yield beam.pvalue.TaggedOutput(_STATES, (shard.number, model, state.ranked.num_examples, list(state.metrics)))
     yield beam.pvalue.TaggedOutput(_COUNTS, state.ranked.label_counts)
     for number, part in _grouped(keys, class_of(keys) % _CLASS_GROUPS):
         yield beam.pvalue.TaggedOutput(_ENTRIES, (number, part))
-    for number, part in _grouped(keys, (without_class(keys) >> _SCORE_SHIFT).astype(np.int64)):
+    ranges = (without_class(keys) >> _SCORE_SHIFT).astype(np.int64)
+    for number, part in _grouped(keys, ranges):
         yield beam.pvalue.TaggedOutput(_RANGES, (number, part))
+    if counts is not None and counts.any():
+        yield beam.pvalue.TaggedOutput(_CLASS_COUNTS, counts)
+        lists = 1 + third_of_class(counts)[class_of(keys)]
+        for number, part in _grouped(keys, lists * _RANGES_OF_A_LIST + ranges):
+            yield beam.pvalue.TaggedOutput(_RANGES, (number, part))
     yield done
 
 
@@ -165,21 +176,35 @@ def _average_precisions(found: tuple[int, Iterable[bytes]], label_counts: Any) -
             yield index, float(aps[index])
 
 
+def _list_of(number: int) -> int:
+    """The list of a range of scores: 0 has the entries of all classes, 1 to 3 those of head, middle and tail."""
+    return number // _RANGES_OF_A_LIST
+
+
 def _size_of_range(number: int, part: bytes) -> tuple[int, tuple[int, int]]:
     """The numbers of entries and of positives in a range of scores."""
     keys = np.frombuffer(part, np.uint64)
     return number, (len(keys), int(hit_of(keys).sum()))
 
 
-def _precision_sum(found: tuple[int, Iterable[bytes]], sizes: dict[int, tuple[int, int]]) -> float:
-    """The part of GAP's sum that one range of scores adds; ranges with lower numbers hold better scores."""
+def _precision_sum(found: tuple[int, Iterable[bytes]], sizes: dict[int, tuple[int, int]]) -> tuple[int, float]:
+    """(list, the part of its GAP's sum that one range of scores adds).
+
+    Ranges with lower numbers hold better scores.
+    """
     number, parts = found
-    better = [size for other, size in sizes.items() if other < number]
-    return precision_sum(_entries(parts), sum(size for size, _ in better), sum(hits for _, hits in better))
+    better = [size for other, size in sizes.items() if other < number and _list_of(other) == _list_of(number)]
+    added = precision_sum(_entries(parts), sum(size for size, _ in better), sum(hits for _, hits in better))
+    return _list_of(number), added
 
 
 def _sum_arrays(arrays: Iterable[Any]) -> Any:
     return sum(arrays, np.zeros(1, np.int64))
+
+
+def _any(arrays: Iterable[Any]) -> Any:
+    """One of several equal values; None if there is none."""
+    return next((one for one in arrays if one is not None), None)
 
 
 def _sum_pairs(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
@@ -193,8 +218,9 @@ def _write_figures(
     path: str,
     states: list[tuple[int, str, int, list[Metric]]],
     label_counts: Any,
+    class_counts: Any,
     aps: list[tuple[int, float]],
-    sums: list[float],
+    sums: list[tuple[int, float]],
 ) -> None:
     """Completes the figures from all parts, and writes them."""
     if not states:
@@ -206,11 +232,18 @@ def _write_figures(
             metric.merge(part)
     by_class = dict(aps)
     values = np.array([by_class.get(index, 0.0) for index in np.flatnonzero(label_counts).tolist()])
-    positives, count = int(label_counts.sum()), sum(state[2] for state in states)
-    gap = math.fsum(sums) / positives if positives else 0.0
-    ranked = RankedEntries.of_values(label_counts, count, values, gap)
+    gap = _gap(sums, 0, label_counts) if label_counts.any() else 0.0
+    of_thirds = [_gap(sums, 1 + number, label_counts[one]) for number, one in enumerate(thirds(class_counts))]
+    count = sum(state[2] for state in states)
+    ranked = RankedEntries.of_values(label_counts, count, values, gap, class_counts, np.array(of_thirds))
     figures = {key: np.asarray(value).tolist() for key, value in figures_of(State(merged, ranked)).items()}
     write_json({"figures": figures, "num_classes": len(label_counts), "model": ordered[0][1]}, path)
+
+
+def _gap(sums: list[tuple[int, float]], number: int, label_counts: Any) -> float:
+    """The GAP of list `number`, whose classes have these numbers of labels; nan if there is no label."""
+    positives = int(label_counts.sum())
+    return math.fsum(added for one, added in sums if one == number) / positives if positives else math.nan
 
 
 def metric_classes() -> Sequence[type[Metric]]:

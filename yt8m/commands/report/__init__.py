@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib.util
 import sys
 from collections.abc import Sequence
@@ -16,12 +17,13 @@ from yt8m.commands.report import eval_samples, media_links, worst_videos
 from yt8m.commands.report.loading import Run, load
 from yt8m.commands.report.page import page
 from yt8m.commands.report.slices import ClassCounts
-from yt8m.config import flags, run_dir
+from yt8m.config import data_defaults, flags, run_dir
 from yt8m.config.programs import EvalConfig, same_as
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError, missing_extra
 from yt8m.options import option
 from yt8m.program import run_main
-from yt8m.records import manifest, vocabulary
+from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
 __all__ = ["ReportConfig", "main", "require_libraries", "write"]
@@ -97,16 +99,14 @@ def class_counts(run: Run, names: Vocabulary) -> ClassCounts:
 
     A vocabulary may be that of other data than the run's own training data, so it is named in the words.
     """
-    count = run.samples.num_classes
-    if names.counts.any():
-        return ClassCounts(names.counts[:count], "videos, by the vocabulary")
+    count, data = run.samples.num_classes, DataConfig()
     with contextlib.suppress(RunError, UsageError):
         saved = run_dir.read(run.trained_in)
-        files = storage.glob(saved.config.data.data_pattern) if saved and saved.config.data.data_pattern else []
-        found = manifest.find(files).data
-        if found is not None and found.positives is not None and len(found.positives) == count:
-            return ClassCounts(np.array(found.positives, np.int64))
-    return ClassCounts(np.zeros(count, np.int64))
+        data = saved.config.data if saved else data
+    counts = data_defaults.training_counts(names, dataclasses.replace(data, num_classes=count))
+    if counts is None:
+        return ClassCounts(np.zeros(count, np.int64))
+    return ClassCounts(counts, "videos, by the vocabulary") if names.counts.any() else ClassCounts(counts)
 
 
 def _names(run: Run) -> Vocabulary:

@@ -8,15 +8,15 @@ from typing import Any
 from yt8m.commands.report.charts import INK, Mark, Picture, legend, of_run, picture, short
 from yt8m.commands.report.loading import Curve, Run, figure
 from yt8m.eval_util.arrays import Floats64
-from yt8m.eval_util.metrics import Loss
+from yt8m.eval_util.metrics import Loss, names_of_details
 
 _TITLES = {"examples_per_second": "examples a second"}
 
 
 def training(runs: Sequence[Run]) -> list[Picture]:
-    """One picture for each metric that the runs logged in training, or that was validated or evaluated."""
+    """One picture for each metric that the runs logged, validated or evaluated, except `metrics.names_of_details`."""
     names = dict.fromkeys(name for run in runs for part in _series(run) for name in part)
-    return [_curve(name, runs) for name in names]
+    return [_curve(name, runs) for name in names if name not in names_of_details()]
 
 
 def _series(run: Run) -> tuple[Mapping[str, Curve], Mapping[str, Curve], Mapping[str, Curve]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from yt8m.commands.report.loading import Run, shrink_of, told
 from yt8m.eval_util.arrays import Floats64, Ints32, Ints64
+from yt8m.eval_util.ranked_entries import THIRDS, thirds
 from yt8m.eval_util.resampling import Interval, interval
 from yt8m.eval_util.videos import Videos
 from yt8m.records.vocabulary import Vocabulary
@@ -17,7 +18,6 @@ _RESAMPLES = 200
 _FEWEST = 2  # parts of a table; a division that leaves one part says nothing
 _LABELS = ((1, 1, "1"), (2, 2, "2"), (3, 3, "3"), (4, 5, "4 to 5"), (6, 9, "6 to 9"))
 _MANY = "10 and more"
-THIRDS = ("head", "middle", "tail")
 
 
 class Part(NamedTuple):
@@ -66,7 +66,7 @@ def divisions(run: Run, names: Vocabulary, counts: ClassCounts, seed: int = 0) -
     by_vertical = [(name, _where(names.verticals, name)) for name in dict.fromkeys(filter(None, names.verticals))]
     found = [
         Division("vertical", "mean AP", list(_of_classes(run, by_vertical))),
-        Division("frequency of the class", "mean AP", list(_of_classes(run, thirds(counts)))),
+        Division("frequency of the class", "mean AP", list(_of_classes(run, by_frequency(counts)))),
         Division("number of labels", "PERR", list(_of_videos(run, by_labels(videos.num_labels), seed))),
         Division("length of the video", "PERR", list(_of_videos(run, by_length(videos), seed))),
     ]
@@ -78,18 +78,12 @@ def _where(texts: Sequence[str], wanted: str) -> Ints64:
     return np.array([index for index, text in enumerate(texts) if text == wanted], np.int64)
 
 
-def thirds(found: ClassCounts) -> list[tuple[str, Ints64]]:
-    """(name, classes) of the most frequent, the middle and the rarest third of the classes; empty if no count is known.
-
-    Of equally frequent classes the one with the lowest index counts as the more frequent one.
-    """
-    counts = found.counts
-    if not counts.any():
-        return []
-    order = np.argsort(-counts, kind="stable")
+def by_frequency(found: ClassCounts) -> list[tuple[str, Ints64]]:
+    """(name, classes) of the thirds of the classes; empty if it is not known how frequent they are."""
+    parts = zip(THIRDS, thirds(found.counts), strict=False)
     return [
-        (f"{name} ({counts[part].min():,} to {counts[part].max():,} {found.words})", part)
-        for name, part in zip(THIRDS, np.array_split(order, len(THIRDS)), strict=True)
+        (f"{name} ({found.counts[part].min():,} to {found.counts[part].max():,} {found.words})", part)
+        for name, part in parts
         if len(part)
     ]
 
