@@ -1,4 +1,4 @@
-"""What comes from outside: class names without a network, models (programs), runs that name code."""
+"""Models and runs from other people: code is run only with permission; class names need no network."""
 
 from __future__ import annotations
 

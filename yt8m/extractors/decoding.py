@@ -333,14 +333,14 @@ def _is_cover(stream: Any) -> bool:
 
 
 class _Picture:
-    """A decoded frame, which is converted at most once for each form."""
+    """A decoded frame. For each scaling that is requested, the picture is computed once."""
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
         self._made: dict[Scaling | None, NDArray[np.uint8]] = {}
 
     def scaled(self, scaling: Scaling | None) -> NDArray[np.uint8]:
-        """The picture in RGB as it is to be seen: rotated, and scaled."""
+        """The picture, uint8 [height, width, 3] in RGB: turned upright, then scaled and cropped."""
         if scaling not in self._made:
             self._made[scaling] = self._convert(scaling)
         return self._made[scaling]

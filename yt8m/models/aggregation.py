@@ -65,7 +65,7 @@ def residuals(net: Net, shares: tf.Tensor, inputs: tf.Tensor, start: layers.Star
 
 
 class Sizes(NamedTuple):
-    """The number of clusters and of hidden units, whether both are batch-normalised, and the hidden layer's form."""
+    """The numbers of clusters and of hidden units, whether both are batch-normalised, and the value of `*_relu`."""
 
     clusters: int
     hidden: int
@@ -170,7 +170,7 @@ class SoftDbowModel(AggregatedModel):
 
         Args:
           features: how many features the frames have.
-          index: of the feature, 0 for the first one and without late fusion.
+          index: number of the feature, counted from 0; 0 if there is no late fusion.
         """
         bags = [tf.reduce_sum(shares, 1)]
         if self.softdbof_maxpool:

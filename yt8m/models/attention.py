@@ -97,7 +97,7 @@ class DeepAttentionModel(ClassifiedModel):
     video_level_classifier_model: str = option("LogisticModel", "video-level model that is the classifier at the end")
     hidden_sizes: tuple[int, ...] = option((), "units of the dense layers before the classifier; if empty, no layer")
     drop_rate: float = option(
-        0.0, "dropout rate in training, of what the attention gives or weighs", minimum=0, maximum=0.99
+        0.0, "dropout rate in training, before or after the attention, as the model has it", minimum=0, maximum=0.99
     )
     feature_sizes: tuple[int, ...] = option((), "sizes of the features, to read them separately; if empty, as one")
 

@@ -21,7 +21,7 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
     """NeXtVLAD (Lin et al. 2018, section 3): VLAD over groups of an expanded frame, under attention."""
 
     input_transform: ClassVar[str] = "reverse_whitening"
-    # Whether the gate's moving average is one of biased variances in the published code, as its others are.
+    # Whether the published gate averages biased variances (`biased` of `Net.batch_norm`), as its other layers do.
     biased_gate: ClassVar[bool] = True
 
     video_level_classifier_model: str = option("LogisticModel", "video-level model that is the classifier at the end")

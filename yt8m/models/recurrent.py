@@ -303,7 +303,9 @@ class RecurrentModel(ClassifiedModel, abc.ABC):
     family: ClassVar[str]
 
     sequence_frames: int = option(
-        0, "number of frames that training reads: a random run of them, or single ones; 0: all frames", minimum=0
+        0,
+        "number of frames that training reads: consecutive ones from a random start, or single ones; 0: all frames",
+        minimum=0,
     )
     all_layers: bool = option(False, "classify the final states of all layers, not only of the last one")
 
@@ -353,7 +355,7 @@ class RecurrentModel(ClassifiedModel, abc.ABC):
 def random_sequence() -> Any:
     """The option `*_random_sequence`."""
     return option(
-        False, "read single frames, drawn with replacement and in no order, rather than a run (sequence_frames of them)"
+        False, "read sequence_frames single frames, drawn with replacement, in random order, not consecutive ones"
     )
 
 

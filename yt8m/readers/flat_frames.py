@@ -63,7 +63,8 @@ class Frames(NamedTuple):
         """uint8 or float32 [N, longest, size]; frames after `longest` are left out, missing frames are 0.
 
         Args:
-          lengths: int64 [N], the frames of each record. The values are computed after it, so that its checks run first.
+          lengths: int64 [N], the frames of each record. The values are computed after these, so that the checks of the
+            lengths run first.
           longest: int64 scalar.
         """
         values = self._decode(after_checks(self.values, [lengths]))

@@ -80,7 +80,7 @@ class _ExampleCounter(Callback):
         self.examples, self.since, self.is_due = 0, time.monotonic(), False
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Starts to count."""
+        """Starts the clock."""
         self.since = time.monotonic()
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
@@ -99,7 +99,7 @@ class Speed(_ExampleCounter):
     _paused = 0.0  # the context's paused_seconds at the previous line
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Starts to count; starts again if a cluster opens a new session."""
+        """Starts the clock and the count; starts them again if a cluster opens a new session."""
         super().after_create_session(session, coord)
         self.examples, self._paused = 0, self.context.paused_seconds
 
