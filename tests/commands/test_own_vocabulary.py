@@ -200,7 +200,8 @@ def test_python_has_its_names(here: pathlib.Path) -> None:
 def test_its_classes_are_searched(here: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     for folder in ("run", "run/export/40", "exported", "exported/saved_model"):
         assert cli.main(["vocabulary", "search", "d", f"--run={folder}"]) == 0
-        assert capsys.readouterr().out.splitlines() == ["class  name", "    1  dog", "    2  bird"]
+        found = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert found == [["class", "name", "training", "videos"], ["1", "dog", "2"], ["2", "bird", "1"]]
     for folder, told in (("data", "there is no vocabulary.csv, so its"), ("nowhere", "there is no such folder")):
         folder = folder if folder == "nowhere" else "nameless"
         assert cli.main(["vocabulary", "search", "d", f"--run={folder}"]) == 2
