@@ -80,7 +80,7 @@ class Forked:
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Sends SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
     def has_ended(self) -> bool:

@@ -26,7 +26,7 @@ class Videos(graph.Inputter):
         shape = (size, T) if is_frames else (size,)
         counts = generator.integers(0, T + 1, size).astype(np.int32)
         counts[0] = T
-        # Rows differ in scale and place, so that the statistics of two halves do.
+        # Rows differ in scale and place, so that the statistics of two halves differ too.
         place = 3 * generator.normal(size=(size,) + (1,) * len(shape))
         features = tuple((generator.normal(size=(*shape, n)) + place).astype(np.float32) for n in SIZES)
         if is_frames:

@@ -158,7 +158,7 @@ def test_an_evaluation_that_follows_a_run_ends(run: pathlib.Path, tmp_path: path
 def test_training_tells_what_it_has_read(
     tmp_path: pathlib.Path, changing: Callable[..., list[str]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Batches lie across the ends of epochs; each record counts for its own."""
+    """A batch may hold records of two epochs; each record is counted in its own epoch."""
     shard, length = fill(tmp_path)
     words = [f"--train_data_pattern={tmp_path}/*.tfrecord", "--batch_size=24", "--num_epochs=5", *FEATURES]
     assert train.main([*words, f"--train_dir={tmp_path}/run", *changing(shard, length)]) == 0

@@ -21,7 +21,7 @@ def run(*flags: str) -> int:
 
 
 def world(folder: pathlib.Path, rows: int = 60) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of few digits, and labels, some rows with more than a row of the CSV has."""
+    """Scores of four digits, and labels; some videos have more labels than a line of the CSV has classes."""
     draw = np.random.default_rng(3)
     scores = (draw.permuted(np.tile(np.arange(1, C + 1), (rows, 1)), axis=1) / C).round(4)
     labels = draw.random((rows, C)) < draw.choice([0.05, 0.4, 0.9], (rows, 1))

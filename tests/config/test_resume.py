@@ -114,7 +114,7 @@ def effect(old: TrainConfig, new: TrainConfig) -> str:
     return ", ".join(found) or "nothing"
 
 
-# Of an option that is not listed, by what it declares.
+# The expected effect of an option that EXPECTED does not list, by the `shapes=` that it declares.
 DECLARED = {"variables": "refused", "graph": "rebuilt", "input": "rebuilt, input anew", "nothing": "nothing"}
 
 

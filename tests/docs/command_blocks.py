@@ -106,7 +106,7 @@ def indented(page: pathlib.Path) -> list[str]:
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """The command lines of a block as words: comments left out, `name=value` put in where `$name` stands."""
+    """The words of each command line of a block, without comments; `$name` is replaced after a line `name=value`."""
     values: dict[str, str] = {}
     for line in _whole_lines(text):
         for name, value in values.items():

@@ -30,7 +30,7 @@ def places(deployment: deploy.DeploymentConfig) -> dict[str, set[tuple[str, ...]
 
 
 def test_features_and_labels_wait_on_the_towers_devices() -> None:
-    """On GPUs that are not there: a graph names its devices, whatever the machine has."""
+    """The GPUs need not exist, because a graph only names its devices."""
     large = ("float32", "float32", "bool")
     small = ("string", "int32", "int64", "float32")
     is_full = ("bool",)

@@ -1,4 +1,4 @@
-"""Ids in files: lines against Python's own CSV, and what one program writes against the readers of all."""
+"""Ids in files: lines are compared with Python's csv module; every reader reads what each program writes."""
 
 from __future__ import annotations
 

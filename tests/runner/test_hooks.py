@@ -27,7 +27,7 @@ class Creator:
 
 
 def test_the_sum_that_is_waited_for_ends_with_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a word: nothing failed."""
+    """It logs no error, because nothing failed."""
     from yt8m.runner.hooks import ReplicaHook
 
     failures: list[Any] = []

@@ -61,7 +61,7 @@ def test_a_copy_is_fetched_once_and_anew_when_it_has_changed(bucket: str, proxy:
 
 
 def test_a_replaced_folder_is_never_a_mixture(bucket: str, proxy: Proxy) -> None:
-    """What a model is known by goes first and comes last."""
+    """The files by which a model is recognised are deleted first and uploaded last."""
     folder = f"{bucket}/model"
     for name in ("saved_model.pb", "variables/variables.index", "assets/stale"):
         put(f"{folder}/{name}", b"old")

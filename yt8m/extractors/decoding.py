@@ -187,7 +187,7 @@ class _Decoder:
         return True
 
     def sought_too_far(self) -> bool:
-        """Whether a seek was made and a stream continues only after the start, so that frames would be missing."""
+        """Whether the seek went past the requested start in some stream, so that frames would be missing."""
         if not self._has_sought:
             return False
         first: dict[int, float] = {}

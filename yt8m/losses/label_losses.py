@@ -428,11 +428,12 @@ class BatchAgreementLoss(ReweightedLoss):
 @register
 @dataclass(frozen=True)
 class SegmentFineTuningLoss(ReweightedLoss):
-    """Cross-entropy of the rated classes + alpha times the mean cross-entropy of the absent classes, with label 0.
+    """Cross-entropy of the rated classes + a times the mean cross-entropy of the absent classes, with label 0.
 
-    The label weights say which classes of a segment were rated; without label weights, all were. A class is absent
-    if it is one of `segment_classes`, was not rated for this segment, and is not a label of the segment's video. A
-    label of the video that nobody rated for this segment may be right, so it adds no loss; `weights_of` marks it.
+    a is `unrated_weight`. The label weights say which classes of a segment were rated; without label weights, all were.
+    A class is absent if it is one of `segment_classes`, was not rated for this segment, and is not a label of the
+    segment's video. A label of the video that nobody rated for this segment may be right, so it adds no loss;
+    `weights_of` marks it.
     """
 
     unrated_weight: float = option(
@@ -449,7 +450,7 @@ class SegmentFineTuningLoss(ReweightedLoss):
         return tf.where(video_labels & tf.equal(label_weights, 0.0), -tf.ones_like(label_weights), label_weights)
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """The new weights: as given for rated classes, alpha / (number of absent classes) for absent ones, else 0."""
+        """The new weights: as given for rated classes, a / (number of absent classes) for absent ones, else 0."""
         if weights is None:
             return tf.ones_like(labels)
         weights = weights * tf.ones_like(labels)

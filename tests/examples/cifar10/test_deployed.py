@@ -103,7 +103,7 @@ def process(log, *flags):
 
 
 def wait_for(text, log, started):
-    """Until the process has written `text`."""
+    """Waits until the process has written `text`."""
     with log.open() as lines:
         while started.poll() is None:
             line = lines.readline()

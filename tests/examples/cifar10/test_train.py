@@ -89,7 +89,7 @@ def test_evaluation_reads_the_averages(tmp_path):
     before = evaluation.evaluate(of(EvalConfig, asked)).results["evaluator"]
     checkpoint = f"{asked.train_dir}/model.ckpt-4"
     values = weights(asked, 4)
-    # Averages that answer 3 whatever they see: only whoever reads them gives that answer.
+    # With these averages the model always predicts class 3, so that prediction shows that they were read.
     values["softmax_linear/weights/ExponentialMovingAverage"][:] = 0
     values["softmax_linear/biases/ExponentialMovingAverage"][:] = 10.0 * (np.arange(10) == 3)
     with tf.Graph().as_default(), tf.Session() as session:
