@@ -91,3 +91,19 @@ class StepWatch(Callback):
 
 def _mean(samples: Sequence[Sample]) -> Sample:
     return Sample(*(statistics.mean(values) for values in zip(*samples, strict=True)))
+
+
+class StepTimes(Callback):
+    """Notes when each step ends.
+
+    Args:
+      into: gets the seconds of the monotonic clock.
+    """
+
+    def __init__(self, context: Context, into: list[float]) -> None:
+        super().__init__(context)
+        self._into = into
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Notes the time."""
+        self._into.append(time.monotonic())

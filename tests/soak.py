@@ -5,6 +5,7 @@
 - a training that is killed (SIGKILL or SIGTERM) again and again, resumed exactly;
 - an evaluation that follows it, and inference with a fixed model, both killed too;
 - a chief, a worker and a parameter server, of which chief and worker are killed;
+- a chief and a worker that train by all-reduce with exact resume, both killed;
 - a training and an evaluation that nobody kills, whose memory must stay flat.
 
 It ends with 0 where every count is right: each example predicted once, the global steps as asked.
@@ -82,19 +83,22 @@ class Soak:
         self._add("killed training", [*self._train, f"--train_dir={run}", "--exact_resume"], kills=True)
         words = [f"--train_dir={self.folder}/fixed", f"--input_data_pattern={test}", "--batch_size=64"]
         self._add("inference", ["inference", *words, f"--output_file={self.folder}/out.csv"], kills=True)
-        self._cluster()
+        self._cluster("cluster", ("ps", "chief", "worker"))
+        self._cluster("all-reduce", ("chief", "worker"), "--exchange=all-reduce", "--exact_resume")
         for name, followed in (("steady evaluation", "steady"), ("killed evaluation", "run")):
             while not checkpoints.steps_in(str(self.folder / followed)):
                 self.look()
             words = [f"--train_dir={self.folder / followed}", f"--eval_data_pattern={test}"]
             self._add(name, ["eval", *words], kills=name.startswith("killed"))
 
-    def _cluster(self) -> None:
-        jobs = dict(zip(("chief", "worker", "ps"), ([each] for each in free_addresses(3)), strict=True))
-        for role in ("ps", "chief", "worker"):
+    def _cluster(self, folder: str, roles: Sequence[str], *flags: str) -> None:
+        jobs = dict(zip(roles, ([each] for each in free_addresses(len(roles))), strict=True))
+        for role in roles:
             spec = {"cluster": jobs, "task": {"type": role, "index": 0}}
-            words = [*self._train, f"--train_dir={self.folder}/cluster", "--stall_timeout=300"]
-            self._add(role, words, kills=role != "ps", TF_CONFIG=json.dumps(spec))
+            words = [*self._train, f"--train_dir={self.folder}/{folder}", "--stall_timeout=300", *flags]
+            self._add(f"{folder} {role}", words, kills=role != "ps", TF_CONFIG=json.dumps(spec))
+            # Without parameter servers each process ends with status 1 if another was killed.
+            self.actors[f"{folder} {role}"].follows_others = "ps" not in roles
 
     def _add(self, name: str, words: Sequence[str], kills: bool = False, **variables: str) -> None:
         draw = random.Random(f"{self._seed} {name}") if kills else None
@@ -129,14 +133,16 @@ class Soak:
             asked = max(checkpoints.steps_in(str(self.folder / folder))) + MORE_STEPS
             self.actors.pop(name).finish(f"--max_steps={asked}")
             found[f"{name}, step"] = self._reached(folder, asked, asked)
-        found["cluster, step"] = self._end_cluster()
+        found["cluster, step"] = self._end_cluster("cluster", ("worker", "chief", "ps"))
+        found["all-reduce, step"] = self._end_cluster("all-reduce", ("worker", "chief"))
         return found
 
-    def _end_cluster(self) -> int:
-        roles = [self.actors[role] for role in ("worker", "chief", "ps")]
+    def _end_cluster(self, folder: str, names: Sequence[str]) -> int:
+        roles = [self.actors[f"{folder} {role}"] for role in names]
         for actor in roles:
+            actor.spare()
             actor.stop()
-        asked = max(checkpoints.steps_in(f"{self.folder}/cluster")) + MORE_STEPS
+        asked = max(checkpoints.steps_in(f"{self.folder}/{folder}")) + MORE_STEPS
         for actor in reversed(roles):
             actor.start(f"--max_steps={asked}")
         deadline = time.monotonic() + PATIENCE
@@ -145,7 +151,7 @@ class Soak:
             waiting = [actor for actor in waiting if not actor.look()]
             time.sleep(0.5)
         assert not waiting, f"{[actor.name for actor in waiting]} do not end"
-        return self._reached("cluster", asked, asked + 1)  # the other replica may be within a step
+        return self._reached(folder, asked, asked + 1)  # the other replica may be within a step
 
     def _reached(self, folder: str, least: int, most: int) -> int:
         newest = checkpoints.newest_readable(str(self.folder / folder))

@@ -25,12 +25,16 @@ class Actor:
       words: of `python -m yt8m.WORDS`.
       draw: decides when and how it is killed; None for never.
       variables: of its environment, beside ours.
+
+    Attributes:
+      follows_others: whether it may end with status 1 because another one was killed.
     """
 
     def __init__(self, name: str, words: Sequence[str], draw: random.Random | None, variables: dict[str, str]) -> None:
         self.name, self._words, self._draw = name, list(words), draw
         self._variables, self.memory = variables, [[]]
         self.kills = self.ends = 0
+        self.follows_others = False
         self.start()
 
     def start(self, *more: str) -> None:
@@ -57,7 +61,8 @@ class Actor:
                 self._killed, self._die_at = True, float("inf")
                 self.kills += 1
             return False
-        if status and not (self._killed and status in KILLED):
+        expected = (1, 128 + signal.SIGTERM) if self.follows_others else ()
+        if status and not (self._killed and status in KILLED) and status not in expected:
             raise AssertionError(f"{self.name} ended with {status}:\n{self._process.whole_log()}")
         self.ends += 1
         self._process.close()
@@ -71,11 +76,17 @@ class Actor:
         assert status == 0, f"{self.name} ended with {status}:\n{self._process.whole_log()}"
         self._process.close()
 
+    def spare(self) -> None:
+        """Kills it no more."""
+        self._draw = None
+
     def stop(self) -> None:
         """SIGTERM, which every program answers."""
         self._process.send_signal(signal.SIGTERM)
         status = self._process.end(PATIENCE)
-        assert status in (0, *KILLED), f"{self.name} ended with {status}:\n{self._process.whole_log()}"
+        assert status in (0, *KILLED, *[1] * self.follows_others), (
+            f"{self.name} ended with {status}:\n{self._process.whole_log()}"
+        )
         self._process.close()
 
     def abandon(self) -> None:

@@ -14,6 +14,8 @@ from reader_records import video_record, write_shard
 
 from yt8m import eval as evaluation
 from yt8m import inference, train
+from yt8m.graph import restore_predict
+from yt8m.lazy import tf
 
 FEATURES = ["--feature_names=mean_rgb", "--feature_sizes=4", "--num_classes=6"]
 COUNTS = {"train": (40, 30, 20), "test": (17, 5, 9)}
@@ -75,6 +77,32 @@ def test_training_in_every_role(data: pathlib.Path, tmp_path: pathlib.Path, proc
     assert json.loads((folder / "eval/report.json").read_text())["global_step"] == steps
     assert (folder / f"export/{steps}/saved_model.pb").exists()
     # On one machine the run goes on in a graph without parameter servers.
+    assert train.main([*flags, f"--max_steps={steps + 3}"]) == 0
+    assert (folder / f"model.ckpt-{steps + 3}.index").exists()
+
+
+@pytest.mark.long
+@pytest.mark.heavy
+@pytest.mark.promise("P5")
+def test_training_by_all_reduce(data: pathlib.Path, tmp_path: pathlib.Path, processes: Callable[..., Cluster]) -> None:
+    """What the chief leaves is used on one machine as any other run is: it evaluates, predicts, exports and resumes."""
+    folder = tmp_path / "run"
+    flags = [f"--train_data_pattern={data}/train*", f"--train_dir={folder}", *FEATURES, "--batch_size=10"]
+    words = [*flags, "--num_epochs=2", "--exchange=all-reduce", "--exchange_dtype=bfloat16", "--sync_replicas"]
+    started = processes("train", *words, "--check_replicas_steps=3").start_all()
+    assert [process.end() for role in ("chief", "worker") for process in started[role]] == [0, 0]
+    steps = 2 * (40 + 20) // 10  # the chief's two shards; the worker's one is shorter
+    assert json.loads((folder / "cluster.json").read_text())["ended"] == steps
+    assert (folder / f"export/{steps}/saved_model.pb").exists()
+    assert evaluation.main(words_of("eval", data, folder, tmp_path / "eval")) == 0
+    assert inference.main(words_of("inference", data, folder, tmp_path)) == 0
+    with tf.Graph().as_default(), tf.Session() as session:
+        path = f"{folder}/model.ckpt-{steps}"
+        predict, saver = restore_predict(f"{path}.meta")
+        assert any(op.type == "CollectiveReduceV2" for op in tf.get_default_graph().get_operations())
+        saver.restore(session, path)
+        feed = {predict.input_batch_raw: np.ones((3, 4)), predict.num_frames: np.ones(3)}
+        assert session.run(predict.predictions, feed).shape == (3, 6)
     assert train.main([*flags, f"--max_steps={steps + 3}"]) == 0
     assert (folder / f"model.ckpt-{steps + 3}.index").exists()
 

@@ -61,8 +61,10 @@ def main(argv: list[str]) -> int:
         raise UsageError(flags.as_flag(error)) from error
     # `given` includes the flags from flagfiles, because the flagfiles themselves are not sent to the job.
     towers = {"num_gpu": job.accelerator_count} if job.accelerator and job.accelerator_count > 1 else {}
-    args = [f"--{name}={flag_parsing.shown(value)}" for name, value in {**towers, **given}.items()]
+    exchange = {"exchange": "all-reduce"} if job.workers and not job.ps else {}
+    args = [f"--{name}={flag_parsing.shown(value)}" for name, value in {**towers, **exchange, **given}.items()]
     run = flags.train_config(args, files_are_here=False)
+    _check_exchange(job, run)
     _refuse_local_paths(job, run, given.get("config", ""))
     name = job.display_name or f"yt8m-{run.model.model.rpartition(':')[2]}"
     return _submit(job, args, name) if job.submit else _show(job, args, name)
@@ -81,7 +83,9 @@ class CloudJobConfig:
         1, "number of GPUs per machine; also the default of --num_gpu", minimum=1, maximum=16
     )
     workers: int = option(0, "number of machines that train besides the chief", minimum=0, maximum=1000)
-    ps: int = option(0, "number of parameter servers; workers need at least one", minimum=0, maximum=1000)
+    ps: int = option(
+        0, "number of parameter servers; workers without any train by --exchange=all-reduce", minimum=0, maximum=1000
+    )
     ps_machine: str = option("n1-standard-8", "machine type of the parameter servers")
     image: str = option("", "container image that has yt8m in it (the Dockerfile makes one)")
     package: str = option("", "source distribution of yt8m on gs://, in place of an image")
@@ -112,11 +116,6 @@ class CloudJobConfig:
                 f"--package={self.package}: expected a source distribution on gs://; make one by "
                 "`python -m build --sdist` and copy it there."
             )
-        if self.workers and not self.ps:
-            raise UsageError(
-                f"--workers={self.workers} --ps=0: workers share the variables through parameter servers; "
-                "add --ps=1 or more, or leave out --workers."
-            )
         if self.output_dir and not _IN_A_BUCKET.match(self.output_dir):
             raise UsageError(f"--output_dir={self.output_dir}: expected a folder on gs://, with its bucket.")
 
@@ -141,6 +140,20 @@ class CloudJobConfig:
         if self.ps:
             found.append({"machineSpec": {"machineType": self.ps_machine}, "replicaCount": self.ps})
         return found
+
+
+def _check_exchange(job: CloudJobConfig, run: TrainConfig) -> None:
+    """Refuses parameter servers that nobody uses, and workers without the ones that they need."""
+    exchange = run.distributed.exchange
+    if job.ps and exchange == "all-reduce":
+        raise UsageError(
+            f"--ps={job.ps} --exchange=all-reduce: that exchange uses no parameter servers; leave one out."
+        )
+    if job.workers and not job.ps and exchange == "parameter-servers":
+        raise UsageError(
+            f"--workers={job.workers} --ps=0 --exchange=parameter-servers: add --ps=1 or more, or leave out "
+            "--exchange: without parameter servers the workers sum their gradients (all-reduce)."
+        )
 
 
 def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, start: str) -> None:

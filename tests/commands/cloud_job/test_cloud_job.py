@@ -61,7 +61,8 @@ def test_an_image_on_one_machine(capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "counts"), [([], [1]), (["--workers=3", "--ps=2"], [1, 3, 2]), (["--ps=2"], [1, None, 2])]
+    ("words", "counts"),
+    [([], [1]), (["--workers=3", "--ps=2"], [1, 3, 2]), (["--ps=2"], [1, None, 2]), (["--workers=3"], [1, 3])],
 )
 @pytest.mark.parametrize("code", [IMAGE, "--package=gs://bucket/yt8m-0.1.0.tar.gz"])
 def test_a_cluster_has_its_pools_in_order(capsys, words, counts, code):
@@ -76,6 +77,7 @@ def test_a_cluster_has_its_pools_in_order(capsys, words, counts, code):
         args = (pool.get("containerSpec") or pool["pythonPackageSpec"])["args"]
         assert_trains(args)
         assert "--num_gpu=2" in args
+        assert ("--exchange=all-reduce" in args) == (words == ["--workers=3"])
     if len(pools) == 3:
         assert pools[2]["machineSpec"] == {"machineType": "n1-highmem-4"}
 
@@ -115,7 +117,8 @@ def test_a_flagfile_goes_along(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        ([OUTPUT, "--workers=2"], "add --ps=1 or more"),
+        ([OUTPUT, "--workers=2", "--exchange=parameter-servers"], "add --ps=1 or more"),
+        ([OUTPUT, "--workers=2", "--ps=1", "--exchange=all-reduce"], "leave one out"),
         ([], "the job's machine is gone"),
         ([OUTPUT, "--train_data_pattern=/data/*.tfrecord"], "cannot see this machine's files"),
         ([OUTPUT, "--train_dir=runs/1"], "cannot see this machine's files"),

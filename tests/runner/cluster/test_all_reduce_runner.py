@@ -57,3 +57,92 @@ def test_told_all_at_once_they_save_one_checkpoint(cluster: Callable[..., Cluste
     assert (status, step) == ("stopped", other[1])
     saved = sorted(path.name for path in (tmp_path / "run").glob("model.ckpt-*.index"))
     assert saved == sorted(["model.ckpt-0.index", f"model.ckpt-{step}.index"])
+
+
+EXACT: dict[str, Any] = {**PLAIN, "exact_resume": True, "checkpoints": {"save_checkpoint_steps": 5}, "max_steps": 40}
+
+
+@pytest.mark.heavy
+@pytest.mark.promise("P4")
+@pytest.mark.promise("C1")
+@pytest.mark.parametrize("victim", ["chief", "worker"])
+def test_if_one_is_killed_the_others_end_and_restarted_all_go_on_as_if_nothing_had_happened(
+    cluster: Callable[..., Cluster], tmp_path: pathlib.Path, victim: str
+) -> None:
+    made = cluster(2, 0, **EXACT)
+    processes = [made.start("chief"), made.start("worker", 0), made.start("worker", 1)]
+    processes[1].wait_for_step(12)
+    killed = processes.pop(0 if victim == "chief" else 1)
+    killed.kill()
+    for process in processes:
+        assert process.end() == 1
+        assert f"lost {'chief' if victim == 'chief' else 'worker 0'} (" in process.log()
+    run = tmp_path / "run"
+    saved = max(int(path.stem.partition("-")[2]) for path in run.glob("model.ckpt-*.index"))
+    assert saved >= 10
+    for process in (made.start("worker", 1), made.start("worker", 0), made.start("chief")):
+        assert process.outcome() == ["finished", 40, "finished"]
+        assert process.steps()[0] == saved + 1
+    whole = cluster(2, 0, **{**EXACT, "model_dir": str(tmp_path / "whole"), "init_checkpoint": f"{run}/model.ckpt-0"})
+    for process in [process for role in whole.start_all().values() for process in role]:
+        assert process.end() == 0
+    assert (weights_in(run, 40) == weights_in(tmp_path / "whole", 40)).all()
+    assert sorted(path.name for path in run.glob("input-40*.json")) == [
+        "input-40.json",
+        "input-40.replica1.json",
+        "input-40.replica2.json",
+    ]
+
+
+@pytest.mark.heavy
+@pytest.mark.promise("P3")
+def test_a_process_that_is_frozen_is_named_and_the_other_ends(cluster: Callable[..., Cluster]) -> None:
+    made = cluster(1, 0, **{**PLAIN, "stall_timeout": 10.0})
+    chief, worker = made.start("chief"), made.start("worker")
+    chief.wait_for_step(3)
+    worker.send_signal(signal.SIGSTOP)
+    chief.wait_for(r"no progress for .*worker 0 \(.*\) accepts connections but does not answer")
+    assert chief.end() == 1
+
+
+@pytest.mark.heavy
+@pytest.mark.promise("P3")
+def test_a_slow_process_is_named(cluster: Callable[..., Cluster], stop: Callable[[], None]) -> None:
+    made = cluster(2, 0, **PLAIN)
+    chief, slow, other = made.start("chief"), made.start("worker", 0, LAG="0.5"), made.start("worker", 1)
+    chief.wait_for(r"worker 0 \(.*\) is slow: in the last \d+ steps the others waited")
+    stop()
+    assert [process.outcome()[:1] for process in (chief, slow, other)] == [["finished"]] * 3
+
+
+@pytest.mark.heavy
+@pytest.mark.promise("N3")
+def test_variables_that_differ_end_the_run_and_are_named(
+    cluster: Callable[..., Cluster], tmp_path: pathlib.Path
+) -> None:
+    made = cluster(1, 0, check_replicas_steps=4, checkpoints={"save_checkpoint_steps": 1000}, **PLAIN)
+    processes = [made.start("chief"), made.start("worker", TAMPER="6")]
+    for process in processes:
+        assert process.end() == 1
+        assert "step 8: the variable weights of worker 0 (" in process.log()
+    assert [path.name for path in (tmp_path / "run").glob("model.ckpt-*.index")] == ["model.ckpt-0.index"]
+
+
+@pytest.mark.heavy
+@pytest.mark.promise("P8")
+def test_processes_with_other_settings_are_refused(cluster: Callable[..., Cluster]) -> None:
+    made, differing = cluster(1, 0, max_steps=30, **PLAIN), cluster(1, 0, max_steps=20, **PLAIN)
+    differing.jobs = made.jobs
+    for process in (made.start("chief"), differing.start("worker")):
+        assert process.end() == 2
+        assert "worker 0" in process.log()
+        assert "start all with the same flags" in process.log()
+
+
+@pytest.mark.promise("P2")
+def test_whoever_waits_for_the_others_ends_when_told(cluster: Callable[..., Cluster]) -> None:
+    made = cluster(1, 0, **PLAIN)
+    chief = made.start("chief")
+    chief.wait_for(r"waiting for worker 0 \(")
+    chief.send_signal(signal.SIGTERM)
+    assert chief.end() == 143

@@ -13,7 +13,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from tiny_workload import TinyInputter, TinyModeler
+import numpy as np
+from tiny_workload import CLASSES, FEATURES, TinyInputter, TinyModeler
 
 from yt8m import program, runner
 from yt8m.config.run_options import CheckpointConfig
@@ -48,6 +49,9 @@ class Steps(runner.Callback):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         print(f"step {self.context.step} rows {run_values.results}", flush=True)
         time.sleep(self.pause)  # keeps the machine free for the processes that start
+        time.sleep(float(os.environ.get("LAG", "0")))  # a slow machine
+        if self.context.step == int(os.environ.get("TAMPER", "-1")):  # a faulty memory
+            tf.global_variables("weights")[0].load(np.ones([FEATURES, CLASSES]), run_context.session)
         if self.stop.exists():
             run_context.request_stop()
 
