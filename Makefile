@@ -24,7 +24,7 @@ MUTANTS_ARGS ?=
 FITS := import ensurepip, sys, venv; sys.exit(not (3, 11, 4) <= sys.version_info[:3] < (3, 14))
 PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3,$(shell $(name) -c '$(FITS)' >/dev/null 2>&1 && echo $(name))))
 
-.PHONY: help venv demo test test-all soak lint fuzz mutants format bench bench-growth bench-gpu bench-peers bench-whole recipes docs pictures clean
+.PHONY: help venv demo test test-all soak lint fuzz mutants format bench bench-exchange bench-growth bench-gpu bench-peers bench-whole recipes docs pictures clean
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
@@ -37,6 +37,7 @@ help:
 	@echo 'make mutants small changes of the code, one at a time, which the tests must notice; MUTANTS_ARGS=top_k for some modules'
 	@echo 'make format  put the code into format'
 	@echo 'make bench   speeds, as ratios to bare matmuls timed in the same run; BENCH_ARGS=--rows=... for some'
+	@echo 'make bench-exchange  a step of 2 and 4 processes: parameter servers, all-reduce, and on paper up to 64 machines'
 	@echo 'make bench-growth  cost an example for 1 to 8 times the videos, classes, frames and towers, in growth.png'
 	@echo 'make bench-gpu  training on a GPU, in examples a second and as a share of the peak of its chip'
 	@echo 'make bench-peers  this project beside PyTorch, in turn within one run; needs torch and torchmetrics'
@@ -115,6 +116,9 @@ format: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks --json bench.json $(BENCH_ARGS)
+
+bench-exchange: $(INSTALLED)
+	$(BIN)/python -m benchmarks.exchange --picture exchange.png $(BENCH_ARGS)
 
 bench-growth: $(INSTALLED)
 	$(BIN)/python -m benchmarks.growth --picture growth.png $(BENCH_ARGS)

@@ -59,8 +59,11 @@ class Videos(graph.Inputter):
         return tf.data.Dataset.from_tensors(batch).repeat()
 
 
-def train(kind: str, folder: str) -> None:
-    """Trains as the process that TF_CONFIG names, and prints the median seconds of a step."""
+def train(kind: str, folder: str, model: str = "LogisticModel") -> None:
+    """Trains as the process that TF_CONFIG names, and prints the median seconds of a step.
+
+    With another model than LogisticModel it prints when the collectives and the products of a step ran.
+    """
     from yt8m.runner.cluster.servers import serve
 
     found = cluster.from_environment()
@@ -72,16 +75,36 @@ def train(kind: str, folder: str) -> None:
         "train", folder, max_steps=_WARM + _STEPS, cluster=found, sync_replicas=kind == "parameter server", **given
     )
     config = dataclasses.replace(config, batch_size_per_gpu=BATCH, save_summary_steps=0, log_every_n_iter=10**6)
-    modeler = VideoModeler(models.get("LogisticModel")(), losses.get("CrossEntropyLoss")(), CLASSES)
+    modeler = VideoModeler(models.get(model)(), losses.get("CrossEntropyLoss")(), CLASSES)
     times: list[float] = []
-    callbacks = runner.CallbackConfig(options={"benchmarks.stopwatch:StepTimes": {"into": times}})
+    spans: list[tuple[str, float, float]] = []
+    is_traced = model != "LogisticModel"
+    watch: dict[str, Any] = {"benchmarks.stopwatch:StepTimes": {"into": times}}
+    if is_traced:
+        watch = {"benchmarks.stopwatch:Trace": {"step": _WARM, "into": spans}}
+    callbacks = runner.CallbackConfig(options=watch)
     outcome = runner.build(config, Videos(), modeler, callbacks).run()
     assert not outcome.exit_code, outcome.message
-    print(json.dumps(float(np.median(np.diff(times[_WARM:])))), flush=True)
+    print(json.dumps(spans if is_traced else float(np.median(np.diff(times[_WARM:])))), flush=True)
 
 
 def measured(kind: str, processes: int) -> float:
-    """Median seconds of a step of the chief, or of one of several processes that train apart."""
+    """Median seconds of a step of several processes; they exchange nothing if `kind` is "apart"."""
+    return float(np.median(_said(kind, processes)))
+
+
+def traced(model: str) -> str:
+    """When the collectives, and the products of the gradients, ran in a step of two processes."""
+    spans: list[tuple[str, float, float]] = _said("all-reduce float32", 2, model)[0]
+    shown = [span for span in spans if "CollectiveReduceV2" in span[0] or ("grad" in span[0] and "MatMul" in span[0])]
+    lines = [
+        f"{1e3 * begin:7.1f} to {1e3 * end:7.1f} ms  {name}" for name, begin, end in sorted(shown, key=lambda s: s[1])
+    ]
+    return "\n".join(lines)
+
+
+def _said(kind: str, processes: int, *words: str) -> list[Any]:
+    """What each process that trains has printed."""
     servers = int(kind == "parameter server")
     addresses = _free_addresses(processes + servers)
     jobs = {"chief": addresses[:1], "worker": addresses[1:processes], "ps": addresses[processes:]}
@@ -94,18 +117,18 @@ def measured(kind: str, processes: int) -> float:
                 if kind == "apart" or not started:
                     folder = held.enter_context(tempfile.TemporaryDirectory())
                 spec = "" if kind == "apart" else json.dumps({"cluster": jobs, "task": {"type": job, "index": index}})
-                started.append(held.enter_context(_started(kind, folder, spec)))
+                started.append(held.enter_context(_started([kind, folder, *words], spec)))
         said = [process.communicate(timeout=600)[0] for process in started]
     failed = [text for text, process in zip(said, started, strict=True) if process.returncode]
     if failed:
         raise SystemExit(failed[0])
-    return float(np.median([json.loads(text.splitlines()[-1]) for text in said[:processes]]))
+    return [json.loads(text.splitlines()[-1]) for text in said[:processes]]
 
 
 @contextlib.contextmanager
-def _started(kind: str, folder: str, spec: str) -> Iterator[subprocess.Popen[str]]:
+def _started(words: Sequence[str], spec: str) -> Iterator[subprocess.Popen[str]]:
     environment = {**os.environ, "TF_CONFIG": spec, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    command = [sys.executable, "-m", "benchmarks.exchange", "--one", kind, folder]
+    command = [sys.executable, "-m", "benchmarks.exchange", "--one", *words]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -147,10 +170,14 @@ def main() -> None:
     parser.add_argument("--processes", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--rounds", type=int, default=3, help="how often each kind takes its turn")
     parser.add_argument("--picture", help="PNG file to draw")
-    parser.add_argument("--one", nargs=2, help="(used within: trains as one process)")
+    parser.add_argument("--trace", help="a model whose step is traced, such as MoeModel; nothing else is measured")
+    parser.add_argument("--one", nargs="+", help="(used within: trains as one process)")
     arguments = parser.parse_args()
     if arguments.one:
         train(*arguments.one)
+        return
+    if arguments.trace:
+        print(traced(arguments.trace))
         return
     alone: list[float] = []
     found: dict[tuple[str, int], list[float]] = {(kind, n): [] for n in arguments.processes for kind in KINDS}

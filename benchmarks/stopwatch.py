@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.measure import Clock, Measured, Sample
+from yt8m.lazy import tf
 from yt8m.runner import Callback, Context
 
 # Seconds to wait before a floor, so that background work of the last step (ranking, writing) has ended.
@@ -107,3 +108,31 @@ class StepTimes(Callback):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Notes the time."""
         self._into.append(time.monotonic())
+
+
+class Trace(Callback):
+    """Traces one step: when each op ran.
+
+    Args:
+      step: the step to trace.
+      into: gets (name, begin, end) of each op, in seconds after the first.
+    """
+
+    def __init__(self, context: Context, step: int, into: list[tuple[str, float, float]]) -> None:
+        super().__init__(context)
+        self._step, self._into = step, into
+
+    def before_run(self, run_context: Any) -> tf.train.SessionRunArgs:
+        """Asks for the trace."""
+        is_due = self.context.step + 1 == self._step
+        return tf.train.SessionRunArgs(None, options=tf.RunOptions(trace_level=3 if is_due else 0))
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Keeps the trace."""
+        if self.context.step != self._step:
+            return
+        nodes = [node for device in run_values.run_metadata.step_stats.dev_stats for node in device.node_stats]
+        first = min(node.all_start_micros for node in nodes)
+        for node in nodes:
+            begin = (node.all_start_micros - first) / 1e6
+            self._into.append((node.node_name, begin, begin + node.all_end_rel_micros / 1e6))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 import sys
@@ -89,3 +90,136 @@ def test_two_replicas_with_batch_norm_train_as_two_towers(trained: Callable[...,
     assert any("moving_variance" in name and np.abs(value - 1).max() > 1e-3 for name, value in one.items())
     assert any("ExponentialMovingAverage" in name for name in one)
     check_same(trained(2, **given), one, 2e-6)
+
+
+def on_two_devices(build: Callable[[deploy.AllReduce, int], Any], wire: str = "float32", runs: int = 1) -> list[Any]:
+    """What two replicas get that are two devices of one session; `build` makes the fetches of each."""
+    with tf.Graph().as_default():
+        fetches = []
+        for replica in range(2):
+            with tf.device(f"/cpu:{replica}"), tf.variable_scope(f"replica{replica}"):
+                fetches.append(build(deploy.AllReduce(replica, 2, wire), replica))
+        with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2})) as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(runs):
+                found = session.run(fetches, options=deploy.Round.STEP.options())
+    return found
+
+
+GRADIENTS = np.array([[1.0, -2.0, 3.0, 0.0], [0.25, 0.5, np.pi, -1.0]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("rows", "combine", "expected"),
+    [
+        ((3, 1), "mean", (3 * GRADIENTS[0] + GRADIENTS[1]) / 4),
+        ((3, 1), "sum", GRADIENTS[0] + GRADIENTS[1]),
+        ((3, 0), "mean", GRADIENTS[0]),
+        ((0, 2), "sum", GRADIENTS[1]),
+        ((0, 0), "mean", np.zeros(4)),
+    ],
+)
+@pytest.mark.parametrize(("wire", "tolerance"), [("float32", 1e-7), ("bfloat16", 2**-7)])
+def test_gradients_count_by_their_examples(
+    rows: tuple[int, int], combine: str, expected: np.ndarray, wire: str, tolerance: float
+) -> None:
+    """Those of a replica without examples are NaN, and count nothing; a sparse one becomes dense."""
+
+    def build(team: deploy.AllReduce, replica: int) -> Any:
+        team.announce(tf.constant(rows[replica], tf.int64))
+        mine = GRADIENTS[replica] if rows[replica] else np.full(4, np.nan, np.float32)
+        matrix, vector = tf.get_variable("m", [3, 2]), tf.get_variable("v", [4])
+        sparse = tf.IndexedSlices(tf.reshape(mine, [2, 2]), tf.constant([0, 2]), tf.constant([3, 2]))
+        pairs = team.sum_gradients([(sparse, matrix), (tf.constant(mine), vector)], combine)
+        return [gradient for gradient, _ in pairs], team.examples, team.announced
+
+    found = on_two_devices(build, wire)
+    for (sparse, dense), examples, announced in found:
+        np.testing.assert_allclose(dense, expected, atol=tolerance, rtol=tolerance)
+        np.testing.assert_array_equal(sparse, np.array([dense[:2], [0, 0], dense[2:]]))
+        np.testing.assert_array_equal(dense, found[0][0][1])
+        assert examples == sum(rows)
+        assert announced[:, 0].tolist() == list(rows)
+
+
+ODD = [
+    np.array([np.nan, -0.0, 1e-42, np.inf], np.float32),
+    np.array([[2**53 + 1], [-1]], np.int64),
+    np.array([True, False, True]),
+    np.array(np.float64(np.pi)),
+    np.array([1.5, -0.0], np.float16),
+    np.array([200, 3], np.uint8),
+]
+
+
+def variables(values: list[np.ndarray]) -> list[Any]:
+    return [tf.get_variable(f"v{i}", initializer=value) for i, value in enumerate(values)]
+
+
+def bits(values: list[np.ndarray]) -> list[bytes]:
+    return [np.asarray(value).tobytes() for value in values]
+
+
+@pytest.mark.parametrize(("rows", "expected"), [((3, 1), 0), ((0, 2), 1), ((0, 0), None)])
+def test_the_values_of_the_first_replica_with_examples_count(rows: tuple[int, int], expected: int | None) -> None:
+    """Its update op has run; in a step without any example the values are those from before."""
+    given = [np.array([1.0, 2.0], np.float32), np.array(5, np.int64)]
+
+    def build(team: deploy.AllReduce, replica: int) -> Any:
+        team.announce(tf.constant(rows[replica], tf.int64))
+        made = variables(given)
+        updates = [one.assign_add(tf.fill(one.shape, tf.cast(10 + replica, one.dtype))).op for one in made]
+        with tf.control_dependencies([team.keep_common(made, updates)]):
+            return [one.read_value() for one in made]
+
+    added = 0 if expected is None else 10 + expected
+    for found in on_two_devices(build):
+        assert bits(found) == bits([(value + added).astype(value.dtype) for value in given])
+
+
+def test_a_broadcast_gives_every_bit_and_a_checksum_sees_every_difference() -> None:
+    other = [value.copy() for value in ODD]
+    other[0][1] = 0.0  # from -0.0: one bit
+    other[1] = other[1][::-1].copy()  # only the order
+
+    def build(team: deploy.AllReduce, replica: int) -> Any:
+        made = variables(other if replica else ODD)
+        before = team.digests(made)
+        with tf.control_dependencies([before]), tf.control_dependencies([team.broadcast(made)]):
+            return before, [one.read_value() for one in made]
+
+    for before, found in on_two_devices(build):
+        assert bits(found) == bits(ODD)
+        assert (before[0] != before[1]).tolist() == [True, True, False, False, False, False]
+
+
+def all_before(op: tf.Operation) -> set[tf.Operation]:
+    """All ops that run before `op`, by data or by control."""
+    found: set[tf.Operation] = set()
+    todo = [op]
+    while todo:
+        last = todo.pop()
+        new = {*(tensor.op for tensor in last.inputs), *last.control_inputs} - found
+        found |= new
+        todo += new
+    return found
+
+
+def test_the_first_bucket_waits_for_no_other_gradient_and_each_bucket_for_the_one_before() -> None:
+    """So the gradients of the last layers travel while those of the first are computed."""
+    with tf.Graph().as_default() as made:
+        team = deploy.AllReduce(0, 2)
+        weights = [tf.get_variable(f"w{layer}", [1100, 1100]) for layer in range(3)]
+        hidden = tf.ones([2, 1100])
+        for one in weights:
+            hidden = tf.tanh(hidden @ one)
+        gradients = tf.gradients(tf.reduce_sum(hidden), weights)
+        team.announce(tf.constant(2, tf.int64))
+        team.sum_gradients(list(zip(gradients, weights, strict=True)))
+        collectives = [op for op in made.get_operations() if op.type == "CollectiveReduceV2"]
+        assert len(collectives) == 4
+        needs = [{gradient.op for gradient in gradients} & all_before(op) for op in collectives]
+        assert [len(ops) for ops in needs] == [0, 1, 2, 3]
+        assert needs[1] == {gradients[2].op}
+        for before, after in itertools.pairwise(collectives):
+            assert before in all_before(after)

@@ -15,10 +15,18 @@ from typing import Any, NamedTuple
 from yt8m.deploy.gradients import GradientsAndVariables
 from yt8m.lazy import tf
 
-GROUP_LEADER = "/job:worker/replica:0/task:0"
+_LEADER = "/job:worker/replica:0/task:0"  # the chief brings the replicas together
 _GROUP = 1  # the key of the only group, which has all replicas
 _BUCKET_BYTES = 4 << 20
 _ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
+
+
+def collective_config() -> tf.ConfigProto:
+    """The configuration of a server, and of its sessions, that takes part in collectives."""
+    config = tf.ConfigProto()
+    config.experimental.collective_group_leader = _LEADER
+    config.experimental.collective_nccl = True  # counts for GPUs only; CPUs always use rings
+    return config
 
 
 class Round(IntEnum):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from yt8m.deploy.collective import GROUP_LEADER
+from yt8m.deploy.collective import collective_config
 from yt8m.lazy import quiet_native_stderr, tf
 
 _COUNTS = {"num_clones": 1, "replica_id": 0, "num_replicas": 1, "num_ps_tasks": 0}
@@ -148,7 +148,7 @@ class DeploymentConfig:
         if self.num_ps_tasks:
             config.device_filters[:] = [self.ps_device, f"{self.worker_device}/task:{self.replica_id}"]
         if self.all_reduce:
-            config.experimental.collective_group_leader = GROUP_LEADER
+            config.MergeFrom(collective_config())
             config.device_filters[:] = [f"/job:{self.worker_job_name}/task:{self.replica_id}"]
         return config
 

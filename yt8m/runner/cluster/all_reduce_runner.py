@@ -8,13 +8,13 @@ from the newest checkpoint.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from absl import logging
 
 from yt8m import deploy
-from yt8m.deploy.collective import GROUP_LEADER
 from yt8m.errors import RunError
 from yt8m.graph import Restorer
 from yt8m.lazy import tf
@@ -28,6 +28,8 @@ from yt8m.runner.run_config import Context, Outcome, Status
 from yt8m.runner.runner import Runner, close_all, outcome_of, run_steps
 from yt8m.runner.saver import Position, SavedByTheChief, ShardPosition
 from yt8m.runner.signals import StopSignals
+
+_LINGER_SECONDS = 3.0
 
 
 class AllReduceRunner(Runner):
@@ -44,7 +46,7 @@ class AllReduceRunner(Runner):
             deployment = creation.deployment_for(self.config, quiet=True)
             session_config = creation.session_config(self.config, deployment)
             tf.get_default_graph().finalize()
-            runtime = servers.start(cluster, dict(session_config.device_count), GROUP_LEADER)
+            runtime = servers.start(cluster, dict(session_config.device_count), deploy.collective_config())
             if not self._peers.wait_for_all(lambda: signals.requested, self.config.stall_timeout):
                 return Outcome(Status.STOPPED, 0, "stopped by a signal", signals.signal)
             try:
@@ -136,6 +138,7 @@ class AllReduceRunner(Runner):
             return error
         logging.info("a step failed (%s): looking for processes that died", type(error).__name__)
         lost = self._peers.lost()
+        time.sleep(_LINGER_SECONDS)  # others that look for the dead now shall find this process alive
         return RunError(message_of_loss(lost)) if lost else error
 
 

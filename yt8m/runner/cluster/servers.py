@@ -24,7 +24,9 @@ GRACE_SECONDS = 20.0  # how long processes may be unreachable after the chief is
 _PART_OF_GRACE = 0.9  # the share of the grace spent on waiting for others; the rest is for an orderly end
 
 
-def start(cluster: ClusterConfig, device_count: dict[str, int] | None = None, group_leader: str = "") -> Any:
+def start(
+    cluster: ClusterConfig, device_count: dict[str, int] | None = None, config: tf.ConfigProto | None = None
+) -> Any:
     """Starts a `tf.train.Server`, which listens on the port of this process, on every network interface.
 
     TensorFlow cannot be limited to one interface; the log warns of that.
@@ -32,7 +34,7 @@ def start(cluster: ClusterConfig, device_count: dict[str, int] | None = None, gr
     Args:
       cluster: all processes, and which one this is.
       device_count: {kind: number of devices to use}; by default all of the machine.
-      group_leader: the task that brings replicas together which use collectives; empty if none do.
+      config: further settings of the server.
 
     Raises:
       UsageError: the port is taken, or this process may not open it.
@@ -42,14 +44,14 @@ def start(cluster: ClusterConfig, device_count: dict[str, int] | None = None, gr
     if cluster.servers:
         jobs[PS_JOB] = list(cluster.servers)
     is_server = cluster.role == PS
-    config = tf.ConfigProto(device_count=device_count or {})
-    config.experimental.collective_group_leader = group_leader
+    settings = tf.ConfigProto(device_count=device_count or {})
+    settings.MergeFrom(config or tf.ConfigProto())
     try:
         server = tf.train.Server(
             jobs,
             job_name=PS_JOB if is_server else WORKER_JOB,
             task_index=cluster.index if is_server else cluster.replica,
-            config=config,
+            config=settings,
         )
     except tf.errors.OpError as error:
         raise UsageError(_refusal(cluster, str(error))) from error
