@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from benchmarks import extracting, large_report, metrics, products, records, runs, segments
 from benchmarks import input as reading
-from benchmarks import large_report, metrics, products, records, runs, segments
 from benchmarks.floors import Floor
 from benchmarks.measure import Measured
 from yt8m.readers import BatchQueue
@@ -139,6 +139,9 @@ ROWS: dict[str, Row] = {
     "segments/ranking": Row(segments.ranking),
     "segments/judging": Row(segments.judging, rate=1000 * 100_000 / 60, peak_mb=3000),
     "make-records/100,000 videos": Row(records.make_records, ratio=1 / 3),
+    "extract/decoding": Row(extracting.decoding),
+    "extract/Inception-v3": Row(extracting.computing),
+    "extract/both": Row(extracting.both, ratio=0.85),
     "input/video, for training": Row(reading.video_shuffled),
     "input/video, cached": Row(reading.video_cached),
     "input/video, in order": Row(reading.video_in_order),

@@ -37,6 +37,8 @@ def test_the_flags_of_a_card_give_the_same_run_again() -> None:
     assert listed == sorted(listed)
     assert flags.train_config([*listed, "--train_dir=runs/a"]) == run
     assert not any("runs/a" in word for word in listed)
+    of_manifest = {"feature_ranges": ((-1.0, 2.5), ()), "extractors": ({"name": "inception"},), "segment_size": 7}
+    assert model_card.flags(dataclasses.replace(run, data=dataclasses.replace(run.data, **of_manifest))) == listed
 
 
 def card(sizes: dict[str, int], figures: dict[str, float]) -> str:

@@ -55,6 +55,7 @@ def test_videos_in_order_as_if_decoded_here(videos: list[str], jobs: int) -> Non
         assert found[place] == list(map(plain, decode(request(videos[place]))))
 
 
+@pytest.mark.promise("X7")
 def test_a_child_that_dies_ends_its_video_only(videos: list[str]) -> None:
     with DecoderPool(1, GENEROUS) as pool:
         requests = iter([request(videos[0]), request(videos[2]), request(videos[3])])
@@ -72,6 +73,7 @@ def test_a_child_that_dies_ends_its_video_only(videos: list[str]) -> None:
     assert isinstance(found[1], list) or "it ends the decoder (signal 9)" in found[1]
 
 
+@pytest.mark.promise("X7")
 def test_limits_on_time_and_memory(videos: list[str], tmp_path: pathlib.Path) -> None:
     os.mkfifo(tmp_path / "pipe.mp4")  # opening it waits for a writer that never comes
     with DecoderPool(1, Limits(seconds=1.0)) as pool:

@@ -139,6 +139,7 @@ def test_scaling(tmp_path: pathlib.Path) -> None:
         assert picture[:, 12:].min() > 215
 
 
+@pytest.mark.promise("X7")
 @pytest.mark.parametrize("ending", ["mp4", "webm", "mkv", "avi"])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 0.9, 0.999])
 def test_a_cut_file_is_noticed(tmp_path: pathlib.Path, ending: str, share: float) -> None:
@@ -149,6 +150,7 @@ def test_a_cut_file_is_noticed(tmp_path: pathlib.Path, ending: str, share: float
         decoded(str(path))
 
 
+@pytest.mark.promise("X7")
 def test_a_cut_file_whose_container_does_not_state_its_size(tmp_path: pathlib.Path) -> None:
     """The duration still tells; the size of the segment is set to unknown, as in a live recording."""
     path = pathlib.Path(made_videos.write(tmp_path / "clip.webm", made_videos.grey, TONE, 6.0))
@@ -162,6 +164,7 @@ def test_a_cut_file_whose_container_does_not_state_its_size(tmp_path: pathlib.Pa
         decoded(str(path))
 
 
+@pytest.mark.promise("X7")
 @pytest.mark.parametrize(
     "content",
     [

@@ -61,6 +61,7 @@ def outcome(decoding: Decoding) -> str:
     return ""
 
 
+@pytest.mark.promise("X7")
 @pytest.mark.parametrize(
     "count", [60, pytest.param(2000, marks=[pytest.mark.heavy, pytest.mark.long, pytest.mark.timeout(1800)])]
 )

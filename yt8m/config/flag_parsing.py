@@ -74,6 +74,10 @@ _HEADINGS = {
 }
 
 
+# Fields of DataConfig that no flag sets: they follow from the model, or from the manifest of the data.
+DATA_WITHOUT_FLAGS = ("segment_size", "feature_ranges", "extractors")
+
+
 def training_flags() -> list[Flag]:
     """The flags of train.py, without the models' own."""
     return [*program_flags(train_config.TrainConfig, "Run"), *flags_of(StartFlags, "Run")]
@@ -103,8 +107,7 @@ def program_flags(cls: type, heading: str) -> list[Flag]:
     """The flags of a program's config: its own under `heading`, then those of its sections."""
     found = flags_of(cls, heading)
     for name, section in sections_of(cls).items():
-        # The data use the run's seed; the size of segments, the ranges of bytes and extractors are not flags.
-        leave_out = ("segment_size", "seed", "feature_ranges", "extractors") if name == "data" else ()
+        leave_out = (*DATA_WITHOUT_FLAGS, "seed") if name == "data" else ()  # the data use the run's seed
         found += map(_data_flag, flags_of(section, _HEADINGS[name], leave_out))
     return found
 

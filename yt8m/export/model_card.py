@@ -9,7 +9,7 @@ from typing import Any
 
 from yt8m import storage
 from yt8m.config import run_dir
-from yt8m.config.flag_parsing import shown
+from yt8m.config.flag_parsing import DATA_WITHOUT_FLAGS, shown
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError
 from yt8m.records import thresholds, vocabulary
@@ -168,7 +168,7 @@ def _changed(section: Any) -> Iterator[tuple[str, Any]]:
     names = {"data_pattern": "train_data_pattern"}
     for field in dataclasses.fields(section):
         value = getattr(section, field.name)
-        is_flag = "help" in field.metadata and field.name not in ("train_dir", "segment_size", "extractors")
+        is_flag = "help" in field.metadata and field.name not in ("train_dir", *DATA_WITHOUT_FLAGS)
         if is_flag and value != field.default and (field.name != "seed" or isinstance(section, TrainConfig)):
             yield names.get(field.name, field.name), value
 

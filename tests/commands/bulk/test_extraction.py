@@ -123,6 +123,14 @@ def test_either_command_goes_on_with_what_the_other_has_begun(
     assert extraction.run(dataclasses.replace(config, max_bad_videos=2), {}, HERE) == 0
 
 
+def test_learned_ranges_are_those_of_extract(clips: pathlib.Path, tmp_path: pathlib.Path, extraction: Any) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    assert extract.main([*words(clips, str(one)), "--ranges=learned,floats", "--jobs=1"]) == 0
+    config = ExtractBulk(videos=str(clips), labels="folder", out=str(other), extractors=EXTRACTORS)
+    assert extraction.run(dataclasses.replace(config, ranges=("learned", "floats")), {}, HERE) == 0
+    assert contents(str(other)) == contents(str(one))
+
+
 def test_other_weights_on_a_worker_are_refused(clips: pathlib.Path, tmp_path: pathlib.Path, extraction: Any) -> None:
     config = ExtractBulk(videos=str(clips), labels="folder", out=str(tmp_path), extractors=EXTRACTORS)
     job = extraction._Distributed(config, {}, HERE)

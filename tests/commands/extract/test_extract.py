@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -17,14 +18,18 @@ import made_videos
 import numpy as np
 import own_extractors
 import pytest
+from terminal import on_a_terminal
 
 import yt8m
+from yt8m import storage
 from yt8m.commands import extract
-from yt8m.commands.extract import computing
+from yt8m.commands.extract import computing, journal
+from yt8m.commands.make_records import output
 from yt8m.errors import RunError, UsageError
 from yt8m.extractors.decoding import Request, decode
 from yt8m.extractors.sampling import Sound
 from yt8m.records import manifest, shards, vocabulary
+from yt8m.storage import copies
 
 BOTH = "--extractors=own_extractors:Colours,own_extractors:Bands"
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -182,12 +187,91 @@ def test_the_bytes_after_a_kill_are_those_of_an_unbroken_run(
     assert contents(tmp_path) == contents(data)
 
 
+def test_learned_ranges_are_those_of_the_training_videos(
+    clips: pathlib.Path, data: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    floats = {split: records(f"{data}/frame/{split}/*.tfrecord") for split in ("train", "validate", "test")}
+    training = np.concatenate([frames(one, "colours") for one in floats["train"].values()])
+    low, high = float(training.min()), float(training.max())
+    finish = output.Output.finish
+
+    def fails_at_the_second_level(self: Any, *more: Any) -> None:
+        if self.final.endswith("video"):
+            raise KeyboardInterrupt
+        finish(self, *more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(output.Output, "finish", fails_at_the_second_level)
+        with pytest.raises(KeyboardInterrupt):
+            run(clips, tmp_path, "--ranges=learned,floats")
+    assert (tmp_path / "frame").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(computing.Computer, "features", None)  # nothing is extracted again
+        assert run(clips, tmp_path, "--ranges=learned,floats") == 0
+    assert not (tmp_path / ".extract").exists()
+    found = manifest.read(str(tmp_path / "frame/train/manifest.json"))
+    assert found.data is not None
+    assert [one.range for one in found.data.features] == [(low, high), None]
+    assert [one["range"] for one in found.extractors] == [[low, high], None]
+    assert manifest.read(str(tmp_path / "video/train/manifest.json")).extractors == found.extractors
+    for split, videos in floats.items():
+        coded, means = (records(f"{tmp_path}/{level}/{split}/*.tfrecord") for level in ("frame", "video"))
+        assert coded.keys() == means.keys() == videos.keys()
+        for name, record in videos.items():
+            exact = np.clip(frames(record, "colours"), low, high)
+            read = np.stack([one.numbers() for one in coded[name].lists["colours"]]) * ((high - low) / 255)
+            read += low + (high - low) / 512  # the published way to read bytes
+            np.testing.assert_allclose(read, exact, atol=0.51 * (high - low) / 255)
+            np.testing.assert_array_equal(frames(coded[name], "bands"), frames(record, "bands"))
+            mean = means[name].context["mean_colours"].numbers()
+            np.testing.assert_allclose(mean, read.mean(axis=0), atol=1e-6)
+            assert list(coded[name].context["labels"].values()) == list(record.context["labels"].values())
+
+
+def test_videos_in_a_bucket_give_the_same_records(
+    bucket: str, clips: pathlib.Path, data: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    paths = sorted(str(path.relative_to(clips)) for path in clips.rglob("*.mp4"))
+    for path in paths:
+        with storage.write_atomic(f"{bucket}/clips/{path}") as file:
+            file.write((clips / path).read_bytes())
+    words = ["--labels=folder", BOTH, "--shards=2", "--jobs=2"]
+    assert extract.main([f"--videos={bucket}/clips", f"--out={tmp_path / 'a'}", *words]) == 0
+    assert contents(tmp_path / "a") == contents(data)
+    rows = [(path, path if number % 2 else f"{bucket}/clips/{path}") for number, path in enumerate(paths)]
+    with storage.write_atomic(f"{bucket}/clips/table.csv", "w") as file:
+        file.write("id,path\n" + "".join(f"{one},{path}\n" for one, path in rows))
+    assert extract.main([f"--videos={bucket}/clips/table.csv", f"--out={tmp_path / 'b'}", *words]) == 0
+    assert contents(tmp_path / "b") == contents(data)
+    assert not list(pathlib.Path(copies.workspace()).rglob("*.mp4"))
+    gone = f"{bucket}/clips/gone.mp4"
+    table = write_table(tmp_path / "c.csv", "path,labels", [[f"{bucket}/clips/{paths[0]}", "disc"], [gone, "disc"]])
+    assert extract.main([f"--videos={table}", f"--out={tmp_path / 'c'}", BOTH]) == 0
+    (told,) = [json.loads(line) for line in (tmp_path / "c/extract.jsonl").read_text().splitlines()]
+    assert (told["path"], told["state"]) == (gone, "left out")
+
+
+def test_a_bar_on_a_terminal_and_lines_elsewhere(
+    clips: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'tests'}")
+        usual = [f"--videos={clips}", "--labels=folder", BOTH, "--jobs=1"]
+        shown = on_a_terminal([sys.executable, "-m", "yt8m", "extract", f"--out={tmp_path / 'a'}", *usual])
+    assert re.search(r"extracting [━╸╺ ]+ 12/12 videos [\d.]+ s of video/s \d:\d\d:\d\d", shown), shown[-400:]
+    monkeypatch.setattr(journal, "_SECONDS", -1.0)
+    assert run(clips, tmp_path / "b") == 0
+    line = re.compile(r"^(\d+) of 12 videos, [\d.]+ s of video/s, [\d.]+ minutes left$", re.MULTILINE)
+    assert line.findall(capsys.readouterr().err) == [str(count) for count in range(1, 13)]
+
+
 def write_table(path: pathlib.Path, header: str, rows: Sequence[Sequence[Any]]) -> str:
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([header.split(","), *rows])
     return str(path)
 
 
+@pytest.mark.promise("X7")
 def test_a_table_with_parts_labels_splits_and_bad_files(
     clips: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -258,8 +342,8 @@ def test_frames_a_second(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
         (["--videos=nothing*.mp4"], "no video file matches"),
         (["--videos=nothing.csv"], "there is no such file"),
         (["--level=frames"], "expected frame, video, or frame,video"),
-        (["--ranges=1:2,floats,floats"], "has 3 ranges, and there are 2 extractors"),
-        (["--ranges=2:1"], "is not a range; expected LOW:HIGH, such as -2:2, or usual, or floats"),
+        (["--ranges=1:2,floats,floats"], "has 3 ranges, and there are 2 features"),
+        (["--ranges=2:1"], "is not a range; expected LOW:HIGH, such as -2:2, or learned, or floats, or usual"),
         (["--group_by=film"], "a pattern of files has no columns"),
         (["--labels=column"], "no video has a label, so there are no classes"),
         (["--out=gs://bucket/x"], "name a folder of this machine"),

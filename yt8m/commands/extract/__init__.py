@@ -41,8 +41,9 @@ class ExtractConfig(DataSetFlags):
     frames_per_second: float = option(1.0, "frames that are taken of a second", minimum=1e-3, maximum=1000)
     ranges: tuple[str, ...] = option(
         (),
-        "values that the bytes of frames cover, LOW:HIGH for each extractor, or one of: floats, no bytes; usual, "
-        "what the extractor says [usual: -2:2 of inception and vggish, floats of all others]",
+        "values that the bytes of frames cover, LOW:HIGH for each extractor, or one of: learned, those of the "
+        "training videos; floats, no bytes; usual, what the extractor says [usual: -2:2 of inception and vggish, "
+        "floats of all others]",
     )
     max_bad_videos: int | None = option(
         None, "videos that may be left out because their files are bad [a tenth of them]", minimum=0

@@ -20,7 +20,9 @@ from yt8m.commands.extract import weights
 from yt8m.commands.extract.computing import Chosen, Clip, described
 from yt8m.commands.extract.journal import Journal, ProgressLine
 from yt8m.commands.extract.shard_extraction import ShardExtractor, TableRow, os_text, ranges_of, settings_of
+from yt8m.commands.extract.shard_files import coded
 from yt8m.commands.extract.video_table import open_videos
+from yt8m.commands.make_records.features import LEARNED
 from yt8m.commands.make_records.output import Output, inputs_hash
 from yt8m.commands.make_records.rows import (
     BadRows,
@@ -61,6 +63,7 @@ class Extraction:
     def __init__(self, config: ExtractConfig, chosen: Sequence[Chosen]) -> None:
         self._config, self._chosen = config, chosen
         self._ranges = ranges_of(config.ranges, chosen)
+        self._features = [one.extractor.feature for one in chosen]
         self._splits = Splits(config.splits)
         self._known = known_vocabulary(config.vocabulary, config.out)
         table = open_videos(config.videos, config.labels, [config.group_by] if config.group_by else [])
@@ -116,7 +119,7 @@ class Extraction:
         for level, output in wanted.items():
             if state[level] != "begun":
                 output.begin(inputs, [])
-        journal = Journal(config.out, inputs, list(wanted))
+        journal = Journal(config.out, inputs, ["frame"] if LEARNED in self._ranges else list(wanted))
         if wanted:
             self._extract(journal, wanted)
         summaries = {
@@ -134,10 +137,11 @@ class Extraction:
         classes = sorted((name, self._classes.number.get(name, -1)) for name in self._scan.names)
         names = self._classes.vocabulary.names if self._config.vocabulary and self._classes.vocabulary else ()
         rows = [(os_text(row.id), row.classes, row.clip) for row in self._rows.values()]
-        return inputs_hash(given, self._described(), classes, names, rows)
+        return inputs_hash(given, self._described(self._ranges), classes, names, rows)
 
-    def _described(self) -> list[Mapping[str, Any]]:
-        return described(self._chosen, self._weights, self._ranges, settings_of(self._config))
+    def _described(self, ranges: Sequence[Any]) -> list[Mapping[str, Any]]:
+        known = [None if bounds == LEARNED else bounds for bounds in ranges]
+        return described(self._chosen, self._weights, known, settings_of(self._config))
 
     def _extract(self, journal: Journal, outputs: dict[str, Output]) -> None:
         first = next(iter(outputs.values()))
@@ -147,15 +151,16 @@ class Extraction:
         if journal.finished:
             print(f"going on: {len(journal.finished)} of {len(plan)} shards are finished", file=sys.stderr)
         making = {level: output.making for level, output in outputs.items()}
+        if LEARNED in self._ranges:
+            making = {"frame": journal.floats}
         with ShardExtractor(self._config, self._chosen, self._weights, making) as extractor:
-            formats = {level: extractor.formats(level) for level in outputs}
             try:
                 self._refuse_many_bad(journal)
                 self._fill(left, extractor, journal)
             finally:
                 journal.sort(list(plan))
                 self._report(journal)
-        self._finish(journal, outputs, formats)
+        self._finish(journal, outputs, list(map(FeatureFormat, self._features, extractor.sizes)))
 
     def _fill(self, left: Mapping[str, Sequence[TableRow]], extractor: ShardExtractor, journal: Journal) -> None:
         """Extracts the shards that are missing, one after another."""
@@ -165,12 +170,18 @@ class Extraction:
                 journal.add(shard, extractor.extract(shard, rows, journal.begun(shard), pool, line.advance))
                 self._refuse_many_bad(journal)
 
-    def _finish(self, journal: Journal, outputs: dict[str, Output], formats: dict[str, list[FeatureFormat]]) -> None:
-        bad = journal.bad()
+    def _finish(self, journal: Journal, outputs: dict[str, Output], floats: Sequence[FeatureFormat]) -> None:
+        bad, ranges = journal.bad(), self._ranges
+        if LEARNED in ranges:
+            ranges = coded(journal, outputs, floats, ranges, self._splits.training)
+        of_level = {
+            "frame": [one._replace(range=bounds) for one, bounds in zip(floats, ranges, strict=True)],
+            "video": [one._replace(name=f"mean_{one.name}") for one in floats],
+        }
         for level, output in outputs.items():
-            journal.fill(output, level, formats[level])
+            journal.fill(output, level, of_level[level])
             output.progress.bad = {str(number): why for number, why in bad.items()}
-            output.finish(self._classes, bad, self._described())
+            output.finish(self._classes, bad, self._described(ranges))
         journal.remove()
 
     def _refuse_many_bad(self, journal: Journal) -> None:

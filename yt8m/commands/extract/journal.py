@@ -30,7 +30,8 @@ class Finished:
 
     Attributes:
       inputs: hash of all inputs that determine the records.
-      levels: {level: [number of records, size in bytes, checksum]}; a level is missing if no video was good.
+      written: the levels for which the videos were extracted.
+      levels: {level: [number of records, size in bytes, checksum]}; empty if no video was good.
       positives: {class: number of videos}.
       frames: number of frames.
       longest: the largest number of frames of a video.
@@ -81,6 +82,11 @@ class Journal:
     def sort(self, shards: Sequence[str]) -> None:
         """Puts the entries into the order of `shards`, whatever the order in which they were finished."""
         self.finished = {shard: self.finished[shard] for shard in shards if shard in self.finished}
+
+    @property
+    def floats(self) -> str:
+        """The folder of the frames as floats, until the ranges of bytes are learned."""
+        return storage.join(self._folder, "floats")
 
     def path(self, shard: str) -> str:
         """The file of a shard; no shard has a name without a folder."""

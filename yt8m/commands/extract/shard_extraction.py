@@ -10,19 +10,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import google_crc32c
-import numpy as np
-from numpy.typing import NDArray
-
 from yt8m import storage
 from yt8m.commands.extract.computing import Chosen, Clip, Computer, Features, Settings
 from yt8m.commands.extract.journal import Finished
+from yt8m.commands.extract.shard_files import ShardFiles
 from yt8m.commands.extract.weights import Weights
-from yt8m.commands.make_records.features import parse_range
-from yt8m.errors import UsageError
+from yt8m.commands.make_records.features import LEARNED, parse_ranges
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
-from yt8m.records import data_format, encoding
-from yt8m.records.data_format import FeatureFormat, Range
 
 if TYPE_CHECKING:
     from yt8m.commands.extract import ExtractConfig
@@ -48,15 +42,19 @@ class ShardExtractor:
 
     Attributes:
       making: see above.
+      sizes: number of values of each feature.
     """
 
     def __init__(
         self, config: ExtractConfig, chosen: Sequence[Chosen], found: Sequence[Weights], making: Mapping[str, str]
     ) -> None:
-        self._config, self._chosen, self.making = config, chosen, making
-        self._ranges = ranges_of(config.ranges, chosen)
+        self._config, self.making = config, making
+        self._features = [one.extractor.feature for one in chosen]
+        ranges = ranges_of(config.ranges, chosen)
+        self._ranges = [None] * len(chosen) if LEARNED in ranges else ranges  # until they are learned
         self._open = contextlib.ExitStack()
         self._computer = self._open.enter_context(Computer(chosen, found, settings_of(config)))
+        self.sizes = self._computer.sizes
 
     def __enter__(self) -> ShardExtractor:
         return self
@@ -67,15 +65,6 @@ class ShardExtractor:
     def close(self) -> None:
         """Closes the extractors."""
         self._open.close()
-
-    def formats(self, level: str) -> list[FeatureFormat]:
-        """The features as the records of a level hold them."""
-        return [
-            FeatureFormat(one.extractor.feature, size, bounds)
-            if level == "frame"
-            else FeatureFormat(f"mean_{one.extractor.feature}", size)
-            for one, size, bounds in zip(self._chosen, self._computer.sizes, self._ranges, strict=True)
-        ]
 
     def pool(self) -> DecoderPool:
         """The processes that decode; close them in the thread that made them."""
@@ -94,39 +83,16 @@ class ShardExtractor:
           advance: is called after each video with the seconds that were decoded.
         """
         threads = max(1, (os.cpu_count() or 1) // self._config.processes)
-        with contextlib.suppress(_NothingWrittenError), contextlib.ExitStack() as files:
-            writers = {level: _Writer(files, storage.join(folder, shard)) for level, folder in self.making.items()}
-            clips = [row.clip for row in rows]
+        clips = [row.clip for row in rows]
+        paths = {level: storage.join(folder, shard) for level, folder in self.making.items()}
+        with ShardFiles(paths, self._features, self._ranges) as files:
             for row, found in zip(rows, self._computer.features(clips, pool, threads), strict=True):
                 _note(entry, shard, row, found)
                 if not found.bad:
-                    self._append(writers, row, found.arrays)
+                    files.add(row.id, row.classes, found.arrays)
                 advance(found.seconds)
-            for level, writer in writers.items():
-                if not writer.records:
-                    raise _NothingWrittenError  # so that no empty file appears
-                entry.levels[level] = [writer.records, writer.bytes, writer.crc]
+        entry.levels = files.levels
         return entry
-
-    def _append(self, writers: dict[str, _Writer], row: TableRow, arrays: Sequence[NDArray[np.float32]]) -> None:
-        places = np.zeros(len(row.classes), np.int64)
-        context = encoding.Contexts([row.id], places, np.array(row.classes, np.int64))
-        stored: dict[str, NDArray[Any]] = {}
-        means: dict[str, NDArray[np.float32]] = {}
-        for one, values, bounds in zip(self._chosen, arrays, self._ranges, strict=True):
-            name, read = one.extractor.feature, values
-            stored[name] = values
-            if bounds:  # the mean is that of the frames as a reader of the frame records gets them
-                stored[name] = data_format.quantized(values, bounds)
-                read = data_format.dequantized(stored[name], bounds)
-            means[f"mean_{name}"] = read.mean(axis=0, dtype=np.float64).astype(np.float32)
-        if "frame" in writers:
-            writers["frame"].write(encoding.frame_records(context, 0, stored))
-        if "video" in writers:
-            size = sum(values.nbytes for values in means.values())
-            rows = {name: values[np.newaxis] for name, values in means.items()}
-            for records in encoding.video_records(context, np.zeros(1, np.int64), size, lambda _: rows):
-                writers["video"].write(records)
 
 
 def _note(entry: Finished, shard: str, row: TableRow, found: Features) -> None:
@@ -154,44 +120,6 @@ def settings_of(config: ExtractConfig) -> Settings:
     return Settings(config.frames_per_second, config.max_frames, config.batch_size)
 
 
-def ranges_of(written: Sequence[str], chosen: Sequence[Chosen]) -> list[Range | None]:
-    """The range of the bytes of each feature at frame level; None for floats."""
-    if len(written) not in (0, 1, len(chosen)):
-        raise UsageError(
-            f"--ranges={','.join(written)} has {len(written)} ranges, and there are {len(chosen)} extractors; give one "
-            "each, or one."
-        )
-    whole = list(written or ["usual"]) * (len(chosen) if len(written) < 2 else 1)
-    given = f"--ranges={','.join(written)}"
-    return [
-        one.extractor.bytes_range
-        if text == "usual"
-        else None
-        if text == "floats"
-        else parse_range(text, given, "usual")
-        for text, one in zip(whole, chosen, strict=True)
-    ]
-
-
-class _NothingWrittenError(Exception):
-    """No video of a shard is good."""
-
-
-class _Writer:
-    """A shard that is being written; it appears under its name when `files` is closed.
-
-    Attributes:
-      records, bytes, crc: number of records, size, and checksum so far.
-    """
-
-    def __init__(self, files: contextlib.ExitStack, path: str) -> None:
-        storage.discard_unfinished(path)  # what a killed start left; the lock keeps others away
-        self._file = files.enter_context(storage.write_atomic(path))
-        self.records = self.bytes = self.crc = 0
-
-    def write(self, records: NDArray[np.uint8]) -> None:
-        """Adds framed records, one in each row, as `encoding` makes them."""
-        content = records.tobytes()
-        self._file.write(content)
-        self.records, self.bytes = self.records + len(records), self.bytes + len(content)
-        self.crc = google_crc32c.extend(self.crc, content)
+def ranges_of(written: tuple[str, ...], chosen: Sequence[Chosen]) -> list[Any]:
+    """The range of the bytes of each feature at frame level, (low, high) or `LEARNED`; None for floats."""
+    return parse_ranges(written or ("usual",), len(chosen), [one.extractor.bytes_range for one in chosen])

@@ -212,7 +212,7 @@ class _Work:
         return [feature._replace(range=bounds) for feature, bounds in zip(formats, ranges, strict=True)]
 
     def _training_values(self) -> Iterator[Sequence[Any]]:
-        train = self._splits.names.index("train") if "train" in self._splits.names else 0
+        train = self._splits.names.index(self._splits.training)
         for batch in self._batches(0):
             yield from self._features.values(batch, batch.places[batch.splits[batch.places] == train])
 

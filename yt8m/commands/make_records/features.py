@@ -320,44 +320,38 @@ def _unfit(feature: FeatureFormat, values: NDArray[np.float32]) -> str:
     return f"feature {feature.name} has {shards.unfit_values(values)} values that are {shards.UNFIT}"
 
 
-def parse_ranges(written: Sequence[str], count: int) -> list[Any]:
+def parse_ranges(written: tuple[str, ...], count: int, usual: Sequence[Range | None] = ()) -> list[Any]:
     """The ranges that the user gives: one for each of `count` features, or one for all.
+
+    Args:
+      written: the value of `--ranges`.
+      count: number of features.
+      usual: what the word `usual` stands for, for each feature; without them that word is refused.
 
     Returns:
       `LEARNED`, None (the feature stays floats), or (low, high) for each.
 
     Raises:
-      UsageError: a range is none of `low:high`, `learned` and `floats`, or their number is wrong.
+      UsageError: a range is neither `low:high` nor one of the words, or their number is wrong.
     """
     given = "--ranges=" + ",".join(written)
     if len(written) not in (1, count):
         raise UsageError(f"{given} has {len(written)} ranges, and there are {count} features; give one each, or one.")
-    return [_range(text, given) for text in written] * (count // len(written))
+    found = []
+    for place, text in enumerate(written * (count // len(written))):
+        words = {LEARNED: LEARNED, "floats": None} | ({"usual": usual[place]} if usual else {})
+        found.append(words[text] if text in words else _range(text, given, words))
+    return found
 
 
-def _range(text: str, given: str) -> Any:
-    if text in (LEARNED, "floats"):
-        return LEARNED if text == LEARNED else None
-    return parse_range(text, given, LEARNED)
-
-
-def parse_range(text: str, given: str, other: str) -> Range:
-    """(low, high) of a text `LOW:HIGH`.
-
-    Args:
-      text: the text.
-      given: the flag as it was given, for the error message.
-      other: another word that the flag allows, for the error message.
-
-    Raises:
-      UsageError: the text is not a range.
-    """
+def _range(text: str, given: str, words: Iterable[str]) -> Range:
     try:
         low, high = map(float, text.split(":"))
     except ValueError:
         low = high = 0.0
     if not -math.inf < low < high < math.inf:
-        raise UsageError(f"{given}: {text!r} is not a range; expected LOW:HIGH, such as -2:2, or {other}, or floats.")
+        told = ", or ".join(words)
+        raise UsageError(f"{given}: {text!r} is not a range; expected LOW:HIGH, such as -2:2, or {told}.")
     return low, high
 
 

@@ -73,6 +73,10 @@ class Splits:
     Args:
       shares: `name:share` of each split; the shares add up to 1.
 
+    Attributes:
+      names: the names of the splits.
+      training: the split for training, `train` or the first.
+
     Raises:
       UsageError: the shares do not add up to 1.
     """
@@ -91,6 +95,7 @@ class Splits:
         if not all(map(_SPLIT_NAME.fullmatch, parts)):
             raise UsageError(f"{given}: a name of a split is a folder: expected letters, digits, - and _ only.")
         self.names = tuple(parts)
+        self.training = "train" if "train" in parts else self.names[0]
         self._ends = np.cumsum(list(parts.values()))
         # Rounding may have left the sum slightly below 1.
         self._ends[np.flatnonzero(list(parts.values()))[-1] :] = np.inf

@@ -1,0 +1,145 @@
+"""Features out of videos: decoding alone, Inception-v3 alone, and a shard of `yt8m extract`, which does both.
+
+The graph has the size of the published Inception-v3 and the published names of its tensors; its weights are random. The
+videos are encoded for the benchmark. An example is a row of features, of which there is one for each second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import Clock, Measured, Sample
+from yt8m.commands import extract
+from yt8m.commands.extract import ExtractConfig, weights
+from yt8m.commands.extract.computing import Clip
+from yt8m.commands.extract.journal import Finished
+from yt8m.commands.extract.shard_extraction import ShardExtractor, TableRow
+from yt8m.extractors.decoder_pool import DecoderPool, Limits
+from yt8m.extractors.decoding import Request
+from yt8m.extractors.inception import PICTURES, POOLED, Inception
+from yt8m.lazy import tf
+
+VIDEOS, SECONDS = 8, 23
+_ROWS = VIDEOS * (SECONDS + 1)  # there is a frame near second 0 and near the end
+_HEIGHT, _WIDTH, _FPS = 240, 320, 25
+_SIDE, _DEPTH = 299, 2048
+_BATCH = 32
+
+
+def decoding(repeats: int) -> Measured:
+    """Times the decoding of the videos into the pictures that an extractor takes."""
+    with _clips() as folder:
+        _decode(folder)
+        return Measured(_ROWS, [_decode(folder) for _ in range(repeats)], [])
+
+
+def computing(repeats: int) -> Measured:
+    """Times Inception-v3 on as many pictures, which are in memory."""
+    with tempfile.TemporaryDirectory() as folder, Inception().open(_weights(pathlib.Path(folder))) as compute:
+        _compute(compute)
+        return Measured(_ROWS, [_compute(compute) for _ in range(repeats)], [])
+
+
+def both(repeats: int) -> Measured:
+    """Times the extraction of the videos; the floor is the slower one of its two parts, alone."""
+    floors, samples = [], []
+    with _clips() as folder, Inception().open(paths := _weights(folder)) as compute:
+        config = ExtractConfig(str(folder), videos=str(folder / "clips"), extractors=("inception",), batch_size=_BATCH)
+        chosen = extract.choose(config.extractors, paths)
+        found = [weights.find(one.extractor, one.name) for one in chosen]
+        with ShardExtractor(config, chosen, found, {"frame": str(folder / "frame")}) as extractor:
+            _extract(extractor, folder)
+            for _ in range(repeats + 1):
+                floors.append(max(_decode(folder), _compute(compute)))
+                if len(floors) <= repeats:
+                    samples.append(_extract(extractor, folder))
+    return Measured(_ROWS, samples, floors)
+
+
+@contextlib.contextmanager
+def _clips() -> Iterator[pathlib.Path]:
+    """A folder with the folder `clips` of videos."""
+    with tempfile.TemporaryDirectory() as text:
+        folder = pathlib.Path(text)
+        (folder / "clips").mkdir()
+        for number in range(VIDEOS):
+            _encode(folder / "clips" / f"{number}.mp4", number)
+        yield folder
+
+
+def _encode(path: pathlib.Path, seed: int) -> None:
+    """A video of noisy stripes that move."""
+    import av
+
+    length = _FPS * SECONDS
+    waves = np.add.outer(np.arange(_HEIGHT), np.arange(_WIDTH + length))[..., np.newaxis]
+    noise = np.random.default_rng(seed).integers(0, 40, (_HEIGHT, _WIDTH + length, 3))
+    whole = (100 + 60 * np.sin(waves / 20) + noise).astype(np.uint8)
+    with av.open(str(path), "w") as container:
+        stream: Any = container.add_stream("libx264", rate=_FPS, options={"preset": "veryfast"})
+        stream.width, stream.height, stream.pix_fmt = _WIDTH, _HEIGHT, "yuv420p"
+        for number in range(length):
+            picture = np.ascontiguousarray(whole[:, number : number + _WIDTH])
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode(None))
+
+
+def _weights(folder: pathlib.Path) -> dict[str, str]:
+    """The paths of the graph and of its PCA, as the fields of `Inception` name them."""
+    (folder / "graph.pb").write_bytes(_graph())
+    vectors = np.eye(_DEPTH, dtype=np.float32)
+    np.savez(folder / "pca.npz", mean=np.zeros(_DEPTH), eigenvals=np.ones(_DEPTH), eigenvecs=vectors)
+    return {"inception_graph": str(folder / "graph.pb"), "inception_pca": str(folder / "pca.npz")}
+
+
+def _graph() -> bytes:
+    """A frozen Inception-v3 with random weights, which takes and gives the tensors of the published graph."""
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    with tf.init_scope():
+        network = tf.keras.applications.InceptionV3(weights=None, include_top=False, pooling="avg")
+
+    def pooled(pictures: tf.Tensor) -> tf.Tensor:
+        given = tf.identity(pictures, name=PICTURES.partition(":")[0])
+        scaled = (tf.raw_ops.ResizeBilinear(images=given, size=[_SIDE, _SIDE]) - 128.0) / 128.0
+        return tf.reshape(network(scaled, training=False), [-1, 1, 1, _DEPTH], name=POOLED.partition(":")[0])
+
+    function = tf.function(pooled).get_concrete_function(tf.TensorSpec([None, None, None, 3], tf.float32))
+    return bytes(convert_variables_to_constants_v2(function).graph.as_graph_def().SerializeToString())
+
+
+def _decode(folder: pathlib.Path) -> Sample:
+    clock, jobs = Clock(), os.cpu_count() or 1
+    with DecoderPool(jobs, Limits()) as pool:
+        requests = (
+            Request(str(path), pictures=(Inception().scaling,)) for path in sorted((folder / "clips").iterdir())
+        )
+        count = sum(message.kind == "picture" for found in pool.decode(requests) for message in found.messages())
+    assert count == _ROWS, count
+    return clock.sample()
+
+
+def _compute(compute: Any) -> Sample:
+    pictures = np.random.default_rng(0).integers(0, 256, (_BATCH, _HEIGHT, _WIDTH, 3), np.uint8)
+    clock = Clock()
+    for _ in range(_ROWS // _BATCH):
+        compute(pictures)
+    return clock.sample()
+
+
+def _extract(extractor: ShardExtractor, folder: pathlib.Path) -> Sample:
+    """Extracts the videos as one shard, after the graph was loaded."""
+    paths = sorted(map(str, (folder / "clips").iterdir()))
+    rows = [TableRow(number, path.encode(), (0,), Clip(path)) for number, path in enumerate(paths, 1)]
+    clock = Clock()
+    with extractor.pool() as pool:
+        entry = extractor.extract("train/train0000.tfrecord", rows, Finished("", ["frame"]), pool, lambda _: None)
+    assert entry.frames == _ROWS, entry
+    return clock.sample()
