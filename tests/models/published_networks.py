@@ -45,8 +45,10 @@ def network(arrays: Any) -> BaseModel:
     """Our model for the class and the flags of a file."""
     kind = described(arrays)
     values = published_code.options(kind, given_for(arrays))
-    if "feature_sizes" in models.hyper_parameters(models.get(kind.model)):
-        values["feature_sizes"] = SIZES
+    known = models.hyper_parameters(models.get(kind.model))
+    # The vectors were made without drawing frames, so as many are drawn as there are.
+    others = {"feature_sizes": SIZES, "iterations": int(arrays["frames"])}
+    values |= {name: value for name, value in others.items() if name in known}
     return models.create(kind.model, values)
 
 
@@ -68,7 +70,7 @@ def described(arrays: Any) -> Network:
     of_class = [
         one for one in published_code.NETWORKS if one.published_class == str(arrays["class"]) and one.source != "google"
     ]
-    chosen = [one for one in of_class if one.switch in given and one.model != "GatedMoeModel"]
+    chosen = [one for one in of_class if given.get(one.switch) == "True" and one.model != "GatedMoeModel"]
     return (chosen or of_class)[0]
 
 

@@ -141,7 +141,7 @@ NETWORKS = (
     Network("wangheda", "BiLstmModel", "BiLstmModel", always=_STATES, renamed=_RECURRENT),
     Network("wangheda", "LstmAttentionMaxPoolingModel", "LstmAttentionMaxModel", always=_ATTENTION, renamed=_RECURRENT),
     Network("linrongc", "NeXtVLADModel", "NeXtVladModel", **_of_nextvlad()),
-    Network("linrongc", "MixNeXtVladModel", "MixNeXtVladModel", **_of_nextvlad(cl_both_sides=True)),
+    Network("linrongc", "MixNeXtVladModel", "MixNeXtVladModel", **_of_nextvlad(cl_both_sides=True, cl_temperature=2.0)),
 )
 
 
