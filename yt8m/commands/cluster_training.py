@@ -44,7 +44,7 @@ def train(config: TrainConfig) -> int:
     if cluster.role == clusters.PS:
         from yt8m.runner.cluster.servers import serve
 
-        serve(cluster)
+        serve(cluster, stall_timeout=config.distributed.stall_timeout)
     if cluster.role == clusters.WORKER:
         return _work(config, cluster)
     if not cluster.is_distributed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -107,6 +108,21 @@ def test_another_runs_variables_are_not_taken(cluster: Callable, stop: Callable,
     stop()
     assert again.outcome()[0] == "finished"
     assert server.end() == 0
+
+
+@pytest.mark.promise("P5")
+def test_a_server_that_was_restarted_ends_after_its_chief_was_told_to_stop(cluster: Callable) -> None:
+    made = cluster(workers=0)
+    server, chief = made.start("ps"), made.start("chief")
+    chief.wait_for_step(3)
+    server.kill()
+    server = made.start("ps", STALL="4")
+    server.wait_for("serves on")
+    chief.wait_for("the variables are")
+    chief.send_signal(signal.SIGTERM)
+    assert chief.end() == 143
+    assert server.end() == 1
+    assert "neither the chief nor a worker has answered for 4 s (--stall_timeout)" in server.log()
 
 
 @pytest.mark.promise("P8")

@@ -43,6 +43,16 @@ def test_a_server_waits_for_a_worker_that_lives_and_for_no_other(address: str) -
     assert server.is_over({name(0), name(1)})
 
 
+@pytest.mark.promise("P5")
+def test_a_server_is_left_if_nobody_answers_any_more(address: str) -> None:
+    (gone,) = free_addresses(1)
+    server, _ = awaited([address, gone])
+    assert not any(server.is_left(0.0) for _ in range(3))
+    server, _ = awaited([gone])
+    assert server.is_left(0.0)
+    assert not server.is_left(3600.0)
+
+
 @pytest.mark.promise("P4")
 def test_a_worker_takes_up_the_variables_of_the_run_while_it_lasts(tmp_path: pathlib.Path) -> None:
     """Not those of another run, not without a chief's note, and not after the end."""

@@ -62,7 +62,7 @@ class Steps(runner.Callback):
 def run(words: list[str]) -> int:
     cluster = from_environment()
     if cluster.role == "ps":
-        serve(cluster, grace_seconds=float(os.environ.get("GRACE", "3")))
+        serve(cluster, float(os.environ.get("GRACE", "3")), float(os.environ.get("STALL", "inf")))
     given = json.loads(words[0])
     inputter = Files(given.pop("data"), given.pop("epochs", None))
     steps = {"stop": given.pop("stop"), "pause": given.pop("pause", 0.02)}

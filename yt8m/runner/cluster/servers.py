@@ -21,6 +21,7 @@ from yt8m.runner.signals import StopSignals
 
 POLL_SECONDS = 0.5
 GRACE_SECONDS = 20.0  # how long processes may be unreachable after the chief is done
+_ASK_SECONDS = 5.0  # between two questions whether anybody still lives
 _PART_OF_GRACE = 0.9  # the share of the grace spent on waiting for others; the rest is for an orderly end
 
 
@@ -86,12 +87,15 @@ def _refusal(cluster: ClusterConfig, reason: str) -> str:
     )
 
 
-def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS) -> NoReturn:
+def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS, stall_timeout: float = math.inf) -> NoReturn:
     """Serves as a parameter server until all replicas are done, or the chief is done and the others do not answer.
 
     Then the process exits here, with status 0, or with 143 or 130 after a signal, because TensorFlow's server cannot
     be stopped, and Python would wait for its threads. After a signal it continues as long as a chief or worker
     lives, but at most for `GRACE_SECONDS`. So if all processes are told to stop at once, the chief can still save.
+
+    A chief that was told to stop or was killed may be restarted, so it is not done, and the server waits for it. If no
+    chief and no worker answers for `stall_timeout` seconds, the server ends with status 1.
 
     Raises:
       UsageError: the port is taken.
@@ -104,6 +108,8 @@ def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS) -> NoRet
         awaited = _Awaited(cluster, grace_seconds)
         with tf.Session(runtime.target, config=own) as session:
             while not signals.requested and not awaited.is_over(state.done(session)):
+                if awaited.is_left(stall_timeout):
+                    _end_left(cluster, stall_timeout)
                 time.sleep(POLL_SECONDS)
         if signals.requested:
             awaited.wait_until_gone(_PART_OF_GRACE * grace_seconds)
@@ -111,6 +117,16 @@ def serve(cluster: ClusterConfig, grace_seconds: float = GRACE_SECONDS) -> NoRet
         time.sleep(POLL_SECONDS)  # the last replica still waits for the response to its `done`
         logging.info("%s ends: training is over", cluster.name)
         exchange.end_process(0)
+
+
+def _end_left(cluster: ClusterConfig, stall_timeout: float) -> NoReturn:
+    logging.error(
+        "%s ends: neither the chief nor a worker has answered for %g s (--stall_timeout). To go on from the newest "
+        "checkpoint, start all processes again",
+        cluster.name,
+        stall_timeout,
+    )
+    exchange.end_process(1)
 
 
 class _Awaited:
@@ -125,6 +141,7 @@ class _Awaited:
         self._missing = {cluster.replica_name(replica): cluster.replicas[replica] for replica in replicas}
         self._chief, self._grace = cluster.replica_name(0), grace_seconds
         self._deadline = math.inf  # no deadline until the chief is done
+        self._answered = self._asked = time.monotonic()  # the last answer of any of them, and the last question
 
     def is_over(self, done: Set[str]) -> bool:
         """Whether the server can end. `done` are the processes that no longer need it."""
@@ -142,6 +159,15 @@ class _Awaited:
             return False
         logging.warning("no longer waiting for %s", ", ".join(sorted(self._missing)))
         return True
+
+    def is_left(self, patience: float) -> bool:
+        """Whether none of them has answered for `patience` seconds. They are asked every few seconds."""
+        if time.monotonic() - self._asked < min(_ASK_SECONDS, patience / 4):
+            return False
+        is_answered, self._asked = self.anybody_lives(), time.monotonic()
+        if is_answered:
+            self._answered = self._asked
+        return self._asked - self._answered > patience
 
     def wait_until_gone(self, seconds: float) -> None:
         """Waits until no process that needs this server is alive, at most `seconds`."""
