@@ -19,6 +19,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -33,6 +34,7 @@ _SLOW = (  # start TensorFlow
     "tests/config/test_resume.py::test_a_new_option_that_the_modeler_uses_rebuilds_the_graph",
 )
 _COPIED = ("yt8m", "tests", "docs", "pyproject.toml")
+_SIGN = re.compile(r"[\u2800-\u28ff] ")  # a turning sign of mutmut, and what it does at the moment
 _SURVIVED, _WITHOUT_TEST = (0,), (5, 33)  # mutmut's exit codes; all others mean that the tests failed
 
 
@@ -102,6 +104,10 @@ TARGETS = (
         ("parse_plan", "in_shard", "saved_name"),
     ),
 )
+
+
+class NotTriedError(Exception):
+    """The mutants of a module could not be tried."""
 
 
 class Mutant(NamedTuple):
@@ -254,7 +260,7 @@ def attempt(target: Target, folder: pathlib.Path, made: int, mutants: Sequence[M
     """Tries each mutant.
 
     Raises:
-      SystemExit: the tests fail without a mutant, or mutmut does.
+      NotTriedError: the tests fail without a mutant, or mutmut does.
     """
     begun = time.monotonic()
     if mutants:
@@ -270,11 +276,12 @@ def attempt(target: Target, folder: pathlib.Path, made: int, mutants: Sequence[M
                 stderr=log,
             )
         if done.returncode:
-            raise SystemExit(f"{target.module}: mutmut ended with {done.returncode}:\n{_end_of(folder / 'mutmut.log')}")
+            told = _end_of(folder / "mutmut.log")
+            raise NotTriedError(f"{target.module}: mutmut ended with {done.returncode}:\n{told}")
         codes = json.loads((folder / "mutants" / f"{target.module}.meta").read_text())["exit_code_by_key"]
         unchecked = [mutant.name for mutant in mutants if codes[mutant.name] is None]
         if unchecked:
-            raise SystemExit(f"{target.module}: mutmut has not tried {', '.join(unchecked)}")
+            raise NotTriedError(f"{target.module}: mutmut has not tried {', '.join(unchecked)}")
         survivors = [mutant for mutant in mutants if codes[mutant.name] in _SURVIVED + _WITHOUT_TEST]
     else:
         survivors = []
@@ -282,7 +289,9 @@ def attempt(target: Target, folder: pathlib.Path, made: int, mutants: Sequence[M
 
 
 def _end_of(path: pathlib.Path) -> str:
-    return path.read_text(errors="replace")[-4000:]
+    """The last lines of a log, without mutmut's turning signs, which would fill them; the failed test is among them."""
+    lines = path.read_text(errors="replace").replace("\r", "\n").splitlines()
+    return "\n".join(line for line in lines if not _SIGN.match(line))[-4000:]
 
 
 def report(tallies: Sequence[Tally], least: float) -> int:
@@ -323,8 +332,12 @@ def main(words: Sequence[str] | None = None) -> int:
         made = mutants_of(target, folder)
         work.append((target, folder, len(made), draw(made, given.most, given.seed)))
     with concurrent.futures.ThreadPoolExecutor(given.processes) as pool:
-        tallies = list(pool.map(lambda each: attempt(*each), work))
-    return report(tallies, given.least)
+        attempts = [pool.submit(attempt, *each) for each in work]
+    failures = [error for each in attempts if isinstance(error := each.exception(), NotTriedError)]
+    for error in failures:  # the other modules count all the same
+        print(f"FAILED: {error}")
+    tallies = [each.result() for each in attempts if not isinstance(each.exception(), NotTriedError)]
+    return max(report(tallies, given.least), int(bool(failures)))
 
 
 if __name__ == "__main__":

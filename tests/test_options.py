@@ -229,3 +229,11 @@ def test_a_required_option_that_is_empty_is_asked_for_with_its_help() -> None:
 def test_nested_values_are_flat_by_path() -> None:
     assert flat({"a": {"b": 1, "c": {"d": 2}}, "e": {}}) == {"a.b": 1, "a.c.d": 2}
     assert flat({"a": 1}, "x.") == {"x.a": 1}
+
+
+def test_a_tilde_at_the_start_of_a_text_is_the_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    made = tool()(names=("~/a", "b~", "~/c"))
+    assert made.names == ("/home/me/a", "b~", "/home/me/c")
+    assert Outer("~/runs/a").name == "/home/me/runs/a"
+    assert Outer("a~").name == "a~"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yt8m.config.flag_parsing import Flag, HelpAsked, find_word, parse
+from yt8m.config.flag_parsing import Flag, HelpAsked, find_switch, find_word, parse
 from yt8m.errors import UsageError
 
 KNOWN = [
@@ -152,3 +152,27 @@ def test_a_file_may_follow_a_switch_where_files_are_wanted_but_a_truth_may_not()
     for word in ("True", "no", "1"):
         with pytest.raises(UsageError, match=f"--frame_features {word}: .* write --frame_features={word}, "):
             parse(KNOWN, ["--frame_features", word], [])
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], False),
+        (["--trust_code"], True),
+        (["-trust_code=true", "--rate=1"], True),
+        (["--trust_code=false"], False),
+        (["--notrust_code"], False),
+        (["--notrust_code", "--trust_code"], True),
+        (["--nodes=trust_code", "--trust_codes"], False),
+    ],
+)
+def test_a_switch_is_found_before_the_flags_are_known(words, expected):
+    assert find_switch("trust_code", words) is expected
+
+
+def test_a_typed_switch_counts_more_than_that_of_a_flagfile(tmp_path):
+    (tmp_path / "flags").write_text("--trust_code\n")
+    assert find_switch("trust_code", [f"--flagfile={tmp_path}/flags"])
+    assert not find_switch("trust_code", ["--notrust_code", f"--flagfile={tmp_path}/flags"])
+    with pytest.raises(UsageError, match="--trust_code"):
+        find_switch("trust_code", ["--trust_code=perhaps"])

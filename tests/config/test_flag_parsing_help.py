@@ -218,3 +218,21 @@ def test_a_hyper_parameter_of_several_is_one_flag_and_the_chosen_one_leads(monke
     assert flag_parsing.hyper_parameters([]) == [loss]
     assert flag_parsing.hyper_parameters([], of_losses=False) == []
     assert flag_parsing.hyper_parameters([Flag("size", int, 1, "taken", "x")]) == []
+
+
+@dataclasses.dataclass
+class _Third:
+    size: int = option(3, "how big")
+    weights: str = option("", "its file [fetched]")
+    parts: tuple[str, ...] = option((), "its parts")
+
+
+def test_settings_of_parts_are_flags_whose_help_has_the_defaults() -> None:
+    catalogue = _Catalogue(First=_First, Third=_Third)
+    size = Flag("size", int, None, "how large (First: 1, Third: 3)", "Parts")
+    rate = Flag("rate", float, None, "how fast (First: None)", "Parts")
+    weights = Flag("weights", str, None, "its file [fetched]", "Parts")
+    parts = Flag("parts", tuple[str, ...], None, "its parts", "Parts")
+    assert flag_parsing.flags_of_parts(catalogue, [], "Parts", set()) == [size, rate, weights, parts]
+    big = size._replace(help="how big (Third: 3, First: 1)")
+    assert flag_parsing.flags_of_parts(catalogue, ["Third", "First"], "Parts", {"rate"}) == [big, weights, parts]

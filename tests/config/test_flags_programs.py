@@ -132,3 +132,28 @@ def test_a_workload_of_ones_own_has_the_flags_that_it_declares(capsys: pytest.Ca
 )
 def test_an_error_of_a_config_is_told_of_its_flag(told: str, expected: str) -> None:
     assert flags.as_flag(UsageError(told)) == expected
+
+
+def test_parts_chosen_by_name_bring_their_settings() -> None:
+    from yt8m import extractors
+    from yt8m.commands.extract import ExtractConfig
+
+    def read(*words: str) -> tuple[ExtractConfig, dict[str, Any]]:
+        usual = ["--videos=v", "--out=o", "--extractors=onnx:a.onnx, vggish"]
+        return flags.read_with(
+            ExtractConfig, "yt8m extract", "Makes records.", [*usual, *words], extractors, "extractors"
+        )
+
+    config, given = read("--shorter_side=256", "--mean=0,0,0.5", "--shards=3")
+    assert (config.extractors, config.shards, config.out) == (("onnx:a.onnx", "vggish"), 3, "o")
+    assert given == {"shorter_side": 256, "mean": (0.0, 0.0, 0.5)}
+    assert read()[1] == {}
+    with pytest.raises(UsageError, match="unknown flag --shorter_sides; did you mean --shorter_side"):
+        read("--shorter_sides=256")
+
+
+def test_the_help_lists_the_names_of_models_losses_and_optimizers(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        flags.train_config(["--help=all"])
+    told = capsys.readouterr().out
+    assert all(f"\n  {kind}: " in told for kind in ("models", "losses", "optimizers"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from yt8m.config.programs import AverageConfig, EvalConfig, ExportConfig, InferenceConfig, PassConfig
+from yt8m.config.programs import AverageConfig, EvalConfig, ExportConfig, InferenceConfig, PassConfig, same_as
 from yt8m.config.train_config import DataConfig, DeviceConfig, TrainConfig
 from yt8m.errors import UsageError
 
@@ -82,3 +82,11 @@ def test_an_average_is_of_the_newest_checkpoints_or_of_named_ones() -> None:
 def test_an_average_that_cannot_be_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         AverageConfig(**given)
+
+
+def test_an_option_of_another_config_keeps_what_is_not_changed() -> None:
+    declared = InferenceConfig.__dataclass_fields__["top_k"]
+    same, other = same_as(InferenceConfig, "top_k"), same_as(InferenceConfig, "top_k", alias="best", default=5)
+    assert (same.default, other.default) == (declared.default, 5)
+    assert dict(same.metadata) == {**declared.metadata, "alias": ""}
+    assert dict(other.metadata) == {**declared.metadata, "alias": "best"}

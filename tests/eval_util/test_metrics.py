@@ -144,6 +144,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_own_metrics_follow_the_built_in_ones(own: None) -> None:
     assert load(["own_metrics:Named"]) == (*load(), Named)
     assert load(["own_metrics:Named"], reserved=["step"])[-1] is Named
+    assert find("own_metrics:Named") is Named
 
 
 @pytest.mark.parametrize(
