@@ -31,7 +31,7 @@ help:
 	@echo 'make demo    sample data, a model trained on two towers, its figures and predictions, in demo/'
 	@echo 'make test    format, lint, types, layers, tests'
 	@echo 'make test-all  the same, with the clusters of killed processes and the longest runs'
-	@echo 'make soak    training, evaluation, inference and a cluster, killed at random for MINUTES=20, counted at the end'
+	@echo 'make soak    training, evaluation, inference, bulk jobs and a cluster, killed at random for MINUTES=20, counted at the end'
 	@echo 'make lint    all of that but the tests'
 	@echo 'make fuzz    100,000 random changes of shards and records, which must all be noticed (half an hour)'
 	@echo 'make mutants small changes of the code, one at a time, which the tests must notice; MUTANTS_ARGS=top_k for some modules'
@@ -101,7 +101,7 @@ test: lint
 test-all: lint $(DOCUMENTED)
 	$(BIN)/pytest $(TWO) $(PYTEST_ARGS)
 
-soak: $(INSTALLED)
+soak: $(DOCUMENTED)
 	PYTHONPATH=.:tests $(BIN)/python tests/soak.py --minutes=$(MINUTES) --seed=$(SEED)
 
 fuzz: $(INSTALLED)

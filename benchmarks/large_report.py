@@ -27,10 +27,10 @@ def page(repeats: int) -> Measured:
 
 def write(folder: str, videos: int = MOST, num_classes: int = 3862) -> None:
     """Writes the eval/videos.npz of a model that finds most labels; frequent classes have most of them."""
-    eval_samples.write(folder, _samples(_drawn(videos, num_classes), num_classes))
+    eval_samples.write(folder, _samples(drawn(videos, num_classes), num_classes))
 
 
-def _drawn(count: int, num_classes: int) -> Videos:
+def drawn(count: int, num_classes: int) -> Videos:
     draw = np.random.default_rng(0)
     # Sorted numbers with 0, 1, 2, ... added are distinct. The shuffled ones are the candidates of a video.
     width = min(TOP_K + MOST_LABELS, num_classes)

@@ -109,6 +109,11 @@ class Process:
         """Whether a line waits to be read."""
         return not self._queue.empty()
 
+    @property
+    def pid(self) -> int:
+        """The process' id."""
+        return self._popen.pid
+
     def resident_bytes(self) -> int:
         """How much memory it has; 0 where it has just ended."""
         try:

@@ -42,11 +42,21 @@ def test_the_page_names_every_variable_that_is_read():
 
 def test_the_image_copies_what_there_is_and_nothing_is_hidden_from_it():
     lines = (ROOT / "Dockerfile").read_text().splitlines()
-    copied = [name for line in lines if line.startswith("COPY ") for name in line.split()[1:-1]]
+    copied = [
+        name for line in lines if line.startswith("COPY ") and "--from" not in line for name in line.split()[1:-1]
+    ]
     shown = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     assert sorted(copied) == sorted(shown)
     assert {"pyproject.toml", "yt8m"} <= set(copied)
     assert all((ROOT / name).exists() for name in copied)
+
+
+def test_the_image_of_bulk_workers_has_the_beam_and_the_python_of_the_others():
+    text, pins = (ROOT / "Dockerfile").read_text(), (ROOT / "constraints.txt").read_text()
+    (version,) = re.findall(r"^apache-beam==(.+)$", pins, re.MULTILINE)
+    (python,) = re.findall(r"^FROM python:(.+)-slim AS installed$", text, re.MULTILINE)
+    assert f"FROM apache/beam_python{python}_sdk:{version} AS beam-sdk" in text
+    assert text.rstrip().endswith('FROM installed\nENTRYPOINT ["yt8m"]')  # what is built unless a target is named
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import pathlib
+import re
 import sys
 
 import pytest
@@ -21,7 +22,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_the_overview_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["bulk", "--help"]) == 0
     text = capsys.readouterr().out
-    assert [name for name in ("infer", "rank", "eval") if f"yt8m bulk {name} " in text] == ["infer", "rank", "eval"]
+    assert re.findall(r"^  yt8m bulk (\w+) +[A-Z]", text, re.MULTILINE) == ["infer", "rank", "eval", "extract"]
 
 
 def test_help_of_a_command_needs_neither_beam_nor_tensorflow(
@@ -51,6 +52,18 @@ def test_a_missing_beam_is_named_with_its_install(
     text = refused(capsys, "eval", "--model=m", "--input=x", "--output=o")
     assert "yt8m bulk eval needs apache-beam" in text
     assert "pip install -e '.[beam]'" in text
+
+
+def test_another_runner_is_refused_before_anything_is_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
+) -> None:
+    pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
+    words = ["eval", "--model=m", "--input=x", f"--output={tmp_path}/out"]
+    assert "--runner=NoRunner: Unexpected pipeline runner: NoRunner" in refused(capsys, *words, "--runner=NoRunner")
+    assert "an option of Beam is wrong: --direct_num_workers=a" in refused(
+        capsys, *words, "--", "--direct_num_workers=a"
+    )
+    assert not (tmp_path / "out").exists()
 
 
 def test_words_after_two_dashes_are_beams() -> None:

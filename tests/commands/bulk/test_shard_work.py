@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import pathlib
+import shutil
 from collections.abc import Iterator
 
 import numpy as np
@@ -124,6 +126,30 @@ def test_a_cut_shard_fails_or_is_noted(video: tuple[str, str], tmp_path: pathlib
     assert shard_work.predict(lenient, shard) == done
     assert pathlib.Path(shard.output).stat().st_mtime_ns == before
     assert len(pathlib.Path(shard.output).read_text().splitlines()) == 9
+
+
+def test_a_run_without_checkpoints_predicts_by_its_inference_model(
+    video: tuple[str, str], tmp_path: pathlib.Path
+) -> None:
+    pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
+    from yt8m.commands.bulk import jobs
+
+    copied = shutil.copytree(video[0], tmp_path / "run")
+    assert inference.main([f"--train_dir={copied}", f"--output_model_tgz={tmp_path}/model.tgz"]) == 0
+    for path in (*copied.glob("model.ckpt*"), copied / "checkpoint"):
+        path.unlink()
+    texts = []
+    for run, step in ((video[0], 6), (str(copied), 0)):
+        shard = shards_of(video[1], tmp_path / f"out{step}")[0]
+        given = InferBulk(model=run, input=video[1], output=str(tmp_path / f"out{step}"), batch_size=4)
+        config, weights, found = jobs._fixed(given)
+        assert found == step
+        shard_work.predict(config, shard)
+        texts.append(pathlib.Path(shard.output).read_text())
+    assert weights == f"{copied}/inference_model/inference_model"
+    assert texts[0] == texts[1]
+    with pytest.raises(UsageError, match="has no checkpoint of step 3"):
+        jobs._fixed(dataclasses.replace(given, checkpoint="3"))
 
 
 def test_segments_need_a_model_of_frames(video: tuple[str, str], tmp_path: pathlib.Path) -> None:

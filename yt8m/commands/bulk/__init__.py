@@ -185,10 +185,11 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _overview() -> str:
-    lines = [f"  yt8m bulk {name:<7}{command.purpose}" for name, command in COMMANDS.items()]
+    lines = [f"  yt8m bulk {name:<9}{command.purpose}" for name, command in COMMANDS.items()]
     return "\n".join(
         [
             "usage: yt8m bulk COMMAND --model=RUN --input='shards*' --output=FOLDER [-- options of Apache Beam]",
+            "       yt8m bulk extract --videos=TABLE --out=FOLDER [-- options of Apache Beam]",
             "",
             *lines,
             "",

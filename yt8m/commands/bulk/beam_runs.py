@@ -18,6 +18,7 @@ import apache_beam as beam
 from absl import logging
 from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners import create_runner
 
 from yt8m import storage
 from yt8m.commands.bulk import WORKERS_LOG, Done
@@ -58,7 +59,6 @@ def run_tasks(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) ->
       join: makes the outcomes, a collection of `Done`, from the collection of the tasks.
 
     Raises:
-      UsageError: an option of Beam is wrong.
       RunError: the workers died again and again, or the runner failed.
     """
     for attempt in range(1, _TRIES + 1):
@@ -74,6 +74,22 @@ def run_tasks(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) ->
     raise RunError(
         f"worker processes died {_TRIES} times. If memory ran out, give fewer --workers or a smaller --batch_size."
     )
+
+
+def check_options(runner: str, workers: int, words: Sequence[str]) -> None:
+    """Refuses a runner or options that Beam does not take, before anything is written.
+
+    Raises:
+      UsageError: there is no such runner, it is not installed, or an option is wrong.
+    """
+    try:
+        _options(BeamJob(runner, workers, words, "", "")).get_all_options()
+        create_runner(runner)
+    except SystemExit as error:  # argparse has printed what is wrong
+        raise UsageError(f"an option of Beam is wrong: {' '.join(words)}") from error
+    except (ValueError, ImportError) as error:
+        hint = " Install the client of Dataflow by pip install -e '.[dataflow]'." if "Dataflow" in runner else ""
+        raise UsageError(f"--runner={runner}: {first_line(error)}{hint}") from error
 
 
 def _run_once(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) -> list[Done]:
@@ -92,10 +108,7 @@ def _options(job: BeamJob) -> PipelineOptions:
     words = [f"--runner={job.runner}", "--default_sdk_harness_log_level=WARNING"]
     if job.runner == "DirectRunner":
         words += ["--direct_running_mode=multi_processing", f"--direct_num_workers={job.workers}"]
-    try:
-        return PipelineOptions([*words, *job.words])
-    except SystemExit as error:  # argparse has printed what is wrong
-        raise UsageError(f"an option of Beam is wrong: {' '.join(job.words)}") from error
+    return PipelineOptions([*words, *job.words])
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from apache_beam.metrics import Metrics
 
 from yt8m.commands import extract
 from yt8m.commands.bulk import Done, ExtractBulk
-from yt8m.commands.bulk.beam_runs import BeamJob, ShardFn, run_tasks
+from yt8m.commands.bulk.beam_runs import BeamJob, ShardFn, check_options, run_tasks
 from yt8m.commands.extract import weights
 from yt8m.commands.extract.data_set import Extraction
 from yt8m.commands.extract.journal import Journal
@@ -62,6 +62,7 @@ def run(config: ExtractBulk, given: Mapping[str, Any], beam_words: Sequence[str]
     Raises:
       UsageError, RunError: see `extract.make` and `run_tasks`.
     """
+    check_options(config.runner, config.workers, beam_words)
     _Distributed(config, given, beam_words).run()
     return 0
 

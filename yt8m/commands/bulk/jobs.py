@@ -24,6 +24,7 @@ from yt8m.commands.bulk import (
     pipelines,
     shard_work,
 )
+from yt8m.commands.bulk.beam_runs import check_options
 from yt8m.commands.segment_inference import NO_SEGMENT
 from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError
@@ -59,6 +60,7 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
       UsageError: there is no such model or data, or the output folder is in use.
       RunError: a shard failed, too many records are bad, or the workers died again and again.
     """
+    check_options(config.runner, config.workers, beam_words)
     config, weights, step = _fixed(config)
     shards = _shards(config, files_of([one.strip() for one in config.input.split(",")]))
     storage.makedirs(config.output)

@@ -105,7 +105,7 @@ def _write_line(found: tuple[int, list[bytes]], output: str) -> None:
 
 def _evaluate(config: EvalBulk, tasks: Any) -> Any:
     outputs = (_ENTRIES, _RANGES, _COUNTS, _CLASS_COUNTS, _STATES)
-    found = tasks | "evaluate" >> beam.ParDo(ShardFn(config, _states_of)).with_outputs(*outputs, main=_JOINED)
+    found = tasks | "evaluate" >> beam.ParDo(ShardFn(config, states_of)).with_outputs(*outputs, main=_JOINED)
     label_counts = found[_COUNTS] | "label counts" >> beam.CombineGlobally(_sum_arrays)
     class_counts = found[_CLASS_COUNTS] | "class counts" >> beam.CombineGlobally(_any)
     aps = (
@@ -113,7 +113,7 @@ def _evaluate(config: EvalBulk, tasks: Any) -> Any:
         | "by class" >> beam.GroupByKey()
         | "average precisions" >> beam.FlatMap(_average_precisions, beam.pvalue.AsSingleton(label_counts))
     )
-    sizes = found[_RANGES] | "sizes" >> beam.MapTuple(_size_of_range) | "sum" >> beam.CombinePerKey(_sum_pairs)
+    sizes = found[_RANGES] | "sizes" >> beam.MapTuple(size_of_range) | "sum" >> beam.CombinePerKey(_sum_pairs)
     sums = (
         found[_RANGES]
         | "by score" >> beam.GroupByKey()
@@ -135,22 +135,36 @@ def _evaluate(config: EvalBulk, tasks: Any) -> Any:
     return found[_JOINED]
 
 
-def _states_of(config: EvalBulk, shard: ShardTask) -> Iterator[Any]:
+def states_of(config: EvalBulk, shard: ShardTask) -> Iterator[Any]:
+    """The metrics of a shard, cut into the parts that are joined by key; `Done` comes last."""
     done, model, state = shard_work.evaluate(config, shard)
     keys, counts = state.ranked.keys, state.ranked.class_counts
     yield beam.pvalue.TaggedOutput(_STATES, (shard.number, model, state.ranked.num_examples, list(state.metrics)))
     yield beam.pvalue.TaggedOutput(_COUNTS, state.ranked.label_counts)
-    for number, part in _grouped(keys, class_of(keys) % _CLASS_GROUPS):
+    for number, part in parts_by_class(keys):
         yield beam.pvalue.TaggedOutput(_ENTRIES, (number, part))
-    ranges = (without_class(keys) >> _SCORE_SHIFT).astype(np.int64)
-    for number, part in _grouped(keys, ranges):
+    for number, part in parts_by_score(keys):
         yield beam.pvalue.TaggedOutput(_RANGES, (number, part))
     if counts is not None and counts.any():
         yield beam.pvalue.TaggedOutput(_CLASS_COUNTS, counts)
         lists = 1 + third_of_class(counts)[class_of(keys)]
-        for number, part in _grouped(keys, lists * _RANGES_OF_A_LIST + ranges):
+        for number, part in _grouped(keys, lists * _RANGES_OF_A_LIST + _range_of_scores(keys)):
             yield beam.pvalue.TaggedOutput(_RANGES, (number, part))
     yield done
+
+
+def parts_by_class(keys: Keys) -> Iterator[tuple[int, bytes]]:
+    """(group of classes, the bytes of its packed entries)."""
+    return _grouped(keys, class_of(keys) % _CLASS_GROUPS)
+
+
+def parts_by_score(keys: Keys) -> Iterator[tuple[int, bytes]]:
+    """(range of scores, the bytes of its packed entries); lower numbers hold better scores."""
+    return _grouped(keys, _range_of_scores(keys))
+
+
+def _range_of_scores(keys: Keys) -> Any:
+    return (without_class(keys) >> _SCORE_SHIFT).astype(np.int64)
 
 
 def _grouped(keys: Keys, groups: Any) -> Iterator[tuple[int, bytes]]:
@@ -181,7 +195,7 @@ def _list_of(number: int) -> int:
     return number // _RANGES_OF_A_LIST
 
 
-def _size_of_range(number: int, part: bytes) -> tuple[int, tuple[int, int]]:
+def size_of_range(number: int, part: bytes) -> tuple[int, tuple[int, int]]:
     """The numbers of entries and of positives in a range of scores."""
     keys = np.frombuffer(part, np.uint64)
     return number, (len(keys), int(hit_of(keys).sum()))

@@ -1,0 +1,128 @@
+"""`yt8m bulk`: what a worker does with one shard, how a job grows from one worker process to two, and what it joins."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from benchmarks import data, large_report
+from benchmarks.measure import Measured, Sample, cpu_seconds, repeat
+from yt8m import train
+from yt8m.commands.bulk import EvalBulk, InferBulk, ShardTask, shard_work
+from yt8m.eval_util import EvaluationMetrics
+from yt8m.eval_util.arrays import Keys
+from yt8m.eval_util.average_precision import class_average_precisions, precision_sum
+
+VIDEOS, CLASSES, TOP_K = 1_100_000, 3862, 20
+
+
+def infer(model: str, level: str) -> Callable[[int], Measured]:
+    """The `measure` of a row that predicts for one shard, in this process, from file to CSV file."""
+
+    def measure(repeats: int) -> Measured:
+        with _trained(model, level) as (run, shard):
+            config = InferBulk(model=run, input=shard.path, output=str(pathlib.Path(shard.output).parent))
+
+            def action() -> int:
+                pathlib.Path(shard.output).unlink(missing_ok=True)
+                return shard_work.predict(config, shard).records
+
+            return repeat(action, action(), repeats)
+
+    return measure
+
+
+def evaluate(model: str, level: str) -> Callable[[int], Measured]:
+    """The same for an evaluation, up to the parts that are joined."""
+
+    def measure(repeats: int) -> Measured:
+        from yt8m.commands.bulk import pipelines
+
+        with _trained(model, level) as (run, shard):
+            config = EvalBulk(model=run, input=shard.path, output=str(pathlib.Path(shard.output).parent))
+            *_, done = pipelines.states_of(config, shard)
+            return repeat(lambda: list(pipelines.states_of(config, shard)), done.records, repeats)
+
+    return measure
+
+
+@contextlib.contextmanager
+def _trained(model: str, level: str) -> Iterator[tuple[str, ShardTask]]:
+    """A run of one step, and a shard with the file for its predictions."""
+    with tempfile.TemporaryDirectory() as folder:
+        pattern = data.shards(level)
+        words = [f"--train_data_pattern={pattern}", f"--train_dir={folder}/run", f"--model={model}", "--max_steps=1"]
+        assert train.main([*words, "--batch_size=64", *(["--frame_features"] if level == "frame" else [])]) == 0
+        first = min(pathlib.Path(pattern).parent.glob("*.tfrecord"))
+        try:
+            yield f"{folder}/run", ShardTask(0, str(first), f"{folder}/out/predictions.csv")
+        finally:
+            shard_work.close_models()
+
+
+def growth(command: str) -> Callable[[int], Measured]:
+    """The `measure` of a row whose samples are jobs with two worker processes; the floor is the job with one.
+
+    So the share of the floor is the growth: 200 % if two workers take half the time of one. The start of the job and of
+    its workers is part of it. The CPU time is that of the job's own process and of those that it waits for.
+    """
+
+    def measure(repeats: int) -> Measured:
+        measured = Measured(data.EXAMPLES["video"], [], [])
+        with _trained("MoeModel", "video") as (run, _):
+            for _ in range(repeats):
+                measured.floors.append(_job(command, run, 1))
+                measured.samples.append(_job(command, run, 2))
+        return measured
+
+    return measure
+
+
+def _job(command: str, run: str, workers: int) -> Sample:
+    with tempfile.TemporaryDirectory() as folder:
+        words = [f"--model={run}", f"--input={data.shards('video')}", f"--output={folder}/out", f"--workers={workers}"]
+        begun, before = time.perf_counter(), cpu_seconds(resource.RUSAGE_CHILDREN)
+        done = subprocess.run([sys.executable, "-m", "yt8m", "bulk", command, *words], capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+        return Sample(time.perf_counter() - begun, cpu_seconds(resource.RUSAGE_CHILDREN) - before)
+
+
+def joining(repeats: int) -> Measured:
+    """Joins the parts of an evaluation of 1.1 million videos, element by element, as workers would."""
+    keys, label_counts = entries(VIDEOS)
+    return repeat(lambda: largest_part(keys, label_counts), VIDEOS, repeats)
+
+
+def largest_part(keys: Keys, label_counts: np.ndarray) -> int:
+    """Computes average precisions and GAP from the parts; returns the bytes of the largest."""
+    from yt8m.commands.bulk import pipelines
+
+    largest = entries = hits = 0
+    for _, part in pipelines.parts_by_class(keys):
+        class_average_precisions(np.frombuffer(part, np.uint64), label_counts)
+        largest = max(largest, len(part))
+    for number, part in pipelines.parts_by_score(keys):
+        precision_sum(np.frombuffer(part, np.uint64), entries, hits)
+        _, (more, right) = pipelines.size_of_range(number, part)
+        entries, hits, largest = entries + more, hits + right, max(largest, len(part))
+    return largest
+
+
+def entries(videos: int, batch: int = 50_000) -> tuple[Keys, np.ndarray]:
+    """The packed entries of a model that finds most labels, and the number of labels of each class."""
+    metrics, drawn = EvaluationMetrics(CLASSES, TOP_K), large_report.drawn(batch, CLASSES)
+    counts = np.bincount(drawn.labels, minlength=CLASSES)
+    for number in range(videos // batch):
+        scores = drawn.scores * np.float32(1 - 1e-4 * number)  # the order of each row stays, and nothing ties
+        metrics.accumulate_top_k(scores, drawn.classes, drawn.hits, drawn.num_labels, counts, drawn.perr)
+    state = metrics.state()
+    return state.ranked.keys, state.ranked.label_counts
