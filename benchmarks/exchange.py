@@ -13,16 +13,18 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from absl import logging
 
-from yt8m import graph, losses, models, runner
+from yt8m import graph, losses, models, program, runner
 from yt8m.deploy import cluster
 from yt8m.lazy import tf
 from yt8m.types import Batch
@@ -66,6 +68,8 @@ def train(kind: str, folder: str, model: str = "LogisticModel") -> None:
     """
     from yt8m.runner.cluster.servers import serve
 
+    program.set_up_log()
+    logging.set_verbosity(logging.ERROR)
     found = cluster.from_environment()
     if found is not None and found.role == cluster.PS:
         serve(found, grace_seconds=1.0)
@@ -96,7 +100,11 @@ def measured(kind: str, processes: int) -> float:
 def traced(model: str) -> str:
     """When the collectives, and the products of the gradients, ran in a step of two processes."""
     spans: list[tuple[str, float, float]] = _said("all-reduce float32", 2, model)[0]
-    shown = [span for span in spans if "CollectiveReduceV2" in span[0] or ("grad" in span[0] and "MatMul" in span[0])]
+    shown = [
+        span
+        for span in spans
+        if re.fullmatch(r"CollectiveReduceV2(_\d+)?", span[0]) or ("grad" in span[0] and "MatMul" in span[0])
+    ]
     lines = [
         f"{1e3 * begin:7.1f} to {1e3 * end:7.1f} ms  {name}" for name, begin, end in sorted(shown, key=lambda s: s[1])
     ]
@@ -142,26 +150,32 @@ def _free_addresses(count: int) -> list[str]:
         return [f"localhost:{each.getsockname()[1]}" for each in sockets]
 
 
-def on_paper(compute: float, bandwidth: float, machines: int) -> dict[str, float]:
-    """Seconds of a step on so many machines, by kind.
+def moved(kind: str, machines: int) -> float:
+    """Bytes that the busiest process of a step sends, which are as many as it receives.
 
-    A ring sends 2 (N - 1) / N of the gradients from each machine, in 2 (N - 1) messages (Patarasuk & Yuan 2009,
-    J. Parallel Distrib. Comput. 69). With one server for every four machines, each server receives the
-    gradients of all for its share of the variables, and sends them these. Nothing overlaps, since the model has one
-    large matrix.
+    A ring sends 2 (N - 1) / N of the gradients from each machine (Patarasuk & Yuan 2009, J. Parallel Distrib.
+    Comput. 69).
+    A parameter server receives the gradients of all machines, and sends them the variables. There is one server for
+    every four machines, each with its share of the variables.
+    """
+    if kind == "parameter server":
+        return 4.0 * WEIGHTS * machines / -(-machines // 4)
+    return (2 if kind.endswith("bfloat16") else 4) * WEIGHTS * 2 * (machines - 1) / machines
+
+
+def on_paper(compute: float, rates: Mapping[str, float], machines: int) -> dict[str, float]:
+    """Seconds of a step on so many machines, by kind; nothing overlaps, since the model has one large matrix.
 
     Args:
       compute: seconds of a step without exchange.
-      bandwidth: bytes per second that a process can send, and as many that it can receive.
+      rates: bytes per second that the busiest process was measured to move, by kind. The network limits them.
       machines: number of machines that train.
     """
-    size, hops = 4.0 * WEIGHTS, 2 * (machines - 1)
-    servers = -(-machines // 4)
-    return {
-        "parameter server": compute + 2 * machines * size / (servers * bandwidth) + 2 * LATENCY,
-        "all-reduce float32": compute + hops / machines * size / bandwidth + hops * LATENCY,
-        "all-reduce bfloat16": compute + hops / machines * size / 2 / bandwidth + hops * LATENCY,
-    }
+    found = {}
+    for kind in KINDS[1:]:
+        messages = 2 if kind == "parameter server" else 2 * (machines - 1)
+        found[kind] = compute + moved(kind, machines) / min(rates[kind], NETWORK) + messages * LATENCY
+    return found
 
 
 def main() -> None:
@@ -170,7 +184,9 @@ def main() -> None:
     parser.add_argument("--processes", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--rounds", type=int, default=3, help="how often each kind takes its turn")
     parser.add_argument("--picture", help="PNG file to draw")
-    parser.add_argument("--trace", help="a model whose step is traced, such as MoeModel; nothing else is measured")
+    parser.add_argument(
+        "--trace", help="a model whose step is traced, such as ResidualMlpModel; nothing else is measured"
+    )
     parser.add_argument("--one", nargs="+", help="(used within: trains as one process)")
     arguments = parser.parse_args()
     if arguments.one:
@@ -186,14 +202,14 @@ def main() -> None:
         for (kind, processes), times in found.items():
             times.append(measured(kind, processes))
     print(table(arguments.processes, alone, found))
-    two = min(arguments.processes)
-    extra = np.median(found["all-reduce float32", two]) - np.median(found["apart", two])
-    bandwidth = 2 * (two - 1) / two * 4.0 * WEIGHTS / max(float(extra), 1e-3)
-    print(f"bandwidth of {two} processes: {bandwidth / 1e6:,.0f} MB/s, alone: {1e3 * np.median(alone):.0f} ms")
-    paper = {n: on_paper(float(np.median(alone)), min(bandwidth, NETWORK), n) for n in MACHINES}
+    two, compute = min(arguments.processes), float(np.median(alone))
+    extra = {kind: np.median(np.subtract(found[kind, two], found["apart", two])) for kind in KINDS[1:]}
+    rates = {kind: moved(kind, two) / max(float(seconds), 1e-3) for kind, seconds in extra.items()}
+    print("MB per second:", ", ".join(f"{kind} {rate / 1e6:,.0f}" for kind, rate in rates.items()))
+    paper = {n: on_paper(compute, rates, n) for n in MACHINES}
     print(_paper_table(paper))
     if arguments.picture:
-        draw(arguments.picture, float(np.median(alone)), paper)
+        draw(arguments.picture, compute, paper)
 
 
 def table(processes: Sequence[int], alone: Sequence[float], found: dict[tuple[str, int], list[float]]) -> str:
