@@ -102,6 +102,7 @@ def test_both_compute_the_same_losses(model, tmp_path, monkeypatch):
     pytest.importorskip("torchmetrics", reason="torchmetrics is not installed: pip install torch torchmetrics")
     from benchmarks.peers import ours, rows, theirs
 
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))  # PyTorch sets it if nobody has
     monkeypatch.setitem(rows.NETWORKS, model, rows.NETWORKS[model]._replace(batch=SMALL_BATCH))
     row, told = Row("step", model, "float32", 1.0), []
     for take_turns in (ours.step, lambda *given: theirs.take_turns(*given, "eager")):
