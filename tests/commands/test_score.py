@@ -12,6 +12,9 @@ from reader_records import video_record, write_shard
 
 from yt8m import cli
 from yt8m.eval_util import EvaluationMetrics
+from yt8m.eval_util.ranked_entries import THIRDS
+from yt8m.records import vocabulary
+from yt8m.records.vocabulary import Vocabulary
 
 C = 30
 
@@ -52,17 +55,24 @@ def test_equals_the_figures_of_what_was_written(
     scores, labels = world(tmp_path)
     order = np.random.default_rng(0).permutation(len(scores))[skipped:].tolist()
     (tmp_path / "p.csv").write_text(csv_of(scores, 20, order))
+    counts = np.arange(C) * 7 % C
+    if skipped:
+        vocabulary.write(str(tmp_path / "vocabulary.csv"), Vocabulary(tuple(map(str, range(C))), counts, ("",) * C))
     assert run(f"--predictions={tmp_path}/p.csv", f"--eval_data_pattern={tmp_path}/*.tfrecord") == 0
     kept = np.full(scores.shape, -np.inf)
     best = np.argsort(-scores, axis=1)[:, :20]
     np.put_along_axis(kept, best, np.take_along_axis(scores, best, axis=1), axis=1)
     kept[np.setdiff1d(np.arange(len(scores)), order)] = -np.inf
-    metrics = EvaluationMetrics(C, 20)
+    metrics = EvaluationMetrics(C, 20, class_counts=counts)
     metrics.accumulate(kept, labels, 0.0)
     expected = metrics.get()
     found = printed(capsys)
     for name, key in (("GAP", "gap"), ("Hit@1", "avg_hit_at_one"), ("PERR", "avg_perr"), ("mAP", "map")):
         assert found[name] == pytest.approx(expected[key], abs=2e-6), name
+    for part in THIRDS if skipped else ():
+        assert found[f"GAP {part}"] == pytest.approx(expected[f"gap_{part}"], abs=2e-6)
+        assert found[f"mAP {part}"] == pytest.approx(expected[f"map_{part}"], abs=2e-6)
+    assert skipped or not any("tail" in name for name in found)  # without a vocabulary
 
 
 def test_the_recorded_predictions_score_as_their_evaluation(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,7 @@
-"""`yt8m score`: computes GAP, Hit@1, PERR and mAP of a prediction file, the metrics of the 2017 and 2018 challenges."""
+"""`yt8m score`: computes GAP, Hit@1, PERR and mAP of a prediction file, the metrics of the 2017 and 2018 challenges.
+
+If the vocabulary by the records has the counts of the classes, it also gives GAP and mAP of head, middle and tail.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from yt8m import options
+from yt8m import options, storage
 from yt8m.commands import ground_truth
 from yt8m.commands.ground_truth import VideoLabels
-from yt8m.config import flags
+from yt8m.config import data_defaults, flags
+from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.eval_util import EvaluationMetrics
+from yt8m.eval_util.arrays import Ints64
 from yt8m.eval_util.metrics import Loss, gap_first, metrics
 from yt8m.options import option
-from yt8m.records import prediction_files
+from yt8m.records import prediction_files, vocabulary
 from yt8m.records.prediction_files import PredictionRow
 
 _BATCH = 4096
@@ -49,22 +54,31 @@ def main(argv: list[str]) -> int:
     num_classes = ground_truth.class_count(config.num_classes, config.eval_data_pattern)
     truth = ground_truth.video_labels(config.eval_data_pattern, num_classes)
     rows = prediction_files.read_predictions(config.predictions, num_classes)
-    figures = score(rows, truth, num_classes, config.top_k)
+    found = vocabulary.of_data("", storage.glob(config.eval_data_pattern))
+    names = vocabulary.of(num_classes, found.names if found else None)
+    class_counts = data_defaults.training_counts(names, DataConfig(num_classes=num_classes))
+    figures = score(rows, truth, num_classes, config.top_k, class_counts)
     for metric in gap_first(metrics.all()):
         if metric is not Loss and metric.figure_key() in figures:
             print(f"{metric.name}: {metric.described().text(figures[metric.figure_key()], 6)}")
     return 0
 
 
-def score(rows: Iterable[PredictionRow], truth: VideoLabels, num_classes: int, top_k: int = 20) -> dict[str, Any]:
-    """The metrics of the predictions, under the names of `EvaluationMetrics.get`.
+def score(
+    rows: Iterable[PredictionRow],
+    truth: VideoLabels,
+    num_classes: int,
+    top_k: int = 20,
+    class_counts: Ints64 | None = None,
+) -> dict[str, Any]:
+    """The metrics of the predictions, under the names of `EvaluationMetrics.get`; `class_counts` are as there.
 
     A video that has no predictions counts too: all of its labels are missed.
 
     Raises:
       RunError: a prediction is for a video that is not in the records; the message names the line.
     """
-    found = EvaluationMetrics(num_classes, top_k)
+    found = EvaluationMetrics(num_classes, top_k, class_counts=class_counts)
     for batch in _batches(rows, truth):
         _accumulate(found, batch, truth)
     return found.get()
