@@ -162,17 +162,21 @@ def calibration(runs: Sequence[Run]) -> Picture:
         for run, one in zip(runs, found, strict=True):
             lines += axes.plot(one.scores, one.shares, "o-", color=run.colour, markersize=4, linewidth=1.6)
             marks += [
-                Mark(score, share, f"{of_run(runs, run)}score {score:.3f}: {share:.3f} right of {size:,}")
+                Mark(
+                    score,
+                    share,
+                    f"{of_run(runs, run)}mean score {score:.3f}; {share:.3f} of {size:,} predictions are right",
+                )
                 for score, share, size in zip(*(part.tolist() for part in one[:3]), strict=True)
             ]
-        axes.set(xlabel="score", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1.02))
+        axes.set(xlabel="score", ylabel="share of right predictions", xlim=(0, 1), ylim=(0, 1.02))
         legend(axes, lines, (run.name for run in runs))
         return marks
 
     errors = "; ".join(f"{run.name}: {one.error:.3f}" for run, one in zip(runs, found, strict=True))
     caption = (
-        "Each dot has the predictions of one tenth of the scale. Of those with a score of 0.8, eight in ten should be "
-        f"right: the dotted line. Mean distance from it: {errors}."
+        "Each dot stands for the predictions with scores in one tenth of the scale. On the dotted line scores are "
+        f"probabilities: 80 % of the predictions with a score of 0.8 are right. Mean distance from it: {errors}."
     )
     return picture(draw, f"Calibration. Mean distance of score and share: {errors}", caption)
 
@@ -232,7 +236,7 @@ def average_precisions(runs: Sequence[Run], figures: Sequence[Sequence[ClassFigu
     )
     return picture(
         draw,
-        f"How many classes have which average precision. {low}",
+        f"Number of classes by average precision. {low}",
         f"How many classes have an AP in each tenth of the scale. {low}.",
     )
 
