@@ -71,7 +71,9 @@ def test_the_best_classes_in_words(world, capsys):
 
 def test_tags_are_the_classes_that_reach_the_thresholds_of_the_evaluation(world, capsys):
     evaluated = [f"--train_dir={world}/run", f"--eval_data_pattern={world}/*.tfrecord", "--run_once", "--report"]
-    assert evaluation.main([*evaluated, "--min_positives=2", "--top_k=10"]) == 0
+    (world / "media.csv").write_text(f"id,address\nv03,{world}/clips/v03.mp4\n")
+    assert evaluation.main([*evaluated, "--min_positives=2", "--top_k=10", f"--media={world}/media.csv"]) == 0
+    assert '<a href="../../clips/v03.mp4" rel="noreferrer">v03</a>' in (world / "run/eval/report.html").read_text()
     rows = list(csv.DictReader((world / "run/eval/thresholds.csv").open()))
     scores = expected(world)
     truth = np.array([[index in (row % 7, 20) for index in range(CLASSES)] for row in range(12)])

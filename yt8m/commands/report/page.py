@@ -23,6 +23,7 @@ from yt8m.records import shards
 from yt8m.records.vocabulary import Vocabulary
 
 _ROWS = 10
+# Maps the ids of videos to the links of those that have one.
 Links = Callable[[Collection[str]], Mapping[str, str]]
 
 
@@ -75,7 +76,7 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
       runs: the runs.
       names: the vocabulary of each run.
       counts: how often each class of each run occurs.
-      links: maps the ids of the videos on the page to the links of those that have one.
+      links: gets the ids of the videos that the page names.
     """
     import jinja2
 
