@@ -72,6 +72,20 @@ def test_each_class_has_its_worst_video_and_further_ones_if_there_is_room(monkey
     assert names == {f"name {c}" for c in range(CLASSES)}
 
 
+def test_a_video_to_which_a_class_adds_next_to_nothing_is_no_further_example_of_it(monkeypatch):
+    monkeypatch.setattr(worst_videos, "_OVERALL", 0)
+    monkeypatch.setattr(worst_videos, "_EACH", 0)
+    monkeypatch.setattr(worst_videos, "_LEAST", 1.5)
+    by_part = np.array([parts(row) for row in range(VIDEOS)])
+    expected = {(row, c) for row, c in np.argwhere(by_part >= 1.5)} | {
+        (row, c) for c, row in enumerate(by_part.argmax(0))
+    }
+    found = worst(kept_videos(SCORES, LABELS, CLASSES), NAMES)
+    assert {(number(one.id), mark.name) for one in found for mark in (*one.labels, *one.wrong)} == {
+        (row, f"name {c}") for row, c in expected
+    }
+
+
 def test_a_label_outside_the_best_classes_is_found_by_its_score():
     videos = kept_videos(SCORES, LABELS, 2)
     shown = {(number(one.id), mark.name) for one in worst(videos, NAMES) for mark in one.labels}

@@ -19,6 +19,7 @@ from yt8m.records.vocabulary import Vocabulary
 MOST = 5000  # videos on the page
 _OVERALL = 100  # of which these have the largest loss of all; the others are the worst ones of single classes
 _OF_CLASS = 50  # videos of a single class, if MOST leaves room for so many
+_LEAST = 0.01  # what a class must add to a video's loss, so that the video is a further example of the class
 _EACH = 3  # labels, and wrong predictions, that are shown of any video
 _EPSILON = 1e-5  # inside the logarithms, as in the loss of the evaluation
 
@@ -72,7 +73,8 @@ def worst(videos: Videos, names: Vocabulary, most: int = MOST) -> list[WorstVide
     """The videos with the largest loss, and those in which a single class adds most, the largest loss first.
 
     There are about `most` videos: the worst _OVERALL of all; of each class the one in which it adds most, as a label or
-    as a wrong prediction, even if these are more than `most`; then of each class the second, and so on to _OF_CLASS.
+    as a wrong prediction, even if these are more than `most`; then of each class the second, and so on to _OF_CLASS, if
+    it adds at least _LEAST.
     Each video is shown with the classes for which it was chosen, and with the _EACH labels and _EACH wrong predictions
     that add most to its loss.
     """
@@ -90,7 +92,7 @@ def worst(videos: Videos, names: Vocabulary, most: int = MOST) -> list[WorstVide
 def _chosen(pairs: LossPairs, overall: Ints64, most: int) -> Ints64:
     """The pairs that put their videos on the page, which has the videos `overall` too."""
     ranks = _ranks(pairs.classes, pairs.parts)
-    kept = np.flatnonzero(ranks < _OF_CLASS)
+    kept = np.flatnonzero((ranks == 0) | ((ranks < _OF_CLASS) & (pairs.parts >= _LEAST)))
     kept = kept[np.lexsort((-pairs.parts[kept], ranks[kept]))]
     rows = np.concatenate([overall, pairs.rows[kept]])
     is_new = np.zeros(len(rows), np.bool_)
