@@ -11,7 +11,9 @@ from yt8m.runner.lines import StepValues
 from yt8m.runner.validation_history import Best, History
 
 
-def history(folder: pathlib.Path, metric: str, *, data: str = "a", gone: bool = False, step: int = 3) -> History:
+def history(
+    folder: pathlib.Path, metric: str, *, data: str = "a", files: str = "", gone: bool = False, step: int = 3
+) -> History:
     """The history of a start that resumes at a step; the file `kept` names the checkpoint that it copies to best/."""
     kept = folder / "kept"
 
@@ -19,7 +21,7 @@ def history(folder: pathlib.Path, metric: str, *, data: str = "a", gone: bool = 
         kept.write_text(f"{checkpoint} {values.step} {values.loss} {values.figures}")
 
     best = Best(metric, metric != "loss", keep, lambda step: None if gone else f"model.ckpt-{step}", patience=1)
-    made = History(str(folder), best, {"pattern": data, "max_videos": None, "fingerprint": data * 9})
+    made = History(str(folder), best, {"pattern": data, "max_videos": None, "fingerprint": data + files})
     made.read(step)
     return made
 
@@ -52,8 +54,8 @@ def test_after_a_change_of_the_data_only_new_validations_are_compared(
 ) -> None:
     other = history(three, "GAP", data="b")
     assert caplog.messages == [
-        "the 3 earlier validations no longer count for best/ and --patience: the validation data changed from "
-        "--eval_data_pattern=a (aaaaaaaa) to --eval_data_pattern=b (bbbbbbbb)"
+        "the earlier validations (3) no longer count for best/ and --patience: they validated on "
+        "--eval_data_pattern=a, not on --eval_data_pattern=b"
     ]
     assert (other.since_best(), len(other.rows)) == ((0, {}), 3)
     worse = StepValues(4, figures={"GAP": 0.2})
@@ -62,6 +64,11 @@ def test_after_a_change_of_the_data_only_new_validations_are_compared(
     other.add(worse, 0)
     assert history(three, "GAP", data="b", step=4).since_best() == (0, {"step": 4, "GAP": 0.2})
     assert len(caplog.messages) == 1
+    assert history(three, "GAP", data="b", files="rewritten", step=4).since_best() == (0, {})
+    assert caplog.messages[1:] == [
+        "the earlier validations (1) no longer count for best/ and --patience: the files of --eval_data_pattern=b "
+        "changed"
+    ]
 
 
 def test_another_metric_ranks_the_earlier_validations_again(
@@ -91,7 +98,7 @@ def test_another_metric_forgets_the_earlier_validations_if_none_can_be_the_best(
     assert forgotten.since_best() == (0, {})
     assert forgotten.is_better(StepValues(4, loss=9.0, figures={"other": 0.0}))
     assert caplog.messages == [
-        "the 3 earlier validations no longer count for best/ and --patience: "
+        "the earlier validations (3) no longer count for best/ and --patience: "
         f"--best_metric is now {metric}, and was GAP{why}"
     ]
 

@@ -157,7 +157,7 @@ def show_outcome(config: TrainConfig, outcome: runner.Outcome) -> int:
 
 def _what_next(config: TrainConfig, step: int) -> str:
     """Says in several lines where a run's results are, and which two commands users usually run next."""
-    pattern = re.sub(r"\btrain", "validate", config.data.data_pattern)
+    pattern = config.validation.eval_data_pattern or re.sub(r"\btrain", "validate", config.data.data_pattern)
     found = [] if storage.is_remote(pattern) else manifest.shards_at(pattern)
     run = shlex.quote(config.train_dir)
     files, first = (shlex.quote(pattern), shlex.quote(found[0])) if found else ("'FILES'", "FILE")

@@ -36,6 +36,8 @@ _SAMPLE = "sample.tfrecord"
 class Validator:
     """Evaluates checkpoints of a training, one after another, on the files of --eval_data_pattern.
 
+    Making one checks the data, and reads them if --eval_max_videos is given. The first checkpoint builds the graph.
+
     Args:
       config: the complete config of the training.
       folder: a local folder for the copies of the videos that --eval_max_videos draws.
@@ -133,6 +135,7 @@ def _settings(config: TrainConfig) -> EvalConfig:
 
 
 def _parts(settings: EvalConfig, config: TrainConfig, folder: str) -> workload.Workload:
+    """The workload of the evaluation; its refusals compare the validation data with those of the training."""
     most = config.validation.eval_max_videos
 
     def sample(data: DataConfig) -> DataConfig:
@@ -162,10 +165,10 @@ def _described(asked: ValidationConfig, is_sampled: bool) -> dict[str, Any]:
 
 
 def _sampled(data: DataConfig, most: int, path: str) -> DataConfig:
-    """The data with the `most` videos whose ids have the smallest hashes, copied to the shard `path`.
+    """The data reduced to the `most` videos whose ids have the smallest hashes, which are copied to the shard `path`.
 
-    The choice depends on the ids only, and is that of the sample of an evaluation's report. The copy makes each
-    validation read these records alone.
+    So the choice depends on nothing but the ids, and a validation reads no other records. If there are no more videos
+    than `most`, the data stay as they are.
 
     Raises:
       UsageError: a reader of the user's own reads the records, so their ids are not known here.
@@ -173,7 +176,7 @@ def _sampled(data: DataConfig, most: int, path: str) -> DataConfig:
     """
     if data.reader:
         raise UsageError(
-            f"--eval_max_videos finds the ids of YouTube-8M's records, not those of --reader={data.reader}."
+            f"--eval_max_videos finds the ids of YouTube-8M's records, not of --reader={data.reader}; leave it out."
         )
     files = storage.glob(data.data_pattern)
     chosen: list[tuple[int, int, int]] = []  # a heap of (-hash, -number of the file, -number of the record)

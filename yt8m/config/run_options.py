@@ -62,7 +62,7 @@ class DistributedConfig(Checked):
 
 @dataclass(frozen=True)
 class ValidationConfig(Checked):
-    """Evaluation of checkpoints by the training process itself; a cluster has an evaluator for it."""
+    """Validation while training. On one machine the training process does it, in a cluster the evaluator."""
 
     eval_data_pattern: str = option(
         "", "files to validate on while training; in a cluster its evaluator reads them", shapes="nothing"
@@ -79,7 +79,7 @@ class ValidationConfig(Checked):
     )
     best_metric: str = option(
         "GAP",
-        "metric that decides which checkpoint is kept in best/: one of yt8m eval, or package.module:Class",
+        "metric that decides which checkpoint is kept in best/: a name that yt8m eval prints, or package.module:Class",
         shapes="nothing",
     )
     patience: int | None = option(

@@ -172,9 +172,10 @@ class Runner:
 
 
 class StandingEvaluation(Runner):
-    """An evaluation inside of a training's process: its graph is built once, and each pass opens a session of its own.
+    """Evaluates one checkpoint after another in the process of a training.
 
-    So a pass costs no second start, and its variables are on the device no longer than it lasts. It logs no lines.
+    The graph is built once. Each pass opens a session on it and closes it again, so the variables of the evaluation are
+    on the device only during a pass. A pass logs no lines.
 
     Args:
       config: the config of the evaluation; its checkpoint is named at each pass.

@@ -151,7 +151,10 @@ class History:
         """
         number = len(self.rows[self._first_compared :])
         if number and data and self._data and data["fingerprint"] != self._data["fingerprint"]:
-            self._forget(f"the validation data changed from {_told(data)} to {_told(self._data)}")
+            former, now = _flags(data), _flags(self._data)
+            self._forget(
+                f"the files of {now} changed" if former == now else f"they validated on {former}, not on {now}"
+            )
         elif number and self._best and metric not in (None, self._best.metric):
             self._choose_again(f"--best_metric is now {self._best.metric}, and was {metric}", self._best)
         else:
@@ -172,7 +175,7 @@ class History:
 
     def _forget(self, why: str) -> None:
         number, self._first_compared = len(self.rows) - self._first_compared, len(self.rows)
-        logging.info("the %d earlier validations no longer count for best/ and --patience: %s", number, why)
+        logging.info("the earlier validations (%d) no longer count for best/ and --patience: %s", number, why)
 
     def _write(self) -> None:
         begun = None if self.pending is None else {"step": self.pending, "epochs": self.pending_epochs}
@@ -201,8 +204,6 @@ def _values_of(row: Mapping[str, Any]) -> StepValues:
     return StepValues(int(row["step"]), loss=figures.pop("loss", None), figures=figures, is_validation=True)
 
 
-def _told(data: Mapping[str, Any] | None) -> str:
-    """The flags that name the data, and the first letters of the fingerprint, which also tell changed files apart."""
-    told = data or {}
-    limit = f" --eval_max_videos={told['max_videos']}" if told.get("max_videos") else ""
-    return f"--eval_data_pattern={told.get('pattern')}{limit} ({str(told.get('fingerprint'))[:8]})"
+def _flags(data: Mapping[str, Any]) -> str:
+    limit = f" --eval_max_videos={data['max_videos']}" if data["max_videos"] else ""
+    return f"--eval_data_pattern={data['pattern']}{limit}"
