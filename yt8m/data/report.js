@@ -10,7 +10,7 @@ const value = (cell, isNumber) => {
   return text === "—" ? NaN : Number(text.replaceAll(",", "").replace(/ .*$/, ""));
 };
 
-const texts = new Intl.Collator("en", { numeric: true }); // class 2 comes before class 10
+const texts = new Intl.Collator("en", { numeric: true }); // 2 comes before 10
 
 // What is not defined always goes last.
 const compare = (a, b, sign) => {
