@@ -98,6 +98,7 @@ def test_inference_writes_nothing(
     assert not list(tmp_path.glob("*out.csv*"))
 
 
+@pytest.mark.heavy
 def test_segment_inference_writes_nothing(
     tmp_path: pathlib.Path, changing: Callable[..., list[str]], capfd: pytest.CaptureFixture[str]
 ) -> None:

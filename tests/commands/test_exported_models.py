@@ -31,6 +31,7 @@ def sizes_of(folder: pathlib.Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*.data-*"))
 
 
+@pytest.mark.heavy
 def test_exports_shrink_predict_and_tell_what_they_lose(
     trained: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -288,6 +288,7 @@ def test_flags_that_contradict_it(here: pathlib.Path, capsys: pytest.CaptureFixt
     assert not (here / "fresh").exists()
 
 
+@pytest.mark.heavy
 def test_a_run_without_one(here: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     pattern = "nameless/video/train/*.tfrecord"
     assert train_on(pattern, "plain", "--num_classes=3") == 0

@@ -79,6 +79,7 @@ def check_same(found: list[dict[str, np.ndarray]], one: dict[str, np.ndarray], t
     assert max(float(np.abs(found[0][name] - one[name]).max()) for name in one) < tolerance
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 @pytest.mark.promise("N3")
 def test_two_replicas_with_batch_norm_train_as_two_towers(trained: Callable[..., list[dict[str, np.ndarray]]]) -> None:

@@ -48,6 +48,7 @@ def test_it_goes_on_after_it_was_killed_and_finds_the_best(
     assert study.best_value == max(one.value for one in done if one.value is not None)
 
 
+@pytest.mark.heavy
 def test_a_trial_whose_figures_are_low_is_pruned(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "sweep"
     folder.mkdir()

@@ -166,6 +166,7 @@ def test_no_command_imports_it(
     assert not (here / "imported").exists()
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("X4")
 def test_a_run_of_ones_own_needs_no_flag_until_its_config_is_changed(
     here: pathlib.Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -76,6 +76,7 @@ def start(temporary: pathlib.Path, model: object, output: pathlib.Path) -> subpr
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("X5")
 @pytest.mark.long
 def test_each_process_has_a_private_folder_that_goes_with_it(

@@ -141,6 +141,7 @@ def test_a_run_by_it_is_trained_resumed_evaluated_predicted_and_exported(folder:
     assert cli.main(["predict", "--model=exported", "own.tfrecord"]) == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("X4")
 def test_separate_processes_find_it_only_if_the_run_is_trusted(folder: pathlib.Path) -> None:
     def yt8m(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:

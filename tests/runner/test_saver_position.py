@@ -128,6 +128,7 @@ def test_the_position_never_goes_back(tmp_path: pathlib.Path, last_shards: list[
     assert begun == max(last_shards, default=-1) + 1
 
 
+@pytest.mark.heavy
 def test_rated_segments_too(live: Callable, tmp_path: pathlib.Path) -> None:
     for shard in range(SHARDS):
         context = {"id": [b"%d.0" % shard], "segment_start_times": [0, 5], "segment_labels": [1, 1]}

@@ -45,6 +45,7 @@ def test_blocked_in_a_dequeue_it_ends_within_the_grace(start: Callable, tmp_path
     assert (tmp_path / "run" / "model.ckpt-0.index").exists()
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P2")
 def test_blocked_in_the_system_it_ends_all_the_same(start: Callable, tmp_path: pathlib.Path) -> None:
     """Opening a pipe that nobody writes to: closing the session does not help."""

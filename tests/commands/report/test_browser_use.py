@@ -112,6 +112,7 @@ def test_text_in_charts_has_contrast(world, page, scheme):
     assert glyphs > 500
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("media", ["", "print"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_charts_are_painted_in_the_ink_of_the_theme_and_printed_on_white(world, page, media, scheme):

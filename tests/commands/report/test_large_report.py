@@ -20,6 +20,7 @@ def test_the_largest_page_is_below_eight_megabytes(tmp_path: pathlib.Path) -> No
     assert 1e6 < (tmp_path / "eval/report.html").stat().st_size < 8e6
 
 
+@pytest.mark.heavy
 def test_a_run_with_own_names_has_no_name_of_youtube8m(tmp_path: pathlib.Path) -> None:
     names = [f"kind {index} of mine" for index in range(24)]
     large_report.write(str(tmp_path), videos=300, num_classes=24)

@@ -88,6 +88,7 @@ def test_each_status_has_the_body_that_is_described(service: Service) -> None:
     assert list(described["200"]["content"]) == ["text/plain"]
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("X6")
 def test_so_have_those_of_time_and_of_many_requests() -> None:
     with served(*TINY, "--timeout=1", "--max_requests=1") as service:

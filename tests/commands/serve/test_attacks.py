@@ -186,6 +186,7 @@ def test_headers_that_do_not_end_get_408() -> None:
             one.close()
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P9")
 def test_a_step_that_does_not_end_does_not_keep_the_process() -> None:
     with served(*TINY, "--timeout=2") as service, ThreadPoolExecutor(1) as pool:
