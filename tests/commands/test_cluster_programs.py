@@ -71,6 +71,7 @@ def test_training_in_every_role(data: pathlib.Path, tmp_path: pathlib.Path, proc
     evaluator = made.start("evaluator")
     assert [process.end() for role in ("chief", "worker", "ps") for process in started[role]] == [0, 0, 0]
     assert evaluator.end() == 0, evaluator.log()
+    assert not (folder / "validation.json").exists()  # the evaluator evaluates; the training does not validate
     steps = 2 * ((40 + 20) // 10 + 30 // 10)  # an epoch of the chief's two shards and of the worker's one
     assert json.loads((folder / "cluster.json").read_text())["ended"] == steps
     assert (folder / f"model.ckpt-{steps}.index").exists()

@@ -153,6 +153,13 @@ def test_the_best_evaluation_counts_and_a_training_batch_stands_in(
     assert (by_gap.figures.step, by_gap.figures.values) == (5, {"GAP": rows[0][1], "loss": 3.0})
     assert by_gap.step == 12
     assert by_loss.figures.values["loss"] == min(2.0, report["loss"])
+    # If the data have changed since the first of these validations, it no longer counts, although it is the higher one.
+    told = {"begun": None, "metric": "GAP", "data": None, "first_compared": 1, "epochs": [0, 0]}
+    history = told | {"validations": [{"step": step, "GAP": gap, "loss": loss} for step, gap, loss in rows]}
+    (validated / "validation.json").write_text(json.dumps(history))
+    assert runs.find([str(validated)], "gap")[0].figures.values["GAP"] == report["gap"]
+    (validated / "validation.json").write_text("{")
+    assert runs.find([str(validated)])[0].state == "damaged"
 
 
 def test_the_table_is_sorted_by_any_column(folder: pathlib.Path) -> None:
@@ -195,6 +202,20 @@ def test_the_command_prints_a_table_or_json(
     assert capsys.readouterr().out == f"there is no run in {tmp_path}\n"
     assert cli.main(["runs", str(tmp_path / "none")]) == 2
     assert "there is no such folder" in capsys.readouterr().err
+
+
+def test_a_long_message_is_cut_in_the_table_and_whole_in_json(
+    folder: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(folder / "a/config.json", tmp_path)
+    message = f"{tmp_path}/model.ckpt-5 cannot be read: " + "more " * 50 + "end"
+    run_dir.note_end(str(tmp_path), run_dir.Ended("failed", 5, message))
+    assert cli.main(["runs", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["why"] == message
+    assert cli.main(["runs", str(tmp_path)]) == 0
+    state = capsys.readouterr().out.splitlines()[1].partition("failed:")[2]
+    assert state == " model.ckpt-5 cannot be read: more more more more mo…"
+    assert len(f"failed:{state}") == 60
 
 
 def test_runs_in_a_bucket_are_listed_alike(folder: pathlib.Path, bucket: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from yt8m.errors import RunError
 from yt8m.runner.lines import StepValues
-from yt8m.runner.validation_history import Best, History
+from yt8m.runner.validation_history import Best, History, forgotten_in
 
 
 def history(
@@ -27,8 +27,9 @@ def history(
 
 
 @pytest.fixture
-def three(tmp_path: pathlib.Path) -> pathlib.Path:
+def three(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> pathlib.Path:
     """A run with three validations; the best by GAP is the second one."""
+    caplog.set_level("INFO", logger="absl")  # else it depends on the tests before whether these lines are logged
     former = history(tmp_path, "GAP")
     for step, loss, figures in (
         (1, 3.0, {"GAP": 0.4}),
@@ -69,6 +70,19 @@ def test_after_a_change_of_the_data_only_new_validations_are_compared(
         "the earlier validations (1) no longer count for best/ and --patience: the files of --eval_data_pattern=b "
         "changed"
     ]
+
+
+def test_validations_that_a_resumed_run_repeats_on_the_new_data_are_compared(three: pathlib.Path) -> None:
+    assert history(three, "GAP", data="b").forgotten_steps == {1, 2, 3}
+    again = history(three, "GAP", data="b", step=1)  # the checkpoints of steps 2 and 3 are gone
+    assert again.forgotten_steps == {1}
+    for step, gap in ((2, 0.2), (3, 0.1)):
+        assert again.is_better(StepValues(step, figures={"GAP": gap})) == (step == 2)
+        again.begin(step, 0)
+        again.add(StepValues(step, figures={"GAP": gap}), 0)
+    assert again.since_best() == (1, {"step": 2, "GAP": 0.2})
+    assert forgotten_in(str(three)) == {1}
+    assert forgotten_in(str(three / "none")) == set()
 
 
 def test_another_metric_ranks_the_earlier_validations_again(

@@ -22,7 +22,7 @@ from yt8m.config.flag_parsing import shown
 from yt8m.errors import RunError, UsageError, first_line, suggestion
 from yt8m.eval_util.metrics import Gap, gap_first, metrics, names_of_details
 from yt8m.options import option
-from yt8m.runner import checkpoints, metric_files
+from yt8m.runner import checkpoints, metric_files, validation_history
 from yt8m.storage import json_text
 
 RUNNING, FINISHED, STOPPED, FAILED, DAMAGED = "running", "finished", "stopped", "failed", "damaged"
@@ -33,6 +33,7 @@ _NO_FIGURE = ("step", "examples", "examples_per_second", "zeroed_values", "bad_r
 _NOT_COMPARED = ("train_dir", "export_dir", "log_dir", "start_new_model", "data.seed", "data.vocabulary", "model.model")
 _OF_PUBLISHED = ("feature_names", "feature_sizes", "frame_features", "segment_labels", "label_loss")
 _UNSET: tuple[Any, ...] = (None, "", ())  # values of options that were not given and have no default
+_WIDEST_STATE = 60  # characters in the table; --json has the whole text
 _AT_ONCE = 16  # runs of a bucket that are read at the same time: each takes several requests
 
 
@@ -215,14 +216,17 @@ def _fill_config(run: ListedRun, _names: Sequence[str]) -> None:
 
 
 def _fill_figures(run: ListedRun, names: Sequence[str], metric: str) -> None:
-    """Finds the best evaluation. The last training batch stands in for it until there is one."""
+    """Finds the best evaluation. The last training batch stands in for it until there is one.
+
+    Validations that no longer count for best/ do not count here either: they may have been on easier data.
+    """
     rows = list(metric_files.rows(run.folder)) if metric_files.METRICS in names else []
     trained = [row for row in rows if "mode" not in row]
     if trained and run.state not in (FINISHED, FAILED):
         run.step = max(trained[-1]["step"], run.step or 0)
-    evaluated = [
-        Figures(EVALUATION, row["step"], _numbers(row)) for row in rows if row.get("mode") == metric_files.VALIDATE
-    ]
+    forgotten = validation_history.forgotten_in(run.folder) if validation_history.NAME in names else ()
+    validated = [row for row in rows if row.get("mode") == metric_files.VALIDATE and row["step"] not in forgotten]
+    evaluated = [Figures(EVALUATION, row["step"], _numbers(row)) for row in validated]
     evaluated += _in_file(storage.join(run.folder, eval_samples.FOLDER, "report.json"), _of_report)
     evaluated += _in_file(storage.join(run.folder, BEST_FOLDER, BEST_NOTE), _of_best)
     if evaluated:
@@ -333,7 +337,8 @@ def _cells(run: ListedRun, figures: Sequence[str], compared: Sequence[str]) -> I
     if figures:
         yield f"{run.figures.of}, step {run.figures.step}" if run.figures else ""
     yield _duration(run.age) if run.written else ""
-    yield f"{run.state}: {run.why}" if run.why else run.state
+    state = f"{run.state}: {run.why.replace(f'{run.folder}/', '')}" if run.why else run.state
+    yield state if len(state) <= _WIDEST_STATE else f"{state[: _WIDEST_STATE - 1]}…"
     if compared:
         given = {name: value for name, value in run.differing.items() if value not in _UNSET}
         yield " ".join(f"{name}={shown(value)}" for name, value in given.items())

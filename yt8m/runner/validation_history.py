@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -73,6 +74,11 @@ class History:
         return int(self.rows[-1]["step"] or 0) if self.rows else 0
 
     @property
+    def forgotten_steps(self) -> set[int]:
+        """The steps of the validations that no longer count for the best one."""
+        return {int(row["step"] or 0) for row in self.rows[: self._first_compared]}
+
+    @property
     def last_epochs(self) -> int:
         """The number of epochs that had passed at the last validation, as far as the shards show it."""
         return self._epochs[-1] if self._epochs else 0
@@ -90,7 +96,7 @@ class History:
             told = json_text.parse(storage.read_text(self._path))
             self.rows = [dict(row) for row in told["validations"] if row["step"] <= step]
             self._epochs, begun = [int(count) for count in told["epochs"]][: len(self.rows)], told["begun"]
-            self._first_compared = int(told["first_compared"])
+            self._first_compared = min(int(told["first_compared"]), len(self.rows))
             former_data, former_metric = told["data"], told["metric"]
             if begun is not None:
                 self.pending, self.pending_epochs = int(begun["step"]), int(begun["epochs"])
@@ -192,6 +198,17 @@ class History:
 
 
 _UNDEFINED = -math.inf
+
+
+def forgotten_in(folder: str) -> set[int]:
+    """`History.forgotten_steps` of a run; empty if it has no history.
+
+    Raises:
+      RunError: the file is damaged.
+    """
+    history = History(folder)
+    history.read(sys.maxsize)
+    return history.forgotten_steps
 
 
 def row_of(values: StepValues) -> dict[str, float]:

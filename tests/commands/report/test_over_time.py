@@ -54,6 +54,16 @@ def test_the_best_point_is_that_of_all_validations_and_evaluations(run):
     assert over_time.best_point(run, "examples_per_second") is None
 
 
+def test_a_validation_that_no_longer_counts_is_drawn_and_is_not_the_best(run):
+    told = {"begun": None, "metric": "GAP", "data": None, "epochs": [0, 0, 0], "validations": VALIDATED}
+    (pathlib.Path(run.folder) / "validation.json").write_text(json.dumps(told | {"first_compared": 2}))
+    (found,) = load([run.folder], 10, 0)
+    assert over_time.best_point(found, "GAP") == (6, 0.34)
+    assert over_time.best_point(found, "loss") == (6, 6.9)
+    (picture,) = (one for one in over_time.training([found]) if one.caption.startswith("GAP"))
+    assert "validation, step 4: 0.35" in [text for _, _, text in json.loads(picture.points)]
+
+
 def test_the_picture_tells_every_point_and_the_best(run):
     pictures = {one.caption.partition(" over")[0]: one for one in over_time.training([run])}
     assert list(pictures) == ["loss", "GAP", "examples a second", "mAP"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Floats64
 from yt8m.eval_util.metrics import Loss, gap_first, metrics
 from yt8m.eval_util.resampling import Interval, Resampled, interval, intervals, resample
-from yt8m.runner import metric_files
+from yt8m.runner import metric_files, validation_history
 
 _NO_CURVE = ("step", "examples")
 # These colours can be told apart on white and on black, and by most colour-blind readers. Each has a contrast of at
@@ -95,6 +95,7 @@ class Run(NamedTuple):
       evaluations: {name: curve of the evaluated checkpoints}.
       resampled: {key of the metric: its values on the resampled videos, float64 [resamples]}.
       class_aps: float64 [resamples, C], AP of each class on the resampled videos.
+      forgotten: steps of the validations that no longer count for the best one.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Run(NamedTuple):
     evaluations: Mapping[str, Curve]
     resampled: Mapping[str, Floats64]
     class_aps: Floats64
+    forgotten: Collection[int] = ()
 
 
 def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
@@ -130,7 +132,8 @@ def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
 def _load(name: str, folder: str, colour: str, one: EvalSamples, resamples: int, seed: int) -> Run:
     source = _trained_in(folder, str(one.figures.get("checkpoint", "")))
     curves = read_curves(source), read_validations(source), read_evaluations(folder)
-    return Run(name, folder, source, colour, one, *curves, *_resampled(one, resamples, seed))
+    forgotten = validation_history.forgotten_in(source)
+    return Run(name, folder, source, colour, one, *curves, *_resampled(one, resamples, seed), forgotten)
 
 
 def _trained_in(folder: str, checkpoint: str) -> str:

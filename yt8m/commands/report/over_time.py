@@ -79,13 +79,20 @@ def _told(value: float, name: str, step: int) -> str:
 
 
 def best_point(run: Run, name: str) -> tuple[float, float] | None:
-    """(step, value) of the best validation or evaluated checkpoint by a metric; None if there are fewer than two."""
+    """(step, value) of the best validation or evaluated checkpoint by a metric; None if there are fewer than two.
+
+    Validations that no longer count for best/ do not count here either.
+    """
     higher = {one.name: one.higher_is_better for one in run.samples.described()}
-    found = [part[name] for part in _series(run)[1:] if name in part]
-    points = [point for curve in found for point in zip(curve.steps.tolist(), curve.values.tolist(), strict=True)]
+    validated, evaluated = (_points(part.get(name)) for part in _series(run)[1:])
+    points = [point for point in validated if point[0] not in run.forgotten] + evaluated
     if name not in higher or len(points) < 2:
         return None
     return max(points, key=lambda point: (point[1] if higher[name] else -point[1], -point[0]))
+
+
+def _points(curve: Curve | None) -> list[tuple[float, float]]:
+    return [] if curve is None else list(zip(curve.steps.tolist(), curve.values.tolist(), strict=True))
 
 
 def _texts(name: str, title: str, runs: Sequence[Run]) -> tuple[str, str]:
