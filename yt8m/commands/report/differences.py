@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from yt8m import options
 from yt8m.commands.report.loading import FEWEST, Run, difference_interval, figure, same_videos
 from yt8m.config import run_dir
 from yt8m.config.flag_parsing import shown
@@ -79,9 +80,10 @@ def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
     except (RunError, UsageError):
         saved = None
     yield ("training", run_dir.CONFIG), "was read" if saved else "is missing, so its settings are not compared"
-    for name, value in _options(dataclasses.asdict(saved.config) if saved else {}):
-        kind = "data" if name.startswith("data.") else "config"
-        yield (kind, name.rpartition(".")[2]), shown(value)
+    for name, value in options.flat(dataclasses.asdict(saved.config) if saved else {}).items():
+        if name not in _NOT_COMPARED:
+            kind = "data" if name.startswith("data.") else "config"
+            yield (kind, name.rpartition(".")[2]), shown(value)
     for name, value in found.get("versions", {}).items():
         yield ("version at evaluation", name), str(value)
     for name, value in run_dir.written_versions(run.trained_in).items():
@@ -91,16 +93,6 @@ def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
 def _hash_of_videos(run: Run) -> str:
     """Eight digits that are the same for the same sampled videos."""
     return f"{int(np.bitwise_xor.reduce(run.samples.videos.keys)) & 0xFFFF_FFFF:08x}"
-
-
-def _options(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields (path of an option, value)."""
-    for name, value in values.items():
-        path = f"{prefix}{name}"
-        if isinstance(value, Mapping):
-            yield from _options(value, f"{path}.")
-        elif path not in _NOT_COMPARED:
-            yield path, value
 
 
 _ROUNDING = 1e-9  # a bound of 0 may differ from 0 by the rounding of sines
