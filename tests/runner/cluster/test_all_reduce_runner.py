@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -147,3 +148,11 @@ def test_whoever_waits_for_the_others_ends_when_told(cluster: Callable[..., Clus
     chief.wait_for(r"waiting for worker 0 \(")
     chief.send_signal(signal.SIGTERM)
     assert chief.end() == 143
+
+
+@pytest.mark.promise("P2")
+def test_a_process_that_never_starts_is_named(cluster: Callable[..., Cluster]) -> None:
+    """However long the chief itself took to start."""
+    chief = cluster(1, 0, stall_timeout=1.0, **PLAIN).start("chief")
+    assert chief.end() == 1
+    assert re.search(r"worker 0 \(.*\) did not start within 1 s \(--stall_timeout\)", chief.log())

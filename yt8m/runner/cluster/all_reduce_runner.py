@@ -38,7 +38,7 @@ class AllReduceRunner(Runner):
     def _run(self, signals: StopSignals) -> Outcome:
         cluster = self.config.cluster
         assert cluster is not None
-        with Peers(cluster) as self._peers, Watchdog(self.config.stall_timeout, self._peers.suspects) as watchdog:
+        with Peers(cluster) as self._peers:
             self.inputter = self.inputter.share(cluster.replica, len(cluster.replicas))
             files = list(self.inputter.files())
             team = self._build(files, signals)
@@ -49,8 +49,10 @@ class AllReduceRunner(Runner):
             runtime = servers.start(cluster, dict(session_config.device_count), deploy.collective_config())
             if not self._peers.wait_for_all(lambda: signals.requested, self.config.stall_timeout):
                 return Outcome(Status.STOPPED, 0, "stopped by a signal", signals.signal)
+            # Only from here on does this process wait without a limit of its own.
+            watched = Watchdog(self.config.stall_timeout, self._peers.suspects)
             try:
-                with tf.Session(runtime.target, config=session_config) as session:
+                with watched as watchdog, tf.Session(runtime.target, config=session_config) as session:
                     signals.guard(session)
                     return self._train(session, team, start, [*self._all_hooks(team, files), _beats(watchdog)])
             except tf.errors.OpError as error:
