@@ -47,12 +47,18 @@ def test_all_examples_count_once_though_one_replica_has_fewer(
 
 
 @pytest.mark.promise("P1")
-def test_told_all_at_once_they_save_one_checkpoint(cluster: Callable[..., Cluster], tmp_path: pathlib.Path) -> None:
-    made = cluster(1, 0, checkpoints={"save_checkpoint_steps": 10_000}, **PLAIN)
-    processes = [made.start("chief"), made.start("worker")]
+@pytest.mark.parametrize("told", [(0, 1), pytest.param((1,), marks=pytest.mark.heavy)], ids=["all", "the worker alone"])
+def test_told_to_stop_all_save_one_checkpoint(
+    cluster: Callable[..., Cluster], tmp_path: pathlib.Path, told: tuple[int, ...]
+) -> None:
+    given = {"checkpoints": {"save_checkpoint_steps": 10_000}, **PLAIN}
+    # Each machine has a local copy of its own of a teacher's predictions, which is no difference.
+    made, other_machine = (cluster(1, 0, signature={"distill_from": path}, **given) for path in ("/a", "/b"))
+    other_machine.jobs = made.jobs
+    processes = [made.start("chief"), other_machine.start("worker")]
     processes[1].wait_for_step(3)
-    for process in processes:
-        process.send_signal(signal.SIGTERM)
+    for replica in told:
+        processes[replica].send_signal(signal.SIGTERM)
     assert [process.end() for process in processes] == [143, 143], [process.log() for process in processes]
     (status, step, _), other = (said_last(process) for process in processes)
     assert (status, step) == ("stopped", other[1])
@@ -132,8 +138,10 @@ def test_variables_that_differ_end_the_run_and_are_named(
 
 @pytest.mark.heavy
 @pytest.mark.promise("P8")
-def test_processes_with_other_settings_are_refused(cluster: Callable[..., Cluster]) -> None:
-    made, differing = cluster(1, 0, max_steps=30, **PLAIN), cluster(1, 0, max_steps=20, **PLAIN)
+@pytest.mark.parametrize("other", [{"max_steps": 20}, {"signature": {"label_loss": "HingeLoss"}}])
+def test_processes_with_other_settings_are_refused(cluster: Callable[..., Cluster], other: dict[str, Any]) -> None:
+    given = {"max_steps": 30, "signature": {"label_loss": "CrossEntropyLoss"}, **PLAIN}
+    made, differing = cluster(1, 0, **given), cluster(1, 0, **{**given, **other})
     differing.jobs = made.jobs
     for process in (made.start("chief"), differing.start("worker")):
         assert process.end() == 2

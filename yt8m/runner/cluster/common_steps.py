@@ -24,6 +24,8 @@ from yt8m.runner.saver import Position
 from yt8m.runner.signals import StopSignals
 
 _BY_SIGNAL, _BY_CALLBACK = 1, 2
+# Settings of a run's signature that may differ between machines: threads, and paths of local copies.
+_OF_EACH_MACHINE = ("parse_threads", "prefetch", "distill_from")
 
 
 class Rounds:
@@ -56,7 +58,7 @@ class Rounds:
         if others:
             raise UsageError(
                 f"{', '.join(others)} and the chief differ in the model, or in flags that all processes must share "
-                "(such as --batch_size, --max_steps, the optimizer's); start all with the same flags."
+                "(such as --batch_size, --max_steps, --label_loss, the optimizer's); start all with the same flags."
             )
         return bool(found[0, 1])
 
@@ -97,7 +99,9 @@ class Rounds:
 def _common_settings(config: RunnerConfig) -> list[Any]:
     cluster = config.cluster
     assert cluster is not None
+    shared = {name: value for name, value in config.signature.items() if name not in _OF_EACH_MACHINE}
     return [
+        shared,
         *(cluster.replicas, config.optimizer, config.batch_size_per_gpu, config.towers, config.split_batch),
         *(config.seed, config.precision, config.max_steps, config.exact_resume, config.sync_batch_norm),
         *(config.exchange_dtype, config.check_replicas_steps),
