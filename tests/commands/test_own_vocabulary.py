@@ -218,7 +218,6 @@ def test_data_in_another_order_are_refused(here: pathlib.Path, capsys: pytest.Ca
     named = [f"--input_data_pattern={other}", "--output_file=never.csv"]
     asked = [
         ("run", train_on(other, "run", steps=50)),
-        ("run", train_on("data/video/train/*.tfrecord", "run", "--vocabulary=other/vocabulary.csv")),
         ("run", evaluate("run", other)),
         ("run", inference.main(["--train_dir=run", *named])),
         ("model.tgz", inference.main(["--input_model_tgz=model.tgz", *named])),
@@ -232,6 +231,16 @@ def test_data_in_another_order_are_refused(here: pathlib.Path, capsys: pytest.Ca
     assert told.count("A model keeps the classes that it was trained with") == len(asked)
     assert {path: path.stat().st_mtime_ns for path in here.glob("run/**/*") if path.is_file()} == before
     assert not list(here.glob("never*"))
+
+
+def test_a_named_file_must_number_the_classes_as_the_data_do(
+    here: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in ("run", "never"):
+        assert train_on("data/video/train/*.tfrecord", folder, "--vocabulary=other/vocabulary.csv") == 2
+        told = "--vocabulary=other/vocabulary.csv: 'dog' is class 2 there, but class 1 in data/vocabulary.csv"
+        assert told in capsys.readouterr().err
+    assert not (here / "never").exists()
 
 
 def test_new_classes_are_another_vocabulary(here: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -234,3 +234,21 @@ def test_folders_whose_vocabularies_differ_are_refused(tmp_path: pathlib.Path) -
     told = f"class 1 is 'dog' in {tmp_path}/a/vocabulary.csv, and 'bird' in {tmp_path}/c/vocabulary.csv"
     with pytest.raises(UsageError, match=re.escape(told)):
         vocabulary.find(files)
+
+
+def test_a_named_file_renames_classes_but_does_not_renumber_them(tmp_path: pathlib.Path) -> None:
+    by_data, named = tmp_path / "data" / "vocabulary.csv", tmp_path / "named.csv"
+    by_data.parent.mkdir()
+    vocabulary.write(str(by_data), vocabulary.of_names(["cat", "dog", "bird"]))
+    files = [str(by_data.parent / "x.tfrecord")]
+    for names in (["cat", "dog", "bird"], ["Katze", "dog", "Vogel", "Fisch"], ["cat", "cat", "cat"]):
+        vocabulary.write(str(named), vocabulary.of_names(names))
+        found = vocabulary.of_data(str(named), files)
+        assert found is not None
+        assert found.names.names == tuple(names)
+    for names in (["bird", "Hund", "cat"], ["emu", "ant", "fly", "cat"]):
+        vocabulary.write(str(named), vocabulary.of_names(names))
+        told = f"--vocabulary={named}: 'cat' is class {names.index('cat')} there, but class 0 in {by_data}"
+        with pytest.raises(UsageError, match=re.escape(told)):
+            vocabulary.of_data(str(named), files)
+        assert vocabulary.of_data(str(named), ()) is not None

@@ -114,11 +114,15 @@ def find(files: Sequence[str]) -> str:
       UsageError: the shards are in several folders, whose vocabularies differ.
       RunError: one of several such files is not a valid vocabulary.
     """
-    folders = sorted({os.path.dirname(path) for path in files})
-    first, *others = dict.fromkeys(filter(None, map(_nearest, folders))) or [""]
+    first, *others = _of_folders(files) or [""]
     for other in others:
         refuse_difference(read(first), first, read(other), other, "Name the data of one data set.")
     return first
+
+
+def _of_folders(files: Sequence[str]) -> list[str]:
+    folders = sorted({os.path.dirname(path) for path in files})
+    return list(dict.fromkeys(filter(None, map(_nearest, folders))))
 
 
 class OfData(NamedTuple):
@@ -131,8 +135,10 @@ class OfData(NamedTuple):
 def of_data(named: str, files: Sequence[str]) -> OfData | None:
     """The vocabulary in the file `named` by --vocabulary; if that is empty, the one that `find` finds for `files`.
 
+    A named file may call classes by other names than the one by the shards, but not number them differently.
+
     Raises:
-      UsageError: the named file does not exist, or for the reason of `find`.
+      UsageError: the named file does not exist or numbers the classes differently, or for the reason of `find`.
       RunError: the file is not a vocabulary.
     """
     if named and not storage.exists(named):
@@ -140,7 +146,23 @@ def of_data(named: str, files: Sequence[str]) -> OfData | None:
             f"--vocabulary={named}: there is no such file; expected a CSV file with the columns index,name."
         )
     path = named or find(files)
-    return OfData(path, read(path)) if path else None
+    found = OfData(path, read(path)) if path else None
+    if named and found is not None:
+        for there in _of_folders(files):
+            _refuse_renumbering(found, read(there).names, there)
+    return found
+
+
+def _refuse_renumbering(found: OfData, numbered: Sequence[str], there: str) -> None:
+    """Refuses the vocabulary named by --vocabulary if a name has another index in `numbered`, the data's names."""
+    names = found.names.names
+    known = set(names)
+    for index, name in enumerate(numbered):
+        if name in known and names[index : index + 1] != (name,) and names.count(name) == numbered.count(name) == 1:
+            raise UsageError(
+                f"--vocabulary={found.path}: {name!r} is class {names.index(name)} there, but class {index} in "
+                f"{there}, which numbers the labels of these data. Leave the flag out, or make the records anew."
+            )
 
 
 def class_count(given: int | None, found: OfData | None) -> int | None:

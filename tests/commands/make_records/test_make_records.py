@@ -433,6 +433,14 @@ def test_flags_that_are_refused(tmp_path: pathlib.Path, given: dict[str, Any], w
     assert not (tmp_path / "out").exists()
 
 
+def test_a_table_with_other_separators_is_refused(tmp_path: pathlib.Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("id;path;labels\na;good.npy;cat\n")
+    told = "no column 'id'; it has: id;path;labels. Expected id, labels, path, separated by commas."
+    with pytest.raises(UsageError, match=re.escape(told)):
+        make(RecordsConfig(table=str(table), out=str(tmp_path / "out")))
+
+
 def test_another_process_at_work_is_named(tmp_path: pathlib.Path) -> None:
     bad_arrays(tmp_path)
     config = RecordsConfig(table=write_table(tmp_path / "t.csv", GOOD), out=str(tmp_path / "out"))

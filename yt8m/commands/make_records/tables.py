@@ -87,7 +87,8 @@ def open_table(path: str, array: str, more: Sequence[str]) -> Table:
     missing = [name for name in needed if name not in table.columns]
     if missing:
         there = ", ".join(table.columns) or "none"
-        raise UsageError(f"{path} has no column {missing[0]!r}; it has: {there}. Expected {', '.join(needed)}.")
+        expected = f"Expected {', '.join(needed)}" + (", separated by commas" if path.endswith(".csv") else "")
+        raise UsageError(f"{path} has no column {missing[0]!r}; it has: {there}. {expected}.")
     return table
 
 
