@@ -18,7 +18,7 @@ from small_run import weights
 import yt8m
 from yt8m import cli
 from yt8m.lazy import tf
-from yt8m.models.published import NETWORKS, SCOPE, SOURCES
+from yt8m.models.published import NETWORKS, SCOPE, SOURCES, find, variables
 from yt8m.records import vocabulary
 from yt8m.records.batches import NumpyBatch
 from yt8m.runner import checkpoints
@@ -182,6 +182,21 @@ def test_a_training_that_had_failed_is_refused(tmp_path: pathlib.Path, capfd: py
     assert imported("google", path, tmp_path / "out", *WORDS) == 1
     assert "the variable tower/experts/biases holds NaN or infinity" in told(capfd)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "model", "name", "shape"),
+    [
+        ("willow", "NetVladModel", "video_VLAD/cluster_weights", (5,)),
+        ("wangheda", "BiLstmModel", "RNN/fw/multi_rnn_cell/cell_0/basic_lstm_cell/bias", ()),
+    ],
+)
+def test_a_variable_with_too_few_axes_is_refused_by_its_shape(
+    source: str, model: str, name: str, shape: tuple[int, ...]
+) -> None:
+    taken = variables(find(source, model), {name: shape, "gates/weights": (5, 3)})
+    assert taken[name].shape(shape) == shape  # what the command compares with the model's
+    assert taken["gates/weights"].rows is None
 
 
 def test_no_checkpoint(tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -367,6 +367,10 @@ class LogitAdjustmentLoss(ClassLoss):
                 f"{type(self).__name__}: class_counts has {len(self.class_counts)} entries, but there are {classes} "
                 "classes; give one number for each class"
             )
+        if min(self.class_counts) < 0 or not any(self.class_counts):
+            raise UsageError(
+                f"{type(self).__name__}: class_counts must be numbers of videos, none below 0 and one at least above 0"
+            )
         counts = np.maximum(np.array(self.class_counts, float), 1.0)
         odds = counts / np.maximum(counts.sum() - counts, 1.0)
         return (self.adjustment_strength * np.log(odds)).astype(np.float32)

@@ -299,7 +299,7 @@ def _described(branch: str, feature: str, shapes: Shapes) -> list[tuple[int, int
         for kind in ("VLAD", "vlad", "FV"):
             place = f"{branch}{stream}_{kind}"
             shape = shapes.get(f"{place}/cluster_weights2", shapes.get(f"{place}/cluster_weights"))
-            if shape:
+            if shape and len(shape) > 1:
                 # A Fisher vector has a part of first and one of second order.
                 parts += [(shape[-2], shape[-1])] * (2 if kind == "FV" else 1)
     return parts
@@ -316,7 +316,8 @@ def _by_cluster(parts: Sequence[tuple[int, int]]) -> NDArray[np.intp] | None:
 
 def _ways_by_layer(shapes: Shapes) -> NDArray[np.intp] | None:
     """The places of our states, by layer and then by way, in the published state: by way and then by layer."""
-    cells = [shape[0] // 4 for name, shape in shapes.items() if re.search(r"/fw/.*/basic_lstm_cell/bias(es)?$", name)]
+    biases = re.compile(r"/fw/.*/basic_lstm_cell/bias(es)?$")
+    cells = [shape[0] // 4 for name, shape in shapes.items() if shape and biases.search(name)]
     if not cells:
         return None
     places = np.arange(2 * len(cells) * 2 * cells[0]).reshape(2, len(cells), 2 * cells[0])
