@@ -166,3 +166,13 @@ def test_nan_is_an_empty_cell(run: Callable[..., pathlib.Path], clips: pathlib.P
     pyarrow.parquet.write_table(pyarrow.table({**rows, "labels": [nan, 1.0]}), path)
     with pytest.raises(RunError, match=r"row 2: its label '1.0' is no number of a class"):
         run(table=str(path), out=str(tmp_path / "b"))
+
+
+@pytest.mark.parametrize("separator", ["|", ", ", "::"])
+def test_labels_with_another_separator(
+    separator: str, run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    rows = [("a", "features/1.npy", f"cat;1{separator}dog"), ("b", "features/2.npy", "dog")]
+    found = read(run(table=write_table(clips / "separated.csv", rows), label_separator=separator))
+    assert vocabulary.read(str(tmp_path / "out" / "vocabulary.csv")).names == ("dog", "cat;1")
+    assert [list(found[name][1].values("labels")) for name in "ab"] == [[0, 1], [0]]
