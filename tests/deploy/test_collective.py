@@ -82,9 +82,13 @@ def check_same(found: list[dict[str, np.ndarray]], one: dict[str, np.ndarray], t
 @pytest.mark.heavy
 @pytest.mark.long
 @pytest.mark.promise("N3")
-def test_two_replicas_with_batch_norm_train_as_two_towers(trained: Callable[..., list[dict[str, np.ndarray]]]) -> None:
+@pytest.mark.parametrize("accumulated", [1, pytest.param(2, marks=pytest.mark.heavy)])
+def test_two_replicas_with_batch_norm_train_as_two_towers(
+    trained: Callable[..., list[dict[str, np.ndarray]]], accumulated: int
+) -> None:
     """Clipped, with averages of the weights and batch norm, over uneven batches; the second has no row in the last."""
     optimizer = {**SGD, "clip_gradient_norm": 0.2, "clip_by": "global", "moving_average_decay": 0.5}
+    optimizer["accumulate_steps"] = accumulated
     optimizer["regularization_penalty"] = 0.1
     given = {**DBOF, "optimizer": optimizer}
     one = in_one_process(2, given)
