@@ -31,6 +31,7 @@ def write(folder: str, videos: int = MOST, num_classes: int = 3862) -> None:
 
 
 def drawn(count: int, num_classes: int) -> Videos:
+    """Random videos with labels and their best classes, ranked."""
     draw = np.random.default_rng(0)
     # Sorted numbers with 0, 1, 2, ... added are distinct. The shuffled ones are the candidates of a video.
     width = min(TOP_K + MOST_LABELS, num_classes)

@@ -64,12 +64,12 @@ class Measured:
         Of requests also the `latency`: `p50` and `p99` in seconds, and `bare`, the median of the floor's calls.
         """
         found = {
-            "rate": _spread([self.count / sample.seconds for sample in self.samples]),
-            "cpu_rate": _spread([self.count / sample.cpu for sample in self.samples]),
+            "rate": spread([self.count / sample.seconds for sample in self.samples]),
+            "cpu_rate": spread([self.count / sample.cpu for sample in self.samples]),
         }
         if self.floors:
-            found["ratio"] = _spread(self._ratios("seconds"))
-            found["cpu_ratio"] = _spread(self._ratios("cpu"))
+            found["ratio"] = spread(self._ratios("seconds"))
+            found["cpu_ratio"] = spread(self._ratios("cpu"))
         if self.latencies:
             cuts = statistics.quantiles(self.latencies, n=100, method="inclusive")
             found["latency"] = {"p50": cuts[49], "p99": cuts[98], "bare": statistics.median(self.bare_latencies)}
@@ -82,7 +82,8 @@ class Measured:
         return [floor / getattr(sample, field) for floor, sample in zip(floors, self.samples, strict=True)]
 
 
-def _spread(values: list[float]) -> dict[str, float]:
+def spread(values: list[float]) -> dict[str, float]:
+    """The median, the least and the most of some values."""
     return {"median": statistics.median(values), "low": min(values), "high": max(values)}
 
 

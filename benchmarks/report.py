@@ -24,9 +24,9 @@ def line(name: str, row: Row, result: Mapping[str, Any]) -> str:
     rate, ratio = result["rate"], result.get("ratio")
     return _FORMAT.format(
         name,
-        _number(rate["median"]),
-        "..".join(_number(rate[end]) for end in ("low", "high")),
-        _number(result["cpu_rate"]["median"]),
+        number(rate["median"]),
+        "..".join(number(rate[end]) for end in ("low", "high")),
+        number(result["cpu_rate"]["median"]),
         f"{ratio['median']:.0%}" if ratio else "",
         f"{ratio['low']:.0%}..{ratio['high']:.0%}" if ratio else "",
         f"{result['cpu_ratio']['median']:.0%}" if ratio else "",
@@ -51,7 +51,7 @@ def verdicts(row: Row, result: Mapping[str, Any]) -> list[str]:
     if row.ratio is not None:
         speeds.append((result["ratio"]["median"] >= row.ratio, f"at least {row.ratio:.0%} of the floor"))
     if row.rate is not None:
-        speeds.append((result["rate"]["median"] >= row.rate, f"at least {_number(row.rate)} examples/s"))
+        speeds.append((result["rate"]["median"] >= row.rate, f"at least {number(row.rate)} examples/s"))
     if speeds:
         found.append(f"{_yes(any(good for good, _ in speeds))} {' or '.join(what for _, what in speeds)}")
     if row.cpu_ratio is not None:
@@ -72,6 +72,6 @@ def _yes(reached: bool) -> str:
     return "yes:" if reached else "NO:"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     """A number as text; rates range from a few program starts a second to thousands of examples."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"

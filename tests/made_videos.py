@@ -103,6 +103,15 @@ def write(
     return str(path)
 
 
+def write_kinds(folder: pathlib.Path, count: int) -> None:
+    """Writes `count` videos in folders of their kinds; every fourth is larger, so that batches are of two sizes."""
+    for number in range(count):
+        kind = KINDS[number % 3]
+        (folder / kind).mkdir(exist_ok=True)
+        picture = shape(kind, *((48, 64) if number % 4 else (64, 96)), seed=number)
+        write(folder / kind / f"{number}.mp4", picture, tone(kind, number), 2.0 + number % 3)
+
+
 def _write_pictures(
     container: Any, stream: Any, picture: Picture, seconds: float, fps: Fraction, times: Sequence[float] | None
 ) -> None:

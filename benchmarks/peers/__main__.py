@@ -10,7 +10,6 @@ import fnmatch
 import importlib.util
 import json
 import pathlib
-import statistics
 import sys
 import tempfile
 from typing import Any
@@ -18,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks import machine
-from benchmarks.measure import Others, Sample
+from benchmarks.measure import Others, Sample, spread
 from benchmarks.peers.rows import CONTESTANTS, ROWS, Row
 from benchmarks.peers.turns import Contestant
+from benchmarks.report import number
 
 _FORMAT = "{:30s} {:>22s} {:>22s} {:>22s} {:>9s} {:>9s} {:>12s} {:>7s}  {}"
 _AGREES = {"float32": 1e-4, "bfloat16": 2e-2}  # relative difference of losses
@@ -70,15 +70,11 @@ def compare(row: Row, repeats: int) -> dict[str, Any]:
     batch = row.network.batch
     ours, *theirs = (contestant.told for contestant in contestants)
     return {
-        "rate": {name: _spread([batch / sample.seconds for sample in taken[1:]]) for name, taken in samples.items()},
-        "cpu_rate": {name: _spread([batch / sample.cpu for sample in taken[1:]]) for name, taken in samples.items()},
+        "rate": {name: spread([batch / sample.seconds for sample in taken[1:]]) for name, taken in samples.items()},
+        "cpu_rate": {name: spread([batch / sample.cpu for sample in taken[1:]]) for name, taken in samples.items()},
         "others": others.cores(),
         "differs": max(float(np.max(np.abs(np.subtract(told, ours)) / ours)) for told in theirs) if ours else None,
     }
-
-
-def _spread(values: list[float]) -> dict[str, float]:
-    return {"median": statistics.median(values), "low": min(values), "high": max(values)}
 
 
 def _heading() -> str:
@@ -112,12 +108,8 @@ def _agreement(row: Row, differs: float | None) -> str:
     return f"{differs:.0e}" + ("" if differs <= _AGREES[row.precision] else " NO")
 
 
-def _rates(spread: dict[str, float]) -> str:
-    return f"{_number(spread['median'])} ({_number(spread['low'])}..{_number(spread['high'])})"
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+def _rates(found: dict[str, float]) -> str:
+    return f"{number(found['median'])} ({number(found['low'])}..{number(found['high'])})"
 
 
 if __name__ == "__main__":

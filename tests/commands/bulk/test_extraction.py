@@ -33,11 +33,7 @@ def beam() -> None:
 def clips(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Sixteen videos in folders of their kinds, of which one is cut and one is empty."""
     folder = tmp_path_factory.mktemp("clips")
-    for number in range(16):
-        kind = made_videos.KINDS[number % 3]
-        (folder / kind).mkdir(exist_ok=True)
-        picture = made_videos.shape(kind, *((48, 64) if number % 4 else (64, 96)), seed=number)
-        made_videos.write(folder / kind / f"{number}.mp4", picture, made_videos.tone(kind, number), 2.0 + number % 3)
+    made_videos.write_kinds(folder, 16)
     (folder / "disc/2.mp4").write_bytes((folder / "disc/2.mp4").read_bytes()[:900])
     (folder / "disc/5.mp4").write_bytes(b"")
     return folder

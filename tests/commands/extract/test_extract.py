@@ -39,11 +39,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 def clips(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Twelve videos in folders of their kinds; every fourth is larger, so that batches are of two sizes."""
     folder = tmp_path_factory.mktemp("clips")
-    for number in range(12):
-        kind = made_videos.KINDS[number % 3]
-        (folder / kind).mkdir(exist_ok=True)
-        picture = made_videos.shape(kind, *((48, 64) if number % 4 else (64, 96)), seed=number)
-        made_videos.write(folder / kind / f"{number}.mp4", picture, made_videos.tone(kind, number), 2.0 + number % 3)
+    made_videos.write_kinds(folder, 12)
     return folder
 
 
