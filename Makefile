@@ -1,4 +1,4 @@
-# make demo: sample data, training, evaluation, predictions. make test: the checks. make help lists the rest.
+# make demo: sample data, training, evaluation, predictions, a report. make test: the checks. make help lists the rest.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
@@ -28,7 +28,7 @@ PYTHON ?= $(firstword $(foreach name,python3.12 python3.11 python3.13 python3,$(
 
 help:
 	@echo 'make venv    a virtual environment in $(VENV), with all that the other targets need'
-	@echo 'make demo    sample data, a model trained on two towers, its figures and predictions, in demo/'
+	@echo 'make demo    sample data, a model trained on two towers, its figures, predictions and report, in demo/'
 	@echo 'make test    format, lint, types, layers, tests'
 	@echo 'make test-all  the same, with the clusters of killed processes and the longest runs'
 	@echo 'make soak    training, evaluation, inference, bulk jobs and a cluster, killed at random for MINUTES=20, counted at the end'
@@ -53,16 +53,16 @@ $(BIN)/python:
 	@[ -n "$(PYTHON)" ] || { echo 'make: no Python 3.11 to 3.13 with venv was found; name one: make venv PYTHON=/path/to/python3.12'; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# The demo does without the tools of tests and reports. Without --no-compile pip would compile all of TensorFlow,
+# The demo does without the tools of tests. Without --no-compile pip would compile all of TensorFlow,
 # of which a run imports a small part.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 $(RUNNABLE): pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP_INSTALL) -e .
+	$(PIP_INSTALL) -e '.[reports]'
 	@touch $@
 
 $(INSTALLED): $(RUNNABLE)
-	$(PIP_INSTALL) -e '.[test,reports,serve,data,video,onnx,examples]'
+	$(PIP_INSTALL) -e '.[test,serve,data,video,onnx,examples]'
 	@touch $@
 
 $(DOCUMENTED): $(INSTALLED)
@@ -79,11 +79,12 @@ demo: $(RUNNABLE)
 	$(BIN)/python train.py --model=LogisticModel --num_gpu=2 --batch_size=128 --train_dir=demo/run \
 	  --train_data_pattern='demo/data/video/train/*.tfrecord' \
 	  --feature_names=mean_rgb,mean_audio --feature_sizes=1024,128
-	$(BIN)/python eval.py --train_dir=demo/run --run_once \
+	$(BIN)/python eval.py --train_dir=demo/run --run_once --report \
 	  --eval_data_pattern='demo/data/video/validate/*.tfrecord'
 	$(BIN)/python inference.py --train_dir=demo/run --output_file=demo/predictions.csv \
 	  --input_data_pattern='demo/data/video/test/*.tfrecord'
 	@head -n 3 demo/predictions.csv | cut -c 1-100
+	@echo 'The report: demo/run/eval/report.html'
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
