@@ -210,7 +210,7 @@ def test_every_form_gives_the_same_records(
 ) -> None:
     monkeypatch.setattr("yt8m.commands.make_records._MOST_ROWS", 8)
     for out, words in {"one": {"table": "a.csv"}, "other": given}.items():
-        monkeypatch.setattr(tables, "_HELD_ROWS", 200_000 if out == "one" else 20)  # then a CSV file is read twice
+        monkeypatch.setattr(tables, "HELD_ROWS", 200_000 if out == "one" else 20)  # then a CSV file is read twice
         files = {name: str(forms / value) for name, value in words.items()}
         make(RecordsConfig(**files, out=str(tmp_path / out), feature_names=("tone", "clip")))
     one, other = (contents(tmp_path / out) for out in ("one", "other"))

@@ -22,17 +22,10 @@ from yt8m.commands.extract.journal import Journal, ProgressLine
 from yt8m.commands.extract.shard_extraction import ShardExtractor, TableRow, os_text, ranges_of, settings_of
 from yt8m.commands.extract.shard_files import coded
 from yt8m.commands.extract.video_table import open_videos
+from yt8m.commands.make_records.classes import known_vocabulary, number_labels, with_other_levels
 from yt8m.commands.make_records.features import LEARNED
 from yt8m.commands.make_records.output import Output, inputs_hash
-from yt8m.commands.make_records.rows import (
-    BadRows,
-    LabelRule,
-    RowReader,
-    Splits,
-    known_vocabulary,
-    number_labels,
-    with_other_levels,
-)
+from yt8m.commands.make_records.rows import BadRows, LabelRule, RowReader, Splits
 from yt8m.errors import RunError, UsageError
 from yt8m.records.data_format import FeatureFormat
 

@@ -15,20 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import options, storage
+from yt8m.commands.make_records.classes import Classes, known_vocabulary, number_labels, with_other_levels
 from yt8m.commands.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.commands.make_records.output import Output, inputs_hash
-from yt8m.commands.make_records.rows import (
-    BadRows,
-    Classes,
-    LabelRule,
-    Labels,
-    RowReader,
-    Splits,
-    TableVideos,
-    known_vocabulary,
-    number_labels,
-    with_other_levels,
-)
+from yt8m.commands.make_records.rows import BadRows, LabelRule, Labels, RowReader, Splits, TableVideos
 from yt8m.commands.make_records.tables import Table, open_table
 from yt8m.config import flags
 from yt8m.config.train_config import KNOWN_SIZES

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.commands.make_records.rows import Classes
+from yt8m.commands.make_records.classes import Classes
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat

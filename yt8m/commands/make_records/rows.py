@@ -11,22 +11,20 @@ import hashlib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import storage
+from yt8m.commands.make_records import tables
+from yt8m.commands.make_records.classes import NUMBER
 from yt8m.commands.make_records.tables import Rows, Table
 from yt8m.config.train_config import MOST_CLASSES
 from yt8m.errors import RunError, UsageError, suggestion
-from yt8m.records import manifest, vocabulary
-from yt8m.records.vocabulary import Vocabulary
 
 _BATCH = 8192
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 _NO_CLASS = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)  # such as -1 and 2.0
 _SPLIT_NAME = re.compile(r"[\w-]+")
 
@@ -140,114 +138,6 @@ class Labels(NamedTuple):
         return Labels(*np.divmod(pairs[np.diff(pairs, prepend=-1) > 0], count))
 
 
-class Classes(NamedTuple):
-    """The class of each label.
-
-    Attributes:
-      number: {label, spelt as in the table: class}.
-      vocabulary: the names of the classes; None if the labels are numbers without names.
-      size: number of classes.
-    """
-
-    number: Mapping[str, int]
-    vocabulary: Vocabulary | None
-    size: int
-
-
-def known_vocabulary(given: str, out: str) -> Vocabulary | None:
-    """The vocabulary that the user names, or else that in the folder of the data; None if there is neither.
-
-    Raises:
-      UsageError: the file is missing, or it does not begin with the classes of the folder's vocabulary.
-    """
-    path = storage.join(out, vocabulary.NAME)
-    old = vocabulary.read(path) if storage.exists(path) else None
-    if not given:
-        return old
-    if not storage.exists(given):
-        raise UsageError(f"--vocabulary={given}: there is no such file.")
-    new = vocabulary.read(given)
-    if old is not None and new.first_difference(old) != len(old):
-        remedy = "Add new classes at the end, or name another folder as --out."
-        vocabulary.refuse_difference(old, path, new, given, remedy)
-    return new
-
-
-def with_other_levels(classes: Classes, out: str, level: str, given: str) -> Classes:
-    """The classes, at least as many as the records of other levels in the same folder have.
-
-    Args:
-      classes: the classes of this level.
-      out: the folder of the data.
-      level: this level.
-      given: the file of names that the user gave; empty for none.
-
-    Raises:
-      UsageError: the labels of those records are numbers without names, and a vocabulary would name some of them wrong
-        or not at all.
-    """
-    has_names = bool(given) or storage.exists(storage.join(out, vocabulary.NAME))
-    for path in storage.glob(storage.join(out, "*", "*", manifest.NAME)):
-        data = manifest.read(path).data
-        if data is None or data.level == level or data.num_classes is None:
-            continue
-        if classes.vocabulary is None:
-            classes = classes._replace(size=max(classes.size, data.num_classes))
-        elif not has_names:
-            raise UsageError(
-                f"the labels are names, but those of the {data.level}-level records in {out} are numbers. Name all "
-                "classes by --vocabulary=FILE, in the order of these numbers, or name another folder as --out."
-            )
-        elif classes.size < data.num_classes:
-            raise UsageError(
-                f"there are {classes.size} classes, but the {data.level}-level records in {out} have "
-                f"{data.num_classes}. Name all of them by --vocabulary=FILE, or name another folder as --out."
-            )
-    return classes
-
-
-def number_labels(names: Counter[str], known: Vocabulary | None, may_append: bool, numbers_are_names: bool) -> Classes:
-    """Gives each label its class.
-
-    If all labels are numbers and none is a name in the known vocabulary, the numbers are the classes. Otherwise labels
-    are names, and unknown names are appended to the vocabulary: the most frequent first, equally frequent ones by name.
-
-    Args:
-      names: {label: number of videos}.
-      known: the vocabulary so far.
-      may_append: whether unknown names are appended; otherwise they get no class.
-      numbers_are_names: treat labels as names even if all of them are numbers.
-
-    Raises:
-      UsageError: the vocabulary has a label twice, or a number is too large.
-    """
-    old = known.names if known else ()
-    numbered = {name: index for index, name in reversed(list(enumerate(old)))}
-    for label in names if len(numbered) < len(old) else ():
-        if old.count(label) > 1:
-            raise UsageError(f"the vocabulary calls {old.count(label)} classes {label!r}; give labels by number.")
-    if not numbers_are_names and all(map(_NUMBER.fullmatch, names)) and not names.keys() & numbered.keys():
-        return _by_number(names, known)
-    new = [name for name, _ in sorted(names.items(), key=lambda item: (-item[1], item[0])) if name not in numbered]
-    if not may_append:
-        return Classes(numbered, known, len(old))
-    numbered |= {name: index for index, name in enumerate(new, len(old))}
-    appended = vocabulary.of_names((*old, *new))
-    verticals = (*(known.verticals if known else ()), *("" for _ in new))
-    return Classes(numbered, Vocabulary(appended.names, appended.counts, verticals), len(numbered))
-
-
-def _by_number(names: Counter[str], known: Vocabulary | None) -> Classes:
-    largest = max(map(int, names), default=-1)
-    if largest >= MOST_CLASSES:
-        raise UsageError(
-            f"a label is {largest}; as the number of a class it must be below {MOST_CLASSES}. If the labels are names "
-            "that consist of digits, add --label_names."
-        )
-    count = len(known) if known else largest + 1
-    return Classes({name: int(name) for name in names if int(name) < count}, known, count)
-
-
 class TableVideos(NamedTuple):
     """The good rows of a batch.
 
@@ -313,9 +203,10 @@ class RowReader:
         self.names: list[str] = []
         self._numbers: dict[str, int] = {}  # {label as it is written, maybe with blanks around it: place in `names`}
         self._problems: dict[int, str] = {}  # {place in `names`: what is wrong with the label}
+        self._held: tuple[Sequence[bytes], Labels] | None = None  # of all rows of a small table, after `scan`
 
     def scan(self) -> Scan:
-        """Reads all rows without their features, in 18 bytes of memory per row.
+        """Reads all rows without their features, in 18 bytes of memory per row, and holds those of a small table.
 
         Raises:
           RunError: too many rows are bad, or the table has no row.
@@ -323,11 +214,13 @@ class RowReader:
         seen: list[NDArray[np.void]] = []
         splits: list[_SplitsOfRows] = []
         counts = np.zeros(0, np.int64)
+        held: list[tuple[int, list[bytes], Labels]] = []
         for rows in self._table.batches(_BATCH):
             for number, what in rows.bad.items():
                 self._bad.add(number, what)
-            seen.append(self._digests_of_ids(rows))
-            labels = self._labels(rows)
+            ids, labels = _ids(rows), self._labels(rows)
+            held = [*held, (rows.first - 1, ids, labels)] if rows.first + rows.size <= tables.HELD_ROWS else []
+            seen.append(self._digests_of_ids(rows, ids))
             for place, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True) if self._problems else ():
                 if code in self._problems:
                     self._bad.add(rows.first + place, self._problems[code])
@@ -338,6 +231,7 @@ class RowReader:
                 raise RunError(f"{self._table.path} has more than {MOST_CLASSES} labels; is --label_separator right?")
         if not seen:
             raise RunError(f"{self._table.path} has no row; expected one for each video.")
+        self._held = _joined(held) if held else None
         every = self._kept_together(_SplitsOfRows(*map(np.concatenate, zip(*splits, strict=True))))
         for first, row in _repeated(np.concatenate(seen)):
             self._bad.add(row + 1, f"its id is that of row {first + 1} too")
@@ -350,10 +244,16 @@ class RowReader:
         """Yields the videos of the rows after the first `skip`, at most `size` rows at a time, with these features."""
         for rows in self._table.batches(size, skip, features):
             splits = scan.splits[rows.first - 1 :][: rows.size]
-            yield TableVideos(rows, np.flatnonzero(splits >= 0), _ids(rows), self._labels(rows), splits)
+            yield TableVideos(rows, np.flatnonzero(splits >= 0), *self._ids_and_labels(rows), splits)
 
-    def _digests_of_ids(self, rows: Rows) -> NDArray[np.void]:
-        ids = _ids(rows)
+    def _ids_and_labels(self, rows: Rows) -> tuple[Sequence[bytes], Labels]:
+        if self._held is None:
+            return _ids(rows), self._labels(rows)
+        (ids, labels), start = self._held, rows.first - 1
+        begin, end = np.searchsorted(labels.rows, [start, start + rows.size])
+        return ids[start : start + rows.size], Labels(labels.rows[begin:end] - start, labels.codes[begin:end])
+
+    def _digests_of_ids(self, rows: Rows, ids: Sequence[bytes]) -> NDArray[np.void]:
         if not (b"".join(ids).decode("utf-8", "replace").isprintable() and all(ids)):
             for number, text in enumerate(ids, rows.first):
                 if not text:
@@ -420,7 +320,7 @@ class RowReader:
     def _label_problem(self, name: str) -> str:
         if _CONTROL.search(name):
             return f"its label {name[:60]!r} holds a control character"
-        if _NUMBER.fullmatch(name) or name in self._rule.known:
+        if NUMBER.fullmatch(name) or name in self._rule.known:
             return ""
         if self._rule.is_closed:
             return f"its label {name[:60]!r} is not in the --vocabulary{suggestion(name, self._rule.known)}"
@@ -469,6 +369,13 @@ class RowReader:
         return np.fromiter(map(len, parts), np.int64, len(parts)), list(itertools.chain.from_iterable(parts))
 
 
+def _joined(batches: Sequence[tuple[int, list[bytes], Labels]]) -> tuple[Sequence[bytes], Labels]:
+    """The ids and labels of batches, each with the number of rows before it."""
+    ids = list(itertools.chain.from_iterable(ids for _, ids, _ in batches))
+    rows = np.concatenate([before + labels.rows for before, _, labels in batches])
+    return ids, Labels(rows, np.concatenate([labels.codes for _, _, labels in batches]))
+
+
 def _ids(rows: Rows) -> list[bytes]:
     cells = rows.cells["id"]
     texts = cells if set(map(type, cells)) == {str} else list(map(str, cells))
@@ -478,11 +385,15 @@ def _ids(rows: Rows) -> list[bytes]:
 
 def _digests(texts: Sequence[bytes]) -> NDArray[np.void]:
     """A digest of 16 bytes for each text; only equal texts have equal digests."""
-    return np.frombuffer(b"".join([hashlib.blake2b(text, digest_size=16).digest() for text in texts]), "V16")
+    blake2b = hashlib.blake2b
+    return np.frombuffer(b"".join([blake2b(text, digest_size=16).digest() for text in texts]), "V16")
 
 
 def _repeated(digests: NDArray[np.void]) -> Iterator[tuple[int, int]]:
     """(first row, row) for each row that has the digest of an earlier row, in the order of the rows."""
+    beginnings = np.sort(digests.view(np.uint64)[::2])
+    if (beginnings[1:] != beginnings[:-1]).all():  # ten times as fast as the rest
+        return
     texts = digests.view("S16")
     order = np.argsort(texts, kind="stable")
     is_new = np.concatenate([[True], texts[order][1:] != texts[order][:-1]])

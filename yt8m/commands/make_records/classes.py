@@ -1,0 +1,124 @@
+"""The class of each label: its place in the vocabulary, to which new names are added, or its own number."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from yt8m import storage
+from yt8m.config.train_config import MOST_CLASSES
+from yt8m.errors import UsageError
+from yt8m.records import manifest, vocabulary
+from yt8m.records.vocabulary import Vocabulary
+
+NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+
+
+class Classes(NamedTuple):
+    """The class of each label.
+
+    Attributes:
+      number: {label, spelt as in the table: class}.
+      vocabulary: the names of the classes; None if the labels are numbers without names.
+      size: number of classes.
+    """
+
+    number: Mapping[str, int]
+    vocabulary: Vocabulary | None
+    size: int
+
+
+def known_vocabulary(given: str, out: str) -> Vocabulary | None:
+    """The vocabulary that the user names, or else that in the folder of the data; None if there is neither.
+
+    Raises:
+      UsageError: the file is missing, or it does not begin with the classes of the folder's vocabulary.
+    """
+    path = storage.join(out, vocabulary.NAME)
+    old = vocabulary.read(path) if storage.exists(path) else None
+    if not given:
+        return old
+    if not storage.exists(given):
+        raise UsageError(f"--vocabulary={given}: there is no such file.")
+    new = vocabulary.read(given)
+    if old is not None and new.first_difference(old) != len(old):
+        remedy = "Add new classes at the end, or name another folder as --out."
+        vocabulary.refuse_difference(old, path, new, given, remedy)
+    return new
+
+
+def with_other_levels(classes: Classes, out: str, level: str, given: str) -> Classes:
+    """The classes, at least as many as the records of other levels in the same folder have.
+
+    Args:
+      classes: the classes of this level.
+      out: the folder of the data.
+      level: this level.
+      given: the file of names that the user gave; empty for none.
+
+    Raises:
+      UsageError: the labels of those records are numbers without names, and a vocabulary would name some of them wrong
+        or not at all.
+    """
+    has_names = bool(given) or storage.exists(storage.join(out, vocabulary.NAME))
+    for path in storage.glob(storage.join(out, "*", "*", manifest.NAME)):
+        data = manifest.read(path).data
+        if data is None or data.level == level or data.num_classes is None:
+            continue
+        if classes.vocabulary is None:
+            classes = classes._replace(size=max(classes.size, data.num_classes))
+        elif not has_names:
+            raise UsageError(
+                f"the labels are names, but those of the {data.level}-level records in {out} are numbers. Name all "
+                "classes by --vocabulary=FILE, in the order of these numbers, or name another folder as --out."
+            )
+        elif classes.size < data.num_classes:
+            raise UsageError(
+                f"there are {classes.size} classes, but the {data.level}-level records in {out} have "
+                f"{data.num_classes}. Name all of them by --vocabulary=FILE, or name another folder as --out."
+            )
+    return classes
+
+
+def number_labels(names: Counter[str], known: Vocabulary | None, may_append: bool, numbers_are_names: bool) -> Classes:
+    """Gives each label its class.
+
+    If all labels are numbers and none is a name in the known vocabulary, the numbers are the classes. Otherwise labels
+    are names, and unknown names are appended to the vocabulary: the most frequent first, equally frequent ones by name.
+
+    Args:
+      names: {label: number of videos}.
+      known: the vocabulary so far.
+      may_append: whether unknown names are appended; otherwise they get no class.
+      numbers_are_names: treat labels as names even if all of them are numbers.
+
+    Raises:
+      UsageError: the vocabulary has a label twice, or a number is too large.
+    """
+    old = known.names if known else ()
+    numbered = {name: index for index, name in reversed(list(enumerate(old)))}
+    for label in names if len(numbered) < len(old) else ():
+        if old.count(label) > 1:
+            raise UsageError(f"the vocabulary calls {old.count(label)} classes {label!r}; give labels by number.")
+    if not numbers_are_names and all(map(NUMBER.fullmatch, names)) and not names.keys() & numbered.keys():
+        return _by_number(names, known)
+    new = [name for name, _ in sorted(names.items(), key=lambda item: (-item[1], item[0])) if name not in numbered]
+    if not may_append:
+        return Classes(numbered, known, len(old))
+    numbered |= {name: index for index, name in enumerate(new, len(old))}
+    appended = vocabulary.of_names((*old, *new))
+    verticals = (*(known.verticals if known else ()), *("" for _ in new))
+    return Classes(numbered, Vocabulary(appended.names, appended.counts, verticals), len(numbered))
+
+
+def _by_number(names: Counter[str], known: Vocabulary | None) -> Classes:
+    largest = max(map(int, names), default=-1)
+    if largest >= MOST_CLASSES:
+        raise UsageError(
+            f"a label is {largest}; as the number of a class it must be below {MOST_CLASSES}. If the labels are names "
+            "that consist of digits, add --label_names."
+        )
+    count = len(known) if known else largest + 1
+    return Classes({name: int(name) for name in names if int(name) < count}, known, count)
