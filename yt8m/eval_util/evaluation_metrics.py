@@ -43,8 +43,8 @@ class EvaluationMetrics:
     Only the top_k best classes of each example are kept (8 bytes each). So the AP of a class ranks only
     the examples that have it among their top_k; its recall counts all of its positives.
 
-    The result does not depend on the order or the size of the batches, nor on how parts are merged (except for the
-    rounding of the sums of PERR and loss). Scores are compared as float32. Ties: within an example the class with
+    The result does not depend on the order or the size of the batches (except for the rounding of the sums of PERR and
+    loss). Scores are compared as float32. Ties: within an example the class with
     the lowest index goes first; between examples AP and GAP are the mean over all orders of the tied entries.
     """
 
@@ -190,25 +190,6 @@ class EvaluationMetrics:
         self._label_counts = self._label_counts + columns.label_counts
         self._num_examples += ranked.num_examples
         return figures
-
-    def merge(self, other: EvaluationMetrics) -> None:
-        """Adds all batches of `other`, which stays as it is.
-
-        Raises:
-          ValueError: num_class, top_k, top_n, the metrics or class_counts differ.
-        """
-        mine, theirs = ((m.num_class, m.top_k, m.top_n) for m in (self, other))
-        if mine != theirs:
-            raise ValueError(f"cannot merge metrics of (num_class, top_k, top_n) {theirs} into those of {mine}")
-        if self.metric_classes != other.metric_classes:
-            raise ValueError("cannot merge different metrics: give every process the same --metrics")
-        if not np.array_equal(np.asarray(self.class_counts), np.asarray(other.class_counts)):
-            raise ValueError("cannot merge metrics with different class_counts")
-        for metric, added in zip(self._metrics, other._metrics, strict=True):
-            metric.merge(added)
-        self._entries.extend(other._entries)
-        self._label_counts = self._label_counts + other._label_counts
-        self._num_examples += other._num_examples
 
     def get(self) -> dict[str, Any]:
         """The metrics of all batches.

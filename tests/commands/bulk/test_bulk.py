@@ -60,10 +60,34 @@ def test_another_runner_is_refused_before_anything_is_written(
     pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
     words = ["eval", "--model=m", "--input=x", f"--output={tmp_path}/out"]
     assert "--runner=NoRunner: Unexpected pipeline runner: NoRunner" in refused(capsys, *words, "--runner=NoRunner")
-    assert "an option of Beam is wrong: --direct_num_workers=a" in refused(
-        capsys, *words, "--", "--direct_num_workers=a"
+    assert not (tmp_path / "out").exists()
+
+
+def test_options_that_beam_does_not_have_are_named(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
+    words = ["eval", "--model=m", "--input=x", f"--output={tmp_path}/out", "--"]
+    text = refused(capsys, *words, "--project=p", "--regoin=europe-west1", "--temp_locaton=gs://b/t")
+    assert "Beam has no option --regoin; did you mean --region? Its options follow after --" in text
+    assert "Beam has no option --regoin; did you mean --region?" in refused(capsys, *words, "--regoin", "europe-west1")
+    assert "Beam has no option --batch_size" in refused(capsys, *words, "--batch_size=3")
+    assert "Beam has no option shards. Its" in refused(capsys, *words, "shards", "--region=europe-west1")
+    text = refused(capsys, *words, "--direct_num_workers=a")
+    assert (
+        text == "yt8m bulk: error: an option of Beam is wrong: argument --direct_num_workers: invalid int value: 'a'\n"
     )
     assert not (tmp_path / "out").exists()
+
+
+def test_options_of_dataflow_are_known_and_those_of_a_job_server_may_be_unknown() -> None:
+    pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
+    beam_runs = bulk._loaded("beam_runs")
+    page = pathlib.Path(__file__).parents[3] / "docs/users/bulk.md"
+    words = re.findall(
+        r"(?<= )(--\S+)", page.read_text().partition("--runner=DataflowRunner -- ")[2].partition("```")[0]
+    )
+    assert len(words) >= 5
+    beam_runs.check_options("DirectRunner", 2, words)
+    beam_runs.check_options("FlinkRunner", 2, ["--object_reuse"])
 
 
 def test_words_after_two_dashes_are_beams() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -29,3 +30,23 @@ def test_all_train_read_their_own_records_once_and_end(cluster: Callable, tmp_pa
     note = json.loads((tmp_path / "run/cluster.json").read_text())
     assert note["ended"] == batches
     assert max(max(p.steps()) for p in (chief, *workers)) == batches
+
+
+@pytest.mark.heavy
+@pytest.mark.promise("P5")
+@pytest.mark.parametrize(
+    "given", [{"servers": 1}, {"servers": 0, "exchange": "all-reduce"}], ids=["parameter servers", "all-reduce"]
+)
+def test_a_chief_that_saves_and_exports_for_long_at_the_end_is_no_stall(
+    cluster: Callable, tmp_path: pathlib.Path, given: dict[str, Any]
+) -> None:
+    made = cluster(stall_timeout=12.0, max_steps=5, **given)
+    others = [made.start(role) for role in ("ps", "worker") if made.jobs[role]]
+    chief = made.start("chief", END_AT=str(tmp_path / "goes on"))
+    chief.wait_for(r"saving and closing at the end: (1[3-9]|[2-9]\d) s")
+    (tmp_path / "goes on").touch()
+    status, step, _ = chief.outcome()
+    assert status == "finished"
+    assert step in (5, 6)  # without common steps the worker may have been within one
+    assert [process.end() for process in others] == [0] * len(others)
+    assert json.loads((tmp_path / "run" / "cluster.json").read_text())["ended"] == step

@@ -48,6 +48,21 @@ def test_a_process_that_waits_in_vain_ends_with_status_1() -> None:
     assert "nobody came. Ending with status 1" in done.stderr
 
 
+@pytest.mark.promise("P5")
+def test_a_process_that_works_alone_may_take_any_time_until_something_is_wrong() -> None:
+    code = (
+        "import threading, sys; from absl import logging; from yt8m.runner.cluster.watchdog import Watchdog\n"
+        "asked = []\n"
+        "def is_fine(): asked.append(1); return len(asked) < 5\n"
+        "logging.set_verbosity(logging.INFO)\n"
+        "with Watchdog(1.0, lambda: 'the server is gone') as dog: dog.leave_alone(is_fine); threading.Event().wait()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.count("saving and closing at the end") == 4  # each half a second, so longer than the limit
+    assert "the server is gone. Ending with status 1" in done.stderr
+
+
 @pytest.mark.promise("P3")
 def test_who_does_not_answer_is_named() -> None:
     with socket.create_server(("localhost", 0)) as there, socket.socket() as bound:

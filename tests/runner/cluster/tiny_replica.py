@@ -57,6 +57,8 @@ class Steps(runner.Callback):
 
     def end(self, session: tf.Session) -> None:
         time.sleep(float(os.environ.get("LINGER", "0")))  # a process that is slow to end
+        while "END_AT" in os.environ and not pathlib.Path(os.environ["END_AT"]).exists():
+            time.sleep(0.1)
 
 
 def run(words: list[str]) -> int:

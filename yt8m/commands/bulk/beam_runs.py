@@ -6,9 +6,11 @@ A pipeline has one task for each shard. A task ends with `Done`, also if it fail
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import logging as beam_log
 import os
+import secrets
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -22,12 +24,14 @@ from apache_beam.runners import create_runner
 
 from yt8m import storage
 from yt8m.commands.bulk import WORKERS_LOG, Done
-from yt8m.errors import RunError, UsageError, first_line
+from yt8m.commands.bulk.shard_progress import ShardProgress, leave_mark
+from yt8m.errors import RunError, UsageError, first_line, suggestion
 from yt8m.storage import copies, json_text
 
 _TRIES = 3
 _LOST = ("Channel closed", "Worker subprocess", "Socket closed", "StatusCode.UNAVAILABLE", "StatusCode.CANCELLED")
 _COUNTERS = "yt8m"
+_WITH_A_JOB_SERVER = ("FlinkRunner", "SparkRunner", "PortableRunner", "PrismRunner")
 
 
 class BeamJob(NamedTuple):
@@ -39,6 +43,7 @@ class BeamJob(NamedTuple):
       words: options of Beam.
       note: the file in which the pipeline lists the outcomes of its tasks.
       folder: the folder of `workers.log`.
+      unit: what a shard holds, for the lines on the progress.
     """
 
     runner: str
@@ -46,6 +51,7 @@ class BeamJob(NamedTuple):
     words: Sequence[str]
     note: str
     folder: str
+    unit: str = "records"
 
 
 def run_tasks(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) -> list[Done]:
@@ -82,22 +88,44 @@ def check_options(runner: str, workers: int, words: Sequence[str]) -> None:
     Raises:
       UsageError: there is no such runner, it is not installed, or an option is wrong.
     """
+    options, told = _options(BeamJob(runner, workers, words, "", "")), io.StringIO()
     try:
-        _options(BeamJob(runner, workers, words, "", "")).get_all_options()
+        with contextlib.redirect_stderr(told):  # the list of all options of Beam, and then the error
+            unknown, known = _unknown_words(options, words)
         create_runner(runner)
-    except SystemExit as error:  # argparse has printed what is wrong
-        raise UsageError(f"an option of Beam is wrong: {' '.join(words)}") from error
+    except SystemExit as error:
+        reason = told.getvalue().rstrip().rpartition("error: ")[2]
+        raise UsageError(f"an option of Beam is wrong: {reason or ' '.join(words)}") from error
     except (ValueError, ImportError) as error:
         hint = " Install the client of Dataflow by pip install -e '.[dataflow]'." if "Dataflow" in runner else ""
         raise UsageError(f"--runner={runner}: {first_line(error)}{hint}") from error
+    if unknown and runner not in _WITH_A_JOB_SERVER:  # a job server may have options that only it knows
+        name = unknown[0].partition("=")[0]
+        hint = suggestion(name, known, otherwise=".")
+        raise UsageError(f"Beam has no option {name}{hint} Its options follow after --, those of yt8m bulk before it.")
+
+
+def _unknown_words(options: PipelineOptions, words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words that are no options of Beam, flags first, and all options that Beam has."""
+    unknown, known = list[str](), list[str]()
+
+    def note(parser: Any) -> None:
+        unknown.extend(parser.parse_known_args(list(words))[1])
+        known.extend(name for action in parser._actions for name in action.option_strings)
+
+    # If unknown words were not retained, Beam would log a line on them.
+    options.get_all_options(add_extra_args_fn=note, retain_unknown_options=True)
+    return sorted(unknown, key=lambda word: not word.startswith("-")), known
 
 
 def _run_once(job: BeamJob, tasks: Sequence[Any], join: Callable[[Any], Any]) -> list[Done]:
     pipeline = beam.Pipeline(options=_options(job))
     done = join(pipeline | "shards" >> beam.Create(list(tasks)) | "spread" >> beam.Reshuffle())
+    marks = storage.join(os.path.dirname(job.note), f"marks-{secrets.token_hex(4)}")
+    done | "mark" >> beam.Map(leave_mark, marks)
     done | "all done" >> beam.combiners.ToList() | "note" >> beam.Map(write_json, job.note)
     beam_log.getLogger("apache_beam").setLevel(beam_log.ERROR)  # below it are remarks on Beam's own flags
-    with _workers_log(job):
+    with _workers_log(job), ShardProgress(marks, len(tasks), job.unit):
         result = pipeline.run()
         result.wait_until_finish()
     _log_sizes(result)

@@ -81,7 +81,9 @@ class _Distributed(Extraction):
             self._bulk, self._given, sums, journal.inputs, extractor.making, self._allowed_bad() - len(journal.bad())
         )
         tasks = [VideosTask(number, shard, rows) for number, (shard, rows) in enumerate(left.items())]
-        job = BeamJob(self._bulk.runner, self._bulk.workers, self._words, journal.path("done"), self._bulk.out)
+        job = BeamJob(
+            self._bulk.runner, self._bulk.workers, self._words, journal.path("done"), self._bulk.out, "videos"
+        )
         done = run_tasks(job, tasks, lambda found: found | "extract" >> beam.ParDo(ShardFn(settings, _extracted)))
         for shard in left:
             journal.find(shard)

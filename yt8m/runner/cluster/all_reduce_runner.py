@@ -50,11 +50,11 @@ class AllReduceRunner(Runner):
             if not self._peers.wait_for_all(lambda: signals.requested, self.config.stall_timeout):
                 return Outcome(Status.STOPPED, 0, "stopped by a signal", signals.signal)
             # Only from here on does this process wait without a limit of its own.
-            watched = Watchdog(self.config.stall_timeout, self._peers.suspects)
+            self._watchdog = Watchdog(self.config.stall_timeout, self._peers.suspects)
             try:
-                with watched as watchdog, tf.Session(runtime.target, config=session_config) as session:
+                with self._watchdog, tf.Session(runtime.target, config=session_config) as session:
                     signals.guard(session)
-                    return self._train(session, team, start, [*self._all_hooks(team, files), _beats(watchdog)])
+                    return self._train(session, team, start, [*self._all_hooks(team, files), _beats(self._watchdog)])
             except tf.errors.OpError as error:
                 raise self._with_the_lost(error, signals) from error
 
@@ -116,6 +116,7 @@ class AllReduceRunner(Runner):
             team.rounds.part(session)
             context.has_read_all = agreed.has_read_all
             team.signals.renew_grace()
+            self._watchdog.leave_alone(lambda: True)
             for hook in hooks:
                 hook.end(session)
         finally:

@@ -17,6 +17,7 @@ from yt8m.errors import RunError
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.runner.cluster import exchange, servers
+from yt8m.runner.cluster.peers import responds
 from yt8m.runner.cluster.replica import ChiefCreator, ReplicaGraph, StoppedWaiting, WorkerCreator, build_replica
 from yt8m.runner.cluster.watchdog import Watchdog, unreachable
 from yt8m.runner.creation import CreatedGraph
@@ -187,6 +188,8 @@ class ClusterRunner(Runner):
                     if run.cluster.is_chief:
                         run.wait_for_others(session, self._patience(context))
                 signals.renew_grace()
+                # Saving still needs the parameter servers.
+                run.watchdog.leave_alone(lambda: all(map(responds, run.cluster.servers)))
         except StoppedWaiting as late:
             if not signals.requested:
                 return Outcome(Status.FINISHED, context.global_step, str(late))

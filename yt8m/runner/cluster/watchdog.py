@@ -31,11 +31,21 @@ class Watchdog:
         self._timeout, self._suspects = stall_timeout, suspects
         self._notice = min(NOTICE_SECONDS, stall_timeout / 2)
         self._last, self._is_noticed = time.monotonic(), False
+        self._alone_since: float | None = None
+        self._is_fine: Callable[[], bool] = lambda: True
         self._over = threading.Event()
 
     def beat(self) -> None:
         """Records that the process has made progress."""
         self._last = time.monotonic()
+
+    def leave_alone(self, is_fine: Callable[[], bool]) -> None:
+        """Call before work for which this process needs no step of the others, such as saving and exporting at the end.
+
+        From now on the process may take any time, as long as `is_fine()` holds.
+        """
+        self._is_fine, self._alone_since = is_fine, time.monotonic()
+        self.beat()
 
     def __enter__(self) -> Watchdog:
         self.beat()
@@ -50,7 +60,10 @@ class Watchdog:
     def _watch(self) -> None:
         while not self._over.wait(min(1.0, self._notice / 4)):
             idle = time.monotonic() - self._last
-            if idle >= self._timeout:
+            if idle >= self._notice and self._alone_since is not None and self._is_fine():
+                logging.info("saving and closing at the end: %.0f s so far", time.monotonic() - self._alone_since)
+                self.beat()
+            elif idle >= self._timeout:
                 self._end(idle)
             elif idle >= self._notice and not self._is_noticed:
                 self._is_noticed = True
