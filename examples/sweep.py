@@ -31,6 +31,7 @@ def run(trial: Trial, folder: str, words: tuple[str, ...]) -> tuple[Trial, float
         process.join(1.0)
         is_alive = process.exitcode is None
         rows = json.loads(history.read_text())["validations"] if history.exists() else []
+        rows = [row for row in rows if row["GAP"] is not None]  # undefined without a label
         for row in rows[len(told) :]:
             trial.report(row["GAP"], row["step"])
         told = rows
@@ -39,6 +40,7 @@ def run(trial: Trial, folder: str, words: tuple[str, ...]) -> tuple[Trial, float
             process.join()
             return trial, None, State.PRUNED
     assert not process.exitcode, f"{train_dir} failed, see the log above; the next start of the sweep resumes it"
+    assert told, f"{train_dir} has no validation with a GAP: do the videos of --eval_data_pattern have labels?"
     return trial, max(row["GAP"] for row in told), State.COMPLETE
 
 
