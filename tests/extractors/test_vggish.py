@@ -11,8 +11,7 @@ from golden_data import real_data
 
 from yt8m import extractors
 from yt8m.errors import UsageError
-from yt8m.extractors.log_mel import log_mel
-from yt8m.extractors.vggish import EMBEDDING, SPECTROGRAM
+from yt8m.extractors.vggish import EMBEDDING, SPECTROGRAM, log_mel
 from yt8m.lazy import tf
 
 

@@ -22,7 +22,7 @@ from yt8m.readers import BatchQueue
 
 def warm_up() -> None:
     """Imports what a run needs. Nothing is built: the runtime would look for devices, and start threads."""
-    for module in ("callbacks.steps", "callbacks.figures", "callbacks.summaries", "callbacks.progress", "hooks"):
+    for module in ("callbacks.steps", "callbacks.figures", "callbacks.progress", "hooks"):
         importlib.import_module(f"yt8m.runner.{module}")
     importlib.import_module("runner.tiny_hooks")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from yt8m.commands.report import charts, over_time
+from yt8m.commands.report import charts
 from yt8m.commands.report.eval_samples import EvalSamples
 from yt8m.commands.report.loading import Curve
 from yt8m.commands.report.measures import ClassFigure
@@ -24,8 +24,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         draw(axes[-1])
         return ""
 
-    for module in (charts, over_time):
-        monkeypatch.setattr(module, "picture", keep)
+    monkeypatch.setattr(charts, "picture", keep)
     return axes
 
 
@@ -40,7 +39,7 @@ def test_a_curve_of_one_point_is_seen(drawn: list[Any]) -> None:
             validations={},
             evaluations={},
         )
-        over_time.training([run])
+        charts.training([run])
     assert [axes.get_lines()[1].get_marker() for axes in drawn] == ["o", "None"]
 
 

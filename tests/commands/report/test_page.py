@@ -16,8 +16,8 @@ from sklearn import metrics
 from yt8m import cli
 from yt8m.commands.report import eval_samples, loading
 from yt8m.commands.report.charts import legend, picture
-from yt8m.commands.report.class_table import class_rows
 from yt8m.commands.report.loading import difference_interval, figure, interval_of, load
+from yt8m.commands.report.measures import class_rows
 from yt8m.eval_util.resampling import interval
 from yt8m.eval_util.videos import hashes
 

@@ -19,8 +19,7 @@ from yt8m.commands import make_records
 from yt8m.commands.extract import weights
 from yt8m.commands.extract.computing import Chosen, Clip, described
 from yt8m.commands.extract.journal import Journal, ProgressLine
-from yt8m.commands.extract.shard_extraction import ShardExtractor, TableRow, os_text, ranges_of, settings_of
-from yt8m.commands.extract.shard_files import coded
+from yt8m.commands.extract.shard_extraction import ShardExtractor, TableRow, coded, os_text, ranges_of, settings_of
 from yt8m.commands.extract.video_table import open_videos
 from yt8m.commands.make_records.classes import known_vocabulary, number_labels, with_other_levels
 from yt8m.commands.make_records.features import LEARNED

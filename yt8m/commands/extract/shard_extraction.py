@@ -1,22 +1,33 @@
 """The extraction of one shard: computes the features of its videos, and writes its file at each level.
 
 A shard depends only on its own videos and on the flags, so any process can extract it, in any order.
+
+A learned range of bytes is known only after the last video. Until then the frames lie as floats in
+`OUT/.extract/floats`. Then `coded` makes the shards of these. A start after a kill makes all of them again, in a small
+part of the time that the extraction took.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.commands.extract.computing import Chosen, Clip, Computer, Features, Settings
-from yt8m.commands.extract.journal import Finished
-from yt8m.commands.extract.shard_files import ShardFiles
+from yt8m.commands.extract.journal import Finished, Journal
 from yt8m.commands.extract.weights import Weights
-from yt8m.commands.make_records.features import LEARNED, parse_ranges
+from yt8m.commands.make_records.features import LEARNED, learn_ranges, parse_ranges
+from yt8m.commands.make_records.output import Output
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
+from yt8m.records import data_format, encoding, shards
+from yt8m.records.data_format import DataFormat, FeatureFormat, Range
+from yt8m.records.record_parser import Example, RecordParser
 
 if TYPE_CHECKING:
     from yt8m.commands.extract import ExtractConfig
@@ -123,3 +134,114 @@ def settings_of(config: ExtractConfig) -> Settings:
 def ranges_of(written: tuple[str, ...], chosen: Sequence[Chosen]) -> list[Any]:
     """The range of the bytes of each feature at frame level, (low, high) or `LEARNED`; None for floats."""
     return parse_ranges(written or ("usual",), len(chosen), [one.extractor.bytes_range for one in chosen])
+
+
+class _NothingWrittenError(Exception):
+    """No video of a shard is good."""
+
+
+class ShardFiles:
+    """One shard of each level, while it is written. Use it in a `with` block; the files appear at its end.
+
+    No file appears if no video was added.
+
+    Args:
+      paths: {level: path of the shard}.
+      features: the names of the features at frame level.
+      ranges: the range of the bytes of each feature at frame level; None for floats.
+
+    Attributes:
+      levels: {level: [number of records, size in bytes, checksum]} after the block; empty without a video.
+    """
+
+    def __init__(self, paths: Mapping[str, str], features: Sequence[str], ranges: Sequence[Range | None]) -> None:
+        self._paths, self._features, self._ranges = paths, features, ranges
+        self._files, self._writers = contextlib.ExitStack(), dict[str, Any]()
+        self.levels: dict[str, list[int]] = {}
+
+    def __enter__(self) -> ShardFiles:
+        with contextlib.ExitStack() as opening:
+            for level, path in self._paths.items():
+                storage.discard_unfinished(path)  # what a killed start left; the lock keeps others away
+                self._writers[level] = opening.enter_context(storage.write_atomic(path))
+            self._files = opening.pop_all()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is None and not self.levels:
+            error = _NothingWrittenError()  # so that no empty file appears
+        self._files.__exit__(type(error) if error else None, error, trace)
+
+    def add(self, video_id: bytes, classes: Sequence[int], arrays: Sequence[NDArray[np.float32]]) -> None:
+        """Adds a video to each level.
+
+        Args:
+          video_id: its id.
+          classes: its classes, ascending.
+          arrays: [T, size] of each feature.
+        """
+        context = encoding.Contexts([video_id], np.zeros(len(classes), np.int64), np.array(classes, np.int64))
+        stored: dict[str, NDArray[Any]] = {}
+        means: dict[str, NDArray[np.float32]] = {}
+        for name, values, bounds in zip(self._features, arrays, self._ranges, strict=True):
+            stored[name] = read = values
+            if bounds:  # the mean is that of the frames as a reader of the frame records gets them
+                stored[name] = data_format.quantized(values, bounds)
+                read = data_format.dequantized(stored[name], bounds)
+            means[f"mean_{name}"] = read.mean(axis=0, dtype=np.float64).astype(np.float32)
+        if "frame" in self._paths:
+            self._write("frame", encoding.frame_records(context, 0, stored))
+        if "video" in self._paths:
+            size = sum(values.nbytes for values in means.values())
+            rows = {name: values[np.newaxis] for name, values in means.items()}
+            for records in encoding.video_records(context, np.zeros(1, np.int64), size, lambda _: rows):
+                self._write("video", records)
+
+    def _write(self, level: str, records: NDArray[np.uint8]) -> None:
+        content = records.tobytes()
+        self._writers[level].write(content)
+        count, size, crc = self.levels.get(level, [0, 0, 0])
+        self.levels[level] = [count + len(records), size + len(content), google_crc32c.extend(crc, content)]
+
+
+def coded(
+    journal: Journal, outputs: Mapping[str, Output], floats: Sequence[FeatureFormat], ranges: Sequence[Any], train: str
+) -> list[Range | None]:
+    """Writes the shards at their levels from the floats, with the learned ranges; returns the range of each feature.
+
+    Args:
+      journal: the finished shards, all of them; gets the numbers, sizes and checksums of the new ones.
+      outputs: {level: its output}.
+      floats: the features of the floats.
+      ranges: the range of each feature, `LEARNED`, or None.
+      train: the split whose values give the learned ranges.
+    """
+    names = [feature.name for feature in floats]
+    parser = RecordParser(DataFormat("frame", tuple(floats)))
+    values = (
+        one.values
+        for shard in journal.finished
+        if shard.startswith(f"{train}/")
+        for one in _read(journal, shard, parser)
+    )
+    learned = learn_ranges(values, len(names))
+    found = [own if given == LEARNED else given for given, own in zip(ranges, learned, strict=True)]
+    for shard, entry in journal.finished.items():
+        paths = {level: storage.join(output.making, shard) for level, output in outputs.items()}
+        with ShardFiles(paths, names, found) as files:
+            for one in _read(journal, shard, parser):
+                files.add(one.video_id, one.labels.tolist(), one.values)
+        entry.levels = files.levels
+    return found
+
+
+def _read(journal: Journal, shard: str, parser: RecordParser) -> Iterator[Example]:
+    """The videos of a shard of floats."""
+    if journal.finished[shard].levels:
+        for record in shards.read_shard(storage.join(journal.floats, shard)):
+            found = parser.frames(record)
+            if found is None:
+                raise AssertionError(
+                    f"{storage.join(journal.floats, shard)} has a record in another encoding than ours"
+                )
+            yield found

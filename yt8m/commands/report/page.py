@@ -12,10 +12,9 @@ import importlib.resources
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from yt8m.commands.report import charts, differences, measures, over_time, slices, worst_videos
-from yt8m.commands.report.class_table import UNDEFINED, ClassRow, class_rows
+from yt8m.commands.report import charts, differences, measures, slices, worst_videos
 from yt8m.commands.report.loading import FEWEST, Run, figure, interval_of, is_share
-from yt8m.commands.report.measures import ENOUGH, ClassFigure
+from yt8m.commands.report.measures import ENOUGH, UNDEFINED, ClassFigure, ClassRow, class_rows
 from yt8m.commands.report.slices import ClassCounts, Division
 from yt8m.commands.report.worst_videos import WorstVideo
 from yt8m.eval_util.metrics import Description, gap_first
@@ -107,7 +106,7 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
         seen=first.samples.seen,
         settings=differences.settings(runs) if len(runs) > 1 else [],
         differences=[row for run in runs[1:] for row in differences.figures(first, run)],
-        curves=over_time.training(runs),
+        curves=charts.training(runs),
         predictions=[charts.precision_recall(runs), charts.calibration(runs)],
         has_classes=any(by_class),
         enough=ENOUGH,

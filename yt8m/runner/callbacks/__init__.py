@@ -19,7 +19,7 @@ for _name, _class in {
     "train_loss": "figures:TrainLoss",
     "train_speed": "figures:Speed",
     "train_accuracy": "figures:TrainAccuracy",
-    "train_summary": "summaries:TrainSummary",
+    "train_summary": "figures:TrainSummary",
     "train_export": "steps:TrainExport",
     "train_profile": "steps:TrainProfile",
     "train_validation": "validation:TrainValidation",

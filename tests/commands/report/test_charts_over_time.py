@@ -9,7 +9,7 @@ import pathlib
 import pytest
 from commands.report import report_runs
 
-from yt8m.commands.report import over_time
+from yt8m.commands.report import charts
 from yt8m.commands.report.loading import Run, load
 
 TRAINED = [{"step": step, "loss": 9.0 - step, "GAP": step / 10, "examples_per_second": 5.0} for step in range(1, 7)]
@@ -48,24 +48,24 @@ def test_each_kind_of_row_has_its_curve(run):
 
 
 def test_the_best_point_is_that_of_all_validations_and_evaluations(run):
-    assert over_time.best_point(run, "GAP") == (4, 0.35)
-    assert over_time.best_point(run, "loss") == (4, 6.5)  # the lowest
-    assert over_time.best_point(run, "mAP") is None  # a single point
-    assert over_time.best_point(run, "examples_per_second") is None
+    assert charts.best_point(run, "GAP") == (4, 0.35)
+    assert charts.best_point(run, "loss") == (4, 6.5)  # the lowest
+    assert charts.best_point(run, "mAP") is None  # a single point
+    assert charts.best_point(run, "examples_per_second") is None
 
 
 def test_a_validation_that_no_longer_counts_is_drawn_and_is_not_the_best(run):
     told = {"begun": None, "metric": "GAP", "data": None, "epochs": [0, 0, 0], "validations": VALIDATED}
     (pathlib.Path(run.folder) / "validation.json").write_text(json.dumps(told | {"first_compared": 2}))
     (found,) = load([run.folder], 10, 0)
-    assert over_time.best_point(found, "GAP") == (6, 0.34)
-    assert over_time.best_point(found, "loss") == (6, 6.9)
-    (picture,) = (one for one in over_time.training([found]) if one.caption.startswith("GAP"))
+    assert charts.best_point(found, "GAP") == (6, 0.34)
+    assert charts.best_point(found, "loss") == (6, 6.9)
+    (picture,) = (one for one in charts.training([found]) if one.caption.startswith("GAP"))
     assert "validation, step 4: 0.35" in [text for _, _, text in json.loads(picture.points)]
 
 
 def test_the_picture_tells_every_point_and_the_best(run):
-    pictures = {one.caption.partition(" over")[0]: one for one in over_time.training([run])}
+    pictures = {one.caption.partition(" over")[0]: one for one in charts.training([run])}
     assert list(pictures) == ["loss", "GAP", "examples a second", "mAP"]
     texts = [text for _, _, text in json.loads(pictures["GAP"].points)]
     told = [f"validation, step {row['step']}: {row['GAP']:.4g}" for row in VALIDATED]
@@ -78,7 +78,7 @@ def test_the_picture_tells_every_point_and_the_best(run):
 
 def test_points_are_where_they_are_drawn(run):
     """Equal steps are at equal distances; a higher value is higher up."""
-    (found,) = (one for one in over_time.training([run]) if one.caption.startswith("GAP"))
+    (found,) = (one for one in charts.training([run]) if one.caption.startswith("GAP"))
     places = {text: (x, y) for x, y, text in json.loads(found.points)}
     curve = [places[f"training, running mean, step {step}: {step / 10:.4g}"] for step in range(1, 7)]
     steps = [b[0] - a[0] for a, b in itertools.pairwise(curve)]
@@ -93,5 +93,5 @@ def test_without_a_history_the_last_evaluation_is_shown(tmp_path):
     report_runs.make_run(tmp_path, 1)
     (run,) = load([str(tmp_path)], 10, 0)
     gap = run.samples.figures["gap"]
-    (found,) = (one for one in over_time.training([run]) if one.caption.startswith("GAP"))
+    (found,) = (one for one in charts.training([run]) if one.caption.startswith("GAP"))
     assert json.loads(found.points)[-1][2] == f"evaluation, step 90: {gap:.4g}"
