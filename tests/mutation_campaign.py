@@ -35,7 +35,8 @@ _SLOW = (  # start TensorFlow
 )
 _COPIED = ("yt8m", "tests", "docs", "pyproject.toml")
 _SIGN = re.compile(r"[\u2800-\u28ff] ")  # a turning sign of mutmut, and what it does at the moment
-_SURVIVED, _WITHOUT_TEST = (0,), (5, 33)  # mutmut's exit codes; all others mean that the tests failed
+# mutmut's exit codes; all others mean that the tests failed.
+_SURVIVED, _WITHOUT_TEST, _TIMED_OUT = (0,), (5, 33), (-24, 24, 36, 152, 255)
 
 
 class Target(NamedTuple):
@@ -119,12 +120,16 @@ class Mutant(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """How the mutants of one module fared; `made` counts those that were not drawn too."""
+    """How the mutants of one module fared; `made` counts those that were not drawn too.
+
+    Those whose tests took too long count as noticed. On a busy machine they may not be: try them again.
+    """
 
     target: Target
     made: int
     tried: int
     survivors: Sequence[Mutant]
+    timed_out: int
     seconds: float
 
     @property
@@ -165,6 +170,8 @@ def prepare(target: Target) -> pathlib.Path:
     for name in _COPIED:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
         copy(ROOT / name, folder / name)
+    if (ROOT.parent / "shared").is_dir():  # recorded vectors, which some tests need
+        (folder / "shared").symlink_to(ROOT.parent / "shared")
     settings = {
         "source_paths": ["yt8m"],
         "only_mutate": [target.module],
@@ -283,9 +290,10 @@ def attempt(target: Target, folder: pathlib.Path, made: int, mutants: Sequence[M
         if unchecked:
             raise NotTriedError(f"{target.module}: mutmut has not tried {', '.join(unchecked)}")
         survivors = [mutant for mutant in mutants if codes[mutant.name] in _SURVIVED + _WITHOUT_TEST]
+        timed_out = sum(codes[mutant.name] in _TIMED_OUT for mutant in mutants)
     else:
-        survivors = []
-    return Tally(target, made, len(mutants), survivors, time.monotonic() - begun)
+        survivors, timed_out = [], 0
+    return Tally(target, made, len(mutants), survivors, timed_out, time.monotonic() - begun)
 
 
 def _end_of(path: pathlib.Path) -> str:
@@ -301,12 +309,12 @@ def report(tallies: Sequence[Tally], least: float) -> int:
             print(f"survived: {mutant.place}: {mutant.change}")
     tried, survived = sum(tally.tried for tally in tallies), sum(len(tally.survivors) for tally in tallies)
     score = 100 * (1 - survived / tried) if tried else 100.0
-    print(f"\n{'module':42} {'made':>6} {'tried':>6} {'killed':>6} {'score':>7} {'seconds':>8}")
+    print(f"\n{'module':42} {'made':>6} {'tried':>6} {'killed':>6} {'score':>7} {'timed out':>10} {'seconds':>8}")
     for tally in tallies:
         killed = tally.tried - len(tally.survivors)
         print(
             f"{tally.target.module:42} {tally.made:6} {tally.tried:6} {killed:6} "
-            f"{tally.score:6.1f}% {tally.seconds:8.0f}"
+            f"{tally.score:6.1f}% {tally.timed_out:10} {tally.seconds:8.0f}"
         )
     print(f"{'in all':42} {sum(tally.made for tally in tallies):6} {tried:6} {tried - survived:6} {score:6.1f}%")
     if score < least:

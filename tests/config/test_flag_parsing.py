@@ -113,6 +113,7 @@ def test_one_word_is_found_before_the_flags_are_known(tmp_path):
     assert find_word("model", [f"--flagfile={file}"]) == "MoeModel"
     assert find_word("model", ["--models=A", "model=B", "--flagfile=/nowhere"]) == ""
     assert find_word("model", ["--model"]) == ""
+    assert find_word("model", ["--model=A", "--flagfile"]) == "A"
 
 
 @given(st.integers(-(2**60), 2**60), st.floats(allow_nan=False, allow_infinity=False), st.booleans())

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from yt8m.config.programs import AverageConfig, EvalConfig, ExportConfig, InferenceConfig, PassConfig, same_as
+from yt8m.config.programs import (
+    AverageConfig,
+    EvalConfig,
+    ExportConfig,
+    ImportConfig,
+    InferenceConfig,
+    PassConfig,
+    same_as,
+)
 from yt8m.config.train_config import DataConfig, DeviceConfig, TrainConfig
 from yt8m.errors import UsageError
 
@@ -90,3 +98,9 @@ def test_an_option_of_another_config_keeps_what_is_not_changed() -> None:
     assert (same.default, other.default) == (declared.default, 5)
     assert dict(same.metadata) == {**declared.metadata, "alias": ""}
     assert dict(other.metadata) == {**declared.metadata, "alias": "best"}
+
+
+def test_an_import_names_whose_code_wrote_the_checkpoint() -> None:
+    with pytest.raises(UsageError, match=r"^--from is missing: whose code wrote the checkpoint"):
+        ImportConfig(checkpoint="a", out="b")
+    assert ImportConfig(source="starter", checkpoint="a", out="b").source == "starter"

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from yt8m.config import run_dir
 from yt8m.config.run_options import CheckpointConfig
 from yt8m.config.train_config import DataConfig, DeviceConfig, ModelConfig, OptimizerConfig, TrainConfig
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
+from yt8m.records import vocabulary
 
 positive = st.integers(1, 2**40)
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
@@ -77,7 +78,7 @@ def test_an_older_file_takes_the_defaults_for_what_it_lacks():
         ("", ["cut short or damaged"]),
         ("[]", ["list", "object"]),
         ("{}", ["has no config"]),
-        (edited(data__batch_sise=3), ["config.data.batch_sise", "did you mean batch_size?", "yt8m 0."]),
+        (edited(data__batch_sise=3), ["config.data.batch_sise", "did you mean batch_size? This is yt8m 0."]),
         (edited(new_part={}), ["unknown key config.new_part"]),
         (edited(data__batch_size="many"), ["config.data", "batch_size must be an int"]),
         (edited(data__batch_size=0), ["batch_size must be at least 1"]),
@@ -143,3 +144,45 @@ def test_unusable_model_flags_are_refused(change, part):
     del flags["label_loss"]
     with pytest.raises(RunError, match=r"model_flags\.json lacks label_loss"):
         run_dir.model_flags_from_json(json.dumps(flags), "model_flags.json")
+
+
+def test_lists_at_any_depth_of_hyper_parameters_are_tuples():
+    whole = edited(model__hyper_parameters={"parts": {"sizes": [1, [2, 3]]}})
+    found = run_dir.from_json(whole, "config.json").model.hyper_parameters
+    assert found == {"parts": {"sizes": (1, (2, 3))}}
+
+
+def test_validation_data_of_a_cluster_move_to_their_present_section():
+    old = json.dumps({"config": {"distributed": {"eval_data_pattern": "a*", "exchange": "all-reduce"}}})
+    found = run_dir.from_json(old, "config.json")
+    assert (found.validation.eval_data_pattern, found.distributed.exchange) == ("a*", "all-reduce")
+
+
+def test_versions_of_a_run_are_read_if_they_can_be(tmp_path):
+    assert run_dir.written_versions(str(tmp_path)) == {}
+    (tmp_path / "config.json").write_text('{"versions": {"yt8m": "0.1", "python": 3}}')
+    assert run_dir.written_versions(str(tmp_path)) == {"yt8m": "0.1", "python": "3"}
+    (tmp_path / "config.json").write_text('{"versions": 7}')
+    assert run_dir.written_versions(str(tmp_path)) == {}
+
+
+def test_a_run_has_the_names_of_its_own_folder(tmp_path):
+    assert not run_dir.own_names(str(tmp_path), 2)
+    vocabulary.write(str(tmp_path / "vocabulary.csv"), vocabulary.of_names(["cat", "dog"]))
+    for count in (None, 2):
+        assert run_dir.own_names(str(tmp_path), count).names == ("cat", "dog")
+    with pytest.raises(UsageError, match="names 2 classes, but the model has 3"):
+        run_dir.own_names(str(tmp_path), 3)
+
+
+def test_the_end_of_a_run_is_read_as_it_was_noted(tmp_path):
+    assert run_dir.ended(str(tmp_path)) is None
+    for end in (run_dir.Ended("finished", 7, "it is over"), run_dir.Ended("failed", None, "")):
+        run_dir.note_end(str(tmp_path), end)
+        assert run_dir.ended(str(tmp_path)) == end
+    for damaged in ("{}", '{"status": "", "step": 1}', '{"status": "failed", "step": "1"}'):
+        (tmp_path / "ended.json").write_text(damaged)
+        with pytest.raises(RunError, match="is damaged: it needs a status, a step and a message"):
+            run_dir.ended(str(tmp_path))
+    run_dir.forget_end(str(tmp_path))
+    assert run_dir.ended(str(tmp_path)) is None

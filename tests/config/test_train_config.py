@@ -45,3 +45,13 @@ def test_a_trace_wants_its_first_and_last_step(steps: tuple[int, ...]) -> None:
     with pytest.raises(UsageError, match="first and the last step"):
         DeviceConfig(profile=steps)
     assert DeviceConfig(profile=(5, 5)).profile == (5, 5)
+    assert DeviceConfig(profile=(1, 3)).profile == (1, 3)
+
+
+@pytest.mark.parametrize("ranges", [((), ()), ((-1.0, 1.0), ()), ((-1.0, 1.0), (0.0, 2.0))])
+def test_each_feature_has_a_range_or_none(ranges: tuple[tuple[float, ...], ...]) -> None:
+    names = ("rgb", "audio")
+    assert DataConfig(feature_names=names, feature_ranges=ranges).feature_ranges == ranges
+    for bad in ((1.0, -1.0), (1.0, 1.0), (0.0,), (0.0, 1.0, 2.0)):
+        with pytest.raises(UsageError, match="expected two ascending numbers, or none, for each of the features"):
+            DataConfig(feature_names=names, feature_ranges=(*ranges[:1], bad))

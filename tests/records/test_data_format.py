@@ -23,6 +23,7 @@ def test_the_json() -> None:
     assert DATA.as_json() == {**whole, "num_classes": 3, "max_frames": 300, "positives": (5, 0, 7)}
     assert data_format.parse(DATA.as_json()) == DATA
     assert data_format.parse(whole) == DataFormat("frame", (CLIP, AUDIO))
+    assert data_format.parse(whole | {"segment_labels": True}).segment_labels
     assert data_format.parse({"level": "video", "features": [clip], "new": 1}) == DataFormat("video", (CLIP,))
 
 

@@ -246,3 +246,16 @@ def test_a_number_of_a_field_may_take_several_bytes() -> None:
     assert shards._varint(b"\xff\x80\x01", 0) == (127 + (1 << 14), 3)
     with pytest.raises(ValueError, match="a number at byte 10 does not end"):
         shards._varint(b"\x80" * 11, 0)
+
+
+def test_features_are_the_frames_of_lists_and_what_is_no_label_or_id() -> None:
+    context = {"id": shards.bytes_feature(b"a"), "labels": shards.int64_feature([1]), "mean": shards.float_feature([2])}
+    record = shards.parse(shards.sequence_example(context, {"rgb": [shards.float_feature([3.0])] * 2}))
+    assert {name: len(frames) for name, frames in record.features().items()} == {"rgb": 2, "mean": 1}
+
+
+def test_the_fields_of_a_name_that_is_no_text_are_refused() -> None:
+    named, damaged = (shards.example({name: shards.int64_feature([7])}) for name in ("ab", "xy"))
+    assert sum(shards.field_sizes(named)) > 0
+    with pytest.raises(ValueError, match="utf-8"):
+        list(shards.field_sizes(damaged.replace(b"xy", b"\xff\xfe")))

@@ -252,3 +252,29 @@ def test_a_named_file_renames_classes_but_does_not_renumber_them(tmp_path: pathl
         with pytest.raises(UsageError, match=re.escape(told)):
             vocabulary.of_data(str(named), files)
         assert vocabulary.of_data(str(named), ()) is not None
+
+
+def test_the_number_of_classes_is_that_of_the_flag_or_of_the_vocabulary(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "vocabulary.csv"
+    vocabulary.write(str(path), vocabulary.of_names(["cat", "dog"]))
+    found = vocabulary.of_data("", [str(tmp_path / "x.tfrecord")])
+    assert found is not None
+    assert [vocabulary.class_count(*given) for given in ((None, None), (5, None), (None, found), (2, found))] == [
+        *(None, 5, 2, 2)
+    ]
+    with pytest.raises(UsageError, match=f"^--num_classes=3, but {re.escape(str(path))} names 2 classes"):
+        vocabulary.class_count(3, found)
+    with caplog.at_level("INFO"):
+        vocabulary.log(found)
+    assert caplog.messages == [f"the names of the 2 classes come from {path}"]
+
+
+def test_verticals_are_read_from_the_columns_of_both_forms(tmp_path: pathlib.Path) -> None:
+    for file, header, row in (
+        ("own.csv", "index,name,vertical", "0,cat,Pets"),
+        ("published.csv", "Index,TrainVideoCount,Name,Vertical1", "0,7,cat,Pets"),
+    ):
+        (tmp_path / file).write_text(f"{header}\n{row}\n")
+        assert vocabulary.read(str(tmp_path / file)).verticals == ("Pets",)
