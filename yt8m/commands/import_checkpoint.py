@@ -37,7 +37,7 @@ Shapes = Mapping[str, Shape]
 
 STEP = "global_step"
 _FEW = 2  # the number of classes for which the model is built to see its shapes
-# What an optimizer keeps beside the weights: `a/w/Adam` for the weight `a/w`, and powers of Adam's decays.
+# The variables of an optimizer: `a/w/Adam` for the weight `a/w`, and the powers of Adam's decays.
 _SLOT = re.compile(r"(.+)/(Adam|AdaMax|Adagrad|Adadelta|Momentum|RMSProp|Ftrl)(_\d+)?")
 _POWER = re.compile(r"(.+/)?beta[12]_power(_\d+)?")
 

@@ -27,7 +27,7 @@ def same_as(cls: Any, name: str, *, alias: str = "", **changed: Any) -> Any:
 
 @dataclass(frozen=True)
 class OfRun(Checked):
-    """Which run a later program works on."""
+    """The flags that name a trained run."""
 
     train_dir: str = option("", "folder of the run; by default the newest under runs/")
     _: KW_ONLY

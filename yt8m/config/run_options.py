@@ -94,7 +94,7 @@ class ValidationConfig(Checked):
             raise UsageError(f"--{name} is for validation: add --eval_data_pattern, or leave it out.")
 
     def given(self) -> list[str]:
-        """The options besides eval_data_pattern that are not at their defaults."""
+        """The options that are not at their defaults, without eval_data_pattern."""
         fields = [field for field in dataclasses.fields(self) if field.name != "eval_data_pattern"]
         return [field.name for field in fields if getattr(self, field.name) != field.default]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import abc
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -26,6 +26,7 @@ from yt8m.config.registry import Registry
 from yt8m.errors import UsageError, suggestion
 from yt8m.eval_util.arrays import Floats64, require_positive_int
 from yt8m.eval_util.average_precision import global_average_precision
+from yt8m.eval_util.ranked_entries import THIRDS
 from yt8m.eval_util.ranked_entries import RankedEntries as RankedEntries
 from yt8m.eval_util.segments import MOST_SEGMENTS, Pairs, RatedPairs
 from yt8m.eval_util.top_k import Columns, perr_of_rows, rated_only, take_columns
@@ -265,72 +266,37 @@ class Loss(MeanMetric):
         return np.broadcast_to(np.asarray(batch.loss, np.float64), batch.perr.shape)
 
 
-class GapOfThird(Metric):
-    """GAP of a third of the classes; None if it is not known how frequent they are, nan if none of it has a label."""
+class _OfThird(Metric):
+    """A metric of a third of the classes; None if it is not known how frequent they are, nan if none of it has a label.
+
+    Attributes:
+      place: index of the third in THIRDS.
+      values: gets the values of all thirds, [3], or [0] if they are not known.
+    """
 
     of_batches = False
     is_detail = True
-    third: ClassVar[int]
+    place: ClassVar[int]
+    values: ClassVar[Callable[[RankedEntries], Floats64]]
 
     def compute(self, ranked: RankedEntries) -> float | None:
-        """The AP of the pooled entries of the third."""
-        found = ranked.gaps_of_thirds
-        return float(found[self.third]) if len(found) else None
+        """The value of the third."""
+        found = type(self).values(ranked)
+        return float(found[self.place]) if len(found) else None
 
 
-class MapOfThird(Metric):
-    """mAP of a third of the classes; None if it is not known how frequent they are, nan if none of it has a label."""
-
-    of_batches = False
-    is_detail = True
-    third: ClassVar[int]
-
-    def compute(self, ranked: RankedEntries) -> float | None:
-        """The mean of the AP over the classes of the third that have a label."""
-        found = ranked.maps_of_thirds
-        return float(found[self.third]) if len(found) else None
+def _of_thirds(whole: type[Metric], values: Callable[[RankedEntries], Floats64]) -> None:
+    """Registers a metric for each third of the classes, named after the metric of all classes, `whole`."""
+    for place, third in enumerate(THIRDS):
+        own = {"place": place, "values": staticmethod(values), "__module__": __name__}
+        names = {"name": f"{whole.name} {third}", "key": f"{whole.key}_{third}"}
+        names["published_name"] = f"{whole.published_name or whole.name}_{third}"
+        title = f"{third.capitalize()}{whole.__name__}"
+        globals()[title] = metrics.register(type(title, (_OfThird,), {**own, **names}))  # pickle finds it by its name
 
 
-@metrics.register
-class HeadGap(GapOfThird):
-    """GAP of the most frequent third of the classes."""
-
-    name, key, published_name, third = "GAP head", "gap_head", "GAP_head", 0
-
-
-@metrics.register
-class MiddleGap(GapOfThird):
-    """GAP of the third of the classes between head and tail."""
-
-    name, key, published_name, third = "GAP middle", "gap_middle", "GAP_middle", 1
-
-
-@metrics.register
-class TailGap(GapOfThird):
-    """GAP of the rarest third of the classes."""
-
-    name, key, published_name, third = "GAP tail", "gap_tail", "GAP_tail", 2
-
-
-@metrics.register
-class HeadMap(MapOfThird):
-    """mAP of the most frequent third of the classes."""
-
-    name, key, published_name, third = "mAP head", "map_head", "MAP_head", 0
-
-
-@metrics.register
-class MiddleMap(MapOfThird):
-    """mAP of the third of the classes between head and tail."""
-
-    name, key, published_name, third = "mAP middle", "map_middle", "MAP_middle", 1
-
-
-@metrics.register
-class TailMap(MapOfThird):
-    """mAP of the rarest third of the classes."""
-
-    name, key, published_name, third = "mAP tail", "map_tail", "MAP_tail", 2
+_of_thirds(Gap, lambda ranked: ranked.gaps_of_thirds)
+_of_thirds(MeanAveragePrecision, lambda ranked: ranked.maps_of_thirds)
 
 
 def names_of_details() -> frozenset[str]:

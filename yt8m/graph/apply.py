@@ -65,7 +65,7 @@ def tower_gradients(
 
 
 def _first_bad(of_towers: Sequence[Sequence[tuple[Any, Any]]], norms: tf.Tensor, is_alone: bool) -> tf.Tensor:
-    """The first tower with a gradient that is not finite; checks single towers only if a combined norm is not."""
+    """The first tower with a gradient that is not finite. Towers are checked only if a combined norm is not finite."""
     none = tf.constant(-1, tf.int64)
 
     def look() -> tf.Tensor:

@@ -287,7 +287,7 @@ def _laid_out(ours: str, branch: str, rest: str, shapes: Shapes) -> Variable:
 
 
 def _described(branch: str, feature: str, shapes: Shapes) -> list[tuple[int, int]]:
-    """(features, clusters) of each part of the pooled vector that is a matrix; empty if it is none.
+    """The parts of the pooled vector that are matrices, as (features, clusters); empty if no part is a matrix.
 
     Args:
       branch: scope of one of several networks; empty for a single one.

@@ -142,7 +142,7 @@ def _variables(
 
 
 def _driven(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """(product with the inputs plus bias [T, B, units], part of the kernel for the state)."""
+    """(inputs times their part of the kernel, plus bias, [T, B, units]; the rest of the kernel, for the state)."""
     features = int(inputs.shape[-1])
     return precision.product(inputs, kernel[:features]) + bias, kernel[features:]
 

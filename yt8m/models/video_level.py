@@ -143,7 +143,7 @@ class MoeModel(NormalisedModel):
         seen = mixed.predictions if self.moe_prob_gating_input == "prob" else inputs
         with tf.variable_scope("prob_gating"):
             gates = net.batch_norm(self._scores(net, seen, int(mixed.predictions.shape[-1])), "bn")
-        # odds of s(z) s(g) are 1 / (e^-z + e^-g + e^-(z + g))
+        # The odds of p = sigmoid(z) sigmoid(g) are p / (1 - p) = 1 / (e^-z + e^-g + e^-(z + g)).
         against = tf.negative(tf.stack([mixed.logits, gates, mixed.logits + gates]))
         return ModelOutput(predictions=mixed.predictions * tf.sigmoid(gates), logits=-tf.reduce_logsumexp(against, 0))
 

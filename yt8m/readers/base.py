@@ -206,7 +206,7 @@ def fixed_size(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -
 
 
 def fixed_bytes(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> tf.Tensor:
-    """uint8 [B, size] from lists of one string each; another length fails as in `fixed_size`."""
+    """uint8 [B, size] from lists of one string of `size` bytes each; other lengths fail as in `fixed_size`."""
     strings = tf.reshape(fixed_size(feature, name, 1, ids), [-1])
     lengths = tf.strings.length(strings)
     right = require_of_video(

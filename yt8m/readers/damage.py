@@ -78,7 +78,7 @@ class RecordCheck:
             self._records = tf.placeholder(tf.string, [None])
             batch = self._reader.prepare_serialized_examples(self._records)
             self._parsed = [leaf.op for leaf in tf.nest.flatten(batch) if leaf is not None]
-        # The parsed values are not used: the graph optimizer would remove them together with the checks.
+        # Nothing uses the parsed values, so the graph optimizer would remove them, and the checks with them.
         self._session = cpu_session(graph, is_optimized=False)
         return self._session
 

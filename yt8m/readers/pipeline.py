@@ -213,7 +213,7 @@ class StagedFiles:
 
     @property
     def failure(self) -> RunError | None:
-        """The last error of staging a file; None without one."""
+        """The error of the last file that could not be staged; None if there was none."""
         return self._stage.failure
 
     def announced(self, paths: tf.data.Dataset) -> tf.data.Dataset:

@@ -45,7 +45,7 @@ class CreatedGraph:
 
 
 def graph_signature(config: RunnerConfig) -> dict[str, Any]:
-    """All settings that shape the graph, in the form in which JSON returns them."""
+    """All settings that shape the graph, as they are after JSON was written and read (tuples are lists)."""
     given = {**config.input_signature, **config.signature, **_own_signature(config)}
     return json.loads(json.dumps(given, default=str))
 
@@ -251,7 +251,7 @@ def _from_meta_graph(checkpoint: str) -> CreatedGraph:
 
 
 def _decay_in(checkpoint: str, optimizer: OptimizerConfig) -> float:
-    """The decay of the averages to read; 0 if the checkpoint has none."""
+    """The decay of the moving averages that the run reads; 0 if the checkpoint has no averages."""
     if optimizer.moving_average_decay <= 0:
         return 0.0
     try:

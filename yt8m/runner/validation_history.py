@@ -114,9 +114,10 @@ class History:
         return self._best is not None and self._rank(row_of(values)) > self._rank(self.since_best()[1])
 
     def since_best(self) -> tuple[int, Mapping[str, Any]]:
-        """The number of validations after the best one (of all, if none is the best), and the row of the best (or {}).
+        """The number of validations after the best one, and the row of the best one.
 
-        Only validations with these data and this metric count.
+        If no validation has a value, these are the number of all validations and {}. Only validations with these data
+        and this metric count.
         """
         metric = self._best.metric if self._best else None
         rows = [row for row in self.rows[self._first_compared :] if metric in row]

@@ -245,7 +245,7 @@ class _Batches:
             self._compute(*key)
 
     def flush(self) -> None:
-        """Computes the pictures and windows that still wait."""
+        """Computes the features of the pictures and windows that have not been computed yet."""
         for key in list(self._waiting):
             self._compute(*key)
 

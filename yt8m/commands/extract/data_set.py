@@ -125,7 +125,7 @@ class Extraction:
 
     def _inputs(self) -> str:
         given = {key: value for key, value in dataclasses.asdict(self._config).items() if key not in _FREE}
-        # Only the names in this table count, not all in the folder's vocabulary: records of other levels append names.
+        # Only the names in this table count: making records of another level appends names to the folder's vocabulary.
         classes = sorted((name, self._classes.number.get(name, -1)) for name in self._scan.names)
         names = self._classes.vocabulary.names if self._config.vocabulary and self._classes.vocabulary else ()
         rows = [(os_text(row.id), row.classes, row.clip) for row in self._rows.values()]

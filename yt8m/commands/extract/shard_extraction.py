@@ -2,9 +2,9 @@
 
 A shard depends only on its own videos and on the flags, so any process can extract it, in any order.
 
-A learned range of bytes is known only after the last video. Until then the frames lie as floats in
-`OUT/.extract/floats`. Then `coded` makes the shards of these. A start after a kill makes all of them again, in a small
-part of the time that the extraction took.
+A learned range of bytes is known only after the last video. Until then the shards in `OUT/.extract/floats` hold the
+frames as floats. Then `coded` writes the final shards. If it is killed, the next start writes all of these again, which
+takes a small part of the time of the extraction.
 """
 
 from __future__ import annotations

@@ -70,11 +70,12 @@ def pairs_of(videos: Videos) -> LossPairs:
 
 
 def worst(videos: Videos, names: Vocabulary, most: int = MOST) -> list[WorstVideo]:
-    """The videos with the largest loss, and those in which a single class adds most, the largest loss first.
+    """The videos with the largest loss, and examples of each class, sorted by loss, the largest first.
 
-    There are about `most` videos: the worst _OVERALL of all; of each class the one in which it adds most, as a label or
-    as a wrong prediction, even if these are more than `most`; then of each class the second, and so on to _OF_CLASS, if
-    it adds at least _LEAST.
+    The example of a class is the video to whose loss the class adds most, as a label or as a wrong prediction. About
+    `most` videos are chosen: first the _OVERALL with the largest loss; then one example of each class, even if that
+    makes more than `most`; then a second example of each class, and so on up to _OF_CLASS. An example after the first
+    counts only if the class adds at least _LEAST to its loss.
     Each video is shown with the classes for which it was chosen, and with the _EACH labels and _EACH wrong predictions
     that add most to its loss.
     """
