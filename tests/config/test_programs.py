@@ -101,6 +101,6 @@ def test_an_option_of_another_config_keeps_what_is_not_changed() -> None:
 
 
 def test_an_import_names_whose_code_wrote_the_checkpoint() -> None:
-    with pytest.raises(UsageError, match=r"^--from is missing: whose code wrote the checkpoint"):
+    with pytest.raises(UsageError, match=r"^--from is missing: name whose code wrote the checkpoint"):
         ImportConfig(checkpoint="a", out="b")
     assert ImportConfig(source="starter", checkpoint="a", out="b").source == "starter"

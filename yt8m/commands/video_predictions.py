@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import csv
 import dataclasses
+import importlib.resources
 import io
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import program, storage
-from yt8m.commands import loaded_model, timeline, video_features, vocabulary_search
+from yt8m.commands import loaded_model, video_features, vocabulary_search
 from yt8m.commands.extract.video_table import ENDINGS
 from yt8m.commands.loaded_model import LoadedExport, LoadedRun
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, missing_extra
 from yt8m.eval_util import top_k as best_of
+from yt8m.extractors.base import Scaling
+from yt8m.extractors.decoder_pool import DecoderPool, Limits
+from yt8m.extractors.decoding import DecodeError, Request, import_av
 from yt8m.records import thresholds
 from yt8m.records.record_parser import NumpyBatch
+from yt8m.records.vocabulary import Vocabulary
+from yt8m.storage import copies
 
 if TYPE_CHECKING:
     from yt8m.commands.predict import PredictConfig
 
 _LONGEST = 100_000  # frames of a video whose timeline is drawn
+SECONDS = 5.0  # length of a part of the video
+_CLASSES = 12  # rows of the page
+_LEAST = 0.05  # of a class that never scores more the row is left out, unless it is the best one of a part
+_SIDE = 96  # pixels of a thumbnail
 
 
 class VideoScores(NamedTuple):
@@ -42,7 +54,7 @@ class VideoScores(NamedTuple):
     path: str
     scores: NDArray[np.float32]
     bad: str = ""
-    over_time: timeline.Timeline | None = None
+    over_time: Timeline | None = None
 
 
 def are_videos(paths: Sequence[str]) -> bool:
@@ -86,7 +98,7 @@ def predict(
                 parts[-2:] = [(parts[-2][0], count)]
             rows = _scores(backend, source.batch(takes, found.arrays, parts))
             starts = [first / source.per_second for first, _ in parts]
-            over_time = timeline.Timeline(starts, count / source.per_second, rows)
+            over_time = Timeline(starts, count / source.per_second, rows)
         yield VideoScores(path, scores, over_time=over_time)
 
 
@@ -117,7 +129,7 @@ def main(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) 
             video_features.for_model(takes, given, config.extractors, trust_code=config.trust_code, most=most)
         )
         tagger = _tagger(config, takes.folder, backend.num_classes)
-        found = predict(backend, source, paths, timeline.SECONDS if config.timeline else 0)
+        found = predict(backend, source, paths, SECONDS if config.timeline else 0)
         lines = []
         for one in program.with_bar(found, "predicting") if config.csv else found:
             if one.bad:
@@ -136,7 +148,7 @@ def main(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) 
             if one.over_time is not None:
                 path = f"{os.path.basename(one.path)}.timeline.html"
                 tags = _tags(tagger, one.scores, backend.names)
-                timeline.write(path, one.path, one.over_time, backend.names, tags)
+                write_timeline(path, one.path, one.over_time, backend.names, tags)
                 print(f"the timeline is in {path}")
     if config.csv:
         _write(config.csv, lines)
@@ -177,3 +189,106 @@ def _write(path: str, lines: Sequence[tuple[Any, ...]]) -> None:
     with storage.write_atomic(path, "w") as file:
         file.write(text.getvalue())
     print(f"the scores are in {path}")
+
+
+class Timeline(NamedTuple):
+    """The scores of the parts of a video.
+
+    Attributes:
+      starts: second at which each of N parts begins.
+      end: second at which the last part ends.
+      scores: float32 [N, C].
+    """
+
+    starts: Sequence[float]
+    end: float
+    scores: NDArray[np.float32]
+
+
+class _Scores(NamedTuple):
+    """A class and its scores: percent of 100 each, with the text of the cell."""
+
+    name: str
+    cells: list[tuple[int, str]]
+
+
+def write_timeline(path: str, video: str, found: Timeline, names: Vocabulary, tags: Sequence[str]) -> None:
+    """Writes the page, one HTML file that loads no other.
+
+    Args:
+      path: the file to write.
+      video: path of the video.
+      found: the scores.
+      names: the classes.
+      tags: names of the classes that reach their thresholds.
+
+    Raises:
+      UsageError: jinja2 is not installed.
+      RunError: the file cannot be written.
+    """
+    try:
+        import jinja2
+    except ImportError as error:
+        raise missing_extra("--timeline", "jinja2", "reports") from error
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("yt8m", "data"), autoescape=True, undefined=jinja2.StrictUndefined
+    )
+    page = environment.get_template("timeline.html.jinja").render(
+        style=(importlib.resources.files("yt8m") / "data" / "report.css").read_text(encoding="utf-8"),
+        video=video,
+        parts=[_clock(start) for start in found.starts],
+        pictures=_thumbnails(video, found),
+        rows=_rows(found, names),
+        tags=tags,
+        length=_clock(found.end),
+        seconds=f"{SECONDS:g}",
+    )
+    with storage.write_atomic(path, "w") as file:
+        file.write(page)
+
+
+def best_classes(found: Timeline) -> list[int]:
+    """The classes of the rows: the best one of each part, and those with the highest scores, highest first."""
+    highest = found.scores.max(axis=0)
+    order = np.argsort(-highest, kind="stable").tolist()
+    winners = set(found.scores.argmax(axis=1).tolist())
+    kept = [index for index in order if index in winners]
+    others = [index for index in order if index not in winners and highest[index] >= _LEAST]
+    chosen = kept[:_CLASSES] + others[: max(0, _CLASSES - len(kept))]
+    return sorted(chosen, key=lambda index: (-highest[index], index))
+
+
+def _rows(found: Timeline, names: Vocabulary) -> list[_Scores]:
+    return [
+        _Scores(names.name(index), [(round(100 * score), f"{score:.2f}") for score in found.scores[:, index].tolist()])
+        for index in best_classes(found)
+    ]
+
+
+def _clock(second: float) -> str:
+    whole = int(second)
+    hours, rest = divmod(whole, 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
+
+
+def _thumbnails(video: str, found: Timeline) -> list[str]:
+    """A picture out of each part as an address with its content; none if the video has no pictures."""
+    form = Scaling(_SIDE, _SIDE)
+    request = Request(copies.file_copy(video), 1 / SECONDS, len(found.starts), SECONDS / 2, pictures=(form,))
+    # a video without pictures is refused, because it has nothing of what is asked for
+    with DecoderPool(1, Limits()) as pool, contextlib.suppress(DecodeError):
+        for decoding in pool.decode([request]):
+            pictures = [one.values for one in decoding.messages() if one.kind == "picture"]
+            return [_address(values) for values in pictures if values is not None]
+    return []
+
+
+def _address(picture: NDArray[Any]) -> str:
+    """The picture as a JPEG in a data: address."""
+    av = import_av()
+    codec = av.CodecContext.create("mjpeg", "w")
+    codec.width, codec.height, codec.pix_fmt, codec.time_base = _SIDE, _SIDE, "yuvj420p", Fraction(1)
+    frame = av.VideoFrame.from_ndarray(picture, format="rgb24").reformat(format="yuvj420p")
+    frame.pts = 0
+    content = b"".join(bytes(packet) for packet in [*codec.encode(frame), *codec.encode(None)])
+    return f"data:image/jpeg;base64,{base64.b64encode(content).decode()}"

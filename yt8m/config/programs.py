@@ -189,5 +189,5 @@ class ImportConfig(Checked):
 
     def __post_init__(self) -> None:
         if not self.source:
-            raise UsageError("--from is missing: whose code wrote the checkpoint")
+            raise UsageError("--from is missing: name whose code wrote the checkpoint (--help lists the names)")
         super().__post_init__()

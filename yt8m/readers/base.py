@@ -77,7 +77,10 @@ class Reader(abc.ABC):
         if len(set(names)) < len(names):
             raise UsageError(f"--feature_names names a feature twice: {', '.join(names)}")
         if self.feature_ranges and len(self.feature_ranges) != len(names):
-            raise UsageError(f"feature_ranges has {len(self.feature_ranges)} entries for {len(names)} features.")
+            raise UsageError(
+                f"feature_ranges has {len(self.feature_ranges)} entries for {len(names)} features; "
+                "give one for each, or none at all."
+            )
 
     def range_of(self, name: str) -> tuple[float, ...]:
         """The range that the bytes of a feature stand for, if `feature_ranges` gives one; else empty."""

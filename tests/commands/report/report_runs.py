@@ -11,7 +11,7 @@ from evaluated_videos import by_metrics, drawn, kept_videos
 from yt8m.commands.report import eval_samples
 from yt8m.commands.report.eval_samples import EvalSamples
 from yt8m.eval_util import EvaluationMetrics
-from yt8m.eval_util.best_f1 import best_f1
+from yt8m.eval_util.evaluation_metrics import best_f1
 from yt8m.records import vocabulary
 from yt8m.records.thresholds import OperatingPoints
 from yt8m.records.vocabulary import Vocabulary

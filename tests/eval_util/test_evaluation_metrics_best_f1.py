@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn import metrics
 
 from yt8m.eval_util import EvaluationMetrics
-from yt8m.eval_util.best_f1 import NOTHING_KNOWN
+from yt8m.eval_util.evaluation_metrics import NOTHING_KNOWN
 from yt8m.records.thresholds import OperatingPoints
 
 VIDEOS, CLASSES = 90, 8
