@@ -48,13 +48,15 @@ def test_videos_are_read_back_by_protobuf(videos: list[tuple[str, set[int]]]) ->
         return {"clip": values[some], "b": other[some]}
 
     found = {}
-    for records in encoding.video_records(contexts(videos), places, 400_000, features):
+    framed = list(map(np.copy, encoding.VideoRecords(contexts(videos), places, features))) if len(places) else []
+    for records in framed:
         for payload in payloads(records):
             example = tf.train.Example.FromString(payload)
             feature = example.features.feature
             place = int(np.flatnonzero((values == np.float32(feature["clip"].float_list.value)).all(axis=1))[0])
             found[place] = feature
     assert sorted(found) == places.tolist()
+    assert not framed or encoding.VideoRecords(contexts(videos), places, features).size == sum(map(np.size, framed))
     for place, feature in found.items():
         name, labels = videos[place]
         assert feature["id"].bytes_list.value == [name.encode()]

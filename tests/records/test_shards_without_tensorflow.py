@@ -7,6 +7,7 @@ import pathlib
 import re
 from collections.abc import Iterable
 
+import google_crc32c
 import numpy as np
 import pytest
 from hypothesis import given
@@ -259,3 +260,15 @@ def test_the_fields_of_a_name_that_is_no_text_are_refused() -> None:
     assert sum(shards.field_sizes(named)) > 0
     with pytest.raises(ValueError, match="utf-8"):
         list(shards.field_sizes(damaged.replace(b"xy", b"\xff\xfe")))
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300))
+def test_checksums_are_joined(first: bytes, second: bytes) -> None:
+    joined = shards.joined_crc(google_crc32c.value(first), google_crc32c.value(second), len(second))
+    assert joined == google_crc32c.value(first + second)
+
+
+def test_checksums_of_many_bytes_are_joined() -> None:
+    second = np.random.default_rng(0).integers(256, size=5_000_011, dtype=np.uint8).tobytes()
+    found = shards.joined_crc(google_crc32c.value(b"first"), google_crc32c.value(second), len(second))
+    assert found == google_crc32c.value(b"first" + second)

@@ -7,7 +7,7 @@ such records are filled in as the rows of one array, which is ten times as fast 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from yt8m.records import shards
 
 _AROUND = 12  # bytes of a TFRecord frame before its payload
-_BLOCK = 1 << 18  # bytes of records that are made at once, so that they stay in a cache until they are written
+_BLOCK = 1 << 20  # bytes of records that are made at once, so that they stay in a cache until they are written
+_ENTRIES = (("id", 1), ("labels", 3))  # of every record, as the first arguments of `_head`
 _SHIFTS = 7 * np.arange(9)  # of the bytes of a varint: 63 bits
 
 
@@ -42,11 +43,16 @@ class Contexts:
         for length in np.unique(lengths):
             yield places[lengths == length]
 
+    def entry_bytes(self, place: int) -> int:
+        """Bytes of the entries of one video."""
+        sizes = int(self._ids.lengths[place]), int(self._labels.lengths[place])
+        return sum(len(_head(name, kind, size)) + size for (name, kind), size in zip(_ENTRIES, sizes, strict=True))
+
     def entries(self, places: NDArray[np.int64]) -> list[NDArray[np.uint8]]:
         """The parts of the entries of videos whose lengths are equal: [n, size], or [size] if all have the same."""
-        ids, labels = self._ids.matrix(places), self._labels.matrix(places)
-        heads = _head("id", 1, ids.shape[1]), _head("labels", 3, labels.shape[1])
-        return [np.frombuffer(heads[0], np.uint8), ids, np.frombuffer(heads[1], np.uint8), labels]
+        values = self._ids.matrix(places), self._labels.matrix(places)
+        heads = [_head(*entry, value.shape[1]) for entry, value in zip(_ENTRIES, values, strict=True)]
+        return [np.frombuffer(heads[0], np.uint8), values[0], np.frombuffer(heads[1], np.uint8), values[1]]
 
 
 class _Texts:
@@ -91,43 +97,73 @@ def _kind(values: NDArray[Any]) -> int:
     return 1 if values.dtype == np.uint8 else 2
 
 
-def video_records(
-    contexts: Contexts,
-    places: NDArray[np.int64],
-    size: int,
-    features: Callable[[NDArray[np.int64]], Mapping[str, NDArray[Any]]],
-) -> Iterator[NDArray[np.uint8]]:
+class VideoRecords:
     """Videos as framed Examples, sorted by the lengths of their ids and labels.
+
+    Iterating gives arrays uint8 [m, bytes of a record], each of records of one length; together they have all records.
+    The next array may take the memory of the one before.
 
     Args:
       contexts: ids and labels.
-      places: int64 [n], the places of the videos.
-      size: bytes of the features of one video.
+      places: int64 [n], the places of the videos, at least one.
       features: function from places [m] to the features {name: uint8 or float32 [m, size]} of these videos.
 
-    Returns:
-      Arrays uint8 [m, bytes of a record], each of records of one length; together they have the n records. The next
-      array may take the memory of the one before.
+    Attributes:
+      size: bytes of all records together.
     """
-    count, memory = max(1, _BLOCK // size), np.empty(0, np.uint8)
-    for group in contexts.equally_long(places):
-        for start in range(0, len(group), count):
-            some = group[start : start + count]
-            parts = _example(contexts.entries(some), features(some))
-            needed = len(some) * _width(parts)
-            memory = memory if len(memory) >= needed else np.empty(needed, np.uint8)
-            records = memory[:needed].reshape(len(some), -1)
-            _frame(parts, records)
-            yield records
+
+    def __init__(
+        self,
+        contexts: Contexts,
+        places: NDArray[np.int64],
+        features: Callable[[NDArray[np.int64]], Mapping[str, NDArray[Any]]],
+    ) -> None:
+        self._contexts, self._features = contexts, features
+        one = _bytes_of_row(_feature_parts(features(places[:1])))
+        self._count = max(1, _BLOCK // one)
+        self._groups = list(contexts.equally_long(places))
+        self.size = sum(len(group) * _framed_size(contexts.entry_bytes(group[0]) + one) for group in self._groups)
+
+    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
+        memory = np.empty(0, np.uint8)
+        for group in self._groups:
+            context = self._contexts.entries(group)
+            for start in range(0, len(group), self._count):
+                some = slice(start, start + self._count)
+                parts = _example(
+                    [part[some] if part.ndim == 2 else part for part in context], self._features(group[some])
+                )
+                needed = len(group[some]) * _width(parts)
+                memory = memory if len(memory) >= needed else np.empty(needed, np.uint8)
+                records = memory[:needed].reshape(len(group[some]), -1)
+                _frame(parts, records)
+                yield records
 
 
 def _example(context: Sequence[NDArray[np.uint8]], features: Mapping[str, NDArray[Any]]) -> list[NDArray[np.uint8]]:
     """The parts of Examples whose entries have the same length."""
-    parts = list(context)
+    parts = [*context, *_feature_parts(features)]
+    return [np.frombuffer(_message_head(_bytes_of_row(parts)), np.uint8), *parts]
+
+
+def _feature_parts(features: Mapping[str, NDArray[Any]]) -> Iterator[NDArray[np.uint8]]:
     for name, values in features.items():
-        parts += [np.frombuffer(_head(name, _kind(values), values[0].nbytes), np.uint8), _as_bytes(values)]
-    head = shards.varint(1 << 3 | 2) + shards.varint(sum(part.shape[-1] for part in parts))
-    return [np.frombuffer(head, np.uint8), *parts]
+        yield np.frombuffer(_head(name, _kind(values), values[0].nbytes), np.uint8)
+        yield _as_bytes(values)
+
+
+def _message_head(size: int) -> bytes:
+    """The bytes before the `size` bytes of entries of an Example."""
+    return shards.varint(1 << 3 | 2) + shards.varint(size)
+
+
+def _framed_size(entries: int) -> int:
+    """Bytes of a framed Example with so many bytes of entries."""
+    return _AROUND + len(_message_head(entries)) + entries + 4
+
+
+def _bytes_of_row(parts: Iterable[NDArray[np.uint8]]) -> int:
+    return sum(int(part.shape[-1]) for part in parts)
 
 
 def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
@@ -136,7 +172,7 @@ def _as_bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
 
 def _width(parts: Sequence[NDArray[np.uint8]]) -> int:
     """Bytes of a framed record of these parts."""
-    return _AROUND + sum(int(part.shape[-1]) for part in parts) + 4
+    return _AROUND + _bytes_of_row(parts) + 4
 
 
 def _frame(parts: Sequence[NDArray[np.uint8]], records: NDArray[np.uint8]) -> None:

@@ -388,6 +388,33 @@ def masked(crc: Any) -> Any:
     return ((((crc >> 15) | (crc << 17)) & _WORD) + _MASK_DELTA) & _WORD
 
 
+def joined_crc(first: int, second: int, size: int) -> int:
+    """The CRC-32C of two byte strings joined, from that of each and the size of the second.
+
+    A CRC is a remainder of polynomials over two elements: zeros after a string multiply its CRC by a power of x.
+    """
+    power, exponent, product = 1 << 31, 8 * size, 1 << 30  # x^0, and x^1: the highest bit is the lowest coefficient
+    while exponent:
+        power = _multiplied(power, product) if exponent & 1 else power
+        exponent, product = exponent >> 1, _squared(product)
+    return _multiplied(power, first) ^ second
+
+
+def _multiplied(one: int, other: int) -> int:
+    """The product of two polynomials modulo that of CRC-32C."""
+    product = 0
+    for bit in range(31, -1, -1):
+        if one >> bit & 1:
+            product ^= other
+        other = other >> 1 ^ (0x82F63B78 if other & 1 else 0)
+    return product
+
+
+@functools.cache
+def _squared(one: int) -> int:
+    return _multiplied(one, one)
+
+
 def framed(payload: bytes) -> bytes:
     """One record with length and checksums, as in a TFRecord file."""
     length = struct.pack("<Q", len(payload))

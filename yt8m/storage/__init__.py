@@ -154,15 +154,23 @@ def append_line(path: Path, line: str) -> None:
 
 
 def write_at(path: Path, place: int, data: Iterable[Any]) -> None:
-    """Writes pieces of bytes into a local file from byte `place` on; earlier content from there on is removed.
+    """Writes pieces of bytes into a local file from byte `place` on; what the file holds before and after them stays.
 
-    So a file that grows over several starts of a program continues where the last recorded write ended. The file and
-    its folder are made if they do not exist.
+    So several threads may write parts of one file. The file and its folder are made if they do not exist.
 
     Raises:
       RunError: the file cannot be written.
     """
     LocalStore().write_at(os.fspath(path), place, data)
+
+
+def truncate(path: Path, size: int) -> None:
+    """Cuts a local file to its first `size` bytes.
+
+    Raises:
+      RunError: the file cannot be written.
+    """
+    LocalStore().truncate(os.fspath(path), size)
 
 
 def makedirs(path: Path) -> None:

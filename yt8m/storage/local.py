@@ -113,12 +113,15 @@ class LocalStore:
     def write_at(self, path: str, place: int, data: Iterable[Any]) -> None:
         self.makedirs(os.path.dirname(os.path.abspath(path)))
         with named("write", path), open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb", buffering=0) as file:
-            file.truncate(place)
             file.seek(place)
             for piece in data:
                 rest = memoryview(piece).cast("B")
                 while len(rest):  # one call writes at most 2 GiB
                     rest = rest[file.write(rest) :]
+
+    def truncate(self, path: str, size: int) -> None:
+        with named("truncate", path):
+            os.truncate(path, size)
 
     def makedirs(self, path: str) -> None:
         with named("make the folder", path):

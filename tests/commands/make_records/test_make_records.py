@@ -114,12 +114,13 @@ def test_a_killed_start_goes_on(
     whole = contents(run(level=level, bits=8, out=str(tmp_path / "whole")))
     appended, calls = output.Output._append, 0
 
-    def failing(self: output.Output, shard: str, contents: Any) -> None:
+    def failing(self: output.Output, shard: str, place: int, contents: Any) -> list[int]:
         nonlocal calls
         calls += 1
-        appended(self, shard, contents)
+        written = appended(self, shard, place, contents)
         if calls % 25 == 0:
             raise KeyboardInterrupt
+        return written
 
     monkeypatch.setattr(output.Output, "_append", failing)
     starts = 0
@@ -304,9 +305,9 @@ def test_memory_does_not_grow_with_the_table(
     peaks = []
     appended = output.Output.append
 
-    def watched(self: output.Output, shard: str, contents: Any) -> None:
+    def watched(self: output.Output, shard: str, contents: Any, size: int) -> None:
         peaks.append(pyarrow.total_allocated_bytes() - arrow)
-        appended(self, shard, contents)
+        appended(self, shard, contents, size)
 
     monkeypatch.setattr(output.Output, "append", watched)
     tracemalloc.start()

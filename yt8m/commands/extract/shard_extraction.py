@@ -192,9 +192,8 @@ class ShardFiles:
         if "frame" in self._paths:
             self._write("frame", encoding.frame_records(context, 0, stored))
         if "video" in self._paths:
-            size = sum(values.nbytes for values in means.values())
             rows = {name: values[np.newaxis] for name, values in means.items()}
-            for records in encoding.video_records(context, np.zeros(1, np.int64), size, lambda _: rows):
+            for records in encoding.VideoRecords(context, np.zeros(1, np.int64), lambda _: rows):
                 self._write("video", records)
 
     def _write(self, level: str, records: NDArray[np.uint8]) -> None:

@@ -170,6 +170,7 @@ class _Work:
             self._bad.add(int(number), what)
         if state != "made":
             if state == "begun":
+                output.cut_shards()
                 print(f"going on after row {output.progress.rows} of {len(self._scan.splits)}", file=sys.stderr)
             else:
                 output.begin(inputs, self._stored_formats())
@@ -246,12 +247,12 @@ class _Work:
         """Writes the videos; returns 1 for each row that was written, and 0 for the others."""
         good, values = self._features.matrices(batch, places)
         is_written = np.isin(np.arange(batch.rows.size), good)
-        size = sum(part[0].nbytes for part in values)
         for shard, part in output.parts(batch.splits, places):
             rows = part[is_written[part]]
             stored = functools.partial(self._features.stored_rows, values)
             if len(rows):
-                output.append(shard, encoding.video_records(contexts, rows, size, stored))
+                records = encoding.VideoRecords(contexts, rows, stored)
+                output.append(shard, records, records.size)
         return is_written.astype(np.int64)
 
     def _write_frames(
@@ -261,7 +262,8 @@ class _Work:
         frames = np.zeros(batch.rows.size, np.int64)
         for shard, part in output.parts(batch.splits, places):
             for place, values, was_cut in self._features.frames(batch, part):
-                output.append(shard, [encoding.frame_records(contexts, place, self._features.stored(values))])
+                record = encoding.frame_records(contexts, place, self._features.stored(values))
+                output.append(shard, [record], record.nbytes)
                 frames[place] = len(values[0])
                 output.progress.cut += was_cut
         output.progress.longest = max(output.progress.longest, int(frames.max()))

@@ -24,14 +24,14 @@ from numpy.typing import NDArray
 from yt8m import storage
 from yt8m.commands.make_records.classes import Classes
 from yt8m.errors import RunError, UsageError
-from yt8m.records import manifest, vocabulary
+from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.manifest import Shard
 from yt8m.storage import json_text
 
 PROGRESS, SUMMARY = ".progress.json", "summary.json"
 _SECONDS = 2.0  # between two writes of .progress.json
-_AHEAD = 2  # number of parts that may wait for the writer thread
+_WRITERS, _AHEAD = 2, 6  # number of threads that write, and of parts that may wait for them
 
 
 @dataclass
@@ -84,7 +84,9 @@ class Output:
         self._old = storage.join(out, f".{level}.old")
         self.progress = RecordsProgress("", [])
         self._noted = time.monotonic()
-        self._writer, self._pending = ThreadPoolExecutor(1), deque[Future[None]]()
+        self._writers = ThreadPoolExecutor(_WRITERS)
+        self._pending = deque[tuple[str, Future[list[int]]]]()  # parts by shard, in their order
+        self._ends: dict[str, int] = {}  # of the shards, after the pending parts
 
     def resume(self, inputs: str, overwrite: bool) -> str:
         """Loads the progress of an earlier start; returns its state: `made`, `begun`, or empty if there was none.
@@ -111,6 +113,14 @@ class Output:
             storage.remove_tree(self.making)
         return ""
 
+    def cut_shards(self) -> None:
+        """Removes what was appended after the progress was saved."""
+        for split in self._videos:
+            folder = storage.join(self.making, split)
+            for name in storage.listdir(folder) if storage.exists(folder) else ():
+                path, (_, size, _) = storage.join(folder, name), self._written(f"{split}/{name}")
+                storage.truncate(path, size) if size else storage.remove(path)
+
     def begin(self, inputs: str, features: Sequence[FeatureFormat]) -> None:
         """Starts from the first row, and removes what an earlier start wrote."""
         self.progress = RecordsProgress(inputs, [list(feature) for feature in features], begun=[0] * len(self._videos))
@@ -130,38 +140,47 @@ class Output:
             for number in np.unique(numbers).tolist():
                 yield f"{name}/{name}{number:04d}.tfrecord", own[numbers == number]
 
-    def append(self, shard: str, contents: Iterable[NDArray[np.uint8]]) -> None:
-        """Appends framed records to a shard, in a thread, which also makes them if `contents` is a generator.
+    def append(self, shard: str, contents: Iterable[NDArray[np.uint8]], size: int) -> None:
+        """Appends framed records to a shard, in a thread, which also makes them if `contents` makes them when iterated.
 
         Args:
           shard: path of the shard in the folder.
           contents: arrays with a framed record in each row.
+          size: bytes of all of them.
         """
         self._wait(most=_AHEAD)
-        self._pending.append(self._writer.submit(self._append, shard, contents))
+        place = self._ends.get(shard, self._written(shard)[1])
+        self._ends[shard] = place + size
+        self._pending.append((shard, self._writers.submit(self._append, shard, place, contents)))
 
-    def _append(self, shard: str, contents: Iterable[NDArray[np.uint8]]) -> None:
-        count, size, crc = self.progress.shards.get(shard, [0, 0, 0])
-        end = size
+    def _append(self, shard: str, place: int, contents: Iterable[NDArray[np.uint8]]) -> list[int]:
+        """Writes records at a place in a shard; returns their number, size and checksum."""
+        count = size = crc = 0
 
         def counted() -> Iterator[NDArray[np.uint8]]:
-            nonlocal count, end, crc
+            nonlocal count, size, crc
             for records in contents:
                 yield records
                 crc = google_crc32c.extend(crc, records)
-                count, end = count + len(records), end + records.nbytes
+                count, size = count + len(records), size + records.nbytes
 
-        storage.write_at(storage.join(self.making, shard), size, counted())
-        self.progress.shards[shard] = [count, end, crc]
+        storage.write_at(storage.join(self.making, shard), place, counted())
+        return [count, size, crc]
 
     def _wait(self, most: int = 0) -> None:
         """Waits until at most `most` parts are waiting to be written."""
         while len(self._pending) > most:
-            self._pending.popleft().result()
+            shard, part = self._pending.popleft()
+            (records, end, before), (count, size, crc) = self._written(shard), part.result()
+            self.progress.shards[shard] = [records + count, end + size, shards.joined_crc(before, crc, size)]
+
+    def _written(self, shard: str) -> list[int]:
+        """The number, size and checksum of the records that the shard has."""
+        return self.progress.shards.get(shard, [0, 0, 0])
 
     def close(self) -> None:
-        """Stops the writer. Parts that still wait are dropped; a later start writes them."""
-        self._writer.shutdown(cancel_futures=True)
+        """Stops the writers. Parts that still wait are dropped; a later start writes them."""
+        self._writers.shutdown(cancel_futures=True)
 
     def count(self, split: int, classes: NDArray[np.int64], frames: int) -> None:
         """Adds videos of a split, by the classes of their labels, to the counts of classes and frames."""
