@@ -23,4 +23,7 @@ ROWS: dict[str, Row] = {
     "serve/64 clients": Row(service.clients_64),
     "start/help": Row(starting.overview, within=0.2),
     "start/first step": Row(starting.first_step, within=2.3),
+    "start/first step beside import": Row(starting.first_step_beside, within=0.8),
+    "start/predict one record": Row(starting.predict, within=2.5),
+    "start/predict beside import": Row(starting.predict_beside, within=1.0),
 }

@@ -12,7 +12,7 @@ from yt8m import storage
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, YT8MAggregatedFeatureReader
-from yt8m.readers.pipeline import without_autograph
+from yt8m.readers.pipeline import in_epochs, parse_in_batches, without_autograph
 from yt8m.storage import base, copies
 
 
@@ -30,6 +30,48 @@ def evens(count: int) -> tf.Tensor:
 def test_functions_of_datasets_are_left_as_they_are() -> None:
     with tf.Graph().as_default(), pytest.raises(TypeError, match="AutoGraph"):
         without_autograph(evens)(3)
+
+
+def elements(dataset: tf.data.Dataset) -> list[Any]:
+    """The elements of a dataset of the current graph."""
+    get_next = tf.data.make_one_shot_iterator(dataset).get_next()
+    found = []
+    with tf.Session() as session:
+        while True:
+            try:
+                found.append(session.run(get_next))
+            except tf.errors.OutOfRangeError:
+                return found
+
+
+@pytest.mark.parametrize("starts_fast", [False, True])
+def test_a_function_on_one_device_gives_what_map_gives(starts_fast: bool) -> None:
+    with tf.Graph().as_default():
+        factor = tf.constant(3, tf.int64)  # captured by the function
+
+        def parse(numbers: tf.Tensor, texts: tf.Tensor) -> Any:
+            return {"products": factor * numbers, "none": None}, tf.strings.join([texts, "!"])
+
+        numbers = tf.data.Dataset.range(5)
+        records = tf.data.Dataset.zip((numbers, numbers.map(tf.as_string)))
+        found = parse_in_batches(records, parse, 2, 1, False, starts_fast)
+        assert found.element_spec[0]["none"] == tf.type_spec_from_value(None)
+        kept = elements(found.map(lambda values, texts: (values["products"], texts)))
+    assert [products.tolist() for products, _ in kept] == [[0, 3], [6, 9], [12]]
+    assert [texts.tolist() for _, texts in kept] == [[b"0!", b"1!"], [b"2!", b"3!"], [b"4!"]]
+
+
+def test_epochs_follow_one_another_from_any_file_on() -> None:
+    def read(paths: tf.data.Dataset, numbers: tf.data.Dataset, epoch: tf.Tensor) -> tf.data.Dataset:
+        return tf.data.Dataset.zip((paths, numbers)).map(lambda path, number: (path, number, epoch))
+
+    with tf.Graph().as_default():
+        files, none = tf.constant(["a", "b", "c"]), tf.zeros([], tf.int64)
+        whole = elements(in_epochs(files, none, 2, 0, read))
+        rest = elements(in_epochs(files, none + 4, 2, 0, read))
+    assert [(number, epoch) for _, number, epoch in whole] == [(0, 0), (1, 0), (2, 0), (3, 1), (4, 1), (5, 1)]
+    assert {path for path, _, epoch in whole if epoch == 0} == {b"a", b"b", b"c"}
+    assert rest == whole[4:]
 
 
 def test_arguments_and_result_are_handed_on() -> None:

@@ -278,3 +278,13 @@ def test_verticals_are_read_from_the_columns_of_both_forms(tmp_path: pathlib.Pat
     ):
         (tmp_path / file).write_text(f"{header}\n{row}\n")
         assert vocabulary.read(str(tmp_path / file)).verticals == ("Pets",)
+
+
+def test_one_content_is_parsed_once_and_a_changed_file_anew(tmp_path: pathlib.Path) -> None:
+    first, second = str(tmp_path / "a.csv"), str(tmp_path / "b.csv")
+    for path in (first, second):
+        vocabulary.write(path, vocabulary.of_names(("cat", "dog")))
+    assert vocabulary.read(first) is vocabulary.read(second)
+    vocabulary.write(first, vocabulary.of_names(("cat", "cow")))
+    assert vocabulary.read(first).names == ("cat", "cow")
+    assert vocabulary.read(second).names == ("cat", "dog")

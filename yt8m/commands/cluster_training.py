@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from absl import logging
 
 from yt8m import runner
-from yt8m.commands import evaluation, training, workload
+from yt8m.commands import training, workload
 from yt8m.config import run_dir
 from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import TrainConfig
@@ -97,6 +97,8 @@ def _evaluate(config: TrainConfig, cluster: ClusterConfig) -> int:
         num_gpu=config.devices.num_gpu,
         log_every_n_steps=config.log_every_n_steps,
     )
+    from yt8m.commands import evaluation  # slow to import, and needed by this role alone
+
     return evaluation.evaluate(settings, itertools.chain([first], following))
 
 

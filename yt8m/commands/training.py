@@ -9,14 +9,14 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
 from yt8m import program, runner, storage
 from yt8m.commands import input_check, workload
 from yt8m.commands.input_check import check_input
-from yt8m.commands.validator import Validator, open_validator
 from yt8m.commands.workload import Workload
 from yt8m.config import resume, run_dir
 from yt8m.config.run_dir import Ended
@@ -34,6 +34,9 @@ from yt8m.runner.callbacks import names_for
 from yt8m.runner.validation_history import Best
 from yt8m.storage import copies
 from yt8m.video.modeler import VideoModeler
+
+if TYPE_CHECKING:
+    from yt8m.commands.validator import Validator
 
 
 def hyper_parameters_of(config: TrainConfig) -> dict[str, bool | float | str]:
@@ -120,7 +123,7 @@ def train(
     start = _start(config)
     with contextlib.ExitStack() as held:
         is_validated = validates and cluster is None and config.validation.eval_data_pattern
-        validator = held.enter_context(open_validator(config)) if is_validated else None
+        validator = held.enter_context(_open_validator(config)) if is_validated else None
         storage.makedirs(config.train_dir)
         held.enter_context(run_dir.lock(config.train_dir))
         exporter = Exporter(config, parts._replace(names=_prepare_folder(config)))
@@ -168,6 +171,12 @@ def _what_next(config: TrainConfig, step: int) -> str:
         f"  yt8m eval --train_dir={run} --eval_data_pattern={files} --run_once\n"
         f"  yt8m predict --train_dir={run} {first}"
     )
+
+
+def _open_validator(config: TrainConfig) -> AbstractContextManager[Validator]:
+    from yt8m.commands.validator import open_validator  # slow to import, and most trainings have none
+
+    return open_validator(config)
 
 
 def _options(config: TrainConfig, exporter: Exporter, validator: Validator | None) -> Mapping[str, Mapping[str, Any]]:

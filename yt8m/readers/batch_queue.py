@@ -29,7 +29,7 @@ from yt8m.readers.pipeline import (
     with_shard_number,
     without_autograph,
 )
-from yt8m.readers.youtube8m import reader_for
+from yt8m.readers.youtube8m import YT8MAggregatedFeatureReader, reader_for
 from yt8m.records import manifest
 from yt8m.records.shards import DamagedError
 
@@ -278,7 +278,10 @@ class BatchQueue(Inputter):
             self._cache = ShardCache(self._cache_folder, self.reader, self.files())
 
     def _batches(self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any]) -> tf.data.Dataset:
-        batches = parse_in_batches(records, parse, batch_size, self.threads.parse_calls, self._has_segments)
+        batches = parse_in_batches(
+            *(records, parse, batch_size, self.threads.parse_calls, self._has_segments),
+            starts_fast=type(self.reader) is YT8MAggregatedFeatureReader,
+        )
         options = tf.data.Options()
         options.autotune.enabled = False  # all parallelism is set here, so the autotuner's thread would only cost time
         options.deterministic = True

@@ -264,8 +264,22 @@ class _Row(NamedTuple):
 _COLUMNS = "expected a header with `index,name`, and optionally `vertical` and `count`"
 
 
+_parsed: dict[bytes, Vocabulary] = {}  # by content: a training reads and writes the same names six times
+_KEPT = 4
+
+
 def _parse(content: bytes, path: str) -> Vocabulary:
     """The vocabulary in the content of a file; raises like `read`."""
+    found = _parsed.get(content)
+    if found is None:
+        found = _parse_anew(content, path)
+        if len(_parsed) >= _KEPT:
+            _parsed.clear()
+        _parsed[content] = found
+    return found
+
+
+def _parse_anew(content: bytes, path: str) -> Vocabulary:
     names: list[str] = []
     counts: list[int] = []
     verticals: list[str] = []
