@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import glob
+import itertools
+import os
 import pathlib
 import resource
 import subprocess
@@ -22,6 +25,7 @@ from yt8m.eval_util.arrays import Keys
 from yt8m.eval_util.average_precision import class_average_precisions, precision_sum
 
 VIDEOS, CLASSES, TOP_K = 1_100_000, 3862, 20
+_MORE = 3  # times the videos has the larger of two jobs
 
 
 def infer(model: str, level: str) -> Callable[[int], Measured]:
@@ -69,28 +73,39 @@ def _trained(model: str, level: str) -> Iterator[tuple[str, ShardTask]]:
 
 
 def growth(command: str) -> Callable[[int], Measured]:
-    """The `measure` of a row whose samples are jobs with two worker processes; the floor is the job with one.
+    """The `measure` of a row whose samples are jobs with two workers on two cores; the floor is one worker on one core.
 
-    So the share of the floor is the growth: 200 % if two workers take half the time of one. The start of the job and of
-    its workers is part of it. The CPU time is that of the job's own process and of those that it waits for.
+    So the share of the floor is the growth: 200 % if two workers take half the time of one. A sample is what a job on
+    more videos takes longer than one on fewer, without the start of the job and of its workers. The CPU time is that of
+    the job's own process and of those that it waits for.
     """
 
     def measure(repeats: int) -> Measured:
-        measured = Measured(data.EXAMPLES["video"], [], [])
+        measured = Measured((_MORE - 1) * data.EXAMPLES["video"], [], [])
         with _trained("MoeModel", "video") as (run, _):
             for _ in range(repeats):
-                measured.floors.append(_job(command, run, 1))
-                measured.samples.append(_job(command, run, 2))
+                measured.floors.append(_longer(command, run, 1))
+                measured.samples.append(_longer(command, run, 2))
         return measured
 
     return measure
 
 
-def _job(command: str, run: str, workers: int) -> Sample:
+def _longer(command: str, run: str, workers: int) -> Sample:
+    few, many = (job(command, run, workers, times) for times in (1, _MORE))
+    return Sample(many.seconds - few.seconds, many.cpu - few.cpu)
+
+
+def job(command: str, run: str, workers: int, times: int) -> Sample:
+    """One job on `times` the videos, with as many cores as worker processes."""
+    cores = sorted(os.sched_getaffinity(0))[:workers]
     with tempfile.TemporaryDirectory() as folder:
-        words = [f"--model={run}", f"--input={data.shards('video')}", f"--output={folder}/out", f"--workers={workers}"]
+        for number, path in itertools.product(range(times), map(os.path.abspath, glob.glob(data.shards("video")))):
+            os.symlink(path, f"{folder}/{number}-{os.path.basename(path)}")
+        words = [f"--model={run}", f"--input={folder}/*.tfrecord", f"--output={folder}/out", f"--workers={workers}"]
+        command_line = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-m", "yt8m", "bulk", command]
         begun, before = time.perf_counter(), cpu_seconds(resource.RUSAGE_CHILDREN)
-        done = subprocess.run([sys.executable, "-m", "yt8m", "bulk", command, *words], capture_output=True, text=True)
+        done = subprocess.run([*command_line, *words], capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(done.stderr)
         return Sample(time.perf_counter() - begun, cpu_seconds(resource.RUSAGE_CHILDREN) - before)

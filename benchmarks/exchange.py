@@ -11,8 +11,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
+import pathlib
 import re
 import socket
 import subprocess
@@ -182,7 +184,12 @@ def main() -> None:
     """Measures all kinds in turns, prints the tables, draws the picture."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.exchange", description=__doc__)
     parser.add_argument("--processes", type=int, nargs="+", default=[2, 4])
-    parser.add_argument("--rounds", type=int, default=3, help="how often each kind takes its turn")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="how often each kind takes its turn, with --add_to in all"
+    )
+    parser.add_argument(
+        "--add_to", default="", help="JSON file of earlier rounds, which count too; it gets these rounds"
+    )
     parser.add_argument("--picture", help="PNG file to draw")
     parser.add_argument(
         "--trace", help="a model whose step is traced, such as ResidualMlpModel; nothing else is measured"
@@ -195,12 +202,10 @@ def main() -> None:
     if arguments.trace:
         print(traced(arguments.trace))
         return
-    alone: list[float] = []
-    found: dict[tuple[str, int], list[float]] = {(kind, n): [] for n in arguments.processes for kind in KINDS}
-    for _ in range(arguments.rounds):
-        alone.append(measured("apart", 1))
-        for (kind, processes), times in found.items():
-            times.append(measured(kind, processes))
+    rounds = _with_earlier(arguments.processes, arguments.rounds, arguments.add_to)
+    alone = [times[_name("apart", 1)] for times in rounds]
+    found = {(kind, n): [times[_name(kind, n)] for times in rounds] for n in arguments.processes for kind in KINDS}
+    print(f"{len(rounds)} rounds")
     print(table(arguments.processes, alone, found))
     two, compute = min(arguments.processes), float(np.median(alone))
     extra = {kind: np.median(np.subtract(found[kind, two], found["apart", two])) for kind in KINDS[1:]}
@@ -210,6 +215,23 @@ def main() -> None:
     print(_paper_table(paper))
     if arguments.picture:
         draw(arguments.picture, compute, paper)
+
+
+def _with_earlier(processes: Sequence[int], count: int, path: str) -> list[dict[str, float]]:
+    """The seconds of `count` rounds. Those in the file at `path` are not measured again; it gets each new figure."""
+    file = pathlib.Path(path) if path else None
+    rounds: list[dict[str, float]] = json.loads(file.read_text()) if file and file.exists() else []
+    rounds += [{} for _ in range(count - len(rounds))]
+    for times, (kind, n) in itertools.product(rounds, [("apart", 1), *itertools.product(KINDS, processes)]):
+        if _name(kind, n) not in times:
+            times[_name(kind, n)] = measured(kind, n)
+            if file:
+                file.write_text(json.dumps(rounds))
+    return rounds
+
+
+def _name(kind: str, processes: int) -> str:
+    return f"{kind}, {processes}"
 
 
 def table(processes: Sequence[int], alone: Sequence[float], found: dict[tuple[str, int], list[float]]) -> str:

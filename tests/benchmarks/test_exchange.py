@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
 from benchmarks import exchange
@@ -28,3 +30,24 @@ def test_ratios_are_medians_of_rounds() -> None:
     assert lines[3] == "| parameter server | 300 ms (1.00) |"
     assert lines[4] == "| all-reduce float32 | 400 ms (1.50) |"
     assert lines[-1] == "one process alone: 100 ms"
+
+
+def test_an_interrupted_run_goes_on_with_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def measured(kind: str, processes: int) -> float:
+        asked.append((kind, processes))
+        if len(asked) == 7:
+            raise KeyboardInterrupt
+        return float(len(asked))
+
+    monkeypatch.setattr(exchange, "measured", measured)
+    file = str(tmp_path / "rounds.json")
+    with pytest.raises(KeyboardInterrupt):
+        exchange._with_earlier([2], 2, file)
+    rounds = exchange._with_earlier([2], 2, file)
+    assert asked[6] == asked[7]  # the one that was interrupted; the six before it are in the file
+    assert len(asked) == 11
+    assert sorted(value for times in rounds for value in times.values()) == [1, 2, 3, 4, 5, 6, 8, 9, 10, 11]

@@ -128,7 +128,7 @@ def test_a_cut_shard_fails_or_is_noted(video: tuple[str, str], tmp_path: pathlib
     assert len(pathlib.Path(shard.output).read_text().splitlines()) == 9
 
 
-def test_a_run_without_checkpoints_predicts_by_its_inference_model(
+def test_a_run_without_checkpoints_an_archive_and_an_export_predict_alike(
     video: tuple[str, str], tmp_path: pathlib.Path
 ) -> None:
     pytest.importorskip("apache_beam", reason="Apache Beam is not installed: pip install -e '.[beam]'")
@@ -150,6 +150,13 @@ def test_a_run_without_checkpoints_predicts_by_its_inference_model(
     assert texts[0] == texts[1]
     with pytest.raises(UsageError, match="has no checkpoint of step 3"):
         jobs._fixed(dataclasses.replace(given, checkpoint="3"))
+
+    for model in (f"{tmp_path}/model.tgz", min(map(str, pathlib.Path(video[0]).glob("export/*")))):
+        shard = shards_of(video[1], tmp_path / f"of {pathlib.Path(model).name}")[0]
+        config, weights, found = jobs._fixed(dataclasses.replace(given, model=model))
+        assert (weights, found) == (model, 0)
+        assert shard_work.predict(config, shard).records == 5
+        assert pathlib.Path(shard.output).read_text() == texts[0]
 
 
 def test_segments_need_a_model_of_frames(video: tuple[str, str], tmp_path: pathlib.Path) -> None:
