@@ -6,12 +6,15 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
+import sys
 import time
 
 import pytest
 from bulk_data import FRAME, VIDEO, frame_shards, trained, video_shards
 from bulk_jobs import finish, is_worker, start, workers_of
+from terminal import on_a_terminal
 
 from yt8m import eval as evaluation
 from yt8m import inference, storage
@@ -86,7 +89,10 @@ def test_model_shards_and_predictions_may_be_in_a_bucket(
 @pytest.mark.promise("O3")
 def test_resuming_writes_what_is_missing(video: tuple[str, str], tmp_path: pathlib.Path) -> None:
     output = tmp_path / "out"
-    finish(start("infer", *video, output, "--batch_size=4"))
+    words = [f"--model={video[0]}", f"--input={video[1]}", f"--output={output}", "--batch_size=4"]
+    shown = on_a_terminal([sys.executable, "-m", "yt8m", "bulk", "infer", *words])
+    assert re.search(r"4/4 shards [\d.]+ records/s", shown)
+    assert not (output / "parts").exists()
     whole = lines_of(output)
     (output / "part1.csv").unlink()
     kept = (output / "part0.csv").stat().st_mtime_ns
