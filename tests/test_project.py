@@ -155,6 +155,15 @@ def test_every_dependency_is_pinned_and_has_its_reason():
     assert [name for name in sorted(names) if f"| {name} |" not in reasons] == []
 
 
+def test_pins_are_those_that_apache_beam_takes():
+    """The resolver of Apache Beam 2.77 refuses protobuf from 7 on, pyarrow 26, pillow 13 and python-dateutil 3."""
+    pinned = dict(re.findall(r"^([\w.-]+)==([\w.]+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+    assert pinned["apache-beam"].startswith("2.77.")
+    assert pinned["protobuf"] == "6.33.6"
+    for name, limit in {"pyarrow": 26, "pillow": 13, "python-dateutil": 3}.items():
+        assert int(pinned[name].partition(".")[0]) < limit, name
+
+
 @pytest.mark.long
 def test_a_wheel_works_away_from_the_checkout(tmp_path):
     def run(*words, **more):

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import pathlib
+import pkgutil
 import shutil
 import signal
 import subprocess
@@ -368,6 +369,12 @@ def test_every_public_name_is_there() -> None:
         assert name in dir(yt8m)
     with pytest.raises(AttributeError, match="has no attribute 'trian'"):
         _ = yt8m.trian
+
+
+def test_no_public_name_is_that_of_a_module() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(yt8m.__path__)}
+    assert {"train", "eval", "records"} <= modules
+    assert modules.isdisjoint(yt8m.__all__)
 
 
 _TYPED = """

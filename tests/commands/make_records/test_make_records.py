@@ -136,11 +136,13 @@ def test_a_killed_start_goes_on(
 
 
 def test_made_once_is_not_made_again(
-    run: Callable[..., pathlib.Path], clips: pathlib.Path, tmp_path: pathlib.Path
+    run: Callable[..., pathlib.Path], tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = run()
+    assert capsys.readouterr().err == ""
     stamp = (folder / "summary.json").stat().st_mtime_ns
     assert (run() / "summary.json").stat().st_mtime_ns == stamp
+    assert capsys.readouterr().err == f"{folder} has all these records already; nothing was written.\n"
     with pytest.raises(UsageError, match=r"out/video is there already.*add --overwrite"):
         run(shards=3)
     before = contents(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -176,3 +177,26 @@ def test_labels_with_another_separator(
     found = read(run(table=write_table(clips / "separated.csv", rows), label_separator=separator))
     assert vocabulary.read(str(tmp_path / "out" / "vocabulary.csv")).names == ("dog", "cat;1")
     assert [list(found[name][1].values("labels")) for name in "ab"] == [[0, 1], [0]]
+
+
+@pytest.mark.parametrize(
+    ("labels", "given", "told"),
+    [
+        (["bird; cat", "cat"], {"label_separator": ","}, "'bird; cat' is one class here, and 'cat' another. If ';'"),
+        (["bird|cat", "cat"], {}, "start with --label_separator='|' and a new folder"),
+        (["arts, crafts", "arts"], {}, ""),
+        (["1|2", "2"], {"vocabulary": "names.csv"}, ""),
+    ],
+)
+def test_a_separator_that_was_not_given_is_warned_of(
+    labels: list[str], given: dict[str, Any], told: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "a.npy", np.ones(3, np.float32))
+    (tmp_path / "names.csv").write_text("index,name\n0,1|2\n1,2\n")
+    rows = [(f"v{place}", "a.npy", label) for place, label in enumerate(labels)]
+    given = given | ({"vocabulary": str(tmp_path / "names.csv")} if "vocabulary" in given else {})
+    table = write_table(tmp_path / "table.csv", rows)
+    make(RecordsConfig(**{"table": table, "out": str(tmp_path / "out"), **given}))
+    found = capsys.readouterr().err
+    assert found.count("\n") == bool(told)
+    assert told in found

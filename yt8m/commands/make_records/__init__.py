@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import options, storage
-from yt8m.commands.make_records.classes import Classes, known_vocabulary, number_labels, with_other_levels
+from yt8m.commands.make_records.classes import Classes, joined_names, known_vocabulary, number_labels, with_other_levels
 from yt8m.commands.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.commands.make_records.output import Output, inputs_hash
 from yt8m.commands.make_records.rows import BadRows, LabelRule, Labels, RowReader, Splits, TableVideos
@@ -168,13 +168,17 @@ class _Work:
         state = output.resume(inputs, config.overwrite)
         for number, what in output.progress.bad.items():
             self._bad.add(int(number), what)
-        if state != "made":
+        if state == "made":
+            print(f"{output.final} has all these records already; nothing was written.", file=sys.stderr)
+        else:
             if state == "begun":
                 output.cut_shards()
                 print(f"going on after row {output.progress.rows} of {len(self._scan.splits)}", file=sys.stderr)
             else:
                 output.begin(inputs, self._stored_formats())
             self._features.formats = output.progress.formats()
+            if not config.vocabulary and (told := joined_names(self._scan.names, config.label_separator)):
+                print(f"Warning: {told}", file=sys.stderr)
             try:
                 self._write(output)
                 output.finish(self._classes, self._bad.found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from yt8m import storage
@@ -13,6 +13,7 @@ from yt8m.errors import UsageError
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
+_SEPARATORS = ";,|"  # that tables have between labels
 NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 
 
@@ -122,3 +123,18 @@ def _by_number(names: Counter[str], known: Vocabulary | None) -> Classes:
         )
     count = len(known) if known else largest + 1
     return Classes({name: int(name) for name in names if int(name) < count}, known, count)
+
+
+def joined_names(names: Collection[str], separator: str) -> str:
+    """A warning if a name seems to be several names with another separator between them; empty if none does.
+
+    A name may contain a comma, so only a name of which a later part is a class too is named.
+    """
+    for name in names:
+        for other in _SEPARATORS.replace(separator, ""):
+            for part in map(str.strip, name.split(other)[1:]):
+                if part in names:
+                    told = f"the label {name[:60]!r} is one class here, and {part[:60]!r} another"
+                    remedy = f"stop, and start with --label_separator='{other}' and a new folder as --out"
+                    return f"{told}. If {other!r} stands between labels, {remedy}."
+    return ""
