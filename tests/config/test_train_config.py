@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from yt8m.config.train_config import DataConfig, DeviceConfig, TrainConfig
+from yt8m.config.train_config import DataConfig, DeviceConfig, TrainConfig, known_sizes
 from yt8m.errors import UsageError
 
 
@@ -55,3 +55,14 @@ def test_each_feature_has_a_range_or_none(ranges: tuple[tuple[float, ...], ...])
     for bad in ((1.0, -1.0), (1.0, 1.0), (0.0,), (0.0, 1.0, 2.0)):
         with pytest.raises(UsageError, match="expected two ascending numbers, or none, for each of the features"):
             DataConfig(feature_names=names, feature_ranges=(*ranges[:1], bad))
+
+
+def test_a_cache_goes_with_the_usual_policies() -> None:
+    assert TrainConfig(data=DataConfig(cache="kept")).data.cache == "kept"
+
+
+def test_the_lists_of_a_message_are_separated_by_commas() -> None:
+    with pytest.raises(UsageError, match=r"--feature_sizes=3,0: each size must be at least 1"):
+        DataConfig(feature_names=("a", "b"), feature_sizes=(3, 0))
+    with pytest.raises(UsageError, match=r"--feature_names=rgb,other: the size of other is not known"):
+        known_sizes(("rgb", "other"))

@@ -186,3 +186,11 @@ def test_the_sums_of_the_parts_of_a_list_give_its_ap(seed: int, parts: int) -> N
         total += precision_sum(inside, rank, hits)
         rank, hits = rank + len(inside), hits + int(hit_of(inside).sum())
     assert total / positives == pytest.approx(global_average_precision(keys, positives), abs=1e-12)
+
+
+def test_a_class_may_have_no_positive_but_not_fewer() -> None:
+    calculator = MeanAveragePrecisionCalculator(2, filter_empty_classes=False)
+    calculator.accumulate([[0.5], [0.4]], [[1], [0]], num_positives=[1, 0])
+    assert calculator.peek_map_at_n().tolist() == [1.0, 0.0]
+    with pytest.raises(ValueError, match="num_positives must be 2 counts, each 0 or more"):
+        calculator.accumulate([[0.5], [0.4]], [[1], [0]], num_positives=[1, -1])

@@ -272,3 +272,24 @@ def test_checksums_of_many_bytes_are_joined() -> None:
     second = np.random.default_rng(0).integers(256, size=5_000_011, dtype=np.uint8).tobytes()
     found = shards.joined_crc(google_crc32c.value(b"first"), google_crc32c.value(second), len(second))
     assert found == google_crc32c.value(b"first" + second)
+
+
+def test_numbers_of_a_feature_are_an_array_of_its_type() -> None:
+    context = {
+        "bytes": shards.bytes_feature(b"\x01\xff"),
+        "reals": shards.float_feature([0.5, 2.0]),
+        "whole": shards.int64_feature([3, 2**40]),
+    }
+    found = {name: one.numbers() for name, one in shards.parse(shards.example(context)).context.items()}
+    assert {name: (one.dtype.name, one.tolist()) for name, one in found.items()} == {
+        "bytes": ("uint8", [1, 255]),
+        "reals": ("float32", [0.5, 2.0]),
+        "whole": ("int64", [3, 2**40]),
+    }
+
+
+def test_the_numbers_of_a_field_are_counted_whatever_bytes_they_take() -> None:
+    one, three = (shards.example({"a": shards.int64_feature(given)}) for given in ([16384], [16384, 128, 1]))
+    assert sum(shards.field_sizes(three)) - sum(shards.field_sizes(one)) == 2
+    with pytest.raises(ValueError, match="runs past the end"):
+        list(shards.field_sizes(three[:-1]))
