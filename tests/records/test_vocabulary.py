@@ -288,3 +288,26 @@ def test_one_content_is_parsed_once_and_a_changed_file_anew(tmp_path: pathlib.Pa
     vocabulary.write(first, vocabulary.of_names(("cat", "cow")))
     assert vocabulary.read(first).names == ("cat", "cow")
     assert vocabulary.read(second).names == ("cat", "dog")
+
+
+def test_a_model_and_its_data_number_the_classes_alike() -> None:
+    def names(*words: str) -> Vocabulary:
+        return vocabulary.of_names(words)
+
+    def found(*words: str) -> vocabulary.OfData:
+        return vocabulary.OfData("data.csv", names(*words))
+
+    nothing, own = names(), names("cat", "dog")
+    assert vocabulary.for_model(own, 2, "run", None) is own
+    assert vocabulary.for_model(own, 2, "run", found("cat", "dog")) is own
+    assert vocabulary.for_model(nothing, 2, "run", found("cat", "dog")).names == ("cat", "dog")
+    with pytest.raises(UsageError, match=r"class 1 .*'dog'.* run.*'emu'.* data\.csv"):
+        vocabulary.for_model(own, 2, "run", found("cat", "emu"))
+    with pytest.raises(UsageError, match=r"data\.csv names 2 classes, but run has 3\. Buy more"):
+        vocabulary.for_model(nothing, 3, "run", found("cat", "dog"), "Buy more")
+
+
+def test_verticals_are_written_under_their_name(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "vocabulary.csv"
+    vocabulary.write(str(path), Vocabulary(("cat",), np.array([0]), ("Pets",)))
+    assert path.read_text().splitlines() == ["index,name,vertical", "0,cat,Pets"]
