@@ -12,6 +12,7 @@ from yt8m.commands.verify import VerifyConfig
 from yt8m.config import flags, run_dir
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
+from yt8m.records import vocabulary
 from yt8m.runner import RunnerConfig
 
 
@@ -104,3 +105,19 @@ def test_what_cannot_be_is_refused_by_the_flag(words, part):
     with pytest.raises(UsageError) as refusal:
         flags.train_config(words.split())
     assert part in str(refusal.value)
+
+
+def test_the_number_of_classes_comes_from_the_flag_the_data_or_the_run(tmp_path):
+    """In this order: the file of --vocabulary, the file beside the shards, the one of the run that is resumed."""
+    for folder, names in (("data", "abc"), ("run", "abcde"), ("named", "abcd")):
+        (tmp_path / folder).mkdir()
+        vocabulary.write(str(tmp_path / folder / "vocabulary.csv"), vocabulary.of_names(names))
+    (tmp_path / "data" / "x.tfrecord").touch()
+    words = [f"--train_data_pattern={tmp_path}/data/*.tfrecord", f"--train_dir={tmp_path}/run"]
+    assert flags.train_config(words).data.num_classes == 3
+    assert flags.train_config([*words, f"--vocabulary={tmp_path}/named/vocabulary.csv"]).data.num_classes == 4
+    (tmp_path / "data" / "vocabulary.csv").unlink()
+    assert flags.train_config(words).data.num_classes == 5
+    with pytest.raises(UsageError, match=r"--num_classes=4, but .*run/vocabulary\.csv names 5 classes"):
+        flags.train_config([*words, "--num_classes=4"])
+    assert flags.train_config([*words, "--start_new_model"]).data.num_classes == 3862
