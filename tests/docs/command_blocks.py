@@ -80,8 +80,8 @@ def blocks(page: pathlib.Path) -> list[Block]:
 
 
 def files_of(page: pathlib.Path) -> dict[str, str]:
-    """The Python files that the page says to make: In `name.py`, followed by the block."""
-    pattern = r"In `(\w+\.py)`[^\n]*:\n\n```python\n(.*?)^```"
+    """The Python files that the page says to make: In `name.py`, or Save it as `name.py`, followed by the block."""
+    pattern = r"(?:In|Save \w+ as) `(\w+\.py)`[^\n]*:\n\n```python\n(.*?)^```"
     return dict(re.findall(pattern, page.read_text(), re.DOTALL | re.MULTILINE))
 
 
