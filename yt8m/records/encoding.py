@@ -6,7 +6,9 @@ such records are filled in as the rows of one array, which is ten times as fast 
 
 from __future__ import annotations
 
+import math
 import struct
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -21,6 +23,22 @@ _AROUND = 12  # bytes of a TFRecord frame before its payload
 _BLOCK = 1 << 20  # bytes of records that are made at once, so that they stay in a cache until they are written
 _ENTRIES = (("id", 1), ("labels", 3))  # of every record, as the first arguments of `_head`
 _SHIFTS = 7 * np.arange(9)  # of the bytes of a varint: 63 bits
+
+
+_of_thread = threading.local()
+
+
+def scratch(name: str, shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[Any]:
+    """An array of any content, in memory of this thread that the next call with the same name takes again.
+
+    The kernel needs more time to provide new memory of this size than a copy into it takes.
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = getattr(_of_thread, name, None)
+    if memory is None or len(memory) < size:
+        memory = np.empty(size, np.uint8)
+        setattr(_of_thread, name, memory)
+    return np.asarray(memory[:size].view(dtype).reshape(shape))
 
 
 class Contexts:
@@ -101,7 +119,7 @@ class VideoRecords:
     """Videos as framed Examples, sorted by the lengths of their ids and labels.
 
     Iterating gives arrays uint8 [m, bytes of a record], each of records of one length; together they have all records.
-    The next array may take the memory of the one before.
+    The next array takes the memory of the one before, in any iteration of the same thread.
 
     Args:
       contexts: ids and labels.
@@ -125,7 +143,6 @@ class VideoRecords:
         self.size = sum(len(group) * _framed_size(contexts.entry_bytes(group[0]) + one) for group in self._groups)
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        memory = np.empty(0, np.uint8)
         for group in self._groups:
             context = self._contexts.entries(group)
             for start in range(0, len(group), self._count):
@@ -133,9 +150,7 @@ class VideoRecords:
                 parts = _example(
                     [part[some] if part.ndim == 2 else part for part in context], self._features(group[some])
                 )
-                needed = len(group[some]) * _width(parts)
-                memory = memory if len(memory) >= needed else np.empty(needed, np.uint8)
-                records = memory[:needed].reshape(len(group[some]), -1)
+                records = scratch("records", (len(group[some]), _width(parts)), np.uint8)
                 _frame(parts, records)
                 yield records
 

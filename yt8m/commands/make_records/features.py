@@ -16,7 +16,7 @@ from yt8m import storage
 from yt8m.commands.make_records.rows import BadRowError, BadRows, TableVideos
 from yt8m.commands.make_records.tables import NAMELESS, Rows, Table
 from yt8m.errors import RunError, UsageError
-from yt8m.records import data_format, shards
+from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import FeatureFormat, Range
 
 Arrays = dict[str, NDArray[Any]]
@@ -160,8 +160,14 @@ class FeatureReader:
         }
 
     def stored_rows(self, values: Sequence[NDArray[Any]], places: NDArray[np.int64]) -> Arrays:
-        """`stored` for the rows at `places` of values [n, size]."""
-        return self.stored([part[places] for part in values])
+        """`stored` for the rows at `places` of values, float32 [n, size]; valid until this thread calls it again."""
+        taken = [
+            encoding.scratch(f"feature {place}", (len(places), part.shape[1]), np.float32)
+            for place, part in enumerate(values)
+        ]
+        for part, rows in zip(values, taken, strict=True):
+            np.take(part, places, axis=0, out=rows, mode="clip")  # the other modes make a copy
+        return self.stored(taken)
 
     def values(self, batch: TableVideos, places: NDArray[np.int64]) -> Iterator[list[NDArray[Any]]]:
         """Yields the values of some rows at a time before quantisation, [n, size] for each feature."""
