@@ -156,7 +156,8 @@ def gradient_of_logits(
 def _mean(loss: Any, of_rows: str, of_batch: str, scores: Any, labels: Any, weights: Any) -> tf.Tensor:
     if not _is_compiled(loss):
         return getattr(loss, of_batch)(scores, labels, label_weights=weights)
-    # The mean is not compiled: it would become one float32 sum over all pairs, exact to four digits only.
+    # The mean stays outside of the compiled function: XLA would compute it as one float32 sum over all pairs, which is
+    # exact to four digits only.
     return tf.reduce_mean(fused(getattr(loss, of_rows), scores, labels, weights))
 
 

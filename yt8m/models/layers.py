@@ -16,7 +16,7 @@ BATCH_NORM_DECAY = 0.999
 LAYER_NORM_EPSILON = 1e-6
 
 
-# Makes the initialisers of the weights and of the biases of a dense layer.
+# A function that makes the initialisers of the weights and of the biases of a dense layer.
 Start = Callable[[], tuple[Any, Any]]
 
 

@@ -41,7 +41,7 @@ class BulkConfig(DamagePolicy):
     trust_code: bool = same_as(OfRun, "trust_code")
 
     def inference_config(self) -> InferenceConfig:
-        """How a model of a run reads the records."""
+        """The config with which the model of a run predicts for the records."""
         shared = {field.name for field in dataclasses.fields(InferenceConfig) if hasattr(self, field.name)}
         values = {name: getattr(self, name) for name in sorted(shared)}
         return InferenceConfig(**{**values, "segment_labels": isinstance(self, RankBulk)})

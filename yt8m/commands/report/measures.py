@@ -118,7 +118,7 @@ def confusions(videos: Videos, num_classes: int, count: int) -> list[Confusion]:
 
 
 def _missed(videos: Videos, answer: Bools, num_classes: int) -> tuple[Ints64, Ints64]:
-    """(row of the video, class) of each label that the answer for its video lacks, video after video."""
+    """(rows, classes) of the labels that are not in the answer for their video, in the order of the videos."""
     rows, columns = np.nonzero(answer & videos.hits)
     answered = rows * num_classes + videos.classes[rows, columns]
     labels = videos.owners() * num_classes + videos.labels
