@@ -28,6 +28,9 @@ import sys
 from yt8m.lazy import tf
 tf.Session
 assert "keras" not in sys.modules
+assert "scipy" not in sys.modules
+import scipy.sparse
+assert tf.constant(scipy.sparse.eye(2).toarray()).shape == (2, 2)
 tf.keras.optimizers.Adam()
 assert "keras.src.optimizers" in sys.modules
 import tensorflow.keras.layers

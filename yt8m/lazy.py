@@ -51,23 +51,24 @@ def quiet_native_stderr() -> Iterator[None]:
                 os.close(_Quiet.kept)
 
 
+_NOT_NEEDED = ("keras.src.optimizers", "scipy.sparse")
+
+
 @contextlib.contextmanager
-def _without_keras() -> Iterator[None]:
-    """Keeps `import tensorflow` from importing Keras, which is not needed.
+def _without_the_optional() -> Iterator[None]:
+    """Keeps `import tensorflow` from importing Keras and SciPy, which are not needed.
 
     Keras imports scikit-learn, SciPy and matplotlib if they are installed: up to two fifths of the import
-    time. The value None in sys.modules makes the import of Keras fail; afterwards `tf.keras` is imported at its first
+    time. The value None in sys.modules makes an import fail; afterwards `tf.keras` is imported at its first
     use.
     """
-    name = "keras.src.optimizers"
-    if name in sys.modules:
-        yield
-        return
-    sys.modules[name] = None  # type: ignore[assignment]
+    names = [name for name in _NOT_NEEDED if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(names))  # type: ignore[arg-type]
     try:
         yield
     finally:
-        del sys.modules[name]
+        for name in names:
+            del sys.modules[name]
 
 
 @contextlib.contextmanager
@@ -89,7 +90,7 @@ class _LazyModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if self.__name__ not in sys.modules:
             os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-            with quiet_native_stderr(), _without_keras(), _uncollected():
+            with quiet_native_stderr(), _without_the_optional(), _uncollected():
                 importlib.import_module(self.__name__)
         value = getattr(importlib.import_module(self.__name__), name)
         self.__dict__[name] = value

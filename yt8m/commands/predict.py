@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from yt8m import extractors, options, program
-from yt8m.commands import video_predictions, vocabulary_search
+from yt8m.commands import vocabulary_search
 from yt8m.config import flags
 from yt8m.config.registry import TRUST_HELP
 from yt8m.errors import RunError, UsageError
 from yt8m.export import saved_model
+from yt8m.extractors.containers import ENDINGS
 from yt8m.options import option
 from yt8m.records import manifest, shards, thresholds, vocabulary
 
@@ -36,7 +37,9 @@ def main(argv: list[str]) -> int:
     files = manifest.shards_at(",".join(patterns))
     if not files:
         raise UsageError(f"no file matches {', '.join(patterns)}. Check the path, and quote the pattern.")
-    if video_predictions.are_videos(files):
+    if _are_videos(files):
+        from yt8m.commands import video_predictions  # slow to import, and records do not need it
+
         return video_predictions.main(config, given, files)
     for name, value in (*given.items(), ("timeline", config.timeline), ("csv", config.csv)):
         if value:
@@ -86,6 +89,19 @@ class PredictConfig(options.Checked):
         super().__post_init__()
         if self.thresholds and not (self.tags or self.timeline):
             raise UsageError("--thresholds chooses the tags: add --tags (or --timeline), or leave it out.")
+
+
+def _are_videos(paths: Sequence[str]) -> bool:
+    """Whether the files are videos, by their endings.
+
+    Raises:
+      UsageError: only some of them are.
+    """
+    found = [path for path in paths if path.lower().endswith(ENDINGS)]
+    if found and len(found) < len(paths):
+        other = next(path for path in paths if path not in found)
+        raise UsageError(f"{found[0]} is a video and {other} is not: name videos only, or records only.")
+    return bool(found)
 
 
 def _records(files: Sequence[str], video_id: str) -> Iterator[bytes]:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from yt8m import program, storage
 from yt8m.commands import loaded_model, video_features, vocabulary_search
-from yt8m.commands.extract.video_table import ENDINGS
 from yt8m.commands.loaded_model import LoadedExport, LoadedRun
 from yt8m.errors import RunError, UsageError, missing_extra
 from yt8m.eval_util import top_k as best_of
@@ -55,19 +54,6 @@ class VideoScores(NamedTuple):
     scores: NDArray[np.float32]
     bad: str = ""
     over_time: Timeline | None = None
-
-
-def are_videos(paths: Sequence[str]) -> bool:
-    """Whether the files are videos, by their endings.
-
-    Raises:
-      UsageError: only some of them are.
-    """
-    found = [path for path in paths if path.lower().endswith(ENDINGS)]
-    if found and len(found) < len(paths):
-        other = next(path for path in paths if path not in found)
-        raise UsageError(f"{found[0]} is a video and {other} is not: name videos only, or records only.")
-    return bool(found)
 
 
 def predict(

@@ -10,6 +10,12 @@ import io
 import struct
 from typing import BinaryIO
 
+# The endings of the names of video and sound files.
+ENDINGS = (
+    *(".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".mpg", ".mpeg", ".ts", ".flv", ".wmv", ".ogv", ".3gp"),
+    *(".mp3", ".m4a", ".wav", ".flac", ".ogg", ".opus"),
+)
+
 # FFmpeg's names of the formats whose durations are written by the muxer, not guessed from the size of the file.
 STATES_DURATION = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "wav", "asf", "mp4", "mov")
 

@@ -10,12 +10,9 @@ from typing import Any
 from yt8m import storage
 from yt8m.commands.make_records.tables import COLUMNS, CsvTable, ParquetTable, Rows, Table
 from yt8m.errors import UsageError
+from yt8m.extractors.containers import ENDINGS
 
 _TABLES: dict[str, type[CsvTable] | type[ParquetTable]] = {".csv": CsvTable, ".parquet": ParquetTable}
-ENDINGS = (
-    *(".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi", ".mpg", ".mpeg", ".ts", ".flv", ".wmv", ".ogv", ".3gp"),
-    *(".mp3", ".m4a", ".wav", ".flac", ".ogg", ".opus"),
-)
 
 
 def open_videos(videos: str, labels: str, more: Sequence[str]) -> Table:
