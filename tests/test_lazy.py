@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import threading
@@ -99,3 +101,28 @@ def test_what_threads_print_natively_is_dropped_until_the_last_one_has_left(capf
     thread.join()
     os.write(2, b"shown\n")
     assert capfd.readouterr().err == "shown\n"
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"), reason="glibc's allocator")
+@pytest.mark.parametrize(("setting", "is_reused"), [({}, True), ({"MALLOC_TRIM_THRESHOLD_": "131072"}, False)])
+def test_the_memory_of_a_batch_is_reused(setting: dict[str, str], is_reused: bool) -> None:
+    """Three blocks of 16 MB, freed together, are more than glibc keeps by default."""
+    code = """
+import resource
+from yt8m.lazy import tf
+tf.constant
+def faults() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(3):
+    before = faults()
+    blocks = [b"x" * (16 << 20) for _ in range(3)]
+    del blocks
+print(faults() - before)
+"""
+    ends = ("_THRESHOLD_", "_TUNABLES")
+    environment = {name: value for name, value in os.environ.items() if not name.endswith(ends)} | setting
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
+    )
+    pages = 3 * (16 << 20) // resource.getpagesize()
+    assert (int(found.stdout) < pages / 10) == is_reused

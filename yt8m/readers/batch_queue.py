@@ -18,6 +18,8 @@ from yt8m.readers.base import Reader, ZeroedCount, at_least_one
 from yt8m.readers.cache import ShardCache
 from yt8m.readers.damage import RecordCheck, Tolerance, find_damage
 from yt8m.readers.pipeline import (
+    FRAME_BUFFER,
+    VIDEO_BUFFER,
     ReadCounts,
     StagedFiles,
     epoch_order,
@@ -92,7 +94,9 @@ class BatchQueue(Inputter):
         self._patterns = [pattern] if isinstance(pattern, str) else list(pattern)
         self.num_epochs = None if num_epochs is None else at_least_one("num_epochs", num_epochs)
         self._shuffle = shuffle
-        usual = FRAME_SHUFFLE_BUFFER if hasattr(reader, "max_frames") else VIDEO_SHUFFLE_BUFFER
+        has_frames = hasattr(reader, "max_frames")
+        usual = FRAME_SHUFFLE_BUFFER if has_frames else VIDEO_SHUFFLE_BUFFER
+        self._buffer = FRAME_BUFFER if has_frames else VIDEO_BUFFER
         self._shuffle_buffer = at_least_one("shuffle_buffer", shuffle_buffer or usual)
         self._num_readers = at_least_one("num_readers", num_readers)
         self._seed = seed
@@ -271,7 +275,7 @@ class BatchQueue(Inputter):
         return self._batches(records, batch_size, with_numbers(parse, self._has_segments))
 
     def _stage(self) -> None:
-        self._staged = staging_for(self._patterns, self._num_readers)
+        self._staged = staging_for(self._patterns, self._num_readers, self._buffer)
         if self._staged and self.tolerance:
             self.tolerance.find = self._staged.copy_of
         if self._cache_folder and self._shuffle:
@@ -329,7 +333,7 @@ class BatchQueue(Inputter):
             return self._cache.numbers(files)
         if self.tolerance:
             return self.tolerance.records(files)
-        return self._staged.records(files) if self._staged else tf.data.TFRecordDataset(files)
+        return self._staged.records(files) if self._staged else tf.data.TFRecordDataset(files, buffer_size=self._buffer)
 
     def _own(self, records: tf.data.Dataset) -> tf.data.Dataset:
         return records.shard(self._parts, self._part) if self._parts > 1 else records

@@ -72,7 +72,8 @@ def parse_in_batches(
     if starts_fast and not has_segments:
         return _mapped_on_one_device(records.batch(batch_size), parse, calls)
     if not has_segments:
-        return records.batch(batch_size).map(parse, calls, deterministic=True)
+        # Without `prefetch`, a batch of records would be read only after the batch before it was parsed.
+        return records.batch(batch_size).prefetch(1).map(parse, calls, deterministic=True)
     batches = records.batch(_RECORDS_PER_PARSE).map(parse, calls, deterministic=True)
     return batches.filter(_has_rows).rebatch(batch_size)
 
@@ -260,7 +261,8 @@ def shuffled(records: tf.data.Dataset, buffer: int, seed: int, epoch: tf.Tensor)
 
 
 _AHEAD = 4  # number of files fetched ahead of those that are being read
-_BUFFER = 256 << 10  # bytes, the default of tf.data.TFRecordDataset
+VIDEO_BUFFER = 256 << 10  # bytes that are read from a file at once; the default of tf.data.TFRecordDataset
+FRAME_BUFFER = 0  # reads each record straight into its string, since it is about as long as a buffer
 
 
 class StagedFiles:
@@ -268,9 +270,11 @@ class StagedFiles:
 
     Args:
       num_readers: files read in parallel.
+      buffer: bytes that are read from a file at once.
     """
 
-    def __init__(self, num_readers: int) -> None:
+    def __init__(self, num_readers: int, buffer: int = VIDEO_BUFFER) -> None:
+        self._buffer = buffer
         self._ahead = num_readers + _AHEAD
         self._stage = Stage(num_readers)
 
@@ -288,7 +292,7 @@ class StagedFiles:
         # tf.data.TFRecordDataset would write the name of the local copy into the saved input position, and another
         # process has other copies. With this raw op the name in the bucket is saved.
         here = self._call(self._take, path)
-        variant = tf.raw_ops.TFRecordDataset(filenames=here, compression_type="", buffer_size=_BUFFER)
+        variant = tf.raw_ops.TFRecordDataset(filenames=here, compression_type="", buffer_size=self._buffer)
         return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
 
     def copy_of(self, path: str) -> str:
@@ -308,7 +312,7 @@ class StagedFiles:
         return np.array(self._stage.take(path.decode()).encode(), object)
 
 
-def staging_for(patterns: Sequence[str], num_readers: int) -> StagedFiles | None:
+def staging_for(patterns: Sequence[str], num_readers: int, buffer: int = VIDEO_BUFFER) -> StagedFiles | None:
     """The `StagedFiles` for `patterns`; None if no file is in a bucket, or with --gs_reading=direct.
 
     Raises:
@@ -317,7 +321,7 @@ def staging_for(patterns: Sequence[str], num_readers: int) -> StagedFiles | None
     if not any("gs://" in pattern for pattern in patterns):
         return None
     if base.current_settings().gs_reading == "staged":
-        return StagedFiles(num_readers)
+        return StagedFiles(num_readers, buffer)
     if "gs" not in tf.io.gfile.get_registered_schemes():
         raise UsageError(
             f"--gs_reading=direct: this TensorFlow {tf.version.VERSION} has no file system for gs://; leave "
