@@ -22,7 +22,6 @@ from yt8m.records import shards
 _AROUND = 12  # bytes of a TFRecord frame before its payload
 _BLOCK = 1 << 20  # bytes of records that are made at once, so that they stay in a cache until they are written
 _ENTRIES = (("id", 1), ("labels", 3))  # of every record, as the first arguments of `_head`
-_SHIFTS = 7 * np.arange(9)  # of the bytes of a varint: 63 bits
 
 
 _of_thread = threading.local()
@@ -58,8 +57,8 @@ class Contexts:
     def equally_long(self, places: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Divides the places of videos by the lengths of their ids and labels; yields those of one length each."""
         lengths = self._ids.lengths[places] << 32 | self._labels.lengths[places]
-        for length in np.unique(lengths):
-            yield places[lengths == length]
+        order = np.argsort(lengths, kind="stable")
+        yield from np.split(places[order], np.flatnonzero(np.diff(lengths[order])) + 1)
 
     def entry_bytes(self, place: int) -> int:
         """Bytes of the entries of one video."""
@@ -88,7 +87,8 @@ class _Texts:
 
 def _varints(numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The bytes of numbers from 0 as varints, one after the other, and how many bytes each has."""
-    parts = numbers[:, None] >> _SHIFTS
+    most = -(-int(numbers.max(initial=1)).bit_length() // 7)  # 7 bits in each byte
+    parts = numbers[:, None] >> 7 * np.arange(max(most, 1))
     is_used = parts > 0
     is_used[:, 0] = True
     is_last = np.diff(is_used, axis=1, append=False)

@@ -222,7 +222,7 @@ class _Work:
             labels, places = self._with_classes(batch)
             contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
             frames = write(output, batch, places, contexts)
-            for split in np.unique(batch.splits[places]).tolist():
+            for split in np.flatnonzero(np.bincount(batch.splits[places])).tolist():
                 is_written = (frames > 0) & (batch.splits == split)
                 output.count(split, labels.codes[is_written[labels.rows]], int(frames[is_written].sum()))
             output.progress.bad = {str(number): what for number, what in self._bad.found.items()}
@@ -236,6 +236,8 @@ class _Work:
             number = np.array([self._classes.number.get(name, -1) for name in names], np.int64)
             self._class_numbers = number
         is_known = number[labels.codes] >= 0
+        if is_known.all():
+            return labels.coded(number), places
         unknown, first = np.unique(labels.rows[~is_known], return_index=True)
         for place, code in zip(unknown.tolist(), labels.codes[~is_known][first].tolist(), strict=True):
             if batch.splits[place] >= 0:
@@ -250,7 +252,8 @@ class _Work:
     ) -> NDArray[np.int64]:
         """Writes the videos; returns 1 for each row that was written, and 0 for the others."""
         good, values = self._features.matrices(batch, places)
-        is_written = np.isin(np.arange(batch.rows.size), good)
+        is_written = np.zeros(batch.rows.size, bool)
+        is_written[good] = True
         for shard, part in output.parts(batch.splits, places):
             rows = part[is_written[part]]
             stored = functools.partial(self._features.stored_rows, values)

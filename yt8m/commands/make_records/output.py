@@ -137,8 +137,8 @@ class Output:
             own, first = places[splits[places] == split], self.progress.begun[split]
             numbers = (np.arange(first, first + len(own)) * min(self._shards, videos)) // max(videos, 1)
             self.progress.begun[split] += len(own)
-            for number in np.unique(numbers).tolist():
-                yield f"{name}/{name}{number:04d}.tfrecord", own[numbers == number]
+            for part in np.split(np.arange(len(own)), np.flatnonzero(np.diff(numbers)) + 1) if len(own) else ():
+                yield f"{name}/{name}{numbers[part[0]]:04d}.tfrecord", own[part]
 
     def append(self, shard: str, contents: Iterable[NDArray[np.uint8]], size: int) -> None:
         """Appends framed records to a shard, in a thread, which also makes them if `contents` makes them when iterated.

@@ -133,9 +133,10 @@ class Labels(NamedTuple):
 
     def coded(self, codes: NDArray[np.int64]) -> Labels:
         """The same labels, with each code replaced by `codes[code]`; all new codes must be 0 or more."""
-        count = int(codes.max(initial=0)) + 1
-        pairs = np.sort(self.rows * count + codes[self.codes])
-        return Labels(*np.divmod(pairs[np.diff(pairs, prepend=-1) > 0], count))
+        bits = int(codes.max(initial=0)).bit_length()
+        pairs = np.sort(self.rows << bits | codes[self.codes])
+        pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+        return Labels(pairs >> bits, pairs & (1 << bits) - 1)
 
 
 class TableVideos(NamedTuple):
