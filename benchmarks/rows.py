@@ -145,7 +145,7 @@ ROWS: dict[str, Row] = {
     "input/video, for training": Row(reading.video_shuffled),
     "input/video, cached": Row(reading.video_cached),
     "input/video, in order": Row(reading.video_in_order),
-    "input/frame, for training": Row(reading.frame_shuffled, rate=4300, ratio=0.85),
+    "input/frame, for training": Row(reading.frame_shuffled, ratio=0.85),
     "read_records/video, in order": Row(reading.numpy_videos, cpu_ratio=1.0),
     "read_records/video, shuffled": Row(reading.numpy_videos_shuffled, cpu_ratio=1.0),
     "read_records/frame, in order": Row(reading.numpy_frames, cpu_ratio=0.60),

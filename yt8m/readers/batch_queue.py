@@ -333,7 +333,11 @@ class BatchQueue(Inputter):
             return self._cache.numbers(files)
         if self.tolerance:
             return self.tolerance.records(files)
-        return self._staged.records(files) if self._staged else tf.data.TFRecordDataset(files, buffer_size=self._buffer)
+        if self._staged:
+            return self._staged.records(files)
+        # Without a buffer, each record would be three requests to a bucket that is read directly.
+        is_remote = any(map(storage.is_remote, self._patterns))
+        return tf.data.TFRecordDataset(files, buffer_size=VIDEO_BUFFER if is_remote else self._buffer)
 
     def _own(self, records: tf.data.Dataset) -> tf.data.Dataset:
         return records.shard(self._parts, self._part) if self._parts > 1 else records
