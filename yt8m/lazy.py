@@ -87,7 +87,7 @@ def _uncollected() -> Iterator[None]:
 
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # parameters of mallopt(3)
 _LARGEST_THRESHOLD = 32 << 20  # of blocks from the heap; glibc refuses more
-_NEVER = (1 << 31) - 1  # bytes of unused memory
+_MOST_UNUSED = 64 << 20  # bytes that stay with the process
 
 
 def _keep_freed_memory() -> None:
@@ -101,7 +101,7 @@ def _keep_freed_memory() -> None:
     with contextlib.suppress(AttributeError, OSError):  # another C library than glibc
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_MMAP_THRESHOLD, _LARGEST_THRESHOLD)
-        mallopt(_TRIM_THRESHOLD, _NEVER)
+        mallopt(_TRIM_THRESHOLD, _MOST_UNUSED)
 
 
 class _LazyModule(types.ModuleType):

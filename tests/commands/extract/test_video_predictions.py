@@ -56,7 +56,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(tmp_path_factory.mktemp("world"))
 
 
-@pytest.mark.parametrize("level", ["frame", "video"])
+@pytest.mark.parametrize("level", [pytest.param("frame", marks=pytest.mark.heavy), "video"])
 def test_a_video_gets_the_scores_of_its_record(world: World, level: str) -> None:
     with yt8m.load(world.runs[level]) as model:
         for video in model.predict(f"{world.data}/{level}/train/*.tfrecord", top_k=3):

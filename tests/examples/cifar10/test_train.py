@@ -101,7 +101,7 @@ def test_evaluation_reads_the_averages(tmp_path):
     assert after["accuracy"] == pytest.approx(0.1)
 
 
-@pytest.mark.long
+@pytest.mark.heavy
 def test_a_resumed_run_equals_an_unbroken_one_to_the_last_bit(tmp_path):
     unbroken = config(tmp_path, train_dir=str(tmp_path / "one"), exact_resume=True, max_steps=3)
     broken = dataclasses.replace(unbroken, train_dir=str(tmp_path / "two"))
