@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -30,16 +31,20 @@ _FORMAT = "{:36s} {:>10s} {:>9s} {:>11s} {:>9s} {:>9s} {:>7s}  {}"
 
 
 class Work(NamedTuple):
-    """One kind of records, the model that is trained on them, and its flags."""
+    """One kind of records, the model that is trained on them, its flags, and more flags for training alone."""
 
     level: str
     model: str
     flags: Sequence[str]
+    training: Sequence[str] = ()
 
 
 VIDEOS = Work("video", "LogisticModel", ("--feature_names=mean_rgb,mean_audio", "--feature_sizes=1024,128"))
 FRAMES = Work(
-    "frame", "FrameLevelLogisticModel", ("--feature_names=rgb,audio", "--feature_sizes=1024,128", "--frame_features")
+    "frame",
+    "FrameLevelLogisticModel",
+    ("--feature_names=rgb,audio", "--feature_sizes=1024,128", "--frame_features"),
+    ("--batch_size=128", "--log_every_n_steps=1"),  # so that there are enough lines to compare tenths of the run
 )
 
 
@@ -73,9 +78,9 @@ def _run(work: Work, count: int) -> None:
     """Trains on `count` records, then evaluates and predicts as many; prints a line for each."""
     pattern = _records(work, count)
     with tempfile.TemporaryDirectory(dir=_FOLDER) as folder:
-        training = (f"--model={work.model}", f"--train_data_pattern={pattern}", "--num_epochs=1", *work.flags)
+        training = (f"--model={work.model}", f"--train_data_pattern={pattern}", "--num_epochs=1")
         commands = {
-            "train": training,
+            "train": (*training, *work.flags, *work.training),
             "eval": (f"--eval_data_pattern={pattern}", "--run_once"),
             "inference": (f"--input_data_pattern={pattern}", f"--output_file={folder}/predictions.csv"),
         }
@@ -118,21 +123,29 @@ def _bytes_written(process: int) -> int:
 def _line(name: str, count: int, took: Process, others: float, verdict: str) -> str:
     numbers = (took.seconds, count / took.seconds, count / took.cpu, took.peak_mb, took.written_mb)
     busy = f"{others:.1f}" + (" !" if others > machine.QUIET else "")
-    whole = f"{_WHOLE_DATA_SET * took.seconds / count / 3600:.1f} h for {_WHOLE_DATA_SET:,}"
+    whole = f"{_WHOLE_DATA_SET * took.seconds / count / 60:.0f} min for {_WHOLE_DATA_SET:,}"
     return _FORMAT.format(
         name, *(f"{number:,.0f}" for number in numbers), busy, "; ".join(filter(None, (whole, verdict)))
     )
 
 
 def _flatness(path: pathlib.Path) -> str:
-    """Whether the rate of the last tenth is that of the first, without the first line of the log."""
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    rates = [row["examples_per_second"] for row in rows if "examples_per_second" in row][1:]
+    """Whether the last tenth is as fast as the first; the first ten steps, which compile, do not count."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    rates = [row["examples_per_second"] for row in rows if "examples_per_second" in row and row["step"] > 10]
     if len(rates) < 20:
         return "too few lines to compare tenths"
-    tenth = len(rates) // 10
-    change = statistics.median(rates[-tenth:]) / statistics.median(rates[:tenth]) - 1
+    change = 0.9 * trend(rates)
     return f"{'yes' if abs(change) <= _FLAT else 'NO'}: last tenth {change:+.1%}, at most {_FLAT:.0%}"
+
+
+def trend(rates: Sequence[float]) -> float:
+    """Change along a line through all rates, as a share of their median.
+
+    The line's slope is the median of the slopes of all pairs (Sen, 1968), since single rates differ by a tenth.
+    """
+    slopes = [(late - early) / (j - i) for (i, early), (j, late) in itertools.combinations(enumerate(rates), 2)]
+    return statistics.median(slopes) * (len(rates) - 1) / statistics.median(rates)
 
 
 if __name__ == "__main__":
