@@ -230,7 +230,7 @@ _CELLS = {"weights": "kernel", "biases": "bias"}
 
 
 def variables(network: Network, shapes: Shapes) -> dict[str, Variable]:
-    """What the variables of a published network are here.
+    """The variable of this project, and the order of its rows, for each variable of a published network.
 
     Args:
       network: the network.

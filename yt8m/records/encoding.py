@@ -66,7 +66,11 @@ class Contexts:
         return sum(len(_head(name, kind, size)) + size for (name, kind), size in zip(_ENTRIES, sizes, strict=True))
 
     def entries(self, places: NDArray[np.int64]) -> list[NDArray[np.uint8]]:
-        """The parts of the entries of videos whose lengths are equal: [n, size], or [size] if all have the same."""
+        """The bytes of n videos whose ids have one length and whose labels have one length.
+
+        Returns:
+          The parts of an entry in their order: uint8 [n, size], or [size] for a part that all videos share.
+        """
         values = self._ids.matrix(places), self._labels.matrix(places)
         heads = [_head(*entry, value.shape[1]) for entry, value in zip(_ENTRIES, values, strict=True)]
         return [np.frombuffer(heads[0], np.uint8), values[0], np.frombuffer(heads[1], np.uint8), values[1]]

@@ -206,12 +206,12 @@ class ShardFiles:
 def coded(
     journal: Journal, outputs: Mapping[str, Output], floats: Sequence[FeatureFormat], ranges: Sequence[Any], train: str
 ) -> list[Range | None]:
-    """Writes the shards at their levels from the floats, with the learned ranges; returns the range of each feature.
+    """Learns the ranges, quantizes the extracted floats with them, and writes the shards of each level.
 
     Args:
       journal: the finished shards, all of them; gets the numbers, sizes and checksums of the new ones.
       outputs: {level: its output}.
-      floats: the features of the floats.
+      floats: the features as they were extracted.
       ranges: the range of each feature, `LEARNED`, or None.
       train: the split whose values give the learned ranges.
     """

@@ -128,7 +128,7 @@ def _by_number(names: Counter[str], known: Vocabulary | None) -> Classes:
 def joined_names(names: Collection[str], separator: str) -> str:
     """A warning if a name seems to be several names with another separator between them; empty if none does.
 
-    A name may contain a comma, so only a name of which a later part is a class too is named.
+    A name may contain a comma. So a name is suspected only if a part of it after the first is itself a class.
     """
     for name in names:
         for other in _SEPARATORS.replace(separator, ""):

@@ -44,7 +44,7 @@ _MANY = 400  # a scatter plot with more points is rasterised
 
 
 class Mark(NamedTuple):
-    """A value that the page tells under the pointer: its place on the axes, and a text."""
+    """A value of a chart: its place on the axes, and the text that the page shows when the pointer is on it."""
 
     x: float
     y: float

@@ -133,7 +133,7 @@ class Agreement:
 
 
 class CommonContext(tf.train.SessionRunContext):
-    """The run context of callbacks: a request to stop becomes a wish, on which the replicas agree in the next step."""
+    """The run context of callbacks: a request to stop is sent to all replicas, which agree on it in the next step."""
 
     def __init__(self, session: tf.Session, agreement: Agreement) -> None:
         super().__init__(tf.train.SessionRunArgs(None), session)
