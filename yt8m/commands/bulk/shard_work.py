@@ -107,7 +107,7 @@ class _Loaded:
         return self.model
 
     def evaluating(self, first: Input) -> Any:
-        """The model with labels and loss. Its input are arrays if `first` is a `NumpyBatch`, else serialized records."""
+        """The model with labels and loss. It takes arrays if `first` is a `NumpyBatch`, else serialized records."""
         kind = isinstance(first, NumpyBatch)
         if kind not in self._evaluating:
             config = self.config

@@ -96,7 +96,7 @@ def by_labels(num_labels: Ints64) -> list[tuple[str, Ints64]]:
 
 
 def by_length(videos: Videos) -> list[tuple[str, Ints64]]:
-    """(name, rows) of four parts of the videos with a label by their numbers of frames, about equally large."""
+    """(name, rows) of four groups of the labelled videos, by number of frames; the groups are about equally large."""
     labelled = np.flatnonzero(videos.num_labels)
     if not len(labelled):
         return []
