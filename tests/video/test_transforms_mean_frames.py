@@ -53,6 +53,15 @@ def test_it_is_the_mean_of_the_real_frames_by_their_length_whatever_the_blocks(
     np.testing.assert_allclose(found, by_hand(features, num_frames), atol=2e-7)
 
 
+def test_one_pass_shifts_every_byte_to_the_same_bits_as_two() -> None:
+    every = np.arange(256, dtype=np.uint8)
+    with tf.Graph().as_default(), tf.Session() as session:
+        codes = tf.placeholder(tf.uint8, [None])
+        at_once, in_two = session.run([transforms._shifted_at_once(codes), transforms.shifted(codes)], {codes: every})
+    np.testing.assert_array_equal(at_once, in_two)
+    np.testing.assert_array_equal(at_once[[0, 255]], [-127 - 1 / 512, 128 - 1 / 512])
+
+
 class _Inherits(FrameLevelLogisticModel):
     note: ClassVar[str] = "nothing new"
 

@@ -150,9 +150,16 @@ def mean_of_unit_frames(batch: Batch) -> tf.Tensor:
 def _mean(features: Sequence[tf.Tensor], counts: tf.Tensor) -> tf.Tensor:
     """The mean, float32 [B, D], of uint8 [B, T, size]."""
     longest = tf.reduce_max(counts)
-    values = shifted(tf.concat([feature[:, :longest] for feature in features], -1))
+    values = _shifted_at_once(tf.concat([feature[:, :longest] for feature in features], -1))
     norms = tf.raw_ops.EuclideanNorm(input=values, axis=[-1])
     return frames.mean(values, counts, tf.maximum(norms, LEAST_BYTES_NORM))
+
+
+def _shifted_at_once(codes: tf.Tensor) -> tf.Tensor:
+    """The same as `shifted`, to the last bit, in one pass instead of two; TensorFlow has this op only for the CPU."""
+    least, most = _BYTE_OFFSET, _BYTE_OFFSET + 255  # a step of 1; both are exact in float32
+    as_codes = tf.bitcast(codes, tf.quint8)
+    return tf.raw_ops.Dequantize(input=as_codes, min_range=least, max_range=most, mode="MIN_COMBINED")
 
 
 def augment(batch: Batch, config: AugmentConfig) -> Batch:
