@@ -255,7 +255,7 @@ def _flags_to_give(values: Mapping[str, Any], given: Mapping[str, Any], format: 
 
 
 def _in_order(format: DataFormat) -> tuple[str, ...]:
-    """The names of the features: those of YouTube-8M in the published order, then the others as in the data."""
+    """Names of the features: those of YouTube-8M in the published order, then the others in the order of the data."""
     names = format.sizes()
     known = [name for name in KNOWN_SIZES if name in names]
     return (*known, *(name for name in names if name not in known))
@@ -287,7 +287,7 @@ def _ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[float, ...]
 
 
 def _with_tuples(value: Any) -> Any:
-    """The value with tuples in place of lists, as configs have them."""
+    """The value with each list replaced by a tuple, since configs hold tuples."""
     if isinstance(value, Mapping):
         return {name: _with_tuples(inner) for name, inner in value.items()}
     return tuple(map(_with_tuples, value)) if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""What metrics of ranked lists are computed from: the ranked entries of examples, and the thirds of the classes.
+"""The input of the ranking metrics: the ranked entries of examples, and the thirds of the classes.
 
 The classes are divided by how often they occur in the training data: the head is the most frequent third, the tail the
 rarest. A model may have a high GAP and yet miss the tail, because most labels are of the head.

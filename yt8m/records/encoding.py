@@ -55,7 +55,7 @@ class Contexts:
         self._labels = _Texts(encoded.tobytes(), np.bincount(rows, widths, len(ids)).astype(np.int64))
 
     def equally_long(self, places: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Divides the places of videos by the lengths of their ids and labels; yields those of one length each."""
+        """Groups videos whose ids and labels have equal lengths; yields the positions of one group at a time."""
         lengths = self._ids.lengths[places] << 32 | self._labels.lengths[places]
         order = np.argsort(lengths, kind="stable")
         yield from np.split(places[order], np.flatnonzero(np.diff(lengths[order])) + 1)

@@ -51,7 +51,7 @@ class ClassShare(NamedTuple):
 
 
 class WorstVideo(NamedTuple):
-    """A video with labels and wrong predictions of it, those that add most to its loss first."""
+    """A video with its labels and wrong predictions, sorted by how much they add to its loss, largest first."""
 
     id: str
     loss: float

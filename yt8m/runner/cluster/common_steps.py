@@ -29,7 +29,7 @@ _OF_EACH_MACHINE = ("parse_threads", "prefetch", "distill_from")
 
 
 class Rounds:
-    """The calls of `session.run` besides the steps in which all replicas take part.
+    """The calls of `session.run` that all replicas make together, besides the training steps.
 
     Args:
       team: the collectives of this replica; the step is built already.
