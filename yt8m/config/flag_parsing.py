@@ -118,7 +118,7 @@ def sections_of(cls: type) -> dict[str, Any]:
 
 
 def _data_flag(flag: Flag) -> Flag:
-    """Renames a flag, or documents a default that depends on other flags."""
+    """A flag of the data as `train` has it: `train_data_pattern`, and defaults that follow from the data."""
     changed: dict[str, dict[str, Any]] = {
         "data_pattern": {"name": "train_data_pattern", "help": f"{flag.help} [sample data]"},
         "feature_names": {"default": None, "help": f"{flag.help} [all of yours; mean_rgb or rgb of YouTube-8M]"},

@@ -172,7 +172,7 @@ class RecordParser:
 
 
 def _vector(record: bytes, place: wire.Span, feature: FeatureFormat) -> wire.Span | None:
-    """The place of a video's vector, which is stored as floats or bytes."""
+    """The bytes in which a video's vector lies, stored as floats or as 8 bits; None if it has another size."""
     if not feature.range:
         return wire.floats_value(record, place, feature.size)
     span = wire.bytes_value(record, place)
