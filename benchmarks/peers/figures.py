@@ -13,6 +13,10 @@ class Figures:
     """Collects the best classes of all videos; computes the figures at the end."""
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets all videos."""
         self._scores: list[Tensor] = []
         self._classes: list[Tensor] = []
         self._hits: list[Tensor] = []

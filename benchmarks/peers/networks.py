@@ -20,6 +20,8 @@ _BYTE_OFFSET = 4.0 / 512.0 - 2.0
 _BATCH_NORM_EPSILON = 1e-3
 _BATCH_NORM_MOMENTUM = 1e-3  # 1 - the decay of this project
 
+_SUM = 2  # the number of the reduction "sum" in PyTorch's operations
+
 Weights = Mapping[str, np.ndarray]
 
 
@@ -29,7 +31,7 @@ class Batch(NamedTuple):
     Attributes:
       features: float32 [B, D], or a uint8 [B, T, size] for each feature.
       num_frames: int64 [B].
-      labels: bool [B, C].
+      labels: bool or float32 [B, C].
     """
 
     features: tuple[Tensor, ...]
@@ -239,10 +241,23 @@ def dequantised(codes: Tensor) -> Tensor:
     return codes.float() * _BYTE_STEP + _BYTE_OFFSET
 
 
+def probabilities(network: nn.Module, outputs: Tensor) -> Tensor:
+    """The probabilities [B, C] of outputs [B, C]."""
+    return outputs.sigmoid() if network.gives_logits else outputs
+
+
 def loss(network: nn.Module, outputs: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy, summed over classes, mean over videos; without the penalties, which `Step` adds as gradients."""
+    """Cross-entropy, summed over classes, mean over videos; without the penalties, which `Update` adds as gradients."""
     compute = functional.binary_cross_entropy_with_logits if network.gives_logits else functional.binary_cross_entropy
     return compute(outputs.float(), labels.float(), reduction="sum") / len(labels)
+
+
+def slopes(network: nn.Module, outputs: Tensor, labels: Tensor) -> Tensor:
+    """The gradient of `loss` with respect to the outputs, float32 [B, C], without computing the loss."""
+    if network.gives_logits:
+        return (outputs.sigmoid() - labels.float()) / len(labels)
+    share = torch.full((), 1.0 / len(labels))
+    return torch.ops.aten.binary_cross_entropy_backward(share, outputs, labels.float(), None, _SUM)
 
 
 NETWORKS = {"LogisticModel": Logistic, "MoeModel": Moe, "DbofModel": Dbof, "NeXtVladModel": NeXtVlad, "LstmModel": Lstm}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pathlib
 import tempfile
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from benchmarks import runs
-from benchmarks.peers.rows import Row
+from benchmarks.peers.rows import Network, Row
 from benchmarks.peers.turns import Turns, now, since
 from yt8m import deploy, graph, readers, runner
 from yt8m.commands import workload
@@ -19,12 +22,12 @@ from yt8m.lazy import tf
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.runner import Callback, Context
 from yt8m.types import Batch
+from yt8m.video.modeler import VideoModeler
 
 BATCHES = 4  # batches in memory
 LOSSES = 10  # steps whose losses are compared
 # The default rate of 0.01 blows up the gradients of an LSTM over 300 frames within a few steps.
 OPTIMIZER = OptimizerConfig(base_learning_rate=0.001, learning_rate_schedule="constant")
-_WARM_STEPS = 5  # untimed steps of a turn from files: they use up what was prefetched while the others worked
 
 
 class Stored(graph.Inputter):
@@ -63,11 +66,7 @@ def step(turns: Turns, row: Row, folder: pathlib.Path) -> None:
         _store(session, batch, folder)
         turns.tell([float(session.run([ops.label_loss, ops.train_op])[0]) for _ in range(LOSSES)])
 
-        def work() -> None:
-            for _ in range(row.network.steps):
-                session.run(ops.train_op)
-
-        turns.take(work, row.network.steps)
+        turns.take(lambda: session.run(ops.train_op), row.network.steps)
 
 
 def _store(session: tf.Session, batch: Batch, folder: pathlib.Path) -> None:
@@ -83,7 +82,7 @@ def from_files(turns: Turns, row: Row, folder: pathlib.Path) -> None:
     """Trains, evaluates or predicts by the runner, with its default callbacks."""
     mode = "train" if row.work == "files" else row.work
     parts = _parts(row, mode)
-    options: dict[str, Any] = {"turns": turns, "steps": row.network.steps}
+    options: dict[str, Any] = {"turns": turns, "network": row.network}
     with tempfile.TemporaryDirectory() as first_folder, tempfile.TemporaryDirectory() as new_folder:
         runs.one_step(_data(row), row.model, first_folder)
         _store_checkpoint(first_folder, folder)
@@ -95,7 +94,8 @@ def from_files(turns: Turns, row: Row, folder: pathlib.Path) -> None:
             if mode == "infer":
                 all_options["infer_writer"] = {"consumer": PredictionWriter(file, 20)}
             callbacks = runner.CallbackConfig((name,), all_options)
-            runs.finish(runner.build(settings, parts.inputter, parts.modeler, callbacks))
+            modeler = _with_shared_evaluator(parts.modeler) if mode == "eval" else parts.modeler
+            runs.finish(runner.build(settings, parts.inputter, modeler, callbacks))
 
 
 def _store_checkpoint(run_folder: str, folder: pathlib.Path) -> None:
@@ -108,9 +108,10 @@ def _store_checkpoint(run_folder: str, folder: pathlib.Path) -> None:
 class TurnTaker(Callback):
     """Lets a run work in turns: between two of them the run waits inside this callback."""
 
-    def __init__(self, context: Context, turns: Turns, steps: int) -> None:
+    def __init__(self, context: Context, turns: Turns, network: Network) -> None:
         super().__init__(context)
-        self._turns, self._steps, self._done = turns, steps, -_WARM_STEPS
+        self._turns, self._steps, self._warm_steps = turns, network.steps, network.warm_steps
+        self._done = -self._warm_steps
         self._turns.tell([])
         self._has_more = self._turns.wait()
 
@@ -120,10 +121,38 @@ class TurnTaker(Callback):
         if self._done == 0:
             self._before = now()
         elif self._done == self._steps:
+            self._finish()
             self._turns.tell(since(self._before, self._steps))
-            self._has_more, self._done = self._turns.wait(), -_WARM_STEPS
+            self._has_more, self._done = self._turns.wait(), -self._warm_steps
         if not self._has_more:
             run_context.request_stop()
+
+    def _finish(self) -> None:
+        """Computes the figures of a turn, if the run collects any: one evaluator serves all callbacks."""
+        evaluator = self.context.modeler.evaluator()
+        if isinstance(evaluator, _Shared):
+            evaluator.get()
+            evaluator.clear()
+
+
+class _Shared:
+    """An evaluator for two threads: one accumulates a step while the other one computes the figures."""
+
+    def __init__(self, evaluator: Any) -> None:
+        self._evaluator, self._lock = evaluator, threading.Lock()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            with self._lock:
+                return getattr(self._evaluator, name)(*arguments)
+
+        return call
+
+
+def _with_shared_evaluator(modeler: VideoModeler) -> VideoModeler:
+    shared, changed = _Shared(modeler.evaluator()), copy.copy(modeler)
+    object.__setattr__(changed, "evaluator", lambda: shared)
+    return changed
 
 
 def _data(row: Row) -> DataConfig:

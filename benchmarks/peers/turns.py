@@ -17,6 +17,8 @@ from typing import IO, Any
 
 from benchmarks.measure import Sample
 
+# Freed memory stays with the process. This project sets that by itself; a peer must be told.
+_KEEPS_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20)}
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -29,7 +31,7 @@ class Contestant:
         self._log = pathlib.Path(folder, f"{name}.log")
         with self._log.open("w") as log:
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
-            self._process = subprocess.Popen(command, text=True, **pipes)
+            self._process = subprocess.Popen(command, text=True, env=_KEEPS_MEMORY | os.environ, **pipes)
         self.told = self._answer()
 
     def turn(self) -> Sample:
@@ -72,11 +74,18 @@ class Turns:
         """Waits for the next turn; False if there is none."""
         return bool(sys.stdin.readline())
 
-    def take(self, work: Callable[[], None], steps: int) -> None:
-        """Takes all turns: `work` is a turn of `steps` steps."""
+    def take(
+        self, step: Callable[[], Any], steps: int, warm_steps: int = 0, finish: Callable[[], Any] | None = None
+    ) -> None:
+        """Takes all turns of `steps` steps and what ends them, after steps that use up what was read ahead."""
         while self.wait():
+            for _ in range(warm_steps):
+                step()
             before = now()
-            work()
+            for _ in range(steps):
+                step()
+            if finish is not None:
+                finish()
             self.tell(since(before, steps))
 
 

@@ -16,7 +16,9 @@ from benchmarks.peers.rows import CONTESTANTS, ROWS, Row
 from benchmarks.peers.turns import Contestant, Turns, now
 from yt8m.eval_util import EvaluationMetrics
 
-SMALL_BATCH = 8
+# Batch statistics of a few videos magnify rounding, so the models that use them get enough.
+SMALL_BATCHES = {"LogisticModel": 8, "MoeModel": 8, "DbofModel": 64, "NeXtVladModel": 32, "LstmModel": 8}
+TOLERANCE = {"NeXtVladModel": 2e-4}  # 1.2e-4 with 32 videos, for a reason that was not found; the table says NO
 
 
 class Recorder(Turns):
@@ -34,9 +36,10 @@ class Recorder(Turns):
 
 
 def test_a_turn_is_timed_per_step():
-    turns, done = Recorder(2), []
-    turns.take(lambda: done.append(sum(range(2_000_000))), steps=4)
-    assert len(done) == len(turns.told) == 2
+    turns, done, ended = Recorder(2), [], []
+    turns.take(lambda: done.append(sum(range(500_000))), 4, warm_steps=3, finish=lambda: ended.append(len(done)))
+    assert len(turns.told) == 2
+    assert ended == [7, 14]
     assert all(0 < sample.cpu * 4 < 60 and sample.seconds > 0 for sample in turns.told)
 
 
@@ -79,6 +82,7 @@ def test_losses_that_differ_are_marked(row, differs, verdict):
     shown = line(ROWS[row], result(2, 1, 1, differs))
     assert (verdict or "yes") in shown
     assert ("e-04" in shown) == bool(verdict)
+    assert ("NO: at least" in shown) == bool(verdict)
 
 
 def test_every_network_has_all_works_and_names_are_unique():
@@ -96,22 +100,22 @@ def test_samples_travel_as_json(monkeypatch):
 
 
 @pytest.mark.heavy
+@pytest.mark.parametrize("contestant", ["eager", "compiled"])
 @pytest.mark.parametrize("model", ["LogisticModel", "MoeModel", "DbofModel", "NeXtVladModel", "LstmModel"])
-def test_both_compute_the_same_losses(model, tmp_path, monkeypatch):
+def test_both_compute_the_same_losses(model, contestant, tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch torchmetrics")
     pytest.importorskip("torchmetrics", reason="torchmetrics is not installed: pip install torch torchmetrics")
     from benchmarks.peers import ours, rows, theirs
 
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "compiled"))  # PyTorch sets it if nobody has
-    monkeypatch.setitem(rows.NETWORKS, model, rows.NETWORKS[model]._replace(batch=SMALL_BATCH))
+    monkeypatch.setitem(rows.NETWORKS, model, rows.NETWORKS[model]._replace(batch=SMALL_BATCHES[model]))
     row, told = Row("step", model, "float32", 1.0), []
-    for take_turns in (ours.step, lambda *given: theirs.take_turns(*given, "eager")):
+    for take_turns in (ours.step, lambda *given: theirs.take_turns(*given, contestant)):
         turns = Recorder()
         take_turns(turns, row, tmp_path)
         told.append(turns.told[0])
-    # Small batches make the steps of Adam chaotic: rounding grows from step to step.
-    np.testing.assert_allclose(told[1][:2], told[0][:2], rtol=1e-5)
-    np.testing.assert_allclose(told[1], told[0], rtol=3e-3)
+    assert len(told[0]) == 10
+    np.testing.assert_allclose(told[1], told[0], rtol=TOLERANCE.get(model, 1e-4))
 
 
 def test_the_figures_of_the_peers_are_those_of_this_project():
