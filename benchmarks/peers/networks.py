@@ -255,7 +255,7 @@ def loss(network: nn.Module, outputs: Tensor, labels: Tensor) -> Tensor:
 def slopes(network: nn.Module, outputs: Tensor, labels: Tensor) -> Tensor:
     """The gradient of `loss` with respect to the outputs, float32 [B, C], without computing the loss."""
     if network.gives_logits:
-        return (outputs.sigmoid() - labels.float()) / len(labels)
+        return outputs.sigmoid().sub_(labels.float()).div_(len(labels))
     share = torch.full((), 1.0 / len(labels))
     return torch.ops.aten.binary_cross_entropy_backward(share, outputs, labels.float(), None, _SUM)
 
