@@ -33,6 +33,7 @@ from yt8m.eval_util import metrics as metrics_of
 from yt8m.eval_util import top_k as best_of
 from yt8m.records import shards
 from yt8m.runner import metric_files
+from yt8m.types import Closing
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class VideoPrediction:
     classes: tuple[ScoredClass, ...]
 
 
-class Model:
+class Model(Closing):
     """A trained model that is ready to predict; `load` makes it. Several threads may use it at once.
 
     Close it, or use it in a `with` block.
@@ -176,12 +177,6 @@ class Model:
     def close(self) -> None:
         """Closes the sessions, and removes the unpacked archive; a second call does nothing."""
         self._close()
-
-    def __enter__(self) -> Model:
-        return self
-
-    def __exit__(self, *unused: object) -> None:
-        self.close()
 
 
 def load(path: str | os.PathLike[str], *, checkpoint: str = "last", trust_code: bool = False) -> Model:

@@ -1,10 +1,10 @@
-"""The types that readers, models and the graph exchange: a batch, and a model's output."""
+"""The types that readers, models and the graph exchange (a batch, a model's output), and objects that are closed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
     import tensorflow.compat.v1 as tf
@@ -93,3 +93,16 @@ class ModelOutput:
             if name in values:
                 values[name] = tuple(values[name] or ())
         return cls(**values, extras={key: value for key, value in given.items() if key not in known})
+
+
+class Closing:
+    """The base class of objects with a method `close`, which the end of a `with` block calls."""
+
+    def close(self) -> None:
+        """Releases what the object holds."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()

@@ -70,6 +70,16 @@ class ClusterConfig:
             return ""
         return self.servers[self.index] if self.role == PS else self.replicas[self.replica]
 
+    @property
+    def named_replicas(self) -> dict[str, str]:
+        """{name as from `replica_name`: address} of the processes that train, the chief first."""
+        return {self.replica_name(replica): address for replica, address in enumerate(self.replicas)}
+
+    @property
+    def others(self) -> dict[str, str]:
+        """The `named_replicas` without this process."""
+        return {name: address for name, address in self.named_replicas.items() if address != self.address}
+
     def replica_name(self, replica: int) -> str:
         """`worker 0 (host:port)`, for one of `replicas`."""
         name = f"{WORKER} {replica - 1}" if replica else CHIEF

@@ -29,6 +29,7 @@ from yt8m.readers.damage import plain_reason
 from yt8m.records import shards, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.storage import copies, json_text, sending
+from yt8m.types import Closing
 from yt8m.video.modeler import VideoModeler
 
 RECORDS, MEDIAPIPE = "records", "mediapipe"
@@ -292,7 +293,7 @@ def opened(folder: str) -> SavedModel:
     return opened(folder)
 
 
-class SavedModel:
+class SavedModel(Closing):
     """A model in a session of its own on the CPU, called through its signatures for records and for features.
 
     A SavedModel can execute any code that its graph contains, so the log warns of it. Close the object, or use it in
@@ -380,12 +381,6 @@ class SavedModel:
     def close(self) -> None:
         """Closes the session."""
         self._session.close()
-
-    def __enter__(self) -> SavedModel:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.close()
 
 
 def _described(payload: bytes) -> str:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from yt8m.extractors.decoding import DecodeError, Message, Request, decode
+from yt8m.types import Closing
 
 _AHEAD_BYTES = 64 << 20  # decoded pictures of one video that wait for the extractors
 _POLL_SECONDS = 0.5
@@ -40,7 +41,7 @@ class Limits(NamedTuple):
     megabytes: int = 4096
 
 
-class DecoderPool:
+class DecoderPool(Closing):
     """Decodes videos in `jobs` child processes. Close it, or use it in a `with` block."""
 
     def __init__(self, jobs: int, limits: Limits) -> None:
@@ -75,12 +76,6 @@ class DecoderPool:
         """Ends the child processes."""
         for child in self._children:
             child.end()
-
-    def __enter__(self) -> DecoderPool:
-        return self
-
-    def __exit__(self, *unused: object) -> None:
-        self.close()
 
 
 class Decoding:

@@ -123,8 +123,7 @@ class RunnerConfig:
 
     def _check_cluster(self) -> None:
         """Refuses options that a cluster does not support."""
-        assert self.cluster is not None
-        self.cluster.check_servers(self.exchange)
+        self.members.check_servers(self.exchange)
         if self.mode != "train":
             raise UsageError(f"a cluster trains; the mode is {self.mode}")
         if self.exact_resume and not self.is_all_reduce:
@@ -144,6 +143,12 @@ class RunnerConfig:
                 f"accumulate_steps is {self.optimizer.accumulate_steps}, but the replicas of a cluster would "
                 "add to the same sums; leave it out, or use more workers with sync_replicas."
             )
+
+    @property
+    def members(self) -> ClusterConfig:
+        """The `cluster` of a training that has one."""
+        assert self.cluster is not None
+        return self.cluster
 
     @property
     def is_distributed(self) -> bool:

@@ -90,7 +90,7 @@ def test_a_server_that_stays_away_is_named_and_the_others_end(cluster: Callable)
     server.kill()
     address = re.escape(made.jobs["ps"][0])
     for process in (chief, worker):
-        process.wait_for(rf"no progress for .*parameter server 0 \({address}\) does not answer")
+        process.wait_for(rf"no progress for .*parameter server 0 \({address}\) accepts no connection")
         assert process.end() == 1
         assert "Ending with status 1" in process.log()
 

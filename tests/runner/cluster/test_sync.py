@@ -92,7 +92,7 @@ def test_a_worker_that_is_killed_ends_the_others_in_time(cluster: Callable[..., 
     chief, worker = made.start("chief"), made.start("worker")
     chief.wait_for_step(5)
     worker.kill()
-    chief.wait_for(r"no progress for .*worker 0 \(.*\) does not answer")
+    chief.wait_for(r"no progress for .*worker 0 \(.*\) accepts no connection")
     assert chief.end() == 1
 
 

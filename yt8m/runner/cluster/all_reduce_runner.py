@@ -19,28 +19,26 @@ from yt8m.errors import RunError
 from yt8m.graph import Restorer
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints, creation
-from yt8m.runner.cluster import exchange, servers
-from yt8m.runner.cluster.cluster_runner import without_the_chiefs
-from yt8m.runner.cluster.peers import Peers, message_of_loss
+from yt8m.runner.cluster import servers
+from yt8m.runner.cluster.cluster_runner import ReplicaRunner
+from yt8m.runner.cluster.peers import Peers, message_of_loss, suspects
 from yt8m.runner.cluster.watchdog import Watchdog
 from yt8m.runner.creation import CreatedGraph
-from yt8m.runner.run_config import Context, Outcome, Status
-from yt8m.runner.runner import Runner, close_all, outcome_of, run_steps
-from yt8m.runner.saver import Position, SavedByTheChief, ShardPosition
+from yt8m.runner.run_config import Outcome, Status
+from yt8m.runner.runner import close_all, run_steps
+from yt8m.runner.saver import Position, ShardPosition
 from yt8m.runner.signals import StopSignals
 
 _LINGER_SECONDS = 3.0
 
 
-class AllReduceRunner(Runner):
+class AllReduceRunner(ReplicaRunner):
     """Trains as one of several replicas that each have all variables."""
 
     def _run(self, signals: StopSignals) -> Outcome:
-        cluster = self.config.cluster
-        assert cluster is not None
+        cluster = self.config.members
         with Peers(cluster) as self._peers:
-            self.inputter = self.inputter.share(cluster.replica, len(cluster.replicas))
-            files = list(self.inputter.files())
+            files = self._take_share()
             team = self._build(files, signals)
             start = creation.initializers(self._created)
             deployment = creation.deployment_for(self.config, quiet=True)
@@ -50,11 +48,11 @@ class AllReduceRunner(Runner):
             if not self._peers.wait_for_all(lambda: signals.requested, self.config.stall_timeout):
                 return Outcome(Status.STOPPED, 0, "stopped by a signal", signals.signal)
             # Only from here on does this process wait without a limit of its own.
-            self._watchdog = Watchdog(self.config.stall_timeout, self._peers.suspects)
+            self._watchdog = Watchdog(self.config.stall_timeout, lambda: suspects(cluster.others))
             try:
                 with self._watchdog, tf.Session(runtime.target, config=session_config) as session:
                     signals.guard(session)
-                    return self._train(session, team, start, [*self._all_hooks(team, files), _beats(self._watchdog)])
+                    return self._train(session, team, start, self._all_hooks(team, files))
             except tf.errors.OpError as error:
                 raise self._with_the_lost(error, signals) from error
 
@@ -62,8 +60,7 @@ class AllReduceRunner(Runner):
         """Builds the graph of this replica, and the parts that its hooks share."""
         from yt8m.runner.cluster.common_steps import Rounds, Team  # imports TensorFlow
 
-        config, cluster = self.config, self.config.cluster
-        assert cluster is not None
+        config, cluster = self.config, self.config.members
         collectives = deploy.AllReduce(cluster.replica, len(cluster.replicas), config.exchange_dtype)
         deployment = creation.deployment_for(config)
         ops = creation.replicate(config, self.inputter, self.modeler, deployment, collectives)
@@ -73,12 +70,8 @@ class AllReduceRunner(Runner):
             newest = checkpoints.newest_readable(config.model_dir)
             restorer = Restorer() if newest else None
             self._created = CreatedGraph(ops, tf.train.Saver(max_to_keep=None), newest, restorer)
-            self._marker = exchange.begin_run_marker(config.model_dir)
-        else:
-            self.callbacks = without_the_chiefs(self.callbacks)
-        context, position = self._context(self._created, files)
+        context, position = self._join(self._created, files)
         if not cluster.is_chief:
-            context.saver = SavedByTheChief(config.model_dir)
             position = self._position(self._created, files)
         context.keeps_to_plan = position is not None
         self._hooks_position = position
@@ -86,18 +79,19 @@ class AllReduceRunner(Runner):
         return Team(collectives, rounds, context, signals, waited, exact)
 
     def _position(self, created: CreatedGraph, files: Sequence[str]) -> Position | ShardPosition | None:
-        cluster = self.config.cluster
-        if not self.config.exact_resume or cluster is None:
+        if not self.config.exact_resume:
             return None
+        cluster = self.config.members
         place = {"replica": cluster.replica, "replicas": len(cluster.replicas)}
         shape = {**creation.input_signature(self.config), **place}
         return Position(created.ops.input, files, shape, cluster.replica)
 
     def _all_hooks(self, team: Any, files: Sequence[str]) -> list[Any]:
         from yt8m.runner.cluster.common_steps import AgreeHook, AnnounceHook
+        from yt8m.runner.hooks import BeatHook
 
         first, second, *others = self._hooks(team.context, files, self._hooks_position)
-        return [first, second, AgreeHook(team), *others, AnnounceHook(team)]
+        return [first, second, AgreeHook(team), *others, AnnounceHook(team), BeatHook(self._watchdog)]
 
     def _train(self, session: tf.Session, team: Any, start: Sequence[tf.Operation], hooks: list[Any]) -> Outcome:
         from yt8m.runner.cluster.common_steps import CommonContext
@@ -122,17 +116,10 @@ class AllReduceRunner(Runner):
         finally:
             self._step = context.global_step
             close_all(hooks)
-        return self._outcome(context, agreed, team.signals)
-
-    def _outcome(self, context: Context, agreed: Any, signals: StopSignals) -> Outcome:
-        cluster = self.config.cluster
-        assert cluster is not None
         if agreed.by_signal:
-            return Outcome(Status.STOPPED, context.global_step, "a process got a signal to stop", signals.signal)
-        outcome = outcome_of(context, signals)
-        if cluster.is_chief and outcome.status is not Status.STOPPED:
-            exchange.end_run_marker(self.config.model_dir, self._marker, context.global_step)
-        return outcome
+            why = "a process got a signal to stop"
+            return Outcome(Status.STOPPED, context.global_step, why, team.signals.signal)
+        return self._ended(context, team.signals)
 
     def _with_the_lost(self, error: tf.errors.OpError, signals: StopSignals) -> Exception:
         """`error`, or one that names the processes that died."""
@@ -143,9 +130,3 @@ class AllReduceRunner(Runner):
         lost = self._peers.lost()
         time.sleep(_LINGER_SECONDS)  # others that look for the dead now shall find this process alive
         return RunError(message_of_loss(lost)) if lost else error
-
-
-def _beats(watchdog: Watchdog) -> Any:
-    from yt8m.runner.hooks import BeatHook  # imports TensorFlow
-
-    return BeatHook(watchdog)

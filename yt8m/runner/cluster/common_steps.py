@@ -51,10 +51,9 @@ class Rounds:
         Raises:
           UsageError: a replica has other settings, or other variables.
         """
-        assert config.cluster is not None
         told = [_number_of([self._names, self._shapes, *_common_settings(config)]), int(is_resumed)]
         found = session.run(self._greeting, {self._values: told}, Round.GREETING.options())
-        others = [config.cluster.replica_name(int(r)) for r in np.flatnonzero(found[:, 0] != found[0, 0])]
+        others = [config.members.replica_name(int(r)) for r in np.flatnonzero(found[:, 0] != found[0, 0])]
         if others:
             raise UsageError(
                 f"{', '.join(others)} and the chief differ in the model, or in flags that all processes must share "
@@ -83,13 +82,12 @@ class Rounds:
         Raises:
           RunError: a variable differs; the message names it and the replica.
         """
-        assert config.cluster is not None
         found = session.run(self._digests, options=Round.CHECK.options())
         bad = np.argwhere(found != found[0])
         if len(bad):
             replica, variable = int(bad[0][0]), self._names[int(bad[0][1])]
             raise RunError(
-                f"step {step}: the variable {variable} of {config.cluster.replica_name(replica)} differs from the "
+                f"step {step}: the variable {variable} of {config.members.replica_name(replica)} differs from the "
                 f"chief's ({len(set(bad[:, 1].tolist()))} of {len(self._names)} variables differ somewhere). Nothing "
                 "is saved. Start all processes again: training goes on from the newest checkpoint. Memory or the "
                 "network may be faulty."
@@ -97,12 +95,10 @@ class Rounds:
 
 
 def _common_settings(config: RunnerConfig) -> list[Any]:
-    cluster = config.cluster
-    assert cluster is not None
     shared = {name: value for name, value in config.signature.items() if name not in _OF_EACH_MACHINE}
     return [
         shared,
-        *(cluster.replicas, config.optimizer, config.batch_size_per_gpu, config.towers, config.split_batch),
+        *(config.members.replicas, config.optimizer, config.batch_size_per_gpu, config.towers, config.split_batch),
         *(config.seed, config.precision, config.max_steps, config.exact_resume, config.sync_batch_norm),
         *(config.exchange_dtype, config.check_replicas_steps),
     ]
@@ -168,11 +164,9 @@ class AgreeHook(tf.train.SessionRunHook):
 
     def __init__(self, team: Team) -> None:
         self._team = team
-        cluster = team.context.config.cluster
-        assert cluster is not None
+        cluster = team.context.config.members
         self._is_chief = cluster.is_chief
-        names = [cluster.replica_name(replica) for replica in range(len(cluster.replicas))]
-        self._stragglers = Stragglers(names, time.monotonic())
+        self._stragglers = Stragglers(list(cluster.named_replicas), time.monotonic())
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """The chief saves a new run at once; the others add their positions."""

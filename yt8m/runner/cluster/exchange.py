@@ -118,15 +118,10 @@ class SharedState:
         return [key.decode() for key in session.run(self._keys)]
 
 
-def states_of(cluster: ClusterConfig) -> list[SharedState]:
-    """The state on each parameter server; the first is the one that the replicas share."""
-    return [SharedState(server_device(index)) for index in range(len(cluster.servers))]
-
-
 def say_done(cluster: ClusterConfig, runtime: Any) -> None:
     """Tells each parameter server, in a session of its own, that this chief or worker no longer needs it.
 
-    For use if the training graph is finalised, or if another program than the runner trains.
+    Call it after the last session of the training is closed.
 
     Args:
       cluster: all processes, and which one this is.
@@ -134,7 +129,7 @@ def say_done(cluster: ClusterConfig, runtime: Any) -> None:
     """
     own = f"/job:{WORKER_JOB}/task:{cluster.replica}"
     with tf.Graph().as_default():
-        states = states_of(cluster)
+        states = [SharedState(server_device(index)) for index in range(len(cluster.servers))]
         # Without device filters, the session would wait for workers that have already ended.
         filters = tf.ConfigProto(device_filters=[f"/job:{PS_JOB}", own])
         with tf.Session(runtime.target, config=filters) as session:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from absl import logging
@@ -13,6 +13,7 @@ from absl import logging
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError
 from yt8m.runner.cluster.exchange import answers, end_process
+from yt8m.types import Closing
 
 PROBE_SECONDS = 2.0
 DEAD_SECONDS = 10.0  # a process that accepted connections, and then none for so long, is dead
@@ -37,7 +38,7 @@ def responds(address: str, seconds: float = 2.0) -> bool:
         return False
 
 
-class Peers:
+class Peers(Closing):
     """Watches the other replicas in a thread; a context.
 
     If one of them is dead, the main thread normally fails within a second, since its collective is aborted. If it does
@@ -48,8 +49,7 @@ class Peers:
     """
 
     def __init__(self, cluster: ClusterConfig) -> None:
-        others = [replica for replica in range(len(cluster.replicas)) if replica != cluster.replica]
-        self._addresses = {cluster.replica_name(replica): cluster.replicas[replica] for replica in others}
+        self._addresses = cluster.others
         self._seen: dict[str, float] = {}  # when each process was last seen alive
         self._over = threading.Event()
 
@@ -60,7 +60,7 @@ class Peers:
           RunError: some do not listen after `patience` seconds.
         """
         deadline, is_logged = time.monotonic() + patience, False
-        while missing := [name for name, address in self._addresses.items() if not answers(address)]:
+        while missing := _silent(self._addresses):
             if is_stopped():
                 return False
             if time.monotonic() > deadline:
@@ -84,10 +84,8 @@ class Peers:
         """Ends the watch: from now on the others may end too."""
         self._over.set()
 
-    def __enter__(self) -> Peers:
-        return self
-
-    def __exit__(self, *unused: object) -> None:
+    def close(self) -> None:
+        """Ends the watch, and its thread."""
         self.leave()
         if hasattr(self, "_thread"):
             self._thread.join()
@@ -96,20 +94,10 @@ class Peers:
         """Names the processes that accept no connection, after waiting up to `patience` for the first; may be empty."""
         deadline = time.monotonic() + patience
         while True:
-            gone = [name for name, address in self._addresses.items() if not answers(address)]
+            gone = _silent(self._addresses)
             if gone or time.monotonic() > deadline:
                 return ", ".join(gone)
             time.sleep(0.1)
-
-    def suspects(self) -> str:
-        """A sentence that names the processes that are dead or frozen."""
-        dead = [name for name, address in self._addresses.items() if not answers(address)]
-        frozen = [name for name, address in self._addresses.items() if name not in dead and not responds(address)]
-        found = [f"{', '.join(dead)} accepts no connection"] if dead else []
-        found += [f"{', '.join(frozen)} accepts connections but does not answer: it is stopped or frozen"] * bool(
-            frozen
-        )
-        return "; ".join(found) or "all processes answer, so one of them is slow or blocked"
 
     def _watch(self) -> None:
         while not self._over.wait(PROBE_SECONDS):
@@ -121,6 +109,20 @@ class Peers:
             if dead and not self._over.wait(LEAVE_SECONDS):
                 logging.error("%s", message_of_loss(", ".join(dead)))
                 end_process(1)
+
+
+def _silent(addresses: Mapping[str, str]) -> list[str]:
+    return [name for name, address in addresses.items() if not answers(address)]
+
+
+def suspects(addresses: Mapping[str, str]) -> str:
+    """A sentence that names those of the processes {name: address} that are dead or frozen."""
+    dead = _silent(addresses)
+    frozen = [name for name, address in addresses.items() if name not in dead and not responds(address)]
+    found = [f"{', '.join(dead)} accepts no connection"] if dead else []
+    if frozen:
+        found.append(f"{', '.join(frozen)} accepts connections but does not answer: it is stopped or frozen")
+    return "; ".join(found) or "all processes answer, so one of them is slow or blocked"
 
 
 def message_of_loss(names: str) -> str:

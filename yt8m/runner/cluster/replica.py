@@ -6,9 +6,10 @@ the start, and again whenever a parameter server was lost. So a creator must be 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,7 @@ class ReplicaGraph:
 
     Attributes:
       ops: the handles of the graph.
-      states: the shared state on each parameter server; the replicas share the first.
+      state: the state that the replicas share, which is on the first parameter server.
       saver: writes checkpoints.
       restorer: reads checkpoints.
       missing: tensor of the names of variables without a value.
@@ -43,7 +44,7 @@ class ReplicaGraph:
     """
 
     ops: TrainOps
-    states: Sequence[SharedState]
+    state: SharedState
     saver: tf.train.Saver
     restorer: graph.Restorer
     missing: tf.Tensor
@@ -52,22 +53,15 @@ class ReplicaGraph:
     deployment: Any
     synchrony: graph.Synchrony | None
 
-    @property
-    def state(self) -> SharedState:
-        """The state that the replicas share."""
-        return self.states[0]
-
 
 def build_replica(config: RunnerConfig, inputter: Inputter, modeler: Modeler) -> ReplicaGraph:
     """Builds the graph of this replica in the current, empty graph."""
-    deployment, cluster = deployment_for(config), config.cluster
-    assert cluster is not None
-    states = exchange.states_of(cluster)
+    deployment, state = deployment_for(config), SharedState(server_device(0))
     with tf.device(server_device(0)):
         tf.train.get_or_create_global_step()
     synchrony = None
     if config.sync_replicas:
-        synchrony = graph.Synchrony(deployment.num_replicas, states[0].table)
+        synchrony = graph.Synchrony(deployment.num_replicas, state.table)
         config = _averages_on_the_chief(config)
     ops = replicate(config, inputter, modeler, deployment, synchrony)
     assert isinstance(ops, TrainOps)
@@ -76,7 +70,7 @@ def build_replica(config: RunnerConfig, inputter: Inputter, modeler: Modeler) ->
     with tf.device(deployment.inputs_device()):
         return ReplicaGraph(
             ops=ops,
-            states=states,
+            state=state,
             saver=tf.train.Saver(max_to_keep=None),
             restorer=graph.Restorer(),
             missing=tf.report_uninitialized_variables(tf.global_variables()),
@@ -89,8 +83,7 @@ def build_replica(config: RunnerConfig, inputter: Inputter, modeler: Modeler) ->
 
 def _averages_on_the_chief(config: RunnerConfig) -> RunnerConfig:
     """Only the chief updates moving averages, so that they are updated once per common step, not per replica."""
-    assert config.cluster is not None
-    if config.cluster.is_chief:
+    if config.members.is_chief:
         return config
     optimizer = dataclasses.replace(config.optimizer, moving_average_decay=0.0)
     return dataclasses.replace(config, optimizer=optimizer)
@@ -122,22 +115,18 @@ class _Creator:
     def __init__(self, target: str, replica: ReplicaGraph, context: Context) -> None:
         self._target, self._graph, self._context = target, replica, context
 
-    def say_done(self) -> None:
-        """Tells the parameter servers that this process no longer needs them.
-
-        Call it after the last session is closed.
-        """
-        cluster = self._context.config.cluster
-        assert cluster is not None
-        with self._open() as session:
-            for state in self._graph.states:
-                state.set_done(session, cluster.replica_name(cluster.replica))
-
-    def _open(self) -> tf.Session:
-        """Opens a session that connects to the parameter servers and this process only."""
+    def _opened_if(self, is_ready: Callable[[tf.Session], bool]) -> tf.Session | None:
+        """A session that connects to the parameter servers and this process only; None if `is_ready` denies it."""
         tf.get_default_graph().finalize()
         config = creation.session_config(self._context.config, self._graph.deployment)
-        return tf.Session(self._target, config=config)
+        with contextlib.ExitStack() as unless_ready:
+            session = tf.Session(self._target, config=config)
+            unless_ready.callback(session.close)
+            if not is_ready(session):
+                return None
+            session.run(self._graph.local_init)
+            unless_ready.pop_all()
+        return session
 
     def _is_live(self, session: tf.Session, run: str) -> bool:
         """Whether all variables have values, of the run `run`."""
@@ -160,16 +149,9 @@ class ChiefCreator(_Creator):
 
     def create_session(self) -> tf.Session:
         """A session whose variables have values: the live ones, those of the newest checkpoint, or initial values."""
-        session = self._open()
-        try:
-            self._fill(session)
-            session.run(self._graph.local_init)
-        except BaseException:
-            session.close()
-            raise
-        return session
+        return self._opened_if(self._fill)
 
-    def _fill(self, session: tf.Session) -> None:
+    def _fill(self, session: tf.Session) -> bool:
         config = self._context.config
         newest = checkpoints.newest_readable(config.model_dir)
         saved = checkpoints.step_of(newest) if newest else -1
@@ -178,7 +160,7 @@ class ChiefCreator(_Creator):
             if step >= saved:
                 logging.info("continuing with the variables on the servers at step %d (checkpoint: %d)", step, saved)
                 self._context.is_resumed = True
-                return
+                return True
         self._graph.state.clear(session, self._run)
         created = CreatedGraph(self._graph.ops, self._graph.saver, newest, self._graph.restorer if newest else None)
         creation.start_session(session, created, [] if newest else [self._graph.init], config)
@@ -186,6 +168,7 @@ class ChiefCreator(_Creator):
         self._context.is_resumed = newest is not None
         self._graph.state.set_live(session, self._run)
         logging.info("the variables are %s", f"those of {newest}" if newest else "fresh")
+        return True
 
 
 class WorkerCreator(_Creator):
@@ -207,15 +190,9 @@ class WorkerCreator(_Creator):
         """
         is_logged = False
         while not self._is_stopped():
-            session = self._open()
-            try:
-                if self._is_ready(session):
-                    session.run(self._graph.local_init)
-                    return session
-            except BaseException:
-                session.close()
-                raise
-            session.close()
+            session = self._opened_if(self._is_ready)
+            if session is not None:
+                return session
             if not is_logged:
                 logging.info("waiting for the chief to give the variables their values")
             is_logged = True

@@ -137,8 +137,7 @@ class _Awaited:
     """
 
     def __init__(self, cluster: ClusterConfig, grace_seconds: float) -> None:
-        replicas = range(len(cluster.replicas))
-        self._missing = {cluster.replica_name(replica): cluster.replicas[replica] for replica in replicas}
+        self._missing = cluster.named_replicas
         self._chief, self._grace = cluster.replica_name(0), grace_seconds
         self._deadline = math.inf  # no deadline until the chief is done
         self._answered = self._asked = time.monotonic()  # the last answer of any of them, and the last question

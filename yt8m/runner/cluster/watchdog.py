@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from absl import logging
 
-from yt8m.runner.cluster.exchange import answers, end_process
+from yt8m.runner.cluster.exchange import end_process
 
 NOTICE_SECONDS = 20.0
 
@@ -78,11 +78,3 @@ class Watchdog:
     def _end(self, idle: float) -> None:
         logging.error("no progress for %.0f s: %s. Ending with status 1.", idle, self._suspects())
         end_process(1)
-
-
-def unreachable(processes: Mapping[str, str]) -> str:
-    """A sentence that names those of the processes {name: address} that accept no connection."""
-    silent = [f"{name} ({address})" for name, address in processes.items() if not answers(address)]
-    if silent:
-        return f"{', '.join(silent)} do{'es' * (len(silent) == 1)} not answer"
-    return "all processes answer, so one of them is slow or blocked"
