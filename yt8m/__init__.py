@@ -17,20 +17,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# The module of each public name. It is imported at first use, because importing TensorFlow and NumPy is slow.
+# The public names of each module. It is imported at first use, because importing TensorFlow and NumPy is slow.
 _PUBLIC = {
-    "RunError": "yt8m.errors",
-    "UsageError": "yt8m.errors",
-    "FittedRun": "yt8m.python_api",
-    "Model": "yt8m.python_api",
-    "ScoredClass": "yt8m.python_api",
-    "VideoPrediction": "yt8m.python_api",
-    "extract": "yt8m.python_api",
-    "fit": "yt8m.python_api",
-    "load": "yt8m.python_api",
-    "Records": "yt8m.records.batches",
-    "read_records": "yt8m.records.batches",
-    "NumpyBatch": "yt8m.records.record_parser",
+    "yt8m.errors": ("RunError", "UsageError"),
+    "yt8m.python_api": ("FittedRun", "Model", "ScoredClass", "VideoPrediction", "extract", "fit", "load"),
+    "yt8m.records.batches": ("Records", "read_records"),
+    "yt8m.records.record_parser": ("NumpyBatch",),
 }
 __all__ = [
     "FittedRun",
@@ -49,9 +41,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'yt8m' has no attribute {name!r}")
-    return getattr(importlib.import_module(_PUBLIC[name]), name)
+    for module, names in _PUBLIC.items():
+        if name in names:
+            return getattr(importlib.import_module(module), name)
+    raise AttributeError(f"module 'yt8m' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -18,61 +18,50 @@ class Command(NamedTuple):
     purpose: str
 
 
-COMMANDS = {
-    "train": Command("yt8m.train", "train a model on TFRecord files"),
-    "eval": Command("yt8m.eval", "evaluate the checkpoints of a run: Hit@1, PERR, mAP, GAP"),
-    "inference": Command("yt8m.inference", "write predictions for TFRecord files as CSV"),
-    "cloud-job": Command("yt8m.commands.cloud_job", "train on Vertex AI: print the job, or submit it"),
-    "download": Command("yt8m.commands.download", "fetch shards of YouTube-8M, checked by their md5"),
-    "export": Command("yt8m.commands.export_model", "export a model, with smaller weights if asked"),
-    "average-checkpoints": Command("yt8m.commands.average_checkpoints", "average checkpoints of a run"),
-    "bulk": Command("yt8m.commands.bulk", "predict, rank, evaluate or extract many shards by Apache Beam"),
-    "import-checkpoint": Command("yt8m.commands.import_checkpoint", "make a run from a checkpoint of published code"),
-    "json-to-csv": Command("yt8m.commands.json_to_csv", "convert the JSON lines of batch prediction to CSV"),
-    "make-records": Command("yt8m.commands.make_records", "make records of your own videos from a table and arrays"),
-    "extract": Command("yt8m.commands.extract", "make records of your own videos from the video files"),
-    "from-mediapipe": Command("yt8m.commands.from_mediapipe", "convert MediaPipe's features to frame records"),
-    "sample-data": Command("yt8m.commands.sample_data", "generate small data in the formats of YouTube-8M"),
-    "ensemble": Command(
-        "yt8m.commands.ensemble", "join predictions of several models, or make one model of several runs"
-    ),
-    "inspect": Command("yt8m.commands.inspect_shards", "show what TFRecord shards hold, and what is damaged"),
-    "verify": Command("yt8m.commands.verify", "check that shards are complete; write a manifest of them"),
-    "predict": Command("yt8m.commands.predict", "show the best classes of a few records, with names"),
-    "serve": Command("yt8m.commands.serve", "serve a model over HTTP: records or features in, classes out"),
-    "vocabulary": Command("yt8m.commands.vocabulary_search", "find classes: yt8m vocabulary search TEXT"),
-    "runs": Command("yt8m.commands.runs", "list runs: their options, best figures and state"),
-    "report": Command("yt8m.commands.report", "write a page of metrics and charts of one or several runs"),
-    "score": Command("yt8m.commands.score", "compute GAP, Hit@1, PERR and mAP of a prediction file"),
-    "segment-eval": Command("yt8m.commands.segment_eval", "compute MAP@n of a file of ranked segments"),
-    "completion": Command("yt8m.commands.completion", "let the shell complete commands, flags and names"),
-}
-
-# The commands in the order in which users need them. A command that is in no group is listed under the last heading.
+# The commands by heading, in the order in which users need them.
 _GROUPS = {
-    "get and look at data": (
-        "download",
-        "sample-data",
-        "make-records",
-        "extract",
-        "inspect",
-        "verify",
-        "from-mediapipe",
-        "vocabulary",
-    ),
-    "train": ("train", "cloud-job", "import-checkpoint"),
-    "measure": ("eval", "runs", "report", "score", "segment-eval"),
-    "use a model": (
-        "predict",
-        "serve",
-        "inference",
-        "bulk",
-        "json-to-csv",
-        "ensemble",
-        "average-checkpoints",
-        "export",
-    ),
+    "get and look at data": {
+        "download": Command("yt8m.commands.download", "fetch shards of YouTube-8M, checked by their md5"),
+        "sample-data": Command("yt8m.commands.sample_data", "generate small data in the formats of YouTube-8M"),
+        "make-records": Command(
+            "yt8m.commands.make_records", "make records of your own videos from a table and arrays"
+        ),
+        "extract": Command("yt8m.commands.extract", "make records of your own videos from the video files"),
+        "inspect": Command("yt8m.commands.inspect_shards", "show what TFRecord shards hold, and what is damaged"),
+        "verify": Command("yt8m.commands.verify", "check that shards are complete; write a manifest of them"),
+        "from-mediapipe": Command("yt8m.commands.from_mediapipe", "convert MediaPipe's features to frame records"),
+        "vocabulary": Command("yt8m.commands.vocabulary_search", "find classes: yt8m vocabulary search TEXT"),
+    },
+    "train": {
+        "train": Command("yt8m.train", "train a model on TFRecord files"),
+        "cloud-job": Command("yt8m.commands.cloud_job", "train on Vertex AI: print the job, or submit it"),
+        "import-checkpoint": Command(
+            "yt8m.commands.import_checkpoint", "make a run from a checkpoint of published code"
+        ),
+    },
+    "measure": {
+        "eval": Command("yt8m.eval", "evaluate the checkpoints of a run: Hit@1, PERR, mAP, GAP"),
+        "runs": Command("yt8m.commands.runs", "list runs: their options, best figures and state"),
+        "report": Command("yt8m.commands.report", "write a page of metrics and charts of one or several runs"),
+        "score": Command("yt8m.commands.score", "compute GAP, Hit@1, PERR and mAP of a prediction file"),
+        "segment-eval": Command("yt8m.commands.segment_eval", "compute MAP@n of a file of ranked segments"),
+    },
+    "use a model": {
+        "predict": Command("yt8m.commands.predict", "show the best classes of a few records, with names"),
+        "serve": Command("yt8m.commands.serve", "serve a model over HTTP: records or features in, classes out"),
+        "inference": Command("yt8m.inference", "write predictions for TFRecord files as CSV"),
+        "bulk": Command("yt8m.commands.bulk", "predict, rank, evaluate or extract many shards by Apache Beam"),
+        "json-to-csv": Command("yt8m.commands.json_to_csv", "convert the JSON lines of batch prediction to CSV"),
+        "ensemble": Command(
+            "yt8m.commands.ensemble", "join predictions of several models, or make one model of several runs"
+        ),
+        "average-checkpoints": Command("yt8m.commands.average_checkpoints", "average checkpoints of a run"),
+        "export": Command("yt8m.commands.export_model", "export a model, with smaller weights if asked"),
+    },
+    "more": {"completion": Command("yt8m.commands.completion", "let the shell complete commands, flags and names")},
 }
+COMMANDS = {name: command for group in _GROUPS.values() for name, command in group.items()}
+
 
 _EXAMPLES = """\
 examples:
@@ -113,15 +102,10 @@ def overview() -> str:
     """The text that `yt8m` prints without a command."""
     width = max(map(len, COMMANDS)) + 2
     lines = ["usage: yt8m COMMAND [--flag=value ...]", ""]
-    for title, names in {**_GROUPS, "more": _ungrouped()}.items():
-        told = [f"  {name:<{width}}{COMMANDS[name].purpose}" for name in names if name in COMMANDS]
+    for title, group in _GROUPS.items():
+        told = [f"  {name:<{width}}{command.purpose}" for name, command in group.items()]
         lines += [f"{title}:", *told, ""]
     return "\n".join([*lines, _EXAMPLES])
-
-
-def _ungrouped() -> tuple[str, ...]:
-    grouped = {name for names in _GROUPS.values() for name in names}
-    return tuple(name for name in COMMANDS if name not in grouped)
 
 
 if __name__ == "__main__":
