@@ -343,8 +343,8 @@ def write_report(results: Results, done: Evaluated, run: TrainConfig) -> None:
         logging.warning("no example has a label (a test split?): these figures say nothing about the model")
     print_table(done)
     told = report_json(done, run.model.model)
-    with storage.write_atomic(storage.join(results.folder, eval_samples.FOLDER, "report.json"), "w") as file:
-        json.dump(told, file, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False)
+    storage.write(storage.join(results.folder, eval_samples.FOLDER, "report.json"), text)
     _add_to_history(results.folder, done)
     _write_summaries(results.events, done)
 
@@ -354,8 +354,7 @@ def _add_to_history(folder: str, done: Evaluated) -> None:
     path = storage.join(folder, eval_samples.FOLDER, metric_files.METRICS)
     former = storage.read_text(path) if storage.exists(path) else ""
     values = {metric.name: float(value) if np.isfinite(value) else None for metric, value in done.values()}
-    with storage.write_atomic(path, "w") as file:
-        file.write(f"{former}{json.dumps({'step': done.step, **values})}\n")
+    storage.write(path, f"{former}{json.dumps({'step': done.step, **values})}\n")
 
 
 def summary_line(done: Evaluated) -> str:

@@ -68,8 +68,8 @@ def replace_best(train_dir: str, checkpoint: str, step: int, told: Mapping[str, 
     copied = [_copy(path, folder) for path in storage.glob(f"{copies.copy_of(checkpoint)}.*")]
     if not any(name.endswith(".index") for name in copied):
         raise storage.NotFoundError(f"{checkpoint} was deleted while it was copied to {folder}")
-    with storage.write_atomic(storage.join(folder, BEST_NOTE), "w") as file:
-        json.dump({"step": step, **told, "checkpoint": checkpoint.rpartition("/")[2]}, file)
+    note = {"step": step, **told, "checkpoint": checkpoint.rpartition("/")[2]}
+    storage.write(storage.join(folder, BEST_NOTE), json.dumps(note))
     for name in itertools.chain(*checkpoints.files_of(folder).values()):
         if name not in copied:
             storage.remove(storage.join(folder, name))

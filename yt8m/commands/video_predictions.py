@@ -172,8 +172,7 @@ def _show(path: str, rows: Sequence[tuple[int, float]], names: Any) -> None:
 def _write(path: str, lines: Sequence[tuple[Any, ...]]) -> None:
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows([("path", "index", "name", "score"), *lines])
-    with storage.write_atomic(path, "w") as file:
-        file.write(text.getvalue())
+    storage.write(path, text.getvalue())
     print(f"the scores are in {path}")
 
 
@@ -229,8 +228,7 @@ def write_timeline(path: str, video: str, found: Timeline, names: Vocabulary, ta
         length=_clock(found.end),
         seconds=f"{SECONDS:g}",
     )
-    with storage.write_atomic(path, "w") as file:
-        file.write(page)
+    storage.write(path, page)
 
 
 def best_classes(found: Timeline) -> list[int]:

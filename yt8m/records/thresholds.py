@@ -69,16 +69,14 @@ def write(path: str, points: OperatingPoints, names: Vocabulary, step: int) -> N
 
     Names are written by `spreadsheet_text`; nothing reads them.
     """
-    text = io.StringIO(newline="")
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(["index", "name", "threshold", "basis", "positives", "precision", "recall", "f1", "step"])
-    for index, (threshold, is_own, positives, *shares) in enumerate(zip(*points, strict=True)):
-        # Nine digits tell any two values of float32 apart, and the threshold is half-way between two of them.
-        told = [f"{share:.6g}" if math.isfinite(share) else "" for share in shares]
-        basis, name = "class" if is_own else "common", prediction_files.spreadsheet_text(names.name(index))
-        lines.writerow([index, name, f"{threshold:.9g}", basis, positives, *told, step])
     with storage.write_atomic(path, "w") as file:
-        file.write(text.getvalue())
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(["index", "name", "threshold", "basis", "positives", "precision", "recall", "f1", "step"])
+        for index, (threshold, is_own, positives, *shares) in enumerate(zip(*points, strict=True)):
+            # Nine digits tell any two values of float32 apart, and the threshold is half-way between two of them.
+            told = [f"{share:.6g}" if math.isfinite(share) else "" for share in shares]
+            basis, name = "class" if is_own else "common", prediction_files.spreadsheet_text(names.name(index))
+            lines.writerow([index, name, f"{threshold:.9g}", basis, positives, *told, step])
 
 
 def read(path: str, num_classes: int | None = None) -> Tagger:
@@ -157,5 +155,4 @@ def copy(train_dir: str, folder: str, step: int) -> None:
         logging.warning("the export gets no thresholds: %s", error)
         return
     if is_of_step:
-        with storage.write_atomic(storage.join(folder, NAME)) as file:
-            file.write(storage.read_bytes(path))
+        storage.write(storage.join(folder, NAME), storage.read_bytes(path))

@@ -101,8 +101,7 @@ def write(path: str, vocabulary: Vocabulary) -> None:
     csv.writer(text, lineterminator="\n").writerows([columns.keys(), *zip(*columns.values(), strict=True)])
     content = text.getvalue().encode()
     _parse(content, path)
-    with storage.write_atomic(path) as file:
-        file.write(content)
+    storage.write(path, content)
 
 
 def find(files: Sequence[str]) -> str:

@@ -280,8 +280,7 @@ def write_state(model_dir: str, step: int, keep: int, elapsed: float | None = No
         [times[found] for found in kept],
         preserved,
     )
-    with storage.write_atomic(storage.join(model_dir, STATE), "w") as file:
-        file.write(str(state))
+    storage.write(storage.join(model_dir, STATE), str(state))
     for found in doomed:
         _delete(model_dir, files[found])
 

@@ -192,8 +192,7 @@ class _PositionFile:
 
     def write(self, path: str, **values: int) -> None:
         """Writes `path`.json, where `path` ends with `input-N`."""
-        with storage.write_atomic(f"{path}.json", "w") as file:
-            json.dump({"data": self._digest, **values}, file)
+        storage.write(f"{path}.json", json.dumps({"data": self._digest, **values}))
 
     def read(self, path: str, step: int, use: Callable[[Mapping[str, Any]], None]) -> bool:
         """Calls `use` with the content.

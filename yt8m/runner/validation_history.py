@@ -194,8 +194,7 @@ class History:
             "epochs": self._epochs,
             "validations": self.rows,
         }
-        with storage.write_atomic(self._path, "w") as file:
-            json.dump(told, file, indent=1)
+        storage.write(self._path, json.dumps(told, indent=1))
 
 
 _UNDEFINED = -math.inf

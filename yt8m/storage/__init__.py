@@ -125,6 +125,12 @@ def write_atomic(path: Path, mode: str = "wb") -> AbstractContextManager[IO[Any]
     return _store(path).write_atomic(os.fspath(path), mode)
 
 
+def write(path: Path, content: str | bytes) -> None:
+    """Writes a whole file at once, text in UTF-8; raises like `write_atomic`."""
+    with write_atomic(path, "w" if isinstance(content, str) else "wb") as file:
+        file.write(content)
+
+
 def discard_unfinished(path: Path) -> None:
     """Removes every temporary file of `write_atomic` for `path`; a process that is still writing one of them fails.
 

@@ -215,8 +215,7 @@ class ShardFn(beam.DoFn):
 
 def write_json(value: Any, path: str) -> None:
     """Writes a value to a JSON file."""
-    with storage.write_atomic(path, "w") as file:
-        json.dump(value, file)
+    storage.write(path, json.dumps(value))
 
 
 def note_size(count: int) -> None:

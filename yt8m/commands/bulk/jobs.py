@@ -140,8 +140,7 @@ def _claim(name: str, config: BulkConfig, shards: Sequence[ShardTask]) -> None:
     if set(storage.names_in(config.output)) - {LOCK, WORKERS_LOG}:
         hint = "add --resume to go on with an interrupted job, or " if isinstance(config, InferBulk) else ""
         raise UsageError(f"--output={config.output} holds files already; {hint}name a new folder.")
-    with storage.write_atomic(note, "w") as file:
-        json.dump(told, file, indent=2)
+    storage.write(note, json.dumps(told, indent=2))
 
 
 def _described(name: str, config: BulkConfig, shards: Sequence[ShardTask]) -> dict[str, Any]:
@@ -163,8 +162,7 @@ def _check(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]
     if len(bad) > config.max_bad_records:
         raise RunError(f"{bad[-1]} {len(bad)} records are bad; --max_bad_records={config.max_bad_records}.")
     if bad:
-        with storage.write_atomic(storage.join(config.output, BAD), "w") as file:
-            file.write("".join(f"{each}\n" for each in bad))
+        storage.write(storage.join(config.output, BAD), "".join(f"{each}\n" for each in bad))
 
 
 def _check_counts(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
@@ -187,8 +185,7 @@ def _finish_predictions(job: FinishedJob) -> None:
     output = job.config.output
     files = {shard.path: os.path.relpath(shard.output, output) for shard in job.shards}
     found = {"model": job.config.model, "global_step": job.step, "files": files}
-    with storage.write_atomic(_result("infer", job.config), "w") as file:
-        json.dump(found, file, indent=2)
+    storage.write(_result("infer", job.config), json.dumps(found, indent=2))
     logging.info("the predictions are in %s, %d files", output, len(files))
 
 

@@ -99,8 +99,7 @@ def _write_line(found: tuple[int, list[bytes]], output: str) -> None:
     number, names = found
     line = line_of(number, names)
     note_size(len(line))
-    with storage.write_atomic(storage.join(output, PARTS, f"class{number:09d}")) as file:
-        file.write(line)
+    storage.write(storage.join(output, PARTS, f"class{number:09d}"), line)
 
 
 def _evaluate(config: EvalBulk, tasks: Any) -> Any:

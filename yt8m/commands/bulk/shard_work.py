@@ -183,8 +183,8 @@ def predict(config: BulkConfig, shard: ShardTask) -> Done:
             writer({"video_ids": names, "classes": best.classes, "scores": best.scores})
             count += len(given)
         done = Done(shard.number, count, _told(bad))
-        with storage.write_atomic(_note(config, shard), "w") as note:  # before the predictions appear
-            json.dump(done, note)
+        # before the predictions appear
+        storage.write(_note(config, shard), json.dumps(done))
     return done
 
 

@@ -75,8 +75,7 @@ class Journal:
 
     def add(self, shard: str, entry: Finished) -> None:
         """Notes that a shard is finished."""
-        with storage.write_atomic(self.path(shard), "w") as file:
-            file.write(json.dumps(dataclasses.asdict(entry)))
+        storage.write(self.path(shard), json.dumps(dataclasses.asdict(entry)))
         self.finished[shard] = entry
 
     def sort(self, shards: Sequence[str]) -> None:

@@ -84,8 +84,7 @@ def _cached(source: PublishedFile, what: str, field: str) -> tuple[str, str]:
     found = sha256_of(path)
     if not storage.exists(pin):
         _check_published(source, path)
-        with storage.write_atomic(pin, "w") as file:
-            file.write(f"{found}\n")
+        storage.write(pin, f"{found}\n")
         print(f"{path}: sha256 {found}, from now on no other is accepted", file=sys.stderr)
     expected = storage.read_text(pin).strip()
     if found != expected:

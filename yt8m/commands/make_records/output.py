@@ -199,8 +199,7 @@ class Output:
 
     def _note(self) -> None:
         self._wait()
-        with storage.write_atomic(storage.join(self.making, PROGRESS), "w") as file:
-            file.write(json.dumps(vars(self.progress)))  # in one piece: json.dump writes each number by itself
+        storage.write(storage.join(self.making, PROGRESS), json.dumps(vars(self.progress)))
         self._noted = time.monotonic()
 
     def finish(self, classes: Classes, bad: Mapping[int, str], extractors: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -219,8 +218,8 @@ class Output:
             raise RunError("no video is left: every row is bad.")
         for split in self._videos:
             self._write_manifest(split, classes.size, extractors)
-        with storage.write_atomic(storage.join(self.making, SUMMARY), "w") as file:
-            json.dump(self.summary(classes, bad), file, indent=1, ensure_ascii=False)
+        summary = json.dumps(self.summary(classes, bad), indent=1, ensure_ascii=False)
+        storage.write(storage.join(self.making, SUMMARY), summary)
         self.progress.complete = True
         self._note()
         if classes.vocabulary is not None:

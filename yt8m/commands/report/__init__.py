@@ -84,8 +84,7 @@ def write(runs: Sequence[str], config: ReportConfig | None = None) -> str:
     names = [_names(run) for run in loaded]
     counts = [class_counts(run, known) for run, known in zip(loaded, names, strict=True)]
     text = page(loaded, names, counts, lambda wanted: media_links.read(config.media, output, wanted))
-    with storage.write_atomic(output, "w") as file:
-        file.write(text)
+    storage.write(output, text)
     logging.info("the report is %s", output)
     if len(runs) == 1:
         checked = worst_videos.checked_beside(output, PAGE)

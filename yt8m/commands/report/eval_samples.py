@@ -77,8 +77,7 @@ def write(train_dir: str, samples: EvalSamples) -> None:
     videos |= {"ids": np.frombuffer(b"".join(ids), np.uint8), "id_sizes": np.array([len(one) for one in ids], np.int64)}
     packed = io.BytesIO()  # in memory, because writing a zip file seeks back, which an upload to a bucket cannot
     np.savez_compressed(packed, told=np.frombuffer(told.encode(), np.uint8), **videos, **points)
-    with storage.write_atomic(path_in(train_dir)) as file:
-        file.write(packed.getvalue())
+    storage.write(path_in(train_dir), packed.getvalue())
 
 
 def read(train_dir: str) -> EvalSamples:

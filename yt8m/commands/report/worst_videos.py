@@ -157,6 +157,5 @@ def write_labels_to_check(path: str, videos: Videos, names: Vocabulary) -> int:
         told = [f"{pairs.scores[place]:.6g}", *(("yes", "wrong") if is_label else ("no", "missing"))]
         texts = [spreadsheet_text(one) for one in (shards.id_text(videos.ids[pairs.rows[place]]), names.name(index))]
         lines.writerow([texts[0], index, texts[1], *told])
-    with storage.write_atomic(path, "w") as file:
-        file.write(text.getvalue())
+    storage.write(path, text.getvalue())
     return len(odd)

@@ -230,8 +230,7 @@ def generate_once(config: SampleConfig) -> str:
             with storage.lock(config.out_dir + ".lock"):
                 if not storage.exists(marker):
                     generate(config)
-                    with storage.write_atomic(marker, "w") as file:
-                        json.dump(dataclasses.asdict(config), file)
+                    storage.write(marker, json.dumps(dataclasses.asdict(config)))
         except storage.Locked:
             time.sleep(0.2)  # another process is generating the data
     return config.out_dir

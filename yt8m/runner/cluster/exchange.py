@@ -176,8 +176,7 @@ def end_run_marker(model_dir: str, marker: RunMarker, step: int) -> None:
 
 def _write(model_dir: str, marker: RunMarker) -> None:
     storage.makedirs(model_dir)
-    with storage.write_atomic(storage.join(model_dir, MARKER_NAME), "w") as file:
-        json.dump(marker._asdict(), file)
+    storage.write(storage.join(model_dir, MARKER_NAME), json.dumps(marker._asdict()))
 
 
 def answers(address: str) -> bool:
