@@ -1,4 +1,4 @@
-"""The encoding that writers use, parsed by hand: the same values as protobuf's, or none."""
+"""The encoding that writers use, parsed by hand: the same values as protobuf's, or an error."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.records import shards, wire
+from yt8m.records.wire import OtherEncodingError
 
 NAMES = st.text(st.characters(max_codepoint=126), min_size=1, max_size=200)
 FLOATS = arrays.arrays("f4", st.integers(1, 40), elements=st.floats(width=32, allow_nan=False))
@@ -22,7 +23,6 @@ def test_each_feature_of_an_example_is_found(values: dict) -> None:
     encoded = {name: _encoded(value) for name, value in values.items()}
     record = shards.example(encoded)
     found = wire.entries(record)
-    assert found is not None
     assert {name.decode() for name in found.context} == values.keys()
     for name, value in values.items():
         span = found.context[name.encode()]
@@ -32,7 +32,8 @@ def test_each_feature_of_an_example_is_found(values: dict) -> None:
         elif isinstance(value, np.ndarray):
             start, end = wire.floats_value(record, span, len(value))
             assert record[start:end] == value.tobytes()
-            assert wire.floats_value(record, span, len(value) + 1) is None
+            with pytest.raises(OtherEncodingError):
+                wire.floats_value(record, span, len(value) + 1)
         else:
             packed = np.frombuffer(record, np.uint8)[slice(*wire.numbers_value(record, span))]
             assert wire.numbers(packed[np.newaxis])[1].tolist() == value
@@ -54,7 +55,8 @@ def test_rows_of_numbers(rows: list) -> None:
 
 @pytest.mark.parametrize("packed", [[0x80], [0x01, 0x80], [0xFF] * 9 + [0x01]])
 def test_numbers_that_are_cut_or_negative_are_left_to_protobuf(packed: list) -> None:
-    assert wire.numbers(np.array([packed], np.uint8)) is None
+    with pytest.raises(OtherEncodingError):
+        wire.numbers(np.array([packed], np.uint8))
 
 
 @given(arrays.arrays(np.uint8, st.tuples(st.integers(0, 5), st.integers(1, 200))))
@@ -67,9 +69,13 @@ def test_frames(frames: np.ndarray) -> None:
     np.testing.assert_array_equal(wire.byte_frames(record, found[b"rgb"], size), frames)
     np.testing.assert_array_equal(wire.float_frames(record, found[b"flow"], size), floats)
     if len(frames):
-        assert wire.byte_frames(record, found[b"rgb"], size + 1) is None
-        assert wire.byte_frames(record, found[b"flow"], size) is None
-        assert wire.float_frames(record, found[b"rgb"], size) is None
+        for parse, name, asked in (
+            (wire.byte_frames, b"rgb", size + 1),
+            (wire.byte_frames, b"flow", size),
+            (wire.float_frames, b"rgb", size),
+        ):
+            with pytest.raises(OtherEncodingError):
+                parse(record, found[name], asked)
 
 
 def _field(number: int, content: bytes) -> bytes:
@@ -91,7 +97,8 @@ OTHERS = {
 
 @pytest.mark.parametrize("record", OTHERS.values(), ids=OTHERS)
 def test_other_encodings_are_left_to_protobuf(record: bytes) -> None:
-    assert wire.entries(record) is None
+    with pytest.raises(OtherEncodingError):
+        wire.entries(record)
 
 
 def test_other_values_are_left_to_protobuf() -> None:
@@ -100,6 +107,6 @@ def test_other_values_are_left_to_protobuf() -> None:
     for feature in (unpacked, two):
         record = b"\x00" + feature
         span = (1, len(record))
-        assert wire.bytes_value(record, span) is None
-        assert wire.floats_value(record, span, 2) is None
-        assert wire.numbers_value(record, span) is None
+        for parse, *size in ((wire.bytes_value,), (wire.floats_value, 2), (wire.numbers_value,)):
+            with pytest.raises(OtherEncodingError):
+                parse(record, span, *size)

@@ -102,46 +102,42 @@ class RecordParser:
         labels[rows, classes] = True
         return labels
 
-    def layout(self, record: bytes) -> _Layout | None:
-        """The places of the values in a video-level record; None if only protobuf can parse it."""
+    def layout(self, record: bytes) -> _Layout:
+        """The places of the values in a video-level record; raises one of `_UNUSUAL` if only protobuf can parse it."""
         places = wire.entries(record)
-        spans = None if places is None else self._id_and_labels(record, places)
-        if places is None or spans is None:
-            return None
-        for name, feature in self._features:
-            place = places.context.get(name)
-            span = None if place is None else _vector(record, place, feature)
-            if span is None:
-                return None
-            spans.append(span)
+        video_id, labels = self._id_and_labels(record, places)
+        features = [_vector(record, places.context[name], feature) for name, feature in self._features]
         is_fixed = np.ones(len(record), np.bool_)
-        for span in spans:
+        for span in (video_id, labels, *features):
             is_fixed[slice(*span)] = False
-        return _Layout(spans[0], spans[1], spans[2:], np.flatnonzero(is_fixed))
+        return _Layout(video_id, labels, features, np.flatnonzero(is_fixed))
 
-    def _id_and_labels(self, record: bytes, places: wire.FeatureSpans) -> list[wire.Span] | None:
-        named = places.context.get(b"id") or places.context.get(b"video_id")
-        video_id = wire.bytes_value(record, named) if named else None
+    def _id_and_labels(self, record: bytes, places: wire.FeatureSpans) -> tuple[wire.Span, wire.Span]:
+        video_id = wire.bytes_value(record, places.context.get(b"id") or places.context[b"video_id"])
+        if video_id[0] == video_id[1]:
+            raise wire.OtherEncodingError
         labels = places.context.get(b"labels")
-        packed = wire.numbers_value(record, labels) if labels else (0, 0)
-        return None if video_id is None or video_id[0] == video_id[1] or packed is None else [video_id, packed]
+        return video_id, wire.numbers_value(record, labels) if labels else (0, 0)
 
-    def frames(self, record: bytes) -> Example | None:
-        """The example in a frame-level record; None if only protobuf can parse it."""
+    def frames(self, record: bytes) -> Example:
+        """The example in a frame-level record; raises one of `_UNUSUAL` if only protobuf can parse it."""
         places = wire.entries(record)
-        spans = None if places is None else self._id_and_labels(record, places)
-        if places is None or spans is None:
-            return None
-        values = []
-        for name, feature in self._features:
-            parse = wire.byte_frames if feature.range else wire.float_frames
-            place = places.lists.get(name)
-            values.append(None if place is None else parse(record, place, feature.size))
-        labels = wire.numbers(np.frombuffer(record, np.uint8)[slice(*spans[1])][np.newaxis])
-        found = [value for value in values if value is not None]
-        if len(found) < len(values) or len(set(map(len, found))) > 1 or labels is None:
-            return None
-        return Example(record[slice(*spans[0])], labels[1], found)
+        video_id, packed = self._id_and_labels(record, places)
+        values = [
+            (wire.byte_frames if feature.range else wire.float_frames)(record, places.lists[name], feature.size)
+            for name, feature in self._features
+        ]
+        if len(set(map(len, values))) > 1:
+            raise wire.OtherEncodingError
+        _, labels = wire.numbers(np.frombuffer(record, np.uint8)[slice(*packed)][np.newaxis])
+        return Example(record[slice(*video_id)], labels, values)
+
+    def example(self, raw: Raw) -> Example:
+        """The example in a frame-level record; raises like `batch`."""
+        try:
+            return self.frames(raw[0])
+        except _UNUSUAL:
+            return self.by_protobuf(raw)
 
     def by_protobuf(self, raw: Raw) -> Example:
         """The example in a record that is encoded in an unusual way; raises like `batch`."""
@@ -171,12 +167,18 @@ class RecordParser:
         return self._data
 
 
-def _vector(record: bytes, place: wire.Span, feature: FeatureFormat) -> wire.Span | None:
-    """The bytes in which a video's vector lies, stored as floats or as 8 bits; None if it has another size."""
+# What parsing raises if a record is not encoded as usual, or lacks a feature.
+_UNUSUAL = (wire.OtherEncodingError, KeyError)
+
+
+def _vector(record: bytes, place: wire.Span, feature: FeatureFormat) -> wire.Span:
+    """The bytes in which a video's vector lies, stored as floats or as 8 bits."""
     if not feature.range:
         return wire.floats_value(record, place, feature.size)
-    span = wire.bytes_value(record, place)
-    return span if span is not None and span[1] - span[0] == feature.size else None
+    start, end = wire.bytes_value(record, place)
+    if end - start != feature.size:
+        raise wire.OtherEncodingError
+    return start, end
 
 
 class Example(NamedTuple):
@@ -233,21 +235,19 @@ class _Videos(_Parsed):
         """Parses the records [N, length] of some rows."""
         while len(rows):
             raw = self._raws[rows[0]]
-            layout = self._parser.layout(raw[0])
-            if layout is not None:
+            try:
+                layout = self._parser.layout(raw[0])
                 alike = (records[:, layout.fixed] == records[0, layout.fixed]).all(axis=1)
-                if self._take(records if alike.all() else records[alike], rows[alike], layout):
-                    rows, records = rows[~alike], records[~alike]
-                    continue
-            self._one(rows[0], self._parser.by_protobuf(raw))
-            rows, records = rows[1:], records[1:]
+                self._take(records if alike.all() else records[alike], rows[alike], layout)
+                rows, records = rows[~alike], records[~alike]
+            except _UNUSUAL:
+                self._one(rows[0], self._parser.by_protobuf(raw))
+                rows, records = rows[1:], records[1:]
 
-    def _take(self, records: NDArray[np.uint8], rows: NDArray[np.int64], layout: _Layout) -> bool:
-        """Copies the values of records of one layout; returns False if their labels cannot be decoded."""
+    def _take(self, records: NDArray[np.uint8], rows: NDArray[np.int64], layout: _Layout) -> None:
+        """Copies the values of records of one layout; raises `OtherEncodingError` if a label is negative."""
         start, end = layout.video_id
         labels = wire.numbers(records[:, slice(*layout.labels)])
-        if labels is None:
-            return False
         joined, width = records[:, start:end].tobytes(), end - start
         for place, row in enumerate(rows.tolist()):
             self.ids[row] = joined[place * width : (place + 1) * width]
@@ -255,7 +255,6 @@ class _Videos(_Parsed):
         self.classes.append(labels[1])
         for values, span in zip(self._stored, layout.features, strict=True):
             values.view(np.uint8)[rows] = records[:, slice(*span)]
-        return True
 
     def _one(self, row: int, example: Example) -> None:
         self.add(row, example)
@@ -268,7 +267,7 @@ class _Frames(_Parsed):
 
     def __init__(self, parser: RecordParser, raws: Sequence[Raw], max_frames: int) -> None:
         super().__init__(len(raws))
-        examples = [parser.frames(raw[0]) or parser.by_protobuf(raw) for raw in raws]
+        examples = list(map(parser.example, raws))
         for row, example in enumerate(examples):
             self.add(row, example)
         lengths = [min(len(example.values[0]), max_frames) for example in examples]

@@ -1,8 +1,8 @@
 """Parses records without protobuf, in the one encoding that writers use; this is many times as fast.
 
 An Example or SequenceExample may be encoded in many ways: fields in any order, numbers packed or not, a field given
-twice. Writers use one of these encodings, and the functions here parse only that one. For any other they return None,
-and the caller uses `yt8m.records.shards.parse`, which parses all encodings.
+twice. Writers use one of these encodings, and the functions here parse only that one. For any other they raise
+`OtherEncodingError`, and the caller uses `yt8m.records.shards.parse`, which parses all encodings.
 """
 
 from __future__ import annotations
@@ -33,20 +33,19 @@ class FeatureSpans(NamedTuple):
     lists: dict[bytes, Span]
 
 
-class _OtherEncodingError(Exception):
+class OtherEncodingError(Exception):
     """The record is encoded in another way, or damaged."""
 
 
-def entries(record: bytes) -> FeatureSpans | None:
-    """The features of a record; None if it is encoded in another way, or is not a record."""
-    try:
-        context, place = _message(record, _IN_1, 0)
-        lists = (place, place)
-        if place < len(record):
-            lists, place = _message(record, _IN_2, place)
-        return FeatureSpans(_map(record, *context), _map(record, *lists)) if place == len(record) else None
-    except (_OtherEncodingError, IndexError):
-        return None
+def entries(record: bytes) -> FeatureSpans:
+    """The features of a record."""
+    context, place = _message(record, _IN_1, 0)
+    lists = (place, place)
+    if place < len(record):
+        lists, place = _message(record, _IN_2, place)
+    if place < len(record):
+        raise OtherEncodingError
+    return FeatureSpans(_map(record, *context), _map(record, *lists))
 
 
 def _map(record: bytes, place: int, end: int) -> dict[bytes, Span]:
@@ -59,56 +58,59 @@ def _map(record: bytes, place: int, end: int) -> dict[bytes, Span]:
         key = record[slice(*name)]
         # Names that are not ASCII are left to protobuf, which checks whether they are valid UTF-8.
         if place != stop or key in found or not key.isascii():
-            raise _OtherEncodingError
+            raise OtherEncodingError
         found[key], place = value, after
     if place != end:
-        raise _OtherEncodingError
+        raise OtherEncodingError
     return found
 
 
 def _message(record: bytes, key: int, place: int) -> tuple[Span, int]:
     """(span of the field at `place`, which must have this key; the place after the field)."""
-    if record[place] != key:
-        raise _OtherEncodingError
-    size, place = record[place + 1], place + 2
-    if size > 0x7F:  # a varint of several bytes, the lowest seven bits first
-        size, shift = size & 0x7F, 7
-        while record[place] > 0x7F:
-            size |= (record[place] & 0x7F) << shift
-            place, shift = place + 1, shift + 7
-        size |= record[place] << shift
-        place += 1
+    try:
+        if record[place] != key:
+            raise OtherEncodingError
+        size, place = record[place + 1], place + 2
+        if size > 0x7F:  # a varint of several bytes, the lowest seven bits first
+            size, shift = size & 0x7F, 7
+            while record[place] > 0x7F:
+                size |= (record[place] & 0x7F) << shift
+                place, shift = place + 1, shift + 7
+            size |= record[place] << shift
+            place += 1
+    except IndexError:
+        raise OtherEncodingError from None
     if place + size > len(record):
-        raise _OtherEncodingError
+        raise OtherEncodingError
     return (place, place + size), place + size
 
 
-def bytes_value(record: bytes, feature: Span) -> Span | None:
-    """The span of the value of a Feature with one bytes value; None for any other Feature."""
+def bytes_value(record: bytes, feature: Span) -> Span:
+    """The span of the value of a Feature with one bytes value."""
     return _value(record, feature, _IN_1)
 
 
-def numbers_value(record: bytes, feature: Span) -> Span | None:
-    """The span of the packed numbers of a Feature with an Int64List or without a value; None for any other Feature."""
+def numbers_value(record: bytes, feature: Span) -> Span:
+    """The span of the packed numbers of a Feature with an Int64List or without a value."""
     return feature if feature[0] == feature[1] else _value(record, feature, _IN_3)
 
 
-def _value(record: bytes, feature: Span, kind: int) -> Span | None:
-    """The span of field 1 of a Feature's list, if it is the only field; empty for an empty list."""
-    try:
-        (start, end), after = _message(record, kind, feature[0])
-        value, last = _message(record, _IN_1, start) if start < end or kind == _IN_1 else ((end, end), end)
-    except (_OtherEncodingError, IndexError):
-        return None
-    return value if last == end and after == feature[1] else None
+def _value(record: bytes, feature: Span, kind: int) -> Span:
+    """The span of field 1 of a Feature's list, which must be its only field; empty for an empty list."""
+    (start, end), after = _message(record, kind, feature[0])
+    value, last = _message(record, _IN_1, start) if start < end or kind == _IN_1 else ((end, end), end)
+    if last != end or after != feature[1]:
+        raise OtherEncodingError
+    return value
 
 
-def floats_value(record: bytes, feature: Span, size: int) -> Span | None:
-    """The span of the `size` float32 of a Feature with a packed FloatList; None for any other Feature."""
+def floats_value(record: bytes, feature: Span, size: int) -> Span:
+    """The span of the `size` float32 of a Feature with a packed FloatList."""
     header = _header(_IN_2, 4 * size)
     start = feature[0] + len(header)
-    is_such = start + 4 * size == feature[1] and record.startswith(header, feature[0])
-    return (start, feature[1]) if is_such else None
+    if start + 4 * size != feature[1] or not record.startswith(header, feature[0]):
+        raise OtherEncodingError
+    return start, feature[1]
 
 
 @functools.cache
@@ -118,47 +120,44 @@ def _header(kind: int, size: int) -> bytes:
     return bytes([kind]) + varint(len(inner) + size) + inner
 
 
-def numbers(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Decodes rows of packed varints, uint8 [N, bytes].
+def numbers(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Decodes rows of packed varints, uint8 [N, bytes]; returns (row of each number, numbers).
 
-    Returns:
-      (row of each number, numbers); None if a row ends within a number, or a number is negative.
+    Raises:
+      OtherEncodingError: a row ends within a number, or a number is negative.
     """
     flat = packed.reshape(-1).astype(np.int64)
     if not len(flat):
         return flat, flat
     ends = np.flatnonzero(flat < 0x80)
-    if (packed[:, -1] >= 0x80).any():
-        return None
-    starts = np.concatenate([[0], ends[:-1] + 1])
+    starts = np.append(0, ends[:-1] + 1)
     sizes = ends - starts + 1
-    if sizes.max() > _LONGEST:
-        return None
+    if (packed[:, -1] >= 0x80).any() or sizes.max() > _LONGEST:
+        raise OtherEncodingError
     shifts = 7 * (np.arange(len(flat)) - np.repeat(starts, sizes))
     return ends // packed.shape[1], np.add.reduceat((flat & 0x7F) << shifts, starts)
 
 
-def byte_frames(record: bytes, frames: Span, size: int) -> NDArray[np.uint8] | None:
-    """uint8 [T, size], a view of a FeatureList with one string of `size` bytes per frame; None for any other list."""
+def byte_frames(record: bytes, frames: Span, size: int) -> NDArray[np.uint8]:
+    """uint8 [T, size], a view of a FeatureList with one string of `size` bytes per frame."""
     return _frames(record, frames, _header(_IN_1, size), size)
 
 
-def float_frames(record: bytes, frames: Span, size: int) -> NDArray[np.float32] | None:
-    """float32 [T, size], a copy of a FeatureList with `size` packed floats per frame; None for any other list."""
-    found = _frames(record, frames, _header(_IN_2, 4 * size), 4 * size)
-    return None if found is None else np.ascontiguousarray(found).view("<f4")
+def float_frames(record: bytes, frames: Span, size: int) -> NDArray[np.float32]:
+    """float32 [T, size], a copy of a FeatureList with `size` packed floats per frame."""
+    return np.ascontiguousarray(_frames(record, frames, _header(_IN_2, 4 * size), 4 * size)).view("<f4")
 
 
-def _frames(record: bytes, frames: Span, of_value: bytes, size: int) -> NDArray[np.uint8] | None:
-    """The values of frames in a FeatureList, [T, bytes]; None unless each frame begins with the same bytes.
+def _frames(record: bytes, frames: Span, of_value: bytes, size: int) -> NDArray[np.uint8]:
+    """The values of frames in a FeatureList, [T, bytes]; each frame must begin with the same bytes.
 
     These bytes are the key and length of the frame's Feature, then `of_value`; `size` bytes of values follow them.
     """
     header = bytes([_IN_1]) + varint(len(of_value) + size) + of_value
     count, rest = divmod(frames[1] - frames[0], len(header) + size)
     if rest:
-        return None
+        raise OtherEncodingError
     rows = np.frombuffer(record, np.uint8)[slice(*frames)].reshape(count, len(header) + size)
     if not (rows[:, : len(header)] == np.frombuffer(header, np.uint8)).all():
-        return None
+        raise OtherEncodingError
     return rows[:, len(header) :]
