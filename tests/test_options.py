@@ -188,8 +188,8 @@ def test_a_class_without_hyper_parameters_says_so() -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Inner(Checked):
-    width: int = option(2, "how wide", shapes="variables")
+class Inner(Checked, shapes="variables"):
+    width: int = option(2, "how wide")
     limit: int = option(0, "how many at most", shapes="input", shaped_by=bool)
 
 

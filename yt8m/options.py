@@ -75,8 +75,8 @@ def option(
       help: one line for `--help`.
       shapes: what a changed value affects in a run that is resumed. `variables`: the run would be another model, so
           the change is refused. `graph`: the graph is rebuilt by code. `input`: the graph is rebuilt, and
-        the pass over the data starts again. `nothing`: the saved graph is used. Each option that a run saves must
-        declare this; a field of a model or of a loss without this declaration counts as `variables`.
+          the pass over the data starts again. `nothing`: the saved graph is used. Each option that a run saves, or
+          its class, must declare this; a field of a model or of a loss without this declaration counts as `variables`.
       shaped_by: maps the value to the part that matters, such as `bool` if only on or off matters; None for the whole
           value.
       minimum, maximum: inclusive bounds.
@@ -128,7 +128,8 @@ def shaping(config: Any, prefix: str = "") -> Iterator[Shaping]:
         if dataclasses.is_dataclass(value):
             yield from shaping(value, f"{name}.")
         elif "help" in field.metadata:
-            shapes, of = field.metadata["shapes"], field.metadata["shaped_by"] or (lambda value: value)
+            shapes = field.metadata["shapes"] or getattr(config, "shapes", None)
+            of = field.metadata["shaped_by"] or (lambda value: value)
             if shapes is None:
                 raise TypeError(f"{type(config).__name__}.{field.name} does not say what it shapes: option(shapes=...)")
             yield Shaping(name, shapes, of(value), of(field.default))
@@ -140,6 +141,13 @@ def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in nested.items():
         values |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
     return values
+
+
+def with_tuples(value: Any) -> Any:
+    """The value with each list replaced by a tuple, at any depth: configs have only tuples, JSON has only lists."""
+    if isinstance(value, Mapping):
+        return {name: with_tuples(inner) for name, inner in value.items()}
+    return tuple(map(with_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def expand_home(instance: Any) -> None:
@@ -252,6 +260,11 @@ class Checked:
     """
 
     required: ClassVar[tuple[str, ...]] = ()
+    shapes: ClassVar[Shapes | None] = None
+
+    def __init_subclass__(cls, shapes: Shapes | None = None) -> None:
+        """Declares what all options of the class shape, except those that say it themselves; see `option`."""
+        cls.shapes = shapes or cls.shapes
 
     def __post_init__(self) -> None:
         check(self)

@@ -94,8 +94,11 @@ class Model(Closing):
             best = best_of.top_k(scores, top_k)
             for one, classes, values in zip(ids, best.classes.tolist(), best.scores.tolist(), strict=True):
                 text = one if isinstance(one, str) else shards.id_text(one)
-                found = map(ScoredClass, classes, map(self.vocabulary.name, classes), values)
-                yield VideoPrediction(text, tuple(found))
+                yield self._prediction(text, classes, values)
+
+    def _prediction(self, video: str, classes: list[int], scores: list[float]) -> VideoPrediction:
+        names = map(self.vocabulary.name, classes)
+        return VideoPrediction(video, tuple(map(ScoredClass, classes, names, scores)))
 
     def evaluate(
         self, data: Data, *, top_k: int = 20, segment_labels: bool = False, metrics: Sequence[str] = ()
@@ -165,10 +168,7 @@ class Model(Closing):
         if found.bad:
             raise RunError(f"{whole}: {found.bad}.")
         best = best_of.top_k(found.scores[np.newaxis], top_k)
-        classes = zip(best.classes[0].tolist(), best.scores[0].tolist(), strict=True)
-        return VideoPrediction(
-            whole, tuple(ScoredClass(index, self.vocabulary.name(index), score) for index, score in classes)
-        )
+        return self._prediction(whole, best.classes[0].tolist(), best.scores[0].tolist())
 
     def _refuse_closed(self) -> None:
         if not self._close.alive:

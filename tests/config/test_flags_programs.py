@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -131,7 +132,8 @@ def test_a_workload_of_ones_own_has_the_flags_that_it_declares(capsys: pytest.Ca
     ],
 )
 def test_an_error_of_a_config_is_told_of_its_flag(told: str, expected: str) -> None:
-    assert flags.as_flag(UsageError(told)) == expected
+    with pytest.raises(UsageError, match=f"^{re.escape(expected)}$"), flags.about_flags():
+        raise UsageError(told)
 
 
 def test_parts_chosen_by_name_bring_their_settings() -> None:

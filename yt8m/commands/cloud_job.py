@@ -55,10 +55,8 @@ def main(argv: list[str]) -> int:
     except HelpAsked:
         print(usage("yt8m cloud-job train", _PURPOSE, job_flags, {}), end="")
         return 0
-    try:
+    with flags.about_flags():
         job = CloudJobConfig(**{flag.name: given.pop(flag.name) for flag in job_flags if flag.name in given})
-    except UsageError as error:
-        raise UsageError(flags.as_flag(error)) from error
     # `given` includes the flags from flagfiles, because the flagfiles themselves are not sent to the job.
     towers = {"num_gpu": job.accelerator_count} if job.accelerator and job.accelerator_count > 1 else {}
     exchange = {"exchange": "all-reduce"} if job.workers and not job.ps else {}
@@ -202,8 +200,7 @@ def _submit(job: CloudJobConfig, args: Sequence[str], name: str) -> int:
         )
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "job.yaml")
-        with storage.write_atomic(path, "w") as file:
-            file.write(_as_yaml(job_spec(job, args)))
+        storage.write(path, _as_yaml(job_spec(job, args)))
         return subprocess.run([gcloud, *command(job, args, name, path)[1:]]).returncode
 
 

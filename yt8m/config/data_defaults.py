@@ -17,12 +17,12 @@ import numpy as np
 from absl import logging
 from numpy.typing import NDArray
 
-from yt8m import storage
+from yt8m import options, storage
 from yt8m.config.flag_parsing import shown
 from yt8m.config.train_config import KNOWN_SIZES, DataConfig, known_sizes
 from yt8m.errors import RunError, UsageError
 from yt8m.records import discovery, manifest
-from yt8m.records.data_format import PUBLISHED, DataFormat
+from yt8m.records.data_format import DataFormat, usual_range
 from yt8m.records.discovery import Found
 from yt8m.records.vocabulary import OfData, Vocabulary
 
@@ -68,7 +68,7 @@ def complete(
     else:
         _log_unused(values, found)
     values["feature_ranges"] = _ranges(values["feature_names"], found.format)
-    values["extractors"] = _with_tuples(found.extractors)
+    values["extractors"] = options.with_tuples(found.extractors)
     return _with_sizes(values, found.format.sizes(), str(found)), is_taken
 
 
@@ -279,18 +279,10 @@ def _log_unused(values: Mapping[str, Any], found: Found) -> None:
 def _ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[float, ...], ...]:
     """`DataConfig.feature_ranges` of these features; empty if all have YouTube-8M's range, or one is missing."""
     found = {feature.name: feature.range for feature in format.features}
-    has_bytes = format.level == "frame"
-    usual = {name: PUBLISHED if has_bytes and not name.endswith("/floats") else None for name in names}
+    usual = {name: usual_range(format.level, name) for name in names}
     if not usual.keys() <= found.keys() or all(found[name] == usual[name] for name in names):
         return ()
     return tuple(found[name] or () for name in names)
-
-
-def _with_tuples(value: Any) -> Any:
-    """The value with each list replaced by a tuple, since configs hold tuples."""
-    if isinstance(value, Mapping):
-        return {name: _with_tuples(inner) for name, inner in value.items()}
-    return tuple(map(_with_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def class_count(given: int | None, found: Found | None) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import textwrap
 import typing
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -59,20 +60,8 @@ _MOST_USED = {
 }
 _FEW = 30  # `--help` of a program with at most this many flags lists them all
 
-# The headings of a config's sections in `--help`, by field.
-_HEADINGS = {
-    "data": "Data",
-    "model": "Model",
-    "optimizer": "Optimizer",
-    "devices": "Devices",
-    "checkpoints": "Checkpoints",
-    "distillation": "Distillation",
-    "augmentation": "Augmentation",
-    "validation": "Validation",
-    "distributed": "Cluster",
-    "storage": "Buckets",
-}
-
+# The headings in `--help` of the sections of a config, by field, if they are not the field's name.
+_HEADINGS = {"distributed": "Cluster", "storage": "Buckets"}
 
 # Fields of DataConfig that no flag sets: they follow from the model, or from the manifest of the data.
 DATA_WITHOUT_FLAGS = ("segment_size", "feature_ranges", "extractors")
@@ -108,7 +97,7 @@ def program_flags(cls: type, heading: str) -> list[Flag]:
     found = flags_of(cls, heading)
     for name, section in sections_of(cls).items():
         leave_out = (*DATA_WITHOUT_FLAGS, "seed") if name == "data" else ()  # the data use the run's seed
-        found += map(_data_flag, flags_of(section, _HEADINGS[name], leave_out))
+        found += map(_data_flag, flags_of(section, _HEADINGS.get(name, name.capitalize()), leave_out))
     return found
 
 
@@ -137,16 +126,12 @@ def hyper_parameters(taken: Iterable[Flag], model: str = "", loss: str = "", *, 
         `package.module:Class` adds its flags.
       of_losses: False for a program that has no loss.
     """
-    names, made = {flag.name for flag in taken}, []
+    found: list[Flag] = []
     kinds = [("models", models, model), ("losses", losses, loss)]
     for kind, catalogue, chosen in kinds if of_losses else kinds[:1]:
-        for name, found in owners(catalogue, chosen).items():
-            if name not in names:
-                names.add(name)
-                group = f"Hyper-parameters of the {kind}"
-                told = found[:1] if found[0][0] == chosen else found
-                made.append(Flag(name, _plain(found[0][1].type), None, _shared_help(told), group))
-    return made
+        names = {flag.name for flag in (*taken, *found)}
+        found += flags_of_parts(catalogue, [chosen], f"Hyper-parameters of the {kind}", names)
+    return found
 
 
 def flags_of_parts(catalogue: Any, chosen: Sequence[str], group: str, taken: Collection[str]) -> list[Flag]:
@@ -154,25 +139,19 @@ def flags_of_parts(catalogue: Any, chosen: Sequence[str], group: str, taken: Col
 
     Args:
       catalogue: see `owners`.
-      chosen: the parts that the user chose, which may be classes of their own.
+      chosen: the parts that the user chose, which may be classes of their own. Of a field that they have, only their
+        defaults are shown.
       group: the heading of these flags.
       taken: names that are not used again.
     """
-    found: dict[str, list[tuple[str, options.Option]]] = {}
+    fields: dict[str, list[tuple[str, options.Option]]] = {}
     for name in chosen or [""]:
-        for field, declared in owners(catalogue, name).items():
-            found.setdefault(field, declared)
-    return [
-        Flag(name, _plain(declared[0][1].type), None, _help_of_part(declared), group)
-        for name, declared in found.items()
-        if name not in taken
-    ]
-
-
-def _help_of_part(found: Sequence[tuple[str, options.Option]]) -> str:
-    """The help, with the defaults if they are not empty."""
-    is_empty = all(option.default in ("", ()) for _, option in found)
-    return found[0][1].help if is_empty else _shared_help(found)
+        fields = {**owners(catalogue, name), **fields}
+    made = []
+    for name in [name for name in fields if name not in taken]:
+        told = [one for one in fields[name] if one[0] in chosen] or fields[name]
+        made.append(Flag(name, _plain(told[0][1].type), None, _shared_help(told), group))
+    return made
 
 
 def owners(catalogue: Any, chosen: str = "") -> dict[str, list[tuple[str, options.Option]]]:
@@ -219,6 +198,7 @@ def _help(option: options.Option, metadata: Mapping[str, Any]) -> str:
 
 
 def _shared_help(found: Sequence[tuple[str, options.Option]]) -> str:
+    """The help, with the default of each class unless it is empty."""
     defaults = [f"{model}: {text}" for model, option in found if (text := shown(option.default))]
     return found[0][1].help + (f" ({', '.join(defaults)})" if defaults else "")
 
@@ -286,7 +266,18 @@ def _wrapped(text: str, indent: int) -> list[str]:
 
 
 HELP = frozenset({"help", "h", "?", "helpfull", "helpshort"})
-_EXPECTED = {int: "a whole number", float: "a number", bool: "true or false"}
+_PARSERS: dict[Any, flags.ArgumentParser[Any]] = {
+    bool: flags.BooleanParser(),
+    int: flags.IntegerParser(),
+    float: flags.FloatParser(),
+}
+_EXPECTED = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    tuple[int, ...]: "whole numbers with commas between, as 1024,128",
+    tuple[float, ...]: "numbers with commas between, as 0.5,0.5,0.5",
+}
 
 
 class HelpAsked(Exception):  # noqa: N818 - the user asked for it, it is no error
@@ -322,8 +313,7 @@ def parse(known: Sequence[Flag], words: Sequence[str], operands: list[str] | Non
     by_name = {name: flag for flag in known for name in (flag.name, flag.alias) if name}
     typed, files = _split_flagfiles(words)
     given = {**_once(files, by_name, " in the flagfiles"), **_once(typed, by_name, "", operands)}
-    values = _define(known)
-    return {name: _value(by_name[name], one, values) for name, one in given.items()}
+    return {name: _value(by_name[name], one) for name, one in given.items()}
 
 
 def find_word(name: str, words: Sequence[str]) -> str:
@@ -345,15 +335,6 @@ def find_switch(name: str, words: Sequence[str]) -> bool:
     typed, files = _split_flagfiles(words)
     own = [word for word in (*files, *typed) if word.lstrip("-").partition("=")[0] in (name, f"no{name}")]
     return bool(parse([Flag(name, bool, False, "", "")], own[-1:]).get(name))
-
-
-def _define(known: Sequence[Flag]) -> flags.FlagValues:
-    """absl's parsers for our flags, in a separate FlagValues."""
-    makers = {bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float}
-    values = flags.FlagValues()
-    for flag in known:
-        makers.get(flag.kind, flags.DEFINE_string)(flag.name, None, flag.help, flag_values=values)
-    return values
 
 
 def _split_flagfiles(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -433,27 +414,27 @@ def _refuse_word_after_switch(name: str, rest: Sequence[str], takes_files: bool)
 _TRUTHS = ("true", "false", "t", "f", "1", "0", "yes", "no", "y", "n")
 
 
-def _value(flag: Flag, given: _Given, values: flags.FlagValues) -> Any:
+def _value(flag: Flag, given: _Given) -> Any:
     """The given text, converted to the flag's type."""
     if given.text is None:
         return not given.written.lstrip("-").startswith("no") or given.written.lstrip("-") == flag.name
     if not given.text:
         raise UsageError(f"--{flag.name}= is empty; give a value, or leave the flag out for its default.")
     try:
-        values[flag.name].parse(given.text)
-        value = values[flag.name].value
-        if flag.kind is float and not abs(value) < float("inf"):
-            raise ValueError(given.text)
-        return _list(flag.kind, given.text) if flag.kind not in (bool, int, float, str) else value
-    except (flags.Error, ValueError) as error:
-        expected = _EXPECTED.get(flag.kind, "whole numbers with commas between, as 1024,128")
-        if flag.kind == tuple[float, ...]:
-            expected = "numbers with commas between, as 0.5,0.5,0.5"
-        raise UsageError(f"--{flag.name}={given.text}: expected {expected} ({flag.help}).") from error
+        return _converted(flag.kind, given.text)
+    except ValueError as error:
+        raise UsageError(f"--{flag.name}={given.text}: expected {_EXPECTED[flag.kind]} ({flag.help}).") from error
 
 
-def _list(kind: Any, text: str) -> tuple[Any, ...]:
-    """A comma-separated list as tuple[str, ...] or tuple[int, ...]."""
-    item = kind.__args__[0]
+def _converted(kind: Any, text: str) -> Any:
+    """A text as a bool, int, float or str, or as a tuple of them if commas separate its parts."""
+    if kind in _PARSERS:
+        value = _PARSERS[kind].parse(text)
+        if kind is float and not math.isfinite(value):
+            raise ValueError(text)
+        return value
+    if kind is str:
+        return text
+    (item, _) = typing.get_args(kind)
     parts = [part.strip() for part in text.split(",")]
     return tuple(item(part) for part in parts if part or item is not str)

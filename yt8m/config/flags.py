@@ -5,10 +5,11 @@ Nothing here imports TensorFlow, so that `--help` and errors appear at once.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import logging
@@ -41,6 +42,7 @@ from yt8m.eval_util import metrics
 from yt8m.models import published
 from yt8m.program import called
 from yt8m.records import vocabulary
+from yt8m.records.batches import files_of
 from yt8m.records.vocabulary import OfData
 
 C = TypeVar("C")
@@ -118,7 +120,8 @@ def _training(begun: Start, given: dict[str, Any], own: Mapping[str, Any], files
     check_names(config.model, config.optimizer.optimizer)
     if config.data.reader:
         readers.own_reader_class(config.data.reader)
-    _check_metric(config.validation.best_metric)
+    with about_flags(f"--best_metric={config.validation.best_metric}: "):
+        metrics.find(config.validation.best_metric)
     model = with_hyper_parameters(begun.hyper_parameters_for(config.model), own)
     check_model_takes(config.data, model, are_taken)
     config = dataclasses.replace(config, model=model)
@@ -169,10 +172,7 @@ def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operand
       SystemExit: with status 0, after `--help` was printed.
     """
     registry.set_command_line_names(())
-    given = _parsed(program, purpose, flags_of(cls, "Flags"), words, {}, operands)
-    if operands:
-        operands[:] = map(storage.expanded, operands)
-    return _section(cls, given)
+    return _read(cls, program, purpose, words, operands)[0]
 
 
 def read_with(
@@ -196,14 +196,25 @@ def read_with(
     """
     chosen = [name.strip() for name in find_word(flag, words).split(",") if name.strip()]
     registry.set_command_line_names(chosen)
-    known = flags_of(cls, "Flags")
-    added = flags_of_parts(catalogue, chosen, f"Settings of {flag}", {one.name for one in known})
-    given = _parsed(
-        program, purpose, [*known, *added], words, {}, operands, also={one.name for one in (*known, *added)}
-    )
+    added = flags_of_parts(catalogue, chosen, f"Settings of {flag}", {one.name for one in flags_of(cls, "")})
+    config, given = _read(cls, program, purpose, words, operands, added)
+    return config, {one.name: given[one.name] for one in added if one.name in given}
+
+
+def _read(
+    cls: type[C],
+    program: str,
+    purpose: str,
+    words: Sequence[str],
+    operands: list[str] | None,
+    added: Sequence[Flag] = (),
+) -> tuple[C, dict[str, Any]]:
+    """The config, and {flag: value} of all flags that were given: those of `cls`, and `added`."""
+    known = [*flags_of(cls, "Flags"), *added]
+    given = _parsed(program, purpose, known, words, {}, operands, also={one.name for one in known})
     if operands:
         operands[:] = map(storage.expanded, operands)
-    return _section(cls, given), {one.name: given[one.name] for one in added if one.name in given}
+    return _section(cls, given), given
 
 
 def environment_defaults(variables: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -270,10 +281,8 @@ def _section(cls: type[C], given: dict[str, Any], base: C | None = None) -> C:
     # Nested sections have no help: the flag --model is a field of ModelConfig, not TrainConfig.model.
     names = {field.name for field in dataclasses.fields(cls) if "help" in field.metadata}  # type: ignore[arg-type]
     values = {name: value for name, value in given.items() if name in names}
-    try:
+    with about_flags():
         return dataclasses.replace(base, **values) if base else cls(**values)  # type: ignore[type-var]
-    except UsageError as error:
-        raise UsageError(as_flag(error)) from error
 
 
 def _vocabulary(given: Mapping[str, Any], files: Sequence[str], of_start: str) -> OfData | None:
@@ -292,9 +301,13 @@ def _vocabulary(given: Mapping[str, Any], files: Sequence[str], of_start: str) -
     return found
 
 
-def as_flag(error: UsageError) -> str:
-    """The error message of a config class, with the flag in place of class and field."""
-    return re.sub(r"^\w+: (?=\w+ must )", "--", str(error))
+@contextlib.contextmanager
+def about_flags(beginning: str = "") -> Iterator[None]:
+    """Errors of the block begin with this text; those of a config class name the flag in place of class and field."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(beginning + re.sub(r"^\w+: (?=\w+ must )", "--", str(error))) from error
 
 
 def check_names(model: ModelConfig, optimizer: str) -> None:
@@ -303,10 +316,8 @@ def check_names(model: ModelConfig, optimizer: str) -> None:
         ("model", models.get, model.model, "create_model"),
         ("label_loss", losses.get, model.label_loss, "calculate_loss"),
     ):
-        try:
+        with about_flags(f"--{flag}={name}: "):
             found = get(name)
-        except UsageError as error:
-            raise UsageError(f"--{flag}={name}: {error}") from error
         if not (isinstance(found, type) and callable(getattr(found, method, None))):
             raise UsageError(f"--{flag}={name}: expected a class with a method {method}; found {found!r}.")
     if optimizer not in OPTIMIZERS:
@@ -314,13 +325,6 @@ def check_names(model: ModelConfig, optimizer: str) -> None:
             f"--optimizer={optimizer}: unknown optimizer{suggestion(optimizer, OPTIMIZERS)} "
             f"(known: {', '.join(OPTIMIZERS)})"
         )
-
-
-def _check_metric(name: str) -> None:
-    try:
-        metrics.find(name)
-    except UsageError as error:
-        raise UsageError(f"--best_metric={name}: {error}") from error
 
 
 def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> None:
@@ -346,20 +350,9 @@ def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> N
 
 
 def check_files(flag: str, pattern: str) -> list[str]:
-    """The files that match the pattern.
-
-    Refuses a pattern that matches a folder or no file. An empty pattern means the sample data.
-    """
-    if not pattern:
-        return []
-    found = storage.glob(pattern)
-    if not found:
-        raise UsageError(f"--{flag}={pattern}: no file matches. Check the path, and quote the pattern.")
-    # Paths in buckets are not checked: each check would be a request.
-    folder = next((path for path in found if not storage.is_remote(path) and storage.is_dir(path)), None)
-    if folder is not None:
-        raise UsageError(f"--{flag}={pattern}: {folder} is a folder; name the files in it: '{folder}/*.tfrecord'.")
-    return found
+    """The files that match the pattern of a flag; none for an empty one (the sample data). Raises like `files_of`."""
+    with about_flags(f"--{flag}="):
+        return files_of(pattern) if pattern else []
 
 
 def with_hyper_parameters(model: ModelConfig, given: Mapping[str, Any]) -> ModelConfig:
@@ -401,10 +394,8 @@ def _filled(
     arranged = cls.arrange(given) if hasattr(cls, "arrange") else given
     foreign = {n: v for n, v in given.items() if n in arranged.keys() - _fields(cls)}
     _refuse_foreign(flag, catalogue, name, foreign)
-    try:
+    with about_flags():
         made = catalogue.create(name, {**saved, **given})
-    except UsageError as error:
-        raise UsageError(as_flag(error)) from error
     return {field: getattr(made, field) for field in _fields(cls)}
 
 
@@ -425,10 +416,8 @@ def check_model_takes(data: DataConfig, model: ModelConfig, level_is_of_data: bo
             "--model."
         )
     if "feature_sizes" in models.hyper_parameters(cls):
-        try:
+        with about_flags():
             models.create(model.model, {**model.hyper_parameters, "feature_sizes": sizes})
-        except UsageError as error:
-            raise UsageError(as_flag(error)) from error
 
 
 def _fields(cls: Any) -> list[str]:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from absl import logging
 
 import yt8m
-from yt8m import storage
+from yt8m import options, storage
 from yt8m.config import registry
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import RunError, UsageError, suggestion
@@ -151,22 +151,10 @@ def _section(cls: type, values: Mapping[str, Any], key: str, path: str) -> Any:
 
 
 def _value(kind: Any, value: Any, key: str, path: str) -> Any:
-    if dataclasses.is_dataclass(kind):
-        if not isinstance(value, Mapping):
-            raise RunError(f"{path}: {key} is {value!r} but must be an object. {_REMEDY}")
-        return _section(typing.cast("type", kind), value, key, path)
-    if typing.get_origin(kind) is Mapping:
-        if not isinstance(value, Mapping):
-            raise RunError(f"{path}: {key} is {value!r} but must be an object. {_REMEDY}")
-        return {name: _tuples(inner) for name, inner in value.items()}
-    return _tuples(value)
-
-
-def _tuples(value: Any) -> Any:
-    """Turns lists into tuples: configs have only tuples, JSON has only lists."""
-    if isinstance(value, list):
-        return tuple(map(_tuples, value))
-    return {name: _tuples(inner) for name, inner in value.items()} if isinstance(value, dict) else value
+    is_section = dataclasses.is_dataclass(kind)
+    if (is_section or typing.get_origin(kind) is Mapping) and not isinstance(value, Mapping):
+        raise RunError(f"{path}: {key} is {value!r} but must be an object. {_REMEDY}")
+    return _section(typing.cast("type", kind), value, key, path) if is_section else options.with_tuples(value)
 
 
 CONFIG, MODEL_FLAGS, ENDED, LOCK = "config.json", "model_flags.json", "ended.json", "train.lock"
@@ -290,8 +278,7 @@ def write(train_dir: str, config: TrainConfig, names: Vocabulary | None = None, 
     if names:
         vocabulary.write(storage.join(train_dir, vocabulary.NAME), names)
     for name, text in ((MODEL_FLAGS, model_flags_to_json(config)), (CONFIG, to_json(config))):
-        with storage.write_atomic(storage.join(train_dir, name), "w") as file:
-            file.write(text)
+        storage.write(storage.join(train_dir, name), text)
 
 
 class Ended(NamedTuple):
@@ -312,8 +299,7 @@ def note_end(train_dir: str, ended: Ended) -> None:
     """Writes ended.json. A failure is logged only, since the training itself is over."""
     try:
         storage.refuse_lost_lock(train_dir)
-        with storage.write_atomic(storage.join(train_dir, ENDED), "w") as file:
-            file.write(json.dumps(ended._asdict(), ensure_ascii=False) + "\n")
+        storage.write(storage.join(train_dir, ENDED), json.dumps(ended._asdict(), ensure_ascii=False) + "\n")
     except (RunError, UsageError) as error:
         logging.error("`yt8m runs` will not know how this training ended: %s", error)
 

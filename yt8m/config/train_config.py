@@ -7,7 +7,7 @@ whether from flags, from config.json or by hand.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,23 +115,13 @@ class DataConfig(DamagePolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_features(self.feature_names, self.feature_sizes)
-        self._check_ranges()
+        check_features(self.feature_names, self.feature_sizes, self.feature_ranges)
         if self.segment_labels and not self.frame_features:
             raise UsageError(
                 "--segment_labels needs --frame_features: segments are parts of frame records. Give both, or neither."
             )
         if self.prefetch_to_device and self.exact_resume:
             raise UsageError(NO_POSITION)
-
-    def _check_ranges(self) -> None:
-        ranges = self.feature_ranges
-        fits = all(not bounds or (len(bounds) == 2 and bounds[0] < bounds[1]) for bounds in ranges)
-        if ranges and not (fits and len(ranges) == len(self.feature_names)):
-            raise UsageError(
-                f"feature_ranges is {ranges}; expected two ascending numbers, or none, for each of the features "
-                f"{','.join(self.feature_names)}."
-            )
 
     def check_cache(self) -> None:
         """Refuses a cache together with an option that it cannot serve."""
@@ -158,11 +148,11 @@ class DataConfig(DamagePolicy):
             )
 
 
-def check_features(names: tuple[str, ...], sizes: tuple[int, ...]) -> None:
-    """Refuses lists of feature names and sizes that do not fit together.
+def check_features(names: Sequence[str], sizes: Sequence[int], ranges: Sequence[Sequence[float]]) -> None:
+    """Refuses lists of feature names, sizes and ranges (empty, or one for each name) that do not fit together.
 
     Raises:
-      UsageError: the lists differ in length, a name is repeated, or a size is not positive.
+      UsageError: the lists differ in length, a name is repeated, a size is not positive, or a range is not ascending.
     """
     if not names or len(names) != len(sizes):
         raise UsageError(
@@ -173,6 +163,12 @@ def check_features(names: tuple[str, ...], sizes: tuple[int, ...]) -> None:
         raise UsageError(f"--feature_names={','.join(names)}: a name is given twice; name each feature once.")
     if min(sizes) < 1:
         raise UsageError(f"--feature_sizes={','.join(map(str, sizes))}: each size must be at least 1.")
+    fit = all(not bounds or (len(bounds) == 2 and bounds[0] < bounds[1]) for bounds in ranges)
+    if ranges and not (fit and len(ranges) == len(names)):
+        raise UsageError(
+            f"feature_ranges is {ranges}; expected two ascending numbers, or none, for each of the features "
+            f"{','.join(names)}."
+        )
 
 
 def known_sizes(names: tuple[str, ...]) -> tuple[int, ...]:
@@ -201,64 +197,49 @@ class ModelConfig(Checked):
 
 
 @dataclass(frozen=True)
-class OptimizerConfig(Checked):
+class OptimizerConfig(Checked, shapes="graph"):
     """How gradients become updates of the weights. Schedules of the learning rate count examples, over all towers."""
 
-    optimizer: str = option(
-        "AdamOptimizer", "class name of a TensorFlow 1 optimizer, or AdamWOptimizer", shapes="graph"
-    )
-    base_learning_rate: float = option(
-        0.01, "the learning rate before any decay", shapes="graph", minimum=1e-12, maximum=1e6
-    )
+    optimizer: str = option("AdamOptimizer", "class name of a TensorFlow 1 optimizer, or AdamWOptimizer")
+    base_learning_rate: float = option(0.01, "the learning rate before any decay", minimum=1e-12, maximum=1e6)
     learning_rate_schedule: str = option(
         "exponential",
         "how the learning rate falls: in steps, along half a cosine to 0, or not at all",
-        shapes="graph",
         choices=("exponential", "cosine", "constant"),
     )
     learning_rate_decay: float = option(
-        0.95, "factor of the learning rate every learning_rate_decay_examples", shapes="graph", minimum=1e-6, maximum=1
+        0.95, "factor of the learning rate every learning_rate_decay_examples", minimum=1e-6, maximum=1
     )
     learning_rate_decay_examples: float = option(
-        4_000_000, "examples between decays (cosine: until the rate is 0)", shapes="graph", minimum=1
+        4_000_000, "examples between decays (cosine: until the rate is 0)", minimum=1
     )
     learning_rate_warmup_examples: float = option(
-        0, "examples during which the learning rate rises linearly from 0; 0: no warm-up", shapes="graph", minimum=0
+        0, "examples during which the learning rate rises linearly from 0; 0: no warm-up", minimum=0
     )
     weight_decay: float | None = option(
         None,
         "with AdamWOptimizer: part of each matrix that a step subtracts, times the learning rate [0.01]",
-        shapes="graph",
         minimum=0,
         maximum=1,
     )
-    clip_gradient_norm: float = option(1.0, "largest norm of a gradient; 0: no clipping", shapes="graph", minimum=0)
+    clip_gradient_norm: float = option(1.0, "largest norm of a gradient; 0: no clipping", minimum=0)
     clip_by: str = option(
         "variable",
         "what clip_gradient_norm limits: the norm of each variable's gradient, or of all gradients together",
-        shapes="graph",
         choices=("variable", "global"),
     )
     accumulate_steps: int = option(
-        1,
-        "number of batches whose mean gradient makes one step of the optimizer",
-        shapes="graph",
-        minimum=1,
-        maximum=1_000_000,
+        1, "number of batches whose mean gradient makes one step of the optimizer", minimum=1, maximum=1_000_000
     )
-    regularization_penalty: float = option(
-        1.0, "weight of the regularization loss in the total", shapes="graph", minimum=0
-    )
+    regularization_penalty: float = option(1.0, "weight of the regularization loss in the total", minimum=0)
     combine_gradients: str = option(
         "mean",
         "how the gradients of the towers are combined; the published code takes the sum",
-        shapes="graph",
         choices=("mean", "sum"),
     )
     moving_average_decay: float = option(
         0.0,
         "decay of the moving averages of the weights, for eval and export; in step n at most (1 + n)/(10 + n); 0: none",
-        shapes="graph",
         minimum=0,
         maximum=0.999999,
     )
@@ -279,15 +260,15 @@ class OptimizerConfig(Checked):
 
 
 @dataclass(frozen=True)
-class DistillConfig(Checked):
+class DistillConfig(Checked, shapes="graph"):
     """A teacher whose probabilities are learned together with the labels (Hinton, Vinyals & Dean 2015)."""
 
     distill_from: str = option(
-        "", "the teacher's predictions for the training data: CSV of `VideoId,LabelConfidencePairs`", shapes="graph"
+        "", "the teacher's predictions for the training data: CSV of `VideoId,LabelConfidencePairs`"
     )
-    teacher: str = option("", "the teacher itself: the folder of an evaluated run, or of an export", shapes="graph")
+    teacher: str = option("", "the teacher itself: the folder of an evaluated run, or of an export")
     distill_weight: float = option(
-        0.5, "weight of the teacher's loss; that of the labels is 1 minus this", shapes="graph", minimum=0, maximum=1
+        0.5, "weight of the teacher's loss; that of the labels is 1 minus this", minimum=0, maximum=1
     )
 
     def __post_init__(self) -> None:
@@ -301,25 +282,15 @@ class DistillConfig(Checked):
 
 
 @dataclass(frozen=True)
-class AugmentConfig(Checked):
+class AugmentConfig(Checked, shapes="graph"):
     """Augmentation of the features during training, before the model. All of it is off by default."""
 
     augment_crop: float = option(
-        1.0,
-        "smallest part of a video's frames that a random crop in time leaves; 1: no crop",
-        shapes="graph",
-        minimum=0.01,
-        maximum=1,
+        1.0, "smallest part of a video's frames that a random crop in time leaves; 1: no crop", minimum=0.01, maximum=1
     )
-    augment_frame_dropout: float = option(
-        0.0, "chance that a frame is left out; 0: none", shapes="graph", minimum=0, maximum=0.99
-    )
+    augment_frame_dropout: float = option(0.0, "chance that a frame is left out; 0: none", minimum=0, maximum=0.99)
     augment_noise: float = option(
-        0.0,
-        "standard deviation of normal noise on dequantised features; 0: none",
-        shapes="graph",
-        minimum=0,
-        maximum=10,
+        0.0, "standard deviation of normal noise on dequantised features; 0: none", minimum=0, maximum=10
     )
 
     @property

@@ -154,7 +154,8 @@ def files_of(pattern: str | os.PathLike[str] | Sequence[str]) -> list[str]:
     found = {one: storage.glob(one) for one in patterns}
     for one, files in found.items():
         if not files:
-            raise UsageError(f"{one}: no file matches. Check the path.")
+            raise UsageError(f"{one}: no file matches. Check the path, and quote the pattern.")
+        # Paths in buckets are not checked: each check would be a request.
         if folder := next((path for path in files if not storage.is_remote(path) and storage.is_dir(path)), ""):
             raise UsageError(f"{one}: {folder} is a folder; name the files in it: '{folder}/*.tfrecord'.")
     if not found:
