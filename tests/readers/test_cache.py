@@ -23,7 +23,8 @@ from reader_records import video_record, write_shard
 from yt8m.errors import RunError
 from yt8m.lazy import tf
 from yt8m.readers import BatchQueue, YT8MAggregatedFeatureReader
-from yt8m.readers.cache import CachedShard, ShardParser
+from yt8m.readers.cache import CachedShard
+from yt8m.records.record_parser import RecordParser
 
 COUNTS = (4, 0, 7, 1, 5)
 READER = YT8MAggregatedFeatureReader(6, (3, 1), ("mean_rgb", "mean_audio"))
@@ -127,7 +128,7 @@ def test_what_is_there_is_not_parsed_again(
     monkeypatch.setattr("yt8m.readers.batch_queue.cores", lambda: cores)
     made = sorted(path.name for path in filled.iterdir())
     assert [name.split(".tfrecord")[0] for name in made] == ["0", "1", "2", "3", "4"]
-    monkeypatch.delattr(ShardParser, "parse")
+    monkeypatch.delattr(RecordParser, "batch")
     assert_same(batches(queue(pattern, filled)), plain)
     assert sorted(path.name for path in filled.iterdir()) == made
 
@@ -291,7 +292,10 @@ def test_a_record_cut_before_its_labels_is_named(tmp_path: pathlib.Path) -> None
 
 
 def test_a_shard_that_vanished_is_named(pattern: str, tmp_path: pathlib.Path) -> None:
-    gone = BatchQueue(READER, "gone", shuffle=True, cache=str(tmp_path), list_files=lambda _: [str(tmp_path / "gone")])
+    (tmp_path / "gone").touch()
+    gone = queue(f"{tmp_path}/gone", tmp_path / "cache")
+    gone.keep_files()
+    (tmp_path / "gone").unlink()
     with pytest.raises(tf.errors.OpError):
         batches(gone)
     assert "gone: No such file" in str(gone.damage())

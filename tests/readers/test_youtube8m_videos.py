@@ -135,9 +135,9 @@ def test_what_is_no_proto_is_refused() -> None:
 @pytest.mark.parametrize(
     ("settings_", "expected"),
     [
-        ({"feature_sizes": (3,)}, "--feature_names has 2 .*--feature_sizes has 1"),
-        ({"feature_sizes": (), "feature_names": ()}, "at least one"),
-        ({"feature_sizes": (3, 0)}, "--feature_sizes is 0"),
+        ({"feature_sizes": (3,)}, "--feature_names has 2 .*--feature_sizes 1"),
+        ({"feature_sizes": (), "feature_names": ()}, "has 0 entries"),
+        ({"feature_sizes": (3, 0)}, "--feature_sizes=3,0"),
         ({"num_classes": 0}, "--num_classes is 0"),
         ({"feature_names": ("mean_rgb", "mean_rgb")}, "twice"),
     ],

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from google.protobuf import descriptor_pb2
 
+from yt8m.config.train_config import check_features
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.records.shards import LARGEST, UNFIT
@@ -65,22 +66,9 @@ class Reader(abc.ABC):
             raise UsageError(f"--nan_policy={nan_policy}: expected refuse or zero.")
         self.nan_policy = nan_policy
         self.num_classes = at_least_one("num_classes", num_classes)
-        self.feature_sizes = tuple(at_least_one("feature_sizes", size) for size in feature_sizes)
-        self.feature_names = tuple(feature_names)
+        self.feature_names, self.feature_sizes = tuple(feature_names), tuple(map(int, feature_sizes))
         self.feature_ranges = tuple(map(tuple, feature_ranges))
-        names, sizes = self.feature_names, self.feature_sizes
-        if len(names) != len(sizes) or not names:
-            raise UsageError(
-                f"--feature_names has {len(names)} entries ({', '.join(names)}) and --feature_sizes has "
-                f"{len(sizes)} ({', '.join(map(str, sizes))}); give one size for each name, and at least one."
-            )
-        if len(set(names)) < len(names):
-            raise UsageError(f"--feature_names names a feature twice: {', '.join(names)}")
-        if self.feature_ranges and len(self.feature_ranges) != len(names):
-            raise UsageError(
-                f"feature_ranges has {len(self.feature_ranges)} entries for {len(names)} features; "
-                "give one for each, or none at all."
-            )
+        check_features(self.feature_names, self.feature_sizes, self.feature_ranges)
 
     def range_of(self, name: str) -> tuple[float, ...]:
         """The range that the bytes of a feature stand for, if `feature_ranges` gives one; else empty."""

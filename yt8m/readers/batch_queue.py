@@ -14,32 +14,15 @@ from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.graph.protocols import Inputter
 from yt8m.lazy import tf
+from yt8m.readers import pipeline
 from yt8m.readers.base import Reader, ZeroedCount, at_least_one
 from yt8m.readers.cache import ShardCache
 from yt8m.readers.damage import RecordCheck, Tolerance, find_damage
-from yt8m.readers.pipeline import (
-    FRAME_BUFFER,
-    VIDEO_BUFFER,
-    ReadCounts,
-    StagedFiles,
-    epoch_order,
-    in_epochs,
-    parse_in_batches,
-    shuffled,
-    staging_for,
-    with_numbers,
-    with_shard_number,
-    without_autograph,
-)
+from yt8m.readers.pipeline import ReadCounts, StagedFiles, without_autograph
 from yt8m.readers.youtube8m import YT8MAggregatedFeatureReader, reader_for
 from yt8m.records import manifest
+from yt8m.records.batches import BLOCK, FRAME_SHUFFLE_BUFFER, VIDEO_SHUFFLE_BUFFER
 from yt8m.records.shards import DamagedError
-
-# Records held for shuffling, serialised. A video record has 5 KB, a frame record 250 to 350 KB.
-VIDEO_SHUFFLE_BUFFER = 4096
-FRAME_SHUFFLE_BUFFER = 256
-
-BLOCK = 4  # number of records taken from one file before those of the next file
 
 
 class BatchQueue(Inputter):
@@ -67,7 +50,6 @@ class BatchQueue(Inputter):
         shuffle_buffer: int | None = None,
         num_readers: int = 1,
         seed: int = 0,
-        list_files: Callable[[str], list[str]] = storage.glob,
         max_bad_records: int = 0,
         cache: str = "",
     ) -> None:
@@ -82,7 +64,6 @@ class BatchQueue(Inputter):
           shuffle_buffer: number of records to draw from; None chooses a number by the kind of reader.
           num_readers: number of files read in parallel if shuffled.
           seed: seed of the shuffling.
-          list_files: maps one pattern to the paths that match.
           max_bad_records: bad records that are tolerated; after each, the rest of its shard is skipped.
           cache: folder for parsed videos, used only with `shuffle`; empty for none.
 
@@ -96,12 +77,11 @@ class BatchQueue(Inputter):
         self._shuffle = shuffle
         has_frames = hasattr(reader, "max_frames")
         usual = FRAME_SHUFFLE_BUFFER if has_frames else VIDEO_SHUFFLE_BUFFER
-        self._buffer = FRAME_BUFFER if has_frames else VIDEO_BUFFER
+        self._buffer = pipeline.FRAME_BUFFER if has_frames else pipeline.VIDEO_BUFFER
         self._shuffle_buffer = at_least_one("shuffle_buffer", shuffle_buffer or usual)
         self._num_readers = at_least_one("num_readers", num_readers)
         self._seed = seed
         self.shard_order = {"seed": seed} if shuffle else None
-        self._list_files = list_files
         self._files: list[str] | None = None
         self._staged: StagedFiles | None = None
         self._cache_folder = cache
@@ -144,7 +124,7 @@ class BatchQueue(Inputter):
 
     def matching_files(self) -> list[str]:
         """The paths that match now, even if `keep_files` fixed other paths earlier; raises like `files`."""
-        return sorted({path for pattern in self._patterns for path in matching(pattern, self._list_files)})
+        return sorted({path for pattern in self._patterns for path in matching(pattern)})
 
     def keep_files(self) -> list[str]:
         """Fixes `files` to the paths that match now, whatever is added or removed later; returns these paths."""
@@ -237,7 +217,7 @@ class BatchQueue(Inputter):
     def epoch_order(self, epoch: int) -> list[str]:
         """The files in the order in which shuffled epoch number `epoch` (from 0) opens them."""
         files = self.files()
-        return [files[place] for place in epoch_order(len(files), self._seed, epoch)]
+        return [files[place] for place in pipeline.epoch_order(len(files), self._seed, epoch)]
 
     @without_autograph
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
@@ -271,18 +251,18 @@ class BatchQueue(Inputter):
         """
         self._stage()
         parse = self._cache.batch if self._cache else self.reader.prepare_serialized_examples
-        records = in_epochs(assert_not_empty(files), begun, self.num_epochs, self._seed, self._shuffled)
-        return self._batches(records, batch_size, with_numbers(parse, self._has_segments))
+        records = pipeline.in_epochs(assert_not_empty(files), begun, self.num_epochs, self._seed, self._shuffled)
+        return self._batches(records, batch_size, pipeline.with_numbers(parse, self._has_segments))
 
     def _stage(self) -> None:
-        self._staged = staging_for(self._patterns, self._num_readers, self._buffer)
+        self._staged = pipeline.staging_for(self._patterns, self._num_readers, self._buffer)
         if self._staged and self.tolerance:
             self.tolerance.find = self._staged.copy_of
         if self._cache_folder and self._shuffle:
             self._cache = ShardCache(self._cache_folder, self.reader, self.files())
 
     def _batches(self, records: tf.data.Dataset, batch_size: int, parse: Callable[..., Any]) -> tf.data.Dataset:
-        batches = parse_in_batches(
+        batches = pipeline.parse_in_batches(
             *(records, parse, batch_size, self.threads.parse_calls, self._has_segments),
             starts_fast=type(self.reader) is YT8MAggregatedFeatureReader,
         )
@@ -300,10 +280,9 @@ class BatchQueue(Inputter):
 
     def _in_order_numbered(self, files: tf.Tensor) -> tf.data.Dataset:
         """One epoch of records in order, each with the number of its file."""
-        paths = tf.data.Dataset.from_tensor_slices(files)
-        paths = self._staged.announced(paths) if self._staged else paths
+        paths = self._announced(tf.data.Dataset.from_tensor_slices(files))
         pairs = tf.data.Dataset.zip((paths, tf.data.Dataset.range(tf.size(files, out_type=tf.int64))))
-        return self._own(pairs.flat_map(lambda path, number: with_shard_number(self._all_of(path), number)))
+        return self._own(pairs.flat_map(lambda path, number: pipeline.with_shard_number(self._all_of(path), number)))
 
     def _in_order(self, files: tf.Tensor) -> tf.data.Dataset:
         """One epoch of records in order."""
@@ -314,15 +293,18 @@ class BatchQueue(Inputter):
 
     def _shuffled(self, paths: tf.data.Dataset, numbers: tf.data.Dataset, epoch: tf.Tensor) -> Any:
         """One shuffled epoch of pairs (record, number of its shard)."""
-        paths = self._staged.announced(paths) if self._staged else paths
-        records = tf.data.Dataset.zip((paths, numbers)).interleave(
-            lambda path, number: with_shard_number(self._read(path), number),
+        records = tf.data.Dataset.zip((self._announced(paths), numbers)).interleave(
+            lambda path, number: pipeline.with_shard_number(self._read(path), number),
             cycle_length=self._num_readers,
             block_length=BLOCK,
             # Local copies are held only for `num_readers` files; parallel calls would open more files ahead.
             num_parallel_calls=None if self._staged else read_calls(self._patterns, self._num_readers),
         )
-        return shuffled(records, self._shuffle_buffer, self._seed, epoch)
+        return pipeline.shuffled(records, self._shuffle_buffer, self._seed, epoch)
+
+    def _announced(self, paths: tf.data.Dataset) -> tf.data.Dataset:
+        """The same paths; files in buckets are fetched ahead of them."""
+        return self._staged.announced(paths) if self._staged else paths
 
     def _read(self, files: tf.Tensor) -> tf.data.Dataset:
         """The records of these files that belong to this queue."""
@@ -337,23 +319,23 @@ class BatchQueue(Inputter):
             return self._staged.records(files)
         # Without a buffer, each record would be three requests to a bucket that is read directly.
         is_remote = any(map(storage.is_remote, self._patterns))
-        return tf.data.TFRecordDataset(files, buffer_size=VIDEO_BUFFER if is_remote else self._buffer)
+        return tf.data.TFRecordDataset(files, buffer_size=pipeline.VIDEO_BUFFER if is_remote else self._buffer)
 
     def _own(self, records: tf.data.Dataset) -> tf.data.Dataset:
         return records.shard(self._parts, self._part) if self._parts > 1 else records
 
 
-def matching(pattern: str, list_files: Callable[[str], list[str]]) -> list[str]:
+def matching(pattern: str) -> list[str]:
     """The paths that match one of the patterns in `pattern`, which commas separate.
 
     Raises:
       UsageError: one of them matches nothing.
     """
-    if pattern and list_files(pattern) == [pattern]:  # an existing path, which may contain a comma
+    if pattern and storage.glob(pattern) == [pattern]:  # an existing path, which may contain a comma
         return [pattern]
     found = []
     for piece in (part.strip() for part in pattern.split(",")):
-        paths = manifest.shards_at(piece, list_files) if piece else []
+        paths = manifest.shards_at(piece) if piece else []
         if not paths:
             raise UsageError(
                 f"no file matches {piece!r}; give the shards to read, such as '/data/train*.tfrecord' "

@@ -7,7 +7,6 @@ the shard's path, size and time and of the reader's features. So a changed shard
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
@@ -25,7 +24,11 @@ import numpy as np
 from yt8m import storage
 from yt8m.errors import RunError
 from yt8m.lazy import tf
-from yt8m.readers.pipeline import cpu_session, without_autograph
+from yt8m.readers.base import Reader
+from yt8m.records import shards
+from yt8m.records.data_format import DataFormat, FeatureFormat
+from yt8m.records.record_parser import NumpyBatch, RecordParser
+from yt8m.records.shards import DamagedError
 from yt8m.types import Batch
 
 # Appended to each id, since NumPy drops zero bytes at the end of a string.
@@ -56,10 +59,13 @@ class CachedShard:
         return len(self.ids)
 
     @staticmethod
-    def write(path: str, ids: Sequence[bytes], labels: Sequence[np.ndarray], features: Sequence[np.ndarray]) -> None:
-        """Writes a file for `read`; it appears whole or not at all."""
-        splits = np.cumsum([0, *map(len, labels)], dtype=np.int64)
-        classes = np.concatenate([np.zeros(0, np.int64), *labels])
+    def write(path: str, batches: Sequence[NumpyBatch]) -> None:
+        """Writes the examples of at least one batch as a file for `read`; it appears whole or not at all."""
+        counts = np.concatenate([np.count_nonzero(batch.labels, axis=1) for batch in batches])
+        splits = np.append(0, np.cumsum(counts))
+        classes = np.concatenate([np.nonzero(batch.labels)[1] for batch in batches])
+        features = [np.concatenate([batch.features[name] for batch in batches]) for name in batches[0].features]
+        ids = [shards.id_bytes(text.encode()) for batch in batches for text in batch.ids]
         marked = np.array([name + _END_OF_ID for name in ids], np.bytes_)
         content = io.BytesIO()
         # The ids come last, because an array after them would not be aligned.
@@ -123,59 +129,6 @@ def _arrays(path: str, data: np.ndarray) -> list[np.ndarray]:
     return arrays
 
 
-_RECORDS = 512  # number of records that are parsed together
-
-
-class ShardParser:
-    """Parses shards one after another with a reader.
-
-    Args:
-      reader: a reader of videos.
-    """
-
-    def __init__(self, reader: Any) -> None:
-        self._reader = reader
-        self._session: tf.Session | None = None
-
-    def parse(self, path: str) -> tuple[list[bytes], list[np.ndarray], list[np.ndarray]]:
-        """The ids, the classes of each record, and a float32 [N, size] array for each feature.
-
-        Raises:
-          tf.errors.OpError: the shard is damaged, or the reader cannot parse a record.
-        """
-        session = self._session or self._open()
-        session.run(self._start, {self._path: path})
-        ids: list[bytes] = []
-        labels: list[np.ndarray] = []
-        features: list[tuple[np.ndarray, ...]] = []
-        with contextlib.suppress(tf.errors.OutOfRangeError):
-            while True:
-                batch = session.run(self._batch)
-                ids += batch["ids"].tolist()
-                labels += [np.flatnonzero(row) for row in batch["labels"]]
-                features.append(batch["features"])
-        empty = [np.zeros([0, size], np.float32) for size in self._reader.feature_sizes]
-        return ids, labels, [np.concatenate(parts) for parts in zip(empty, *features, strict=True)]
-
-    def close(self) -> None:
-        """Closes the session; a later call opens another."""
-        if self._session is not None:
-            self._session.close()
-            self._session = None
-
-    @without_autograph
-    def _open(self) -> tf.Session:
-        with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
-            self._path = tf.placeholder(tf.string, [])
-            records = tf.data.TFRecordDataset(self._path).batch(_RECORDS)
-            iterator = tf.data.make_initializable_iterator(records.map(self._reader.prepare_serialized_examples))
-            batch = iterator.get_next()
-            self._start = iterator.initializer
-            self._batch: dict[str, Any] = {"ids": batch.video_ids, "labels": batch.labels, "features": batch.features}
-        self._session = cpu_session(graph)
-        return self._session
-
-
 _FORMAT = 2  # version of the file format; a new version makes existing files stale
 _OPEN = 64  # number of shards that stay memory-mapped
 _ROWS = 1 << 32  # more than any shard has; record number = shard number * _ROWS + row
@@ -186,17 +139,17 @@ class ShardCache:
 
     Args:
       folder: local folder, created if missing; any number of runs may share it.
-      reader: reader of videos; parses shards that are not cached yet.
+      reader: reader of videos, whose names, sizes and ranges of features say what the records hold.
       files: the shards; the number of a record contains the index of its shard.
 
     Attributes:
       failure: the first error of caching a shard; None without one.
     """
 
-    def __init__(self, folder: str, reader: Any, files: Sequence[str]) -> None:
+    def __init__(self, folder: str, reader: Reader, files: Sequence[str]) -> None:
         self._folder, self._reader, self._files = folder, reader, list(files)
         self._numbers = {path: number for number, path in enumerate(self._files)}
-        self._parser = ShardParser(reader)
+        self._parser = RecordParser(_format_of(reader))
         self._open: OrderedDict[int, tuple[str, CachedShard]] = OrderedDict()
         self._sound: set[str] = set()  # files whose checksums have been verified
         self._lock = threading.Lock()
@@ -224,10 +177,9 @@ class ShardCache:
         )
 
     def close(self) -> None:
-        """Closes the parser and the mapped files, for good."""
+        """Closes the mapped files, for good."""
         with self._lock:
             self._is_closed = True
-            self._parser.close()
             self._open.clear()
 
     def _ends(self, path: bytes) -> np.ndarray:
@@ -235,10 +187,10 @@ class ShardCache:
         return np.int64(number * _ROWS) + np.array([0, self._shard(number, is_begun=True).rows])
 
     def _batch_arrays(self, numbers: np.ndarray) -> list[np.ndarray]:
-        shards, rows = np.divmod(numbers, _ROWS)
+        owners, rows = np.divmod(numbers, _ROWS)
         taken = CachedShard.empty(len(numbers), self._reader.feature_sizes, self._reader.num_classes)
-        for number in np.unique(shards):
-            there = np.flatnonzero(shards == number)
+        for number in np.unique(owners):
+            there = np.flatnonzero(owners == number)
             self._shard(int(number)).copy(rows[there], taken, there)
         return taken
 
@@ -252,6 +204,8 @@ class ShardCache:
                 raise RunError("the cache of parsed videos is closed")
             try:
                 return self._mapped(number, is_begun)
+            except DamagedError:  # `damage` finds it anew, and describes it as without a cache
+                raise
             except RunError as error:
                 self.failure = self.failure or error
                 raise
@@ -272,10 +226,13 @@ class ShardCache:
 
     def _parsed(self, number: int, place: str) -> CachedShard:
         shard = self._files[number]
-        ids, labels, features = self._parser.parse(shard)
+        batches = [self._parser.batch([])]  # for a shard without records
+        for records in shards.read_blocks(shard):
+            begun = sum(map(len, batches))
+            batches.append(self._parser.batch([(record, shard, begun + row) for row, record in enumerate(records)]))
         if self._place(shard) != place:
             raise RunError(f"{shard} has changed while it was read; start again once it is whole.")
-        CachedShard.write(place, ids, labels, features)
+        CachedShard.write(place, batches)
         found = CachedShard.read(place)
         if found is None:
             raise RunError(f"{place} was written but cannot be read; check the disk of --cache.")
@@ -292,3 +249,12 @@ class ShardCache:
         made_from += [reader.feature_names, reader.feature_sizes, reader.feature_ranges, reader.num_classes]
         digest = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:24]
         return storage.join(self._folder, f"{os.path.basename(shard)[:100]}.{digest}.arrays")
+
+
+def _format_of(reader: Reader) -> DataFormat:
+    """The format of the records that a reader of videos parses."""
+    ranges = [
+        (min(bounds), max(bounds)) if (bounds := reader.range_of(name)) else None for name in reader.feature_names
+    ]
+    features = map(FeatureFormat, reader.feature_names, reader.feature_sizes, ranges)
+    return DataFormat("video", tuple(features), num_classes=reader.num_classes)

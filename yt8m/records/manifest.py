@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO, NamedTuple
 
@@ -138,13 +138,12 @@ def write(
     content: dict[str, Any] = {"format": FORMAT, "shards": named} | ({} if data is None else {"data": data.as_json()})
     content |= {"extractors": list(extractors)} if extractors else {}
     text = json.dumps(content, indent=1, ensure_ascii=False)
-    with storage.write_atomic(path, "w") as file:
-        file.write(text + "\n")
+    storage.write(path, text + "\n")
 
 
-def shards_at(pattern: str, list_files: Callable[[str], list[str]] = storage.glob) -> list[str]:
+def shards_at(pattern: str) -> list[str]:
     """The sorted files that match the pattern, without manifests, which lie beside the shards."""
-    return [path for path in list_files(pattern) if os.path.basename(path) != NAME]
+    return [path for path in storage.glob(pattern) if os.path.basename(path) != NAME]
 
 
 def write_shard(path: str, payloads: Iterable[bytes]) -> Shard:

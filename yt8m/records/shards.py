@@ -1,7 +1,6 @@
 """TFRecord shards and the Example and SequenceExample records in them, read and written without TensorFlow.
 
-    with storage.write_atomic("a.tfrecord") as file:
-        file.write(framed(example({"id": bytes_feature(b"abcd"), "labels": int64_feature([3])})))
+    storage.write("a.tfrecord", framed(example({"id": bytes_feature(b"abcd"), "labels": int64_feature([3])})))
     labels = [parse(payload).values("labels") for payload in read_shard("a.tfrecord")]
 
 A TFRecord frame: length, masked CRC-32C of the length, payload, masked CRC-32C of the payload. A payload is
