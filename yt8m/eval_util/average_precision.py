@@ -14,20 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from yt8m.eval_util.arrays import (
-    Bools,
-    Floats64,
-    Ints64,
-    Keys,
-    block_starts,
-    class_of,
-    hit_of,
-    places_within,
-    positive_mask,
-    refuse_nan,
-    require_positive_int,
-    without_class,
-)
+from yt8m.eval_util import arrays
+from yt8m.eval_util.arrays import Bools, Floats64, Ints64, Keys
 
 
 class _Blocks(NamedTuple):
@@ -92,7 +80,7 @@ def _runs(ascending: Ints64) -> tuple[Ints64, Ints64]:
 
 def _expected_precisions(blocks: _Blocks, kept: Ints64) -> Floats64:
     """For each of the first `kept` ranks of each block: P(item is positive) x expected precision if it is positive."""
-    place = places_within(kept)
+    place = arrays.places_within(kept)
     share = blocks.positives / blocks.size
     others = (blocks.positives - 1) / np.maximum(blocks.size - 1, 1)
     precision = np.repeat(blocks.before + 1, kept) + place * np.repeat(others, kept)
@@ -101,7 +89,7 @@ def _expected_precisions(blocks: _Blocks, kept: Ints64) -> Floats64:
 
 def global_average_precision(entries: Keys, num_positives: int) -> float:
     """AP of all packed entries as one list; 0 if there is no positive."""
-    return float(class_average_precisions(without_class(entries), np.array([num_positives]))[0])
+    return float(class_average_precisions(arrays.without_class(entries), np.array([num_positives]))[0])
 
 
 def class_average_precisions(entries: Keys, num_positives: Ints64, n: int | None = None) -> Floats64:
@@ -113,7 +101,7 @@ def class_average_precisions(entries: Keys, num_positives: Ints64, n: int | None
       n: only the n best entries of each class count; None for all.
     """
     keys = np.sort(entries)
-    return average_precisions(class_of(keys), block_starts(keys), hit_of(keys), num_positives, n)
+    return average_precisions(arrays.class_of(keys), arrays.block_starts(keys), arrays.hit_of(keys), num_positives, n)
 
 
 def precision_sum(entries: Keys, rank: int = 0, positives: int = 0) -> float:
@@ -127,8 +115,8 @@ def precision_sum(entries: Keys, rank: int = 0, positives: int = 0) -> float:
       rank: number of entries of the list with a better score than all of these.
       positives: number of positives among those better entries.
     """
-    keys = np.sort(without_class(entries))
-    blocks = _blocks_with_positives(np.zeros(len(keys), np.int64), block_starts(keys), hit_of(keys), 1)
+    keys = np.sort(arrays.without_class(entries))
+    blocks = _blocks_with_positives(np.zeros(len(keys), np.int64), arrays.block_starts(keys), arrays.hit_of(keys), 1)
     blocks = blocks._replace(rank=blocks.rank + rank, before=blocks.before + positives)
     return float(_expected_precisions(blocks, blocks.size).sum())
 
@@ -149,7 +137,7 @@ class ScoredLists:
     """
 
     def __init__(self, num_lists: int, top_n: int | None = None) -> None:
-        require_positive_int(top_n, "top_n", or_none=True)
+        arrays.require_positive_int(top_n, "top_n", or_none=True)
         self.top_n = top_n
         self._num_lists = num_lists
         self.clear()
@@ -172,7 +160,7 @@ class ScoredLists:
         Raises:
           ValueError: a score is NaN.
         """
-        refuse_nan(scores)
+        arrays.refuse_nan(scores)
         if num_positives is None:
             num_positives = np.bincount(lists[hits], minlength=self._num_lists)
         self.num_positives = self.num_positives + np.asarray(num_positives)
@@ -283,7 +271,7 @@ class AveragePrecisionCalculator:
         Raises:
           ValueError: shapes differ, a score is NaN, or n is not positive.
         """
-        require_positive_int(n, "n", or_none=True)
+        arrays.require_positive_int(n, "n", or_none=True)
         calculator = AveragePrecisionCalculator(n)
         calculator.accumulate(predictions, actuals, total_num_positives)
         return calculator.peek_ap_at_n()
@@ -293,7 +281,7 @@ def _vectors(predictions: npt.ArrayLike, actuals: npt.ArrayLike) -> tuple[Floats
     scores = np.asarray(predictions, np.float64)
     if scores.ndim != 1:
         raise ValueError(f"predictions must be one list; the shape is {scores.shape}")
-    return scores, positive_mask(actuals, scores.shape)
+    return scores, arrays.positive_mask(actuals, scores.shape)
 
 
 # One list of scores per class (lengths may differ), or an array [C, N].
@@ -314,7 +302,7 @@ class MeanAveragePrecisionCalculator:
         Raises:
           ValueError: num_class or top_n is not positive.
         """
-        require_positive_int(num_class, "num_class")
+        arrays.require_positive_int(num_class, "num_class")
         self._num_class = num_class
         self._filter = filter_empty_classes
         self._items = ScoredLists(num_class, top_n)

@@ -13,22 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from yt8m.eval_util import metrics
-from yt8m.eval_util.arrays import (
-    Bools,
-    Entries,
-    Floats64,
-    Ints64,
-    Keys,
-    block_starts,
-    class_of,
-    hit_of,
-    positive_mask,
-    require_positive_int,
-    score_matrix,
-    score_of,
-    without_class,
-)
+from yt8m.eval_util import arrays, metrics
+from yt8m.eval_util.arrays import Bools, Entries, Floats64, Ints64, Keys
 from yt8m.eval_util.metrics import Metric, ScoredBatch
 from yt8m.eval_util.ranked_entries import RankedEntries
 from yt8m.eval_util.segments import Pairs, columns_of_pairs
@@ -90,9 +76,9 @@ class EvaluationMetrics:
         Raises:
           ValueError: num_class, top_k or top_n is not positive, or there is another number of class_counts.
         """
-        require_positive_int(num_class, "num_class")
-        require_positive_int(top_k, "top_k")
-        require_positive_int(top_n, "top_n", or_none=True)
+        arrays.require_positive_int(num_class, "num_class")
+        arrays.require_positive_int(top_k, "top_k")
+        arrays.require_positive_int(top_n, "top_n", or_none=True)
         self.num_class, self.top_k, self.top_n = int(num_class), min(int(top_k), int(num_class)), top_n
         self.metric_classes = tuple(metrics.load() if metric_classes is None else metric_classes)
         self.class_counts = None if class_counts is None else np.asarray(class_counts, np.int64)
@@ -166,11 +152,11 @@ class EvaluationMetrics:
           ValueError: shapes disagree, rows are not sorted, a score is NaN, a class is out of range, labels
             do not add up, there are too few columns.
         """
-        values = score_matrix(scores, "scores")
+        values = arrays.score_matrix(scores, "scores")
         columns = Columns(
             values,
             np.asarray(classes, np.int32),
-            positive_mask(hits, values.shape, "hits"),
+            arrays.positive_mask(hits, values.shape, "hits"),
             np.asarray(num_labels).astype(np.int64),
             np.asarray(label_counts).astype(np.int64),
         )
@@ -243,9 +229,9 @@ class EvaluationMetrics:
         with that score or more, as for GAP; all other [examples, classes] pairs are negatives.
         """
         keys = self._entries.all()
-        steps = np.floor(score_of(keys) * np.float32(num_thresholds - 1))
+        steps = np.floor(arrays.score_of(keys) * np.float32(num_thresholds - 1))
         bins = np.clip(steps, 0, num_thresholds - 1).astype(np.int64)
-        counts = [np.bincount(bins[hit_of(keys) == hit], minlength=num_thresholds) for hit in (True, False)]
+        counts = [np.bincount(bins[arrays.hit_of(keys) == hit], minlength=num_thresholds) for hit in (True, False)]
         true, false = (np.cumsum(count[::-1])[::-1].astype(np.float64) for count in counts)
         missed = self._label_counts.sum() - true
         others = self._num_examples * self.num_class - true - false - missed
@@ -274,7 +260,7 @@ def best_f1(entries: Keys, label_counts: Ints64, min_positives: int) -> Operatin
     """
     keys = np.sort(entries)
     own = _best_of_lists(keys, label_counts)
-    common = _best_of_lists(np.sort(without_class(keys)), label_counts.sum(keepdims=True))
+    common = _best_of_lists(np.sort(arrays.without_class(keys)), label_counts.sum(keepdims=True))
     is_own = np.asarray((label_counts >= min_positives) & (own.f1 > 0))
     anyone = common.thresholds[0] if common.f1[0] > 0 else NOTHING_KNOWN
     return _counted(keys, label_counts, np.where(is_own, own.thresholds, anyone), is_own)
@@ -285,17 +271,17 @@ def _best_of_lists(keys: Keys, positives: Ints64) -> _Best:
     found = _Best(np.zeros(len(positives)), np.zeros(len(positives)))
     if not len(keys):
         return found
-    starts, lists = block_starts(keys), class_of(keys)
+    starts, lists = arrays.block_starts(keys), arrays.class_of(keys)
     ends, owners = np.append(starts[1:], len(keys)), lists[starts]
     first = np.searchsorted(lists, np.arange(len(positives)))[owners]
-    hits = np.append(0, np.cumsum(hit_of(keys)))
+    hits = np.append(0, np.cumsum(arrays.hit_of(keys)))
     f1 = 2 * (hits[ends] - hits[first]) / (ends - first + positives[owners])
     np.maximum.at(found.f1, owners, f1)
     reached = np.flatnonzero(f1 == found.f1[owners])
     which, place = np.unique(owners[reached], return_index=True)
     last = reached[place]
     after = np.minimum(last + 1, len(starts) - 1)
-    scores = score_of(keys[starts]).astype(np.float64)
+    scores = arrays.score_of(keys[starts]).astype(np.float64)
     has_lower = (after > last) & (owners[after] == which)
     lower = np.where(has_lower, scores[after], scores[last] - 2 * _BELOW * np.abs(scores[last]))
     found.thresholds[which] = (scores[last] + lower) / 2
@@ -303,10 +289,10 @@ def _best_of_lists(keys: Keys, positives: Ints64) -> _Best:
 
 
 def _counted(keys: Keys, positives: Ints64, thresholds: Floats64, is_own: Bools) -> OperatingPoints:
-    classes = class_of(keys)
-    chosen = score_of(keys) >= thresholds[classes]
+    classes = arrays.class_of(keys)
+    chosen = arrays.score_of(keys) >= thresholds[classes]
     predicted = np.bincount(classes[chosen], minlength=len(positives))
-    right = np.bincount(classes[chosen & hit_of(keys)], minlength=len(positives))
+    right = np.bincount(classes[chosen & arrays.hit_of(keys)], minlength=len(positives))
     shares = (_share(right, predicted), _share(right, positives), _share(2 * right, predicted + positives))
     return OperatingPoints(thresholds, is_own, positives, *shares)
 

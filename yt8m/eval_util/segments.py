@@ -11,18 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from yt8m.eval_util.arrays import (
-    Bools,
-    Entries,
-    Floats32,
-    Floats64,
-    Ints64,
-    pack,
-    places_within,
-    positive_mask,
-    refuse_nan,
-    require_positive_int,
-)
+from yt8m.eval_util import arrays
+from yt8m.eval_util.arrays import Bools, Entries, Floats32, Floats64, Ints64
 from yt8m.eval_util.average_precision import average_precisions, class_average_precisions
 from yt8m.eval_util.top_k import Columns, perr_of_rows, take_columns
 
@@ -81,7 +71,7 @@ def mean_average_precision_at_n(
     Raises:
       ValueError: lengths differ, or top_n is not positive.
     """
-    require_positive_int(top_n, "top_n", or_none=True)
+    arrays.require_positive_int(top_n, "top_n", or_none=True)
     ratings = _ratings(rated_classes, rated_segments, rated_scores)
     hits, classes = _ranked_ratings(*_pairs(submitted_classes, submitted_segments, "submitted"), ratings, top_n)
     present, total = np.unique(ratings.codes[ratings.positive] // max(len(ratings.segments), 1), return_counts=True)
@@ -102,7 +92,7 @@ def _pairs(classes: npt.ArrayLike, segments: npt.ArrayLike, name: str) -> tuple[
 
 def _ratings(classes: npt.ArrayLike, segments: npt.ArrayLike, scores: npt.ArrayLike) -> _Ratings:
     numbers, names = _pairs(classes, segments, "rated")
-    positive = positive_mask(scores, numbers.shape, "rated_scores")
+    positive = arrays.positive_mask(scores, numbers.shape, "rated_scores")
     known, index = np.unique(names, return_inverse=True)
     codes, pair = np.unique(numbers * len(known) + index, return_inverse=True)
     return _Ratings(known, codes, np.bincount(pair[positive], minlength=len(codes)) > 0)
@@ -156,7 +146,7 @@ def columns_of_pairs(pairs: Pairs, k: int, num_class: int) -> tuple[Columns, Flo
       ValueError: a score is NaN.
     """
     rows = np.repeat(np.arange(len(pairs.counts)), pairs.counts)
-    places = places_within(pairs.counts)
+    places = arrays.places_within(pairs.counts)
     shape = len(pairs.counts), max(k, int(pairs.counts.max(initial=0)))
     scores, hits = np.full(shape, -np.inf, np.float32), np.zeros(shape, np.bool_)
     classes = np.zeros(shape, np.int32)
@@ -178,7 +168,7 @@ class RatedPairs:
     """
 
     def __init__(self, num_class: int) -> None:
-        require_positive_int(num_class, "num_class")
+        arrays.require_positive_int(num_class, "num_class")
         self.num_class = int(num_class)
         self.clear()
 
@@ -198,8 +188,8 @@ class RatedPairs:
         Raises:
           ValueError: a score is NaN.
         """
-        refuse_nan(scores)
-        self._entries.append(pack(classes, scores, hits))
+        arrays.refuse_nan(scores)
+        self._entries.append(arrays.pack(classes, scores, hits))
         self._positives = self._positives + np.bincount(classes[hits], minlength=self.num_class)
 
     def merge(self, other: RatedPairs) -> None:

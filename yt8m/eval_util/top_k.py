@@ -10,20 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from yt8m.eval_util.arrays import (
-    Bools,
-    Floats32,
-    Floats64,
-    Ints32,
-    Ints64,
-    Keys,
-    numbered,
-    pack,
-    places_within,
-    positive_mask,
-    refuse_nan,
-    score_matrix,
-)
+from yt8m.eval_util import arrays
+from yt8m.eval_util.arrays import Bools, Floats32, Floats64, Ints32, Ints64, Keys
 
 # Scores are ranked in chunks of this size, which stay in a core's cache.
 _CHUNK = 1 << 19
@@ -76,12 +64,12 @@ def _keys(scores: Floats32, k: int) -> Keys:
     groups = max(_GROUPS * k, _LEAST_GROUPS)
     flat = np.flatnonzero(_may_be_best(scores, k, groups)) if groups * 4 <= num_classes else None
     if flat is None or len(flat) > scores.size // 4:
-        refuse_nan(scores)
-        return numbered(scores, np.arange(num_classes))
+        arrays.refuse_nan(scores)
+        return arrays.numbered(scores, np.arange(num_classes))
     rows, classes = np.divmod(flat, num_classes)
     counts = np.bincount(rows, minlength=len(scores))
     keys = np.full((len(scores), counts.max()), np.iinfo(np.uint64).max, np.uint64)
-    keys[rows, places_within(counts)] = numbered(scores.ravel()[flat], classes)
+    keys[rows, arrays.places_within(counts)] = arrays.numbered(scores.ravel()[flat], classes)
     return keys
 
 
@@ -93,8 +81,8 @@ def _may_be_best(scores: Floats32, k: int, groups: int) -> Bools:
     """
     grouped = scores.shape[1] // groups * groups
     maxima = scores[:, :grouped].reshape(len(scores), -1, groups).max(axis=1)
-    refuse_nan(maxima)
-    refuse_nan(scores[:, grouped:])
+    arrays.refuse_nan(maxima)
+    arrays.refuse_nan(scores[:, grouped:])
     bound = np.partition(maxima, groups - k, axis=1)[:, groups - k, np.newaxis]
     found = scores >= np.maximum(bound, _LEAST)
     found[:, :k] |= bound < _LEAST  # classes with the score -inf all tie, so the first ones are enough
@@ -130,7 +118,7 @@ class Columns(NamedTuple):
 
     def entries(self, k: int) -> Keys:
         """The first `k` columns as packed entries [N]; columns without a class are left out."""
-        keys = pack(self.classes[:, :k], self.scores[:, :k], self.hits[:, :k])
+        keys = arrays.pack(self.classes[:, :k], self.scores[:, :k], self.hits[:, :k])
         ranked = self.ranked[:, :k]
         return keys.ravel() if ranked.all() else keys[ranked]
 
@@ -159,11 +147,11 @@ def rated_only(
     Raises:
       ValueError: shapes differ, or the predictions are not a matrix.
     """
-    scores = score_matrix(predictions)
-    positives = positive_mask(labels, scores.shape, "labels")
+    scores = arrays.score_matrix(predictions)
+    positives = arrays.positive_mask(labels, scores.shape, "labels")
     if label_weights is None:
         return scores, positives
-    rated = positive_mask(label_weights, scores.shape, "label_weights")
+    rated = arrays.positive_mask(label_weights, scores.shape, "label_weights")
     return np.where(rated, scores, np.float32(-np.inf)), positives & rated
 
 
