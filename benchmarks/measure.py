@@ -49,6 +49,8 @@ class Measured:
         or one that was taken together with each sample, or none at all.
       latencies: seconds of each request, if the work is requests.
       bare_latencies: seconds of each call that the floor makes in place of a request.
+      fuller_floors: taken together with `floors`: the same work and more that the row cannot avoid.
+      fuller_name: what that work is.
     """
 
     count: int
@@ -56,6 +58,8 @@ class Measured:
     floors: list[Sample]
     latencies: list[float] = field(default_factory=list)
     bare_latencies: list[float] = field(default_factory=list)
+    fuller_floors: list[Sample] = field(default_factory=list)
+    fuller_name: str = ""
 
     def summary(self) -> dict[str, Any]:
         """Median, least and most of each: examples a second (`rate`), examples a second of CPU time, which
@@ -68,15 +72,18 @@ class Measured:
             "cpu_rate": spread([self.count / sample.cpu for sample in self.samples]),
         }
         if self.floors:
-            found["ratio"] = spread(self._ratios("seconds"))
-            found["cpu_ratio"] = spread(self._ratios("cpu"))
+            found["ratio"] = spread(self._ratios(self.floors, "seconds"))
+            found["cpu_ratio"] = spread(self._ratios(self.floors, "cpu"))
+        if self.fuller_floors:
+            ratios = {name: spread(self._ratios(self.fuller_floors, name)) for name in ("seconds", "cpu")}
+            found["fuller"] = {"name": self.fuller_name, "ratio": ratios["seconds"], "cpu_ratio": ratios["cpu"]}
         if self.latencies:
             cuts = statistics.quantiles(self.latencies, n=100, method="inclusive")
             found["latency"] = {"p50": cuts[49], "p99": cuts[98], "bare": statistics.median(self.bare_latencies)}
         return found
 
-    def _ratios(self, field: str) -> list[float]:
-        floors = [getattr(floor, field) for floor in self.floors]
+    def _ratios(self, samples: list[Sample], field: str) -> list[float]:
+        floors = [getattr(floor, field) for floor in samples]
         if len(floors) > len(self.samples):
             floors = [(before + after) / 2 for before, after in itertools.pairwise(floors)]
         return [floor / getattr(sample, field) for floor, sample in zip(floors, self.samples, strict=True)]

@@ -32,7 +32,7 @@ def line(name: str, row: Row, result: Mapping[str, Any]) -> str:
         f"{result['cpu_ratio']['median']:.0%}" if ratio else "",
         f"{result['peak_mb']:,.0f}",
         f"{result['others']:.1f}" + (" !" if result["others"] > QUIET else ""),
-        "; ".join([*_latency(result), *verdicts(row, result)]),
+        "; ".join([*_latency(result), *_fuller(result), *verdicts(row, result)]),
     )
 
 
@@ -42,6 +42,15 @@ def _latency(result: Mapping[str, Any]) -> list[str]:
         return []
     p50, p99, bare = (result["latency"][name] for name in ("p50", "p99", "bare"))
     return [f"p50 {1000 * p50:.1f} ms, p99 {1000 * p99:.1f} ms: {p50 / bare:.1f} and {p99 / bare:.1f} bare calls"]
+
+
+def _fuller(result: Mapping[str, Any]) -> list[str]:
+    """The ratios to the floor that holds more than the one of the columns."""
+    if "fuller" not in result:
+        return []
+    name, ratio, cpu_ratio = (result["fuller"][part] for part in ("name", "ratio", "cpu_ratio"))
+    spread = f"{ratio['low']:.0%}..{ratio['high']:.0%}"
+    return [f"{ratio['median']:.0%} of {name} ({spread}; by cpu {cpu_ratio['median']:.0%})"]
 
 
 def verdicts(row: Row, result: Mapping[str, Any]) -> list[str]:

@@ -38,6 +38,15 @@ def test_latencies_of_requests_are_told_in_calls_of_the_floor():
     assert line.endswith("p50 51.0 ms, p99 100.0 ms: 12.8 and 25.0 bare calls")
 
 
+def test_a_fuller_floor_has_ratios_of_its_own():
+    floors, fuller = [Sample(1.0, 1.0)] * 2, [Sample(2.0, 3.0), Sample(4.0, 3.0)]
+    measured = Measured(1, [Sample(4.0, 4.0)], floors, fuller_floors=fuller, fuller_name="reading and products")
+    found = {**measured.summary(), "peak_mb": 1.0, "others": 0.0}
+    assert found["ratio"]["median"] == 0.25
+    line = report.line("train", Row(lambda _: Measured(1, [], [])), found)
+    assert line.endswith("75% of reading and products (75%..75%; by cpu 75%)")
+
+
 def test_repeat_does_not_count_the_first_time():
     calls = []
     measured = measure.repeat(lambda: calls.append(0), 7, repeats=3)
