@@ -33,24 +33,42 @@ def by_hand(features: tuple[np.ndarray, ...], num_frames: np.ndarray) -> np.ndar
 @given(
     videos=st.integers(0, 9),
     frames=st.integers(0, 6),
-    block=st.sampled_from([1, 60, 150, 400_000]),
+    block=st.sampled_from([None, 1, 60, 150, 400_000]),
     seed=st.integers(0, 9),
 )
-def test_it_is_the_mean_of_the_real_frames_by_their_length_whatever_the_blocks(
-    videos: int, frames: int, block: int, seed: int
+def test_it_is_the_mean_of_the_real_frames_by_their_length(
+    videos: int, frames: int, block: int | None, seed: int
 ) -> None:
+    """`block`: the values of a block, for segments; None for videos, whose number of frames the graph does not know."""
     draw = np.random.default_rng(seed)
     features = tuple(draw.integers(0, 256, (videos, frames, size)).astype(np.uint8) for size in SIZES)
     num_frames = draw.integers(0, frames + 1, videos).astype(np.int32)
     with pytest.MonkeyPatch.context() as patch, tf.Graph().as_default(), tf.Session() as session:
         patch.setattr(transforms, "_BLOCK", block)
-        given_features = tuple(tf.placeholder(tf.uint8, [None, None, size]) for size in SIZES)
+        known = frames if block else None
+        given_features = tuple(tf.placeholder(tf.uint8, [None, known, size]) for size in SIZES)
         counts = tf.placeholder(tf.int32, [None])
         made = mean_of_unit_frames(Batch(None, given_features, counts, None))
         feed = dict(zip((*given_features, counts), (*features, num_frames), strict=True))
         found = session.run(made, feed)
     assert made.shape.as_list() == [None, 1, sum(SIZES)]
     np.testing.assert_allclose(found, by_hand(features, num_frames), atol=2e-7)
+
+
+def test_the_mean_of_a_video_depends_on_nothing_else_in_its_batch() -> None:
+    """So N towers, each with a share of the batch, compute the very values of one."""
+    draw = np.random.default_rng(3)
+    features = tuple(draw.integers(0, 256, (5, 40, size)).astype(np.uint8) for size in (64, 3))
+    num_frames = np.array([40, 7, 0, 31, 1], np.int32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        given_features = tuple(tf.placeholder(tf.uint8, [None, None, size]) for size in (64, 3))
+        counts = tf.placeholder(tf.int32, [None])
+        made = mean_of_unit_frames(Batch(None, given_features, counts, None))
+        whole = session.run(made, dict(zip((*given_features, counts), (*features, num_frames), strict=True)))
+        for row, count in enumerate(num_frames):
+            alone = [feature[row : row + 1, : max(count, 1)] for feature in features]
+            found = session.run(made, dict(zip((*given_features, counts), (*alone, [count]), strict=True)))
+            np.testing.assert_array_equal(found[0], whole[row])
 
 
 def test_one_pass_shifts_every_byte_to_the_same_bits_as_two() -> None:

@@ -96,12 +96,6 @@ _TRANSFORMS: dict[str, Callable[[tf.Tensor, tuple[int, ...]], tf.Tensor]] = {
 }
 
 
-# The number of values that are processed together. As floats they stay in the processor's caches during all passes;
-# the values of a whole batch (170 MB) would be read from memory and written to it in each pass.
-_BLOCK = 800_000
-_BLOCKS_AT_ONCE = 4
-
-
 def takes_mean(model: Any) -> bool:
     """Whether the class that defines how `model` uses frames also declares `takes_mean` (see `BaseModel`).
 
@@ -126,6 +120,48 @@ def mean_of_unit_frames(batch: Batch) -> tf.Tensor:
     Args:
       batch: a batch whose features are uint8 [B, T, size].
     """
+    # A segment has a fixed number of frames: so few that calling a function for each would cost more than its mean.
+    are_segments = batch.features[0].shape[1] is not None
+    return (_means_of_blocks if are_segments else _means_of_videos)(batch)[:, tf.newaxis]
+
+
+def _means_of_videos(batch: Batch) -> tf.Tensor:
+    """The means, float32 [B, D], one video after the other in each of the session's threads.
+
+    No op is divided among threads, since waking them would cost a third of the mean. The floats of one video stay in
+    the processor's caches during all passes; those of a batch (170 MB) would be read and written in each.
+    """
+    arguments = [*batch.features, frames.count(batch.features[0], batch.num_frames)]
+    specs = [tf.TensorSpec(argument.shape[1:], argument.dtype) for argument in arguments]
+    mean = tf.function(_mean_of_video, specs, autograph=False).get_concrete_function()
+    mean.add_to_graph(tf.get_default_graph())
+    [means] = tf.raw_ops.MapDefun(
+        arguments=arguments,
+        captured_inputs=[],
+        output_types=[tf.float32],
+        output_shapes=[mean.output_shapes],
+        f=mean,
+        max_intra_op_parallelism=1,
+    )
+    return means
+
+
+def _mean_of_video(*features_and_count: tf.Tensor) -> tf.Tensor:
+    """The mean, float32 [D], of the first `count` frames of uint8 [T, size]."""
+    *features, count = features_and_count
+    values = _shifted_at_once(tf.concat([feature[:count] for feature in features], -1))
+    norms = tf.raw_ops.EuclideanNorm(input=values, axis=[-1])
+    shares = 1 / (tf.maximum(norms, LEAST_BYTES_NORM) * tf.cast(tf.maximum(count, 1), tf.float32))
+    return tf.squeeze(tf.matmul(shares[tf.newaxis], values), 0)
+
+
+# The number of values of segments that are processed together; as floats they stay in the processor's caches.
+_BLOCK = 800_000
+_BLOCKS_AT_ONCE = 4
+
+
+def _means_of_blocks(batch: Batch) -> tf.Tensor:
+    """The means, float32 [B, D], many rows at a time."""
     width = sum(int(feature.shape[-1]) for feature in batch.features)
     videos, longest = tf.unstack(tf.shape(batch.features[0])[:2])
     counts = frames.count(batch.features[0], batch.num_frames)
@@ -144,7 +180,7 @@ def mean_of_unit_frames(batch: Batch) -> tf.Tensor:
         parallel_iterations=_BLOCKS_AT_ONCE,
         back_prop=False,
     )
-    return means.concat()[:, tf.newaxis]
+    return means.concat()
 
 
 def _mean(features: Sequence[tf.Tensor], counts: tf.Tensor) -> tf.Tensor:
