@@ -14,17 +14,18 @@ from small_run import losses, weights
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+# Draws frames at random.
+DBOF = ("--model=DbofModel", "--dbof_cluster_size=12", "--dbof_hidden_size=7", "--iterations=4")
+MEAN = ("--model=FrameLevelLogisticModel",)
+
+
 def train(folder: pathlib.Path, steps: int, *more: str) -> str:
-    """Trains a model that draws frames at random; returns the log."""
+    """Trains a model on frames; returns the log."""
     words = [
         sys.executable,
         "train.py",
         f"--train_data_pattern={golden('tiny_frame.tfrecord')},{golden('tiny_segment.tfrecord')}",
         f"--train_dir={folder}",
-        "--model=DbofModel",
-        "--dbof_cluster_size=12",
-        "--dbof_hidden_size=7",
-        "--iterations=4",
         "--frame_features",
         "--feature_names=rgb,audio",
         "--feature_sizes=16,8",
@@ -43,15 +44,17 @@ def train(folder: pathlib.Path, steps: int, *more: str) -> str:
 
 @pytest.mark.heavy
 @pytest.mark.long
-@pytest.mark.parametrize("towers", [1, 2])
-def test_the_next_twenty_steps_are_those_of_the_unbroken_run(tmp_path: pathlib.Path, towers: int) -> None:
-    flag = f"--num_gpu={towers}"
-    train(tmp_path / "whole", 27, flag)
+@pytest.mark.parametrize(("model", "towers"), [(DBOF, 1), (DBOF, 2), (MEAN, 2)])
+def test_the_next_twenty_steps_are_those_of_the_unbroken_run(
+    tmp_path: pathlib.Path, model: tuple[str, ...], towers: int
+) -> None:
+    flags = (*model, f"--num_gpu={towers}")
+    train(tmp_path / "whole", 27, *flags)
     for name in ("saved", "rebuilt"):
-        train(tmp_path / name, 7, flag)
+        train(tmp_path / name, 7, *flags)
     (tmp_path / "rebuilt/model.ckpt-7.meta").unlink()
-    assert "with the graph saved there" in train(tmp_path / "saved", 27, flag)
-    assert "the graph is rebuilt" in train(tmp_path / "rebuilt", 27, flag)
+    assert "with the graph saved there" in train(tmp_path / "saved", 27, *flags)
+    assert "the graph is rebuilt" in train(tmp_path / "rebuilt", 27, *flags)
     expected = weights(tmp_path / "whole", 27)
     assert len(losses(tmp_path / "whole")) == 27
     for name in ("saved", "rebuilt"):
