@@ -44,7 +44,7 @@ def measure(config: DataConfig) -> tuple[int, float, float]:
             expected = session.run(examples)
         size = sum(entry.stat().st_size for entry in os.scandir(folder))
         with _started(ops, inputter) as session:
-            restore = _median(lambda: position.restore(session, folder, 1))
+            restore = _median(lambda: position.start(session, folder, 1))
             assert (session.run(examples) == expected).all()
     return size, save, restore
 

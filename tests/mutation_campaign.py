@@ -96,7 +96,7 @@ TARGETS = (
     Target(
         "yt8m/runner/saver.py",
         ("tests/runner/test_saver_position_file.py", "tests/runner/test_saver.py"),
-        ("ShardPosition.*", "_PositionFile.*", "_checked", "_path", "_sending_order"),
+        ("ShardPosition.*", "_PositionFile.*", "_sending_order"),
     ),
     Target("yt8m/commands/saved_run.py", ("tests/commands/test_saved_run.py",), ("keep_best", "_gap_of", "_copy")),
     Target(

@@ -62,6 +62,7 @@ def option(
     shaped_by: Callable[[Any], Any] | None = None,
     minimum: float | None = None,
     maximum: float | None = None,
+    divides: str = "",
     choices: tuple[str, ...] = (),
     alias: str = "",
 ) -> Any:
@@ -79,7 +80,8 @@ def option(
           its class, must declare this; a field of a model or of a loss without this declaration counts as `variables`.
       shaped_by: maps the value to the part that matters, such as `bool` if only on or off matters; None for the whole
           value.
-      minimum, maximum: inclusive bounds.
+      minimum, maximum: inclusive bounds, of each item if the value is a tuple.
+      divides: name of an option of the same class whose value must be a multiple of this one's.
       choices: the only allowed values, if not empty.
       alias: another name of the flag.
     """
@@ -89,6 +91,7 @@ def option(
         "shaped_by": shaped_by,
         "minimum": minimum,
         "maximum": maximum,
+        "divides": divides,
         "choices": choices,
         "alias": alias,
     }
@@ -171,6 +174,9 @@ def check(instance: Any) -> None:
     for field in dataclasses.fields(instance):
         value = getattr(instance, field.name)
         wrong = _wrong_type(value, hints[field.name]) or _out_of_bounds(value, field.metadata)
+        whole = field.metadata.get("divides")
+        if whole and not wrong and getattr(instance, whole) % value:
+            wrong = f"a divisor of {whole} {getattr(instance, whole)}"
         if wrong:
             raise UsageError(f"{type(instance).__name__}: {field.name} must be {wrong}; it is {value!r}")
 
@@ -242,11 +248,11 @@ def _out_of_bounds(value: Any, metadata: Mapping[str, Any]) -> str:
     if choices and value not in choices:
         return f"one of {', '.join(choices)}{suggestion(str(value), choices)}"
     # Written so that NaN is refused too.
-    if low is not None and not value >= low:
-        return f"at least {low}"
-    if high is not None and not value <= high:
-        return f"at most {high}"
     for part in value if isinstance(value, tuple) else (value,):
+        if low is not None and not part >= low:
+            return f"at least {low}"
+        if high is not None and not part <= high:
+            return f"at most {high}"
         if isinstance(part, int) and not -_LARGEST <= part <= _LARGEST:
             return f"at most {_LARGEST}" if part > 0 else f"at least {-_LARGEST}"
     return ""

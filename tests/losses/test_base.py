@@ -9,6 +9,8 @@ import pytest
 
 from yt8m import losses
 from yt8m.lazy import tf
+from yt8m.losses import base
+from yt8m.video.scores import RatedPairScores
 
 ROWS, CLASSES = 9, 600
 
@@ -28,22 +30,22 @@ def drawn() -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("weights", [None, "each", "rows"])
 @pytest.mark.parametrize("label_type", [tf.bool, tf.float32])
 @pytest.mark.parametrize("name", losses.names())
-def test_equals_the_loss_operation_by_operation(name: str, label_type: Any, weights: str | None) -> None:
+def test_equals_the_loss_operation_by_operation(
+    name: str, label_type: Any, weights: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loss, given = losses.create(name), drawn()
     with tf.Graph().as_default(), tf.Session() as session:
         logits, predictions = tf.constant(given["logits"]), tf.constant(given["predictions"])
         rest = (tf.cast(given["labels"], label_type), None if weights is None else tf.constant(given[weights]))
-        found = [
-            losses.loss_of_predictions(loss, predictions, *rest),
-            losses.loss_of_logits(loss, logits, *rest),
-            losses.gradient_of_logits(loss, logits, *rest),
-        ]
-        expected = [
-            loss.calculate_loss(predictions, *rest),
-            loss.calculate_loss_from_logits(logits, *rest),
-            loss.gradient_from_logits(logits, *rest),
-        ]
+
+        def made() -> list[tf.Tensor]:
+            from_logits = loss.calculate_loss_from_logits(logits, *rest), loss.gradient_from_logits(logits, *rest)
+            return [loss.calculate_loss(predictions, *rest), *from_logits]
+
+        found = made()
         kinds = {operation.type for operation in session.graph.get_operations()}
+        monkeypatch.setattr(base, "fused", lambda function, *tensors: function(*tensors))
+        expected = made()
         # The size of a tensor in it is the most labels of a row: each batch would be compiled anew.
         assert ("PartitionedCall" in kinds) is (name != "PairwiseHingeLoss")
         for one, other in zip(*session.run([found, expected]), strict=True):
@@ -56,7 +58,7 @@ def test_a_sum_of_millions_of_small_terms_is_not_lost() -> None:
     labels = np.zeros(logits.shape, np.bool_)
     with tf.Graph().as_default(), tf.Session() as session:
         placed = [tf.placeholder(tf.float32, [None, 3862]), tf.placeholder(tf.bool, [None, 3862])]
-        loss = losses.loss_of_logits(losses.create("CrossEntropyLoss"), *placed)
+        loss = losses.create("CrossEntropyLoss").calculate_loss_from_logits(*placed)
         found = session.run(loss, dict(zip(placed, (logits, labels), strict=True)))
     assert found == pytest.approx(np.logaddexp(0, logits.astype(np.float64)).sum(1).mean(), rel=1e-6)
 
@@ -76,8 +78,8 @@ def test_a_loss_of_ones_own_is_called_as_it_is() -> None:
     given = drawn()
     with tf.Graph().as_default(), tf.Session() as session:
         labels = tf.constant(given["labels"])
-        of_predictions = losses.loss_of_predictions(Own(), tf.constant(given["predictions"]), labels)
-        of_logits = losses.loss_of_logits(Own(), tf.constant(given["logits"]), labels)
+        of_predictions = Own().calculate_loss(tf.constant(given["predictions"]), labels)
+        of_logits = Own().calculate_loss_from_logits(tf.constant(given["logits"]), labels)
         found = session.run([of_predictions, of_logits])
     expected = np.abs(given["predictions"] - given["labels"]).sum(1).mean()
     assert found == pytest.approx([expected, expected], rel=1e-5)
@@ -92,11 +94,12 @@ def test_equals_the_loss_of_all(name: str) -> None:
     predictions = draw.random((6, 5)).astype(np.float32)
     labels = (draw.random((6, 5)) < 0.5).astype(np.float32)
     weights = (draw.random((6, 5)) < 0.4).astype(np.float32) * 2
-    at = weights > 0
+    at = np.argwhere(weights > 0)
+    rated = [values[weights > 0] for values in (predictions, labels, weights)]
     with tf.Graph().as_default(), tf.Session() as session:
         found, expected = session.run(
             [
-                losses.loss_of_pairs(loss, predictions[at], labels[at], weights[at], tf.constant(6)),
+                RatedPairScores(at, *rated, tf.constant(6)).loss(loss),
                 loss.calculate_loss(tf.constant(predictions), tf.constant(labels), tf.constant(weights)),
             ]
         )

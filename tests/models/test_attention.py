@@ -55,7 +55,7 @@ def test_attention_cluster(layers: dict[str, Any]) -> None:
 
 
 def test_a_layer_has_units() -> None:
-    with pytest.raises(UsageError, match="each of hidden_sizes must be at least 1; they are 4,0"):
+    with pytest.raises(UsageError, match=r"hidden_sizes must be at least 1; it is \(4, 0\)"):
         models.create("AttentionLstmModel", {"hidden_sizes": (4, 0)})
 
 
@@ -105,7 +105,7 @@ def test_attentive_probe() -> None:
         return sigmoid(logits)
 
     check("AttentiveProbeModel", {"probe_size": 6, "probe_heads": 2}, forward)
-    with pytest.raises(UsageError, match="probe_heads must divide probe_size 512; it is 7"):
+    with pytest.raises(UsageError, match="probe_heads must be a divisor of probe_size 512; it is 7"):
         models.create("AttentiveProbeModel", {"probe_heads": 7})
 
 
@@ -128,5 +128,5 @@ def test_transformer(placed: bool) -> None:
 
 
 def test_heads_must_divide() -> None:
-    with pytest.raises(UsageError, match="transformer_heads must divide transformer_size 512; it is 7"):
+    with pytest.raises(UsageError, match="transformer_heads must be a divisor of transformer_size 512; it is 7"):
         models.create("TransformerModel", {"transformer_heads": 7})

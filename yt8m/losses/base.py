@@ -1,4 +1,4 @@
-"""The base classes of label losses, the registry of losses by name, and functions that apply a loss to a batch.
+"""The base classes of label losses, and the registry of losses by name.
 
 A batch is a matrix [B, C] of B examples and C classes, or only some of its (example, class) pairs. The static losses of
 this package (`BaseLoss.is_static`) are compiled into one pass over memory. Other losses are not compiled: a custom loss
@@ -8,6 +8,7 @@ may fail to compile, and a loss that is not static would be compiled again for e
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -73,13 +74,15 @@ class BaseLoss(abc.ABC):
         self, predictions: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
         """The scalar loss of predictions [B, C]: the mean of `row_losses`."""
-        return tf.reduce_mean(self.row_losses(predictions, labels, label_weights))
+        # The mean stays outside of the compiled function: XLA would compute it as one float32 sum over all pairs, which
+        # is exact to four digits only.
+        return tf.reduce_mean(self._fused(self.row_losses, predictions, labels, label_weights))
 
     def calculate_loss_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
     ) -> tf.Tensor:
         """The scalar loss of logits [B, C]: the mean of `row_losses_from_logits`."""
-        return tf.reduce_mean(self.row_losses_from_logits(logits, labels, label_weights))
+        return tf.reduce_mean(self._fused(self.row_losses_from_logits, logits, labels, label_weights))
 
     def gradient_from_logits(
         self, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
@@ -88,8 +91,18 @@ class BaseLoss(abc.ABC):
 
         If `slopes` is overridden with a closed form, the loss itself is not computed.
         """
-        slopes = self.slopes(logits, *_floats(labels, label_weights))
-        return slopes / tf.cast(tf.shape(logits)[0], tf.float32)
+
+        def gradient(logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
+            slopes = self.slopes(logits, *_floats(labels, weights))
+            return slopes / tf.cast(tf.shape(logits)[0], tf.float32)
+
+        return self._fused(gradient, logits, labels, label_weights)
+
+    def _fused(self, function: Callable[..., Any], scores: tf.Tensor, *others: Any) -> Any:
+        """`function(scores, *others)`; compiled if this is a static loss of this package."""
+        is_ours = type(self).__module__.rpartition(".")[0] == __package__
+        run = fused if is_ours and self.is_static else lambda function, *tensors: function(*tensors)
+        return run(function, tf.convert_to_tensor(scores), *others)
 
 
 @dataclass(frozen=True)
@@ -130,57 +143,6 @@ def _floats(labels: tf.Tensor, weights: tf.Tensor | None) -> tuple[tf.Tensor, tf
     return tf.cast(labels, tf.float32), None if weights is None else tf.cast(weights, tf.float32)
 
 
-def loss_of_predictions(
-    loss: Any, predictions: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
-) -> tf.Tensor:
-    """The scalar `loss.calculate_loss`; compiled if `loss` is a static loss of this package."""
-    return _mean(loss, "row_losses", "calculate_loss", predictions, labels, label_weights)
-
-
-def loss_of_logits(
-    loss: Any, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
-) -> tf.Tensor:
-    """The scalar `loss.calculate_loss_from_logits`; compiled if `loss` is a static loss of this package."""
-    return _mean(loss, "row_losses_from_logits", "calculate_loss_from_logits", logits, labels, label_weights)
-
-
-def gradient_of_logits(
-    loss: Any, logits: tf.Tensor, labels: tf.Tensor, label_weights: tf.Tensor | None = None
-) -> tf.Tensor:
-    """`loss.gradient_from_logits`, float32 [B, C]; compiled if `loss` is a static loss of this package."""
-    if not _is_compiled(loss):
-        return loss.gradient_from_logits(logits, labels, label_weights=label_weights)
-    return fused(loss.gradient_from_logits, logits, labels, label_weights)
-
-
-def _mean(loss: Any, of_rows: str, of_batch: str, scores: Any, labels: Any, weights: Any) -> tf.Tensor:
-    if not _is_compiled(loss):
-        return getattr(loss, of_batch)(scores, labels, label_weights=weights)
-    # The mean stays outside of the compiled function: XLA would compute it as one float32 sum over all pairs, which is
-    # exact to four digits only.
-    return tf.reduce_mean(fused(getattr(loss, of_rows), scores, labels, weights))
-
-
-def _is_compiled(loss: Any) -> bool:
-    is_ours = type(loss).__module__.rpartition(".")[0] == __package__
-    return is_ours and loss.is_static
-
-
 def is_of_pairs(loss: Any) -> bool:
     """Whether `loss` can be computed from the weighted pairs alone: if its own class declares `pairwise_terms`."""
     return bool(vars(type(loss)).get("pairwise_terms", False))
-
-
-def loss_of_pairs(
-    loss: Any, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, rows: tf.Tensor
-) -> tf.Tensor:
-    """`loss.calculate_loss` of a whole batch, computed only from the pairs whose weight is not 0.
-
-    Args:
-      loss: a loss for which `is_of_pairs` is true.
-      predictions: float32 [P], the predictions of the P weighted pairs.
-      labels: float32 [P], their labels.
-      weights: float32 [P], their weights.
-      rows: int scalar, the number of examples in the batch.
-    """
-    return tf.reduce_sum(loss.terms(predictions, labels) * weights) / tf.cast(rows, tf.float32)

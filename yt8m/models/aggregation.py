@@ -8,7 +8,7 @@ from __future__ import annotations
 import abc
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from yt8m.lazy import tf
 from yt8m.models import frames, layers
@@ -64,13 +64,9 @@ def residuals(net: Net, shares: tf.Tensor, inputs: tf.Tensor, start: layers.Star
     return weighted_sums(shares, inputs) - masses(shares) * centres
 
 
-class Sizes(NamedTuple):
-    """The numbers of clusters and of hidden units, whether both are batch-normalised, and the value of `*_relu`."""
-
-    clusters: int
-    hidden: int
-    batch_norm: bool
-    relu: bool | None
+def of_stream(size: int, index: int, part: int = 2) -> int:
+    """A number of clusters or groups in stream `index`: `size` in the first, 1 / `part` of it in the others."""
+    return max(size // part, 1) if index else size
 
 
 def form_of_hidden_layer() -> Any:
@@ -102,10 +98,9 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """The pooled vector, [B, F], of inputs [B, T, D] with mask [B, T]."""
 
-    def sizes(self) -> Sizes:
-        """The sizes, from the fields that begin with `family`."""
-        names = ("cluster_size", "hidden_size", "add_batch_norm", "relu")
-        return Sizes(*(getattr(self, f"{self.family}_{name}") for name in names))
+    def own(self, name: str) -> Any:
+        """The value of the field `name` of the family, such as `netvlad_cluster_size` for `cluster_size`."""
+        return getattr(self, f"{self.family}_{name}")
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
@@ -120,10 +115,10 @@ class AggregatedModel(NormalisedModel, ClassifiedModel, abc.ABC):
 
     def _hidden(self, net: Net, pooled: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
         """The hidden layer [B, units]; if its form is the published one, so are its initial values."""
-        clusters, units, batch_norm, relu = self.sizes()
-        batch_norm = batch_norm and relu is not False
-        start = None if relu is None else layers.normal(1 / math.sqrt(clusters))
-        hidden = net.dense(pooled, units, "hidden1", bias=not batch_norm, start=start)
+        relu = self.own("relu")
+        batch_norm = self.own("add_batch_norm") and relu is not False
+        start = None if relu is None else layers.normal(1 / math.sqrt(self.own("cluster_size")))
+        hidden = net.dense(pooled, self.own("hidden_size"), "hidden1", bias=not batch_norm, start=start)
         if batch_norm:
             hidden = net.batch_norm(hidden, "hidden1_bn", valid)
         return tf.nn.relu6(hidden) if relu else hidden
@@ -156,7 +151,7 @@ class SoftDbowModel(AggregatedModel):
             return self.bag(net, self.shares(net, inputs, mask, words), int(inputs.shape[-1]), 0)
 
         def described(stream: tf.Tensor, index: int) -> tf.Tensor:
-            shares = self.shares(net, stream, mask, max(words // 8, 1) if index else words)
+            shares = self.shares(net, stream, mask, of_stream(words, index, 8))
             return self.bag(net, shares, int(stream.shape[-1]), index)
 
         return frames.each_stream(inputs, self.feature_sizes, described)
@@ -211,11 +206,10 @@ class StreamModel(AggregatedModel, abc.ABC):
 
     def pool(self, net: Net, inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """The descriptions of the streams, concatenated."""
-        size, _, batch_norm, _ = self.sizes()
 
         def described(stream: tf.Tensor, index: int) -> tf.Tensor:
-            count = max(size // 2, 1) if index else size
-            shares = assign(net, stream, mask, count, batch_norm=batch_norm)
+            count = of_stream(self.own("cluster_size"), index)
+            shares = assign(net, stream, mask, count, batch_norm=self.own("add_batch_norm"))
             return self.describe(net, shares, stream)
 
         return frames.each_stream(inputs, self.feature_sizes, described)

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.models import frames, layers, recurrent
 from yt8m.models.base import BaseModel, ClassifiedModel, reduce_parts, register
@@ -95,24 +94,13 @@ class DeepAttentionModel(ClassifiedModel):
     activation: ClassVar[str] = "tanh"
 
     video_level_classifier_model: str = option("LogisticModel", "video-level model that is the classifier at the end")
-    hidden_sizes: tuple[int, ...] = option((), "units of the dense layers before the classifier; if empty, no layer")
+    hidden_sizes: tuple[int, ...] = option(
+        (), "units of the dense layers before the classifier; if empty, no layer", minimum=1
+    )
     drop_rate: float = option(
         0.0, "dropout rate in training, before or after the attention, as the model has it", minimum=0, maximum=0.99
     )
     feature_sizes: tuple[int, ...] = option((), "sizes of the features, to read them separately; if empty, as one")
-
-    def validate(self) -> None:
-        """Refuses a dense layer without units.
-
-        Raises:
-          UsageError: a layer has no units.
-        """
-        super().validate()
-        if min(self.hidden_sizes, default=1) < 1:
-            raise UsageError(
-                f"{type(self).__name__}: each of hidden_sizes must be at least 1; they are "
-                f"{','.join(map(str, self.hidden_sizes))}"
-            )
 
     def classify_deep(self, net: Net, pooled: tf.Tensor, vocab_size: int) -> ModelOutput:
         """The classifier's output [B, vocab_size] after the dense layers on pooled [B, F]."""
@@ -233,19 +221,8 @@ class AttentiveProbeModel(BaseModel):
     level: ClassVar[str] = "frame"
 
     probe_size: int = option(512, "number of features of a key and of a value", minimum=1)
-    probe_heads: int = option(8, "attention heads; must divide probe_size", minimum=1)
+    probe_heads: int = option(8, "attention heads; must divide probe_size", minimum=1, divides="probe_size")
     l2_penalty: float = option(1e-8, "weight of the squared weights w_c", minimum=0)
-
-    def validate(self) -> None:
-        """Refuses a number of heads that does not divide the size.
-
-        Raises:
-          UsageError: the heads do not divide the size; the message names both.
-        """
-        if self.probe_size % self.probe_heads:
-            raise UsageError(
-                f"{type(self).__name__}: probe_heads must divide probe_size {self.probe_size}; it is {self.probe_heads}"
-            )
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""
@@ -287,23 +264,12 @@ class TransformerModel(ClassifiedModel):
 
     transformer_layers: int = option(2, "number of layers", minimum=1)
     transformer_size: int = option(512, "number of features of a frame inside the transformer", minimum=1)
-    transformer_heads: int = option(8, "attention heads; must divide transformer_size", minimum=1)
+    transformer_heads: int = option(
+        8, "attention heads; must divide transformer_size", minimum=1, divides="transformer_size"
+    )
     transformer_feed_forward: int = option(2048, "units of the feed-forward part", minimum=1)
     transformer_positions: bool = option(True, "add an encoding of each frame's position in time")
     drop_rate: float = option(0.1, "share of each part's output that training drops", minimum=0, maximum=0.99)
-
-    def validate(self) -> None:
-        """Refuses a number of heads that does not divide the size.
-
-        Raises:
-          UsageError: the heads do not divide the size; the message names both.
-        """
-        super().validate()
-        if self.transformer_size % self.transformer_heads:
-            raise UsageError(
-                f"{type(self).__name__}: transformer_heads must divide transformer_size "
-                f"{self.transformer_size}; it is {self.transformer_heads}"
-            )
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size]."""

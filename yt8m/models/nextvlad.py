@@ -86,7 +86,7 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
         Each y_k has length 1, but the whole vector is not normalised: batch normalisation follows, and its
         epsilon would dominate smaller values.
         """
-        clusters, groups = self._half(self.nextvlad_cluster_size, index), self._half(self.groups, index)
+        clusters, groups = (aggregation.of_stream(size, index) for size in (self.nextvlad_cluster_size, self.groups))
         width = self._width(index, int(inputs.shape[-1]))
         wide = groups * width
         expanded = net.dense(inputs, wide, "expansion", start=self._start(int(inputs.shape[-1])))
@@ -104,17 +104,13 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
 
     def _width(self, index: int, size: int) -> int:
         """The number of features in one group of stream `index`, which has `size` features."""
-        groups = self._half(self.groups, index)
+        groups = aggregation.of_stream(self.groups, index)
         if size * self.expansion % groups:
             raise UsageError(
                 f"{type(self).__name__}: groups must divide expansion x features; feature {index} has "
                 f"{size} x {self.expansion} for {groups} groups (every feature but the first takes half)"
             )
         return size * self.expansion // groups
-
-    @staticmethod
-    def _half(size: int, index: int) -> int:
-        return max(size // 2, 1) if index else size
 
 
 @register

@@ -26,7 +26,7 @@ from yt8m.runner.cluster.exchange import SharedState
 from yt8m.runner.cluster.watchdog import Watchdog
 from yt8m.runner.metric_files import QuietlyFailing
 from yt8m.runner.run_config import Context
-from yt8m.runner.saver import Position, ShardPosition
+from yt8m.runner.saver import SavedPosition, ShardPosition
 from yt8m.runner.signals import StopSignals
 
 _SHOWN = 3  # number of shards that one log line lists
@@ -48,21 +48,17 @@ class InputHook(Callback):
     It does so after the variables are restored: in a single process once, in a cluster after each recovery.
     """
 
-    def __init__(self, context: Context, files: Sequence[str], position: Position | ShardPosition | None) -> None:
+    def __init__(self, context: Context, files: Sequence[str], position: SavedPosition | None) -> None:
         super().__init__(context)
         self._files, self._position = files, position
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Starts the iterator, before the callbacks use the session."""
-        context, position = self.context, self._position
-        inputs, folder = context.ops.input, context.config.model_dir
-        feed: dict[Any, Any] = {inputs.files: list(self._files)}
-        step = int(session.run(context.ops.global_step)) if position and context.is_resumed else None
-        if step is not None and isinstance(position, ShardPosition):
-            feed |= position.resume(folder, step)
-        session.run(inputs.initializer, feed)
-        if step is not None and isinstance(position, Position):
-            position.restore(session, folder, step)
+        context, inputs = self.context, self.context.ops.input
+        if self._position is not None and context.is_resumed:
+            self._position.start(session, context.config.model_dir, int(session.run(context.ops.global_step)))
+        else:
+            session.run(inputs.initializer, {inputs.files: list(self._files)})
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
         """Requests the largest shard number of the step."""
@@ -79,7 +75,7 @@ class InputHook(Callback):
 class StepHook(Callback):
     """Keeps the step in the context up to date, and finds out which step will be the last."""
 
-    def __init__(self, context: Context, inputter: Inputter, position: Position | ShardPosition | None) -> None:
+    def __init__(self, context: Context, inputter: Inputter, position: SavedPosition | None) -> None:
         super().__init__(context)
         self._inputter, self._position = inputter, position
         self._is_training = context.config.mode == "train"

@@ -19,7 +19,7 @@ from yt8m.runner.creation import CreatedGraph, deployment_for
 from yt8m.runner.lines import FORMATS, StepLine
 from yt8m.runner.metric_files import MetricsFile
 from yt8m.runner.run_config import CallbackConfig, Context, Outcome, RunnerConfig, Status
-from yt8m.runner.saver import Position, RunSaver, ShardPosition
+from yt8m.runner.saver import Position, RunSaver, SavedPosition, ShardPosition
 from yt8m.runner.signals import StopSignals
 from yt8m.storage import sending
 
@@ -109,7 +109,7 @@ class Runner:
         creation.start_session(session, created, start, self.config)
         self.modeler.restore(session)
 
-    def _context(self, created: CreatedGraph, files: Sequence[str]) -> tuple[Context, Position | ShardPosition | None]:
+    def _context(self, created: CreatedGraph, files: Sequence[str]) -> tuple[Context, SavedPosition | None]:
         """The context that the callbacks share, and the position in the data (None if it is not saved)."""
         config = self.config
         format_line = config.format_line or FORMATS[config.mode]
@@ -129,7 +129,7 @@ class Runner:
         )
         return context, position
 
-    def _position(self, created: CreatedGraph, files: Sequence[str]) -> Position | ShardPosition | None:
+    def _position(self, created: CreatedGraph, files: Sequence[str]) -> SavedPosition | None:
         """The position in the data that is saved with each checkpoint; None if none is saved."""
         inputs, order = created.ops.input, self.inputter.shard_order
         if self.config.exact_resume:
@@ -140,7 +140,7 @@ class Runner:
         return ShardPosition(inputs, files, order, self.inputter.num_epochs)
 
     def _hooks(
-        self, context: Context, files: Sequence[str], position: Position | ShardPosition | None
+        self, context: Context, files: Sequence[str], position: SavedPosition | None
     ) -> list[tf.train.SessionRunHook]:
         # Imported here: classes in these modules derive from one of TensorFlow, so importing them imports TensorFlow.
         from yt8m.runner import callbacks, hooks

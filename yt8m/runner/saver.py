@@ -43,7 +43,7 @@ class RunSaver:
         saver: tf.train.Saver,
         keep: int,
         saved_step: int | None = None,
-        position: Position | ShardPosition | None = None,
+        position: SavedPosition | None = None,
     ) -> None:
         self._model_dir, self._saver, self._keep = model_dir, saver, keep
         self._saved_step, self._position = saved_step, position
@@ -179,30 +179,34 @@ def _groups(variables: Sequence[tf.Variable]) -> Iterator[list[tf.Variable]]:
 
 
 class _PositionFile:
-    """`input-N.json`: a digest of the data that a position belongs to, and further values.
+    """The file `input-N.json` of a position: a digest of the data that it belongs to, and further values.
 
     Args:
+      ops: the graph's input side.
       files: the files of this run.
-      shape: the other options that decide which examples are read.
+      shape: the other options that decide which examples are read, and in which order.
     """
 
-    def __init__(self, files: Sequence[str], shape: Mapping[str, Any]) -> None:
-        text = json.dumps([list(files), dict(shape)], sort_keys=True, default=str)
+    _suffix = ""  # of the names of the files
+
+    def __init__(self, ops: InputOps, files: Sequence[str], shape: Mapping[str, Any]) -> None:
+        self._ops, self._files = ops, list(files)
+        text = json.dumps([self._files, dict(shape)], sort_keys=True, default=str)
         self._digest = hashlib.sha256(text.encode()).hexdigest()
 
-    def write(self, path: str, **values: int) -> None:
-        """Writes `path`.json, where `path` ends with `input-N`."""
+    def _path(self, model_dir: str, step: int) -> str:
+        return checkpoints.path_of(model_dir, step, checkpoints.INPUT_NAME) + self._suffix
+
+    def _write(self, path: str, **values: int) -> None:
         storage.write(f"{path}.json", json.dumps({"data": self._digest, **values}))
 
-    def read(self, path: str, step: int, use: Callable[[Mapping[str, Any]], None]) -> bool:
-        """Calls `use` with the content.
+    def _read(self, path: str, step: int, use: Callable[[Mapping[str, Any]], None]) -> bool:
+        """Calls `use` with the content of the file.
 
         Returns False, with a warning, if the file is missing or belongs to other data.
         """
         try:
-            if not storage.exists(f"{path}.json"):
-                raise RunError(f"there is no {path}.json")
-            use(_checked(f"{path}.json", self._digest))
+            use(self._checked(f"{path}.json"))
         except (tf.errors.OpError, RunError) as error:
             logging.warning(
                 "the position of step %d in the data cannot be used (%s): the pass starts again",
@@ -212,19 +216,18 @@ class _PositionFile:
             return False
         return True
 
+    def _checked(self, path: str) -> Mapping[str, Any]:
+        """The content of the file, if it belongs to these data."""
+        try:
+            found = json_text.parse(storage.read_text(path))
+            if "data" in found and found["data"] != self._digest:
+                raise RunError("it is of other files, another batch size, seed or shuffling")
+            return dict(found)
+        except (ValueError, TypeError) as error:
+            raise RunError(f"{path} cannot be read: {error}") from error
 
-def _checked(path: str, digest: str) -> Mapping[str, Any]:
-    """The content of the file, if it belongs to the data with this digest."""
-    try:
-        found = json_text.parse(storage.read_text(path))
-        if "data" in found and found["data"] != digest:
-            raise RunError("it is of other files, another batch size, seed or shuffling")
-        return dict(found)
-    except (ValueError, TypeError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from error
 
-
-class ShardPosition:
+class ShardPosition(_PositionFile):
     """Counts the shards from which records were used so far; a resumed run skips these shards.
 
     Args:
@@ -235,8 +238,8 @@ class ShardPosition:
     """
 
     def __init__(self, ops: InputOps, files: Sequence[str], order: Mapping[str, Any], num_epochs: int | None) -> None:
-        self._ops, self._shards, self._num_epochs = ops, len(files), num_epochs
-        self._file, self._begun = _PositionFile(files, order), 0
+        super().__init__(ops, files, order)
+        self._shards, self._num_epochs, self._begun = len(files), num_epochs, 0
 
     def count_shards(self, last_shard: int) -> None:
         """Counts a completed step; `last_shard` is the largest shard number among its examples."""
@@ -249,11 +252,15 @@ class ShardPosition:
 
     def save(self, session: tf.Session, model_dir: str, step: int) -> None:
         """Writes `input-N.json`."""
-        self._file.write(_path(model_dir, step), begun=self._begun, shards=self._shards)
+        self._write(self._path(model_dir, step), begun=self._begun, shards=self._shards)
+
+    def start(self, session: tf.Session, model_dir: str, step: int) -> None:
+        """Starts the iterator after the shards that were begun."""
+        session.run(self._ops.initializer, {self._ops.files: self._files, **self.resume(model_dir, step)})
 
     def resume(self, model_dir: str, step: int) -> dict[tf.Tensor, int]:
         """Returns the feed for the start of the iterator; logs where in the data the run continues."""
-        if self._file.read(_path(model_dir, step), step, self._restore):
+        if self._read(self._path(model_dir, step), step, self._restore):
             epoch, shard = divmod(self._begun, self._shards)
             if self._num_epochs is not None and epoch >= self._num_epochs:
                 logging.warning(
@@ -276,7 +283,7 @@ class ShardPosition:
         self._begun = found["begun"]
 
 
-class Position:
+class Position(_PositionFile):
     """The exact position in the data: the state of the iterator.
 
     Args:
@@ -287,18 +294,18 @@ class Position:
     """
 
     def __init__(self, ops: InputOps, files: Sequence[str], shape: Mapping[str, Any], replica: int = 0) -> None:
-        self._ops, self._files, self._replica = ops, list(files), replica
-        self._file, self._saver = _PositionFile(files, shape), graph.input_saver(ops)
+        super().__init__(ops, files, shape)
+        self._saver, self._suffix = graph.input_saver(ops), f".replica{replica}" if replica else ""
 
     def save(self, session: tf.Session, model_dir: str, step: int) -> None:
         """Writes `input-N`, and `input-N.json` with the digest of the data."""
         path = self._path(model_dir, step)
-        self._file.write(path)
+        self._write(path)
         self._saver.save(session, path, write_meta_graph=False, write_state=False)
 
-    def restore(self, session: tf.Session, model_dir: str, step: int) -> None:
-        """Restores `input-N` in a session whose iterator has been started."""
-        path = self._path(model_dir, step)
+    def start(self, session: tf.Session, model_dir: str, step: int) -> None:
+        """Starts the iterator, and restores `input-N`."""
+        path, feed = self._path(model_dir, step), {self._ops.files: self._files}
 
         def restore(found: Mapping[str, Any]) -> None:
             if "data" not in found:
@@ -307,9 +314,10 @@ class Position:
                 raise RunError(f"there is no {path}.index")
             self._saver.restore(session, copies.copy_of(path))
 
-        if not self._file.read(path, step, restore):
+        session.run(self._ops.initializer, feed)
+        if not self._read(path, step, restore):
             # A failed restore can leave the iterator at any position.
-            session.run(self._ops.initializer, {self._ops.files: self._files})
+            session.run(self._ops.initializer, feed)
 
     def save_part(self, session: tf.Session, model_dir: str, step: int) -> None:
         """Saves this replica's position into the run's folder, local or in a bucket; the chief saves the rest."""
@@ -323,9 +331,5 @@ class Position:
             for path in files:
                 storage.remove(path)
 
-    def _path(self, model_dir: str, step: int) -> str:
-        return _path(model_dir, step) + (f".replica{self._replica}" if self._replica else "")
 
-
-def _path(model_dir: str, step: int) -> str:
-    return checkpoints.path_of(model_dir, step, checkpoints.INPUT_NAME)
+SavedPosition = ShardPosition | Position

@@ -185,7 +185,7 @@ class VideoModeler(Modeler):
         if batch.label_weights is not None and losses.is_of_pairs(self.label_loss):
             rated = self._rated(output, batch)
             return replace(output, loss=rated.loss(self.label_loss), extras={**output.extras, _RATED: rated})
-        loss = losses.loss_of_predictions(self.label_loss, output.predictions, batch.labels, weights)
+        loss = self.label_loss.calculate_loss(output.predictions, batch.labels, label_weights=weights)
         return replace(output, loss=loss)
 
     def _rated(self, output: ModelOutput, batch: Batch) -> RatedPairScores:
@@ -228,11 +228,11 @@ def _head_loss(
 ) -> tuple[tf.Tensor, tuple[tuple[tf.Tensor, tf.Tensor], ...]]:
     """(loss, its closed-form gradient on the logits, if there is one)."""
     if logits is None or not hasattr(label_loss, "calculate_loss_from_logits"):
-        return losses.loss_of_predictions(label_loss, predictions, labels, weights), ()
-    loss = losses.loss_of_logits(label_loss, logits, labels, weights)
+        return label_loss.calculate_loss(predictions, labels, label_weights=weights), ()
+    loss = label_loss.calculate_loss_from_logits(logits, labels, label_weights=weights)
     if not hasattr(label_loss, "gradient_from_logits"):
         return loss, ()
-    return loss, ((logits, losses.gradient_of_logits(label_loss, logits, labels, weights)),)
+    return loss, ((logits, label_loss.gradient_from_logits(logits, labels, label_weights=weights)),)
 
 
 _VIDEOS, _VALUES = 16, 1 << 15  # for the histogram of the input: limit of videos, approximate number of values

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from yt8m import losses
 from yt8m.eval_util.top_k import perr_of_rows, take_columns
 from yt8m.graph.protocols import Reduction, Report
 from yt8m.lazy import tf
@@ -138,8 +137,9 @@ class RatedPairScores(NamedTuple):
         )
 
     def loss(self, label_loss: Any) -> tf.Tensor:
-        """`label_loss` of these pairs: the loss of the batch, since the others weigh 0."""
-        return losses.loss_of_pairs(label_loss, self.predictions, self.labels, self.weights, self.num_examples)
+        """The mean over the examples of `label_loss` (see `losses.is_of_pairs`); pairs that are not rated weigh 0."""
+        weighted = label_loss.terms(self.predictions, self.labels) * self.weights
+        return tf.reduce_sum(weighted) / tf.cast(self.num_examples, tf.float32)
 
     def reports(self) -> dict[str, Report]:
         """The fields of `eval_util.segments.Pairs`, with `pair_` before their names."""

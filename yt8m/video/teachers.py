@@ -176,15 +176,15 @@ def distilled(output: ModelOutput, target: tf.Tensor, weight: float) -> ModelOut
     target = tf.stop_gradient(target)
     cross_entropy = losses.create("CrossEntropyLoss")
     if output.logits is None:
-        taught = losses.loss_of_predictions(cross_entropy, output.predictions, target)
+        taught = cross_entropy.calculate_loss(output.predictions, target)
     else:
-        taught = losses.loss_of_logits(cross_entropy, output.logits, target)
+        taught = cross_entropy.calculate_loss_from_logits(output.logits, target)
     own: Any = output.loss
     loss = (1.0 - weight) * own + weight * taught
     if output.logits is None or not output.loss_gradients:
         return replace(output, loss=loss, loss_gradients=())
     slopes = [(tensor, (1.0 - weight) * slope) for tensor, slope in output.loss_gradients]
-    slopes.append((output.logits, weight * losses.gradient_of_logits(cross_entropy, output.logits, target)))
+    slopes.append((output.logits, weight * cross_entropy.gradient_from_logits(output.logits, target)))
     return replace(output, loss=loss, loss_gradients=tuple(slopes))
 
 

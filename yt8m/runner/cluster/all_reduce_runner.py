@@ -26,7 +26,7 @@ from yt8m.runner.cluster.watchdog import Watchdog
 from yt8m.runner.creation import CreatedGraph
 from yt8m.runner.run_config import Outcome, Status
 from yt8m.runner.runner import close_all, run_steps
-from yt8m.runner.saver import Position, ShardPosition
+from yt8m.runner.saver import Position, SavedPosition
 from yt8m.runner.signals import StopSignals
 
 _LINGER_SECONDS = 3.0
@@ -78,7 +78,7 @@ class AllReduceRunner(ReplicaRunner):
         exact = position if isinstance(position, Position) else None
         return Team(collectives, rounds, context, signals, waited, exact)
 
-    def _position(self, created: CreatedGraph, files: Sequence[str]) -> Position | ShardPosition | None:
+    def _position(self, created: CreatedGraph, files: Sequence[str]) -> SavedPosition | None:
         if not self.config.exact_resume:
             return None
         cluster = self.config.members

@@ -22,7 +22,7 @@ from yt8m.runner.cluster.watchdog import Watchdog
 from yt8m.runner.creation import CreatedGraph
 from yt8m.runner.run_config import CallbackConfig, Context, Outcome, Status
 from yt8m.runner.runner import Runner, close_all, explain, is_end_of_data, outcome_of
-from yt8m.runner.saver import Position, SavedByTheChief, ShardPosition
+from yt8m.runner.saver import SavedByTheChief, SavedPosition
 from yt8m.runner.signals import StopSignals
 
 POLL_SECONDS = 0.5
@@ -40,7 +40,7 @@ class ReplicaRunner(Runner):
         self.inputter = self.inputter.share(cluster.replica, len(cluster.replicas))
         return list(self.inputter.files())
 
-    def _join(self, created: CreatedGraph, files: Sequence[str]) -> tuple[Context, Position | ShardPosition | None]:
+    def _join(self, created: CreatedGraph, files: Sequence[str]) -> tuple[Context, SavedPosition | None]:
         """As `_context`. A worker gets no callback that writes, and a saver that writes nothing; the chief begins."""
         if self.config.members.is_chief:
             self._marker = exchange.begin_run_marker(self.config.model_dir)
