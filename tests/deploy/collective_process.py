@@ -17,6 +17,7 @@ from uneven_videos import Videos
 
 from yt8m import deploy, graph, losses
 from yt8m.config.train_config import OptimizerConfig
+from yt8m.deploy.collective import Round
 from yt8m.lazy import tf
 from yt8m.video.modeler import VideoModeler
 
@@ -54,13 +55,13 @@ def run(given: dict[str, Any]) -> None:
         session.run(ops.input.initializer, {ops.input.files: inputter.files()})
         if replica == 0:
             load_weights(session)
-        session.run(broadcast, options=deploy.Round.BROADCAST.options())
+        session.run(broadcast, options=Round.BROADCAST.options())
         words = [[[1]]]
         while np.sum([row[0] for row in words[-1]]):
             fetched = (team.announced, team.waited(), ops.train_op)
-            words.append(session.run(fetched, options=deploy.Round.STEP.options())[0].tolist())
+            words.append(session.run(fetched, options=Round.STEP.options())[0].tolist())
         found = {variable.op.name: session.run(variable) for variable in tf.global_variables()}
-        sums = session.run(digests, options=deploy.Round.CHECK.options())
+        sums = session.run(digests, options=Round.CHECK.options())
     np.savez(given["out"], digests=sums, examples=np.array(words[1:])[:, :, 0], **found)
 
 

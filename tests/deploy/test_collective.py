@@ -17,6 +17,7 @@ from deploy.collective_process import build, load_weights
 from uneven_videos import Videos, quick
 
 from yt8m import deploy
+from yt8m.deploy.collective import Round
 from yt8m.lazy import tf
 
 SGD = {"optimizer": "GradientDescentOptimizer", "base_learning_rate": 0.5, "clip_gradient_norm": 0.0}
@@ -107,7 +108,7 @@ def on_two_devices(build: Callable[[deploy.AllReduce, int], Any], wire: str = "f
         with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2})) as session:
             session.run(tf.global_variables_initializer())
             for _ in range(runs):
-                found = session.run(fetches, options=deploy.Round.STEP.options())
+                found = session.run(fetches, options=Round.STEP.options())
     return found
 
 

@@ -13,6 +13,7 @@ from graph.graph_toy import Linear, Session, rows
 from yt8m import graph
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import RunError
+from yt8m.graph.restore import signature_of
 from yt8m.lazy import tf
 
 
@@ -30,7 +31,7 @@ def test_an_imported_graph_goes_on_as_the_one_that_was_saved(tmp_path: pathlib.P
         path = saved(run, tmp_path)
         expected = [run.run([run.ops.label_loss, run.ops.step, run.ops.reports]) for _ in range(4)]
         fields = run.ops
-    assert graph.signature_of(path + ".meta") == {"lr": 0.5}
+    assert signature_of(path + ".meta") == {"lr": 0.5}
     with tf.Graph().as_default():
         ops = graph.restore_train(path + ".meta")
         restorer = graph.Restorer()
@@ -72,7 +73,7 @@ def test_the_published_meta_graph_predicts_as_recorded(tmp_path: pathlib.Path) -
 
 def test_a_published_meta_graph_is_no_training_graph_of_ours() -> None:
     path = golden("checkpoint_logistic/train_dir/model.ckpt-30.meta")
-    assert graph.signature_of(str(path)) is None
+    assert signature_of(str(path)) is None
     with tf.Graph().as_default(), pytest.raises(RunError, match="rebuild the graph from code"):
         graph.restore_train(str(path))
 

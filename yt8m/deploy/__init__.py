@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from yt8m.deploy.cluster import CHIEF, WORKER, ClusterConfig
-from yt8m.deploy.collective import AllReduce, Round, Word, collective_config
+from yt8m.deploy.collective import AllReduce
 from yt8m.deploy.deployment import Clone, DeploymentConfig, count_gpus, create_clones, local
 from yt8m.deploy.gradients import (
     average_gradients,
@@ -24,12 +24,9 @@ __all__ = [
     "DeployedModel",
     "DeploymentConfig",
     "Objective",
-    "Round",
-    "Word",
     "average_gradients",
     "clip_by_global_norm",
     "clip_gradient_norms",
-    "collective_config",
     "combine_gradients",
     "count_gpus",
     "create_clones",

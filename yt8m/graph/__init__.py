@@ -4,8 +4,7 @@ import importlib
 from typing import Any
 
 from yt8m.graph.apply import create_averages
-from yt8m.graph.build import build, build_eval, predict_path
-from yt8m.graph.inputs import input_saver
+from yt8m.graph.build import build, build_eval
 from yt8m.graph.optimizers import Synchrony, create_optimizer, learning_rate
 from yt8m.graph.protocols import (
     EvalOps,
@@ -20,16 +19,7 @@ from yt8m.graph.protocols import (
     TrainOps,
     check_workload,
 )
-from yt8m.graph.restore import (
-    Restorer,
-    Started,
-    read_meta_graph,
-    restore_predict,
-    restore_train,
-    signature_of,
-    table_of_starts,
-    warm_start,
-)
+from yt8m.graph.restore import Restorer, restore_predict, restore_train
 
 __all__ = [
     "EvalOps",
@@ -42,7 +32,6 @@ __all__ = [
     "Reduction",
     "Report",
     "Restorer",
-    "Started",
     "Synchrony",
     "TrainOps",
     "build",
@@ -50,15 +39,9 @@ __all__ = [
     "check_workload",
     "create_averages",
     "create_optimizer",
-    "input_saver",
     "learning_rate",
-    "predict_path",
-    "read_meta_graph",
     "restore_predict",
     "restore_train",
-    "signature_of",
-    "table_of_starts",
-    "warm_start",
 ]
 
 

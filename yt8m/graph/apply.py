@@ -160,10 +160,7 @@ def _accumulate(
     def step() -> tf.Operation:
         mean = [total.read_value() / count.read_value() for total in sums]
         pairs = [(gradient, variable) for gradient, (_, variable) in zip(mean, gradients, strict=True)]
-        published = tf.get_collection_ref(tf.GraphKeys.TRAIN_OP)
-        before = len(published)
         step_op = optimizer.apply_gradients(_clipped(pairs, config))
-        del published[before:]  # the collection has ops inside a cond branch, which a meta-graph cannot name
         updates = tf.cast(counted, tf.int64) // config.accumulate_steps
         names, moved = create_averages(config.moving_average_decay, updates, step_op)
         averages.extend(names)

@@ -207,10 +207,7 @@ def _apply_common(
     averages: list[tuple[str, str]] = []
 
     def step() -> tf.Tensor:
-        published = tf.get_collection_ref(tf.GraphKeys.TRAIN_OP)
-        before = len(published)
         names, op = apply_gradients(gradients, norms, optimizer, config, global_step, all_reduce.examples)
-        del published[before:]  # the collection has ops inside a cond branch, which a meta-graph cannot name
         averages.extend(names)
         with tf.control_dependencies([op]):
             return tf.constant(True)

@@ -143,7 +143,8 @@ def _add(names: Mapping[str, str], ops: Any) -> None:
     for field, name in names.items():
         value = getattr(ops, field)
         if name == "train_op":
-            # The optimizer has put its own train op there, which does not update averages or end a group: remove it.
+            # Removes the optimizer's own op, which does not update averages or end a group. It may also lie inside a
+            # branch of tf.cond, and a meta-graph cannot name such an op.
             tf.get_collection_ref(name).clear()
         # A second entry in `global_step` would make tf.train.get_global_step() ambiguous.
         if value is not None and not (name == "global_step" and tf.get_collection(name)):

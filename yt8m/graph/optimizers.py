@@ -107,8 +107,8 @@ class Synchrony:
         self.replicas, self._table = replicas, table
         self._optimizer: Any = None
 
-    def wrap(self, optimizer: tf.train.Optimizer, examples: tf.Tensor) -> Any:
-        """Wraps `optimizer`: `apply_gradients` of the result returns the op of a common step.
+    def wrap(self, optimizer: tf.train.Optimizer, examples: tf.Tensor) -> Synchrony:
+        """Prepares `apply_gradients`; returns this object, which is used in place of `optimizer`.
 
         Args:
           optimizer: applies the mean gradient.
@@ -118,7 +118,31 @@ class Synchrony:
         self._optimizer = tf.train.SyncReplicasOptimizer(
             _OnMean(optimizer, self._store_examples), self.replicas, total_num_replicas=self.replicas
         )
-        return _Weighted(self, self._optimizer, tf.cast(examples, tf.float32) * self.counts)
+        self._weight = tf.cast(examples, tf.float32) * self.counts
+        return self
+
+    def apply_gradients(
+        self, gradients: Sequence[tuple[Any, Any]], global_step: tf.Variable, name: str | None = None
+    ) -> tf.Operation:
+        """The op of a common step, to which this replica adds its gradients times their weight, and that weight.
+
+        Creates `examples`, int64 scalar: the number of examples of the common step.
+        """
+        weighted = [
+            (tf.convert_to_tensor(gradient) * tf.cast(self._weight, gradient.dtype), variable)
+            for gradient, variable in gradients
+        ]
+        # Only the name and the device of this variable are used, to tell the sum of examples from the sums of
+        # gradients.
+        with tf.device(global_step.device):
+            place = tf.get_variable(_EXAMPLES, [], tf.float32, trainable=False, collections=[_EXAMPLES])
+        step_op = self._optimizer.apply_gradients([*weighted, (self._weight, place)], global_step, name)
+        self._optimizer.ready_for_local_init_op.mark_used()  # otherwise TensorFlow warns, though the op is used
+        with tf.control_dependencies([step_op]):
+            self.examples = tf.raw_ops.LookupTableFindV2(
+                table_handle=self._table, keys=_EXAMPLES, default_value=tf.constant(-1, tf.int64)
+            )
+        return step_op.op if hasattr(step_op, "op") else step_op
 
     def start(self, session: tf.Session, coord: tf.train.Coordinator, is_chief: bool) -> None:
         """Starts the common steps in a new session; threads of the chief sum the gradients of all replicas.
@@ -135,39 +159,9 @@ class Synchrony:
             quiet = tf.train.QueueRunner(found.queue, found.enqueue_ops, found.close_op, found.cancel_op, ended)
             quiet.create_threads(session, coord, daemon=True, start=True)
 
-    def read_examples(self, step_op: tf.Operation) -> None:
-        """Creates `examples`, int64 scalar: the number of examples of the common step to which `step_op` belonged."""
-        with tf.control_dependencies([step_op]):
-            self.examples = tf.raw_ops.LookupTableFindV2(
-                table_handle=self._table, keys=_EXAMPLES, default_value=tf.constant(-1, tf.int64)
-            )
-
     def _store_examples(self, mean_examples: tf.Tensor) -> tf.Operation:
         total = tf.cast(tf.round(mean_examples * self.replicas), tf.int64)
         return tf.raw_ops.LookupTableInsertV2(table_handle=self._table, keys=_EXAMPLES, values=total)
-
-
-class _Weighted:
-    """The optimizer of a replica. It adds gradients times number of examples, and that number, to a common step."""
-
-    def __init__(self, synchrony: Synchrony, common: Any, weight: tf.Tensor) -> None:
-        self._synchrony, self._common, self._weight = synchrony, common, weight
-
-    def apply_gradients(
-        self, gradients: Sequence[tuple[Any, Any]], global_step: tf.Variable, name: str | None = None
-    ) -> tf.Operation:
-        weighted = [
-            (tf.convert_to_tensor(gradient) * tf.cast(self._weight, gradient.dtype), variable)
-            for gradient, variable in gradients
-        ]
-        # Only the name and the device of this variable are used, to tell the sum of examples from the sums of
-        # gradients.
-        with tf.device(global_step.device):
-            place = tf.get_variable(_EXAMPLES, [], tf.float32, trainable=False, collections=[_EXAMPLES])
-        step_op = self._common.apply_gradients([*weighted, (self._weight, place)], global_step, name)
-        self._common.ready_for_local_init_op.mark_used()  # otherwise TensorFlow logs a warning, though the op is used
-        self._synchrony.read_examples(step_op)
-        return step_op.op if hasattr(step_op, "op") else step_op
 
 
 class _OnMean:

@@ -17,7 +17,8 @@ from absl import logging
 from yt8m import deploy, graph, options, storage
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.graph import EvalOps, Inputter, Modeler, Restorer, Started, TrainOps, warm_start
+from yt8m.graph import EvalOps, Inputter, Modeler, Restorer, TrainOps
+from yt8m.graph.restore import Started, read_meta_graph, signature_of, table_of_starts, warm_start
 from yt8m.lazy import tf
 from yt8m.numerics import precision
 from yt8m.runner import checkpoints
@@ -211,7 +212,7 @@ def _why_rebuild(checkpoint: str, config: RunnerConfig) -> str:
     if not storage.exists(meta):
         return "it has no .meta"
     try:
-        stored = graph.signature_of(meta)
+        stored = signature_of(meta)
     except (RunError, ValueError, DecodeError) as error:
         return f"its .meta cannot be read ({error})"
     if stored is None:
@@ -245,7 +246,7 @@ def _from_meta_graph(checkpoint: str) -> CreatedGraph:
     meta = f"{checkpoint}.meta"
     ops = graph.restore_train(meta)
     # Uses the saver stored in the file: a new saver would add its ops to the graph at each resume.
-    saver_def = graph.read_meta_graph(meta).saver_def
+    saver_def = read_meta_graph(meta).saver_def
     saver_def.max_to_keep = 0
     return CreatedGraph(ops, tf.train.Saver(saver_def=saver_def), checkpoint, None)
 
@@ -307,7 +308,7 @@ def _warm_start(session: tf.Session, created: CreatedGraph, config: RunnerConfig
     )
     taken = sum(not row.problem for row in rows)
     log = logging.info if taken == len(rows) else logging.warning
-    log("%d of the model's %d variables start from %s:\n%s", taken, len(rows), path, graph.table_of_starts(rows))
+    log("%d of the model's %d variables start from %s:\n%s", taken, len(rows), path, table_of_starts(rows))
 
 
 def _restore(session: tf.Session, restorer: Restorer, checkpoint: str, config: RunnerConfig) -> None:

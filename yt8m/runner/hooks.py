@@ -19,7 +19,6 @@ from absl import logging
 
 from yt8m import storage
 from yt8m.deploy import ClusterConfig
-from yt8m.errors import RunError
 from yt8m.graph import Inputter, Synchrony
 from yt8m.lazy import tf
 from yt8m.runner.cluster.exchange import SharedState
@@ -167,7 +166,7 @@ class SkippedHook(Callback):
     def _write(self, values: dict[str, Any]) -> None:
         line = {"step": self.context.step, "mode": self.context.config.mode, **values}
         text = json.dumps(line, ensure_ascii=False)
-        self._quietly(lambda: storage.append_line(self._path, text), (RunError,))
+        self._quietly(lambda: storage.append_line(self._path, text))
 
 
 class EpochHook(Callback):

@@ -39,13 +39,13 @@ class QuietlyFailing:
     def __init__(self, what: str) -> None:
         self._what, self._failed = what, False
 
-    def __call__(self, call: Callable[[], Any], errors: tuple[type[Exception], ...]) -> None:
+    def __call__(self, call: Callable[[], Any]) -> None:
         """Runs `call`, unless an earlier one failed."""
         if self._failed:
             return
         try:
             call()
-        except errors as error:
+        except (tf.errors.OpError, OSError, RunError) as error:
             self._failed = True
             line = "%s cannot be written any more; the run continues without it: %s"
             logging.error(line, self._what, first_line(error))
@@ -82,7 +82,7 @@ class MetricsFile:
         named = {name: getattr(values, name) for name in ("step", "loss", "examples_per_second", "examples")}
         given = {key: value for key, value in named.items() if value is not None} | values.figures
         line = json.dumps({key: value if math.isfinite(value) else None for key, value in given.items()} | mode)
-        self._quietly(lambda: storage.append_line(self._file.local, line), (RunError,))
+        self._quietly(lambda: storage.append_line(self._file.local, line))
 
 
 _numbers = itertools.count()
@@ -104,7 +104,7 @@ class EventFile:
     def add(self, summary: Any, step: int) -> None:
         """Writes a Summary proto of `step` and flushes it."""
         if summary.value:
-            self._try(lambda: self._write(tf.Event(wall_time=time.time(), step=step, summary=summary)))
+            self._quietly(lambda: self._write(tf.Event(wall_time=time.time(), step=step, summary=summary)))
 
     def add_scalars(self, values: Mapping[str, float], step: int) -> None:
         """Writes scalars, given by tag."""
@@ -113,16 +113,15 @@ class EventFile:
 
     def add_graph(self, graph_def: Any) -> None:
         """Writes the graph."""
-        self._try(lambda: self._write(tf.Event(wall_time=time.time(), graph_def=graph_def.SerializeToString())))
+        event = tf.Event(wall_time=time.time(), graph_def=graph_def.SerializeToString())
+        self._quietly(lambda: self._write(event))
 
     def close(self) -> None:
         """Closes the file; nothing may be added afterwards."""
-        if self._writer is not None:
-            self._try(self._writer.close)
-            self._writer = None
-        if self._file is not None:
-            self._try(self._file.close)
-            self._file = None
+        for opened in (self._writer, self._file):
+            if opened is not None:
+                self._quietly(opened.close)
+        self._writer = self._file = None
 
     def _write(self, event: Any) -> None:
         if self._writer is None:
@@ -136,9 +135,6 @@ class EventFile:
         self._file = GrowingFile(storage.join(self._folder, name))
         self._writer = tf.io.TFRecordWriter(self._file.local)
         self._writer.write(tf.Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
-
-    def _try(self, call: Callable[[], Any]) -> None:
-        self._quietly(call, (tf.errors.OpError, OSError, RunError))
 
 
 NUM_THRESHOLDS = 201  # thresholds of a precision-recall curve, as in TensorBoard

@@ -90,24 +90,31 @@ class Runner:
             for hook in hooks:
                 hook.begin()
             start = creation.initializers(created)
-            session_config = creation.session_config(self.config, deployment_for(self.config, quiet=True))
             tf.get_default_graph().finalize()
-            with tf.Session(config=session_config) as session:
-                signals.guard(session)
-                self._fill(session, created, start)
-                context.has_read_all = run_steps(session, context.ops, hooks, signals)
-                signals.renew_grace()
-                for hook in hooks:
-                    hook.end(session)
-            return outcome_of(context, signals)
+            return self._in_session(created, start, context, hooks, signals)
         finally:
             self._step = context.global_step
             close_all(hooks)
 
-    def _fill(self, session: tf.Session, created: CreatedGraph, start: Sequence[tf.Operation]) -> None:
-        """Gives all variables their values."""
-        creation.start_session(session, created, start, self.config)
-        self.modeler.restore(session)
+    def _in_session(
+        self,
+        created: CreatedGraph,
+        start: Sequence[tf.Operation],
+        context: Context,
+        hooks: Sequence[tf.train.SessionRunHook],
+        signals: StopSignals,
+    ) -> Outcome:
+        """Opens a session, gives all variables their values, runs the steps, and ends the hooks."""
+        session_config = creation.session_config(self.config, deployment_for(self.config, quiet=True))
+        with tf.Session(config=session_config) as session, signals.guarding(session):
+            creation.start_session(session, created, start, self.config)
+            self.modeler.restore(session)
+            context.has_read_all = run_steps(session, context.ops, hooks, signals)
+            if context.signals is not None:
+                signals.renew_grace()
+            for hook in hooks:
+                hook.end(session)
+        return outcome_of(context, signals)
 
     def _context(self, created: CreatedGraph, files: Sequence[str]) -> tuple[Context, SavedPosition | None]:
         """The context that the callbacks share, and the position in the data (None if it is not saved)."""
@@ -204,9 +211,9 @@ class StandingEvaluation(Runner):
     def _build(self, checkpoint: str) -> CreatedGraph:
         self._files, self._graph = list(self.inputter.files()), tf.Graph()
         config = dataclasses.replace(self.config, checkpoint=checkpoint)
-        self._deployment = deployment_for(config, quiet=True)
         with self._graph.as_default():
-            self._created = creation.create(config, self.inputter, self.modeler, self._deployment)
+            deployment = deployment_for(config, quiet=True)
+            self._created = creation.create(config, self.inputter, self.modeler, deployment)
             self._start = creation.initializers(self._created)
             self._graph.finalize()
         return self._created
@@ -216,13 +223,7 @@ class StandingEvaluation(Runner):
         hooks: list[tf.train.SessionRunHook] = []
         try:
             hooks += self._hooks(context, self._files, None)
-            session_config = creation.session_config(self.config, self._deployment)
-            with tf.Session(config=session_config) as session, signals.guarding(session):
-                self._fill(session, created, self._start)
-                context.has_read_all = run_steps(session, context.ops, hooks, signals)
-                for hook in hooks:
-                    hook.end(session)
-            return outcome_of(context, signals)
+            return self._in_session(created, self._start, context, hooks, signals)
         finally:
             close_all(hooks)
 

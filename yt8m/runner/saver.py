@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from yt8m import graph, storage
+from yt8m import storage
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.graph import InputOps
+from yt8m.graph.inputs import input_saver
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.storage import copies, json_text, sending
@@ -295,7 +296,7 @@ class Position(_PositionFile):
 
     def __init__(self, ops: InputOps, files: Sequence[str], shape: Mapping[str, Any], replica: int = 0) -> None:
         super().__init__(ops, files, shape)
-        self._saver, self._suffix = graph.input_saver(ops), f".replica{replica}" if replica else ""
+        self._saver, self._suffix = input_saver(ops), f".replica{replica}" if replica else ""
 
     def save(self, session: tf.Session, model_dir: str, step: int) -> None:
         """Writes `input-N`, and `input-N.json` with the digest of the data."""

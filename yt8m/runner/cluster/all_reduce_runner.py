@@ -15,6 +15,7 @@ from typing import Any
 from absl import logging
 
 from yt8m import deploy
+from yt8m.deploy.collective import collective_config
 from yt8m.errors import RunError
 from yt8m.graph import Restorer
 from yt8m.lazy import tf
@@ -44,7 +45,7 @@ class AllReduceRunner(ReplicaRunner):
             deployment = creation.deployment_for(self.config, quiet=True)
             session_config = creation.session_config(self.config, deployment)
             tf.get_default_graph().finalize()
-            runtime = servers.start(cluster, dict(session_config.device_count), deploy.collective_config())
+            runtime = servers.start(cluster, dict(session_config.device_count), collective_config())
             if not self._peers.wait_for_all(lambda: signals.requested, self.config.stall_timeout):
                 return Outcome(Status.STOPPED, 0, "stopped by a signal", signals.signal)
             # Only from here on does this process wait without a limit of its own.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from yt8m.deploy import AllReduce, Round, Word
+from yt8m.deploy.collective import AllReduce, Round, Word
 from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
 from yt8m.runner.cluster.peers import Stragglers
