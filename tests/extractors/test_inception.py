@@ -10,7 +10,8 @@ from golden_data import real_data
 from yt8m import extractors
 from yt8m.errors import UsageError
 from yt8m.extractors import frozen_graphs
-from yt8m.extractors.inception import Whitening
+from yt8m.extractors.frozen_graphs import projected
+from yt8m.extractors.inception import whitening
 from yt8m.lazy import tf
 from yt8m.records import data_format
 
@@ -92,7 +93,8 @@ def test_the_whitening_agrees_with_a_real_frame_in_length(tmp_path: pathlib.Path
     whole = ((frame["original"] - mean) ** 2).sum()
     assert 0.9 * whole < kept < 1.001 * whole
     np.savez(tmp_path / "pca.npz", mean=mean, eigenvals=values, eigenvecs=np.eye(2048))
-    found = Whitening(str(tmp_path / "pca.npz"), 1024)(frame["original"][np.newaxis].astype(np.float32))[0]
+    compute = projected(lambda values: values, *whitening(str(tmp_path / "pca.npz"), 1024), "pca.npz")
+    found = compute(frame["original"][np.newaxis].astype(np.float32))[0]
     expected = (frame["original"] - mean)[:1024] / np.sqrt(values[:1024] + 1e-4)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 

@@ -43,21 +43,19 @@ class Inception(Extractor):
     @contextlib.contextmanager
     def open(self, weights: Mapping[str, str]) -> Iterator[Compute]:
         """See `Extractor`."""
-        projection = Whitening(weights["inception_pca"], self.size)
-        path = weights["inception_graph"]
+        path, pca = weights["inception_graph"], weights["inception_pca"]
+        mean, matrix = whitening(pca, self.size)
         content, shape = frozen_graphs.member(path, _IN_ARCHIVE), [None, None, None, 3]
         with frozen_graphs.opened(content, path, PICTURES, POOLED, shape) as pooled:
 
-            def compute(pictures: NDArray[Any]) -> NDArray[np.float32]:
-                if not len(pictures):
-                    return np.zeros((0, self.size), np.float32)
-                return projection(pooled(pictures.astype(np.float32)).reshape(len(pictures), -1))
+            def values_of(pictures: NDArray[Any]) -> NDArray[np.float32]:
+                return pooled(pictures.astype(np.float32)).reshape(len(pictures), -1)
 
-            yield compute
+            yield frozen_graphs.projected(values_of, mean, matrix, pca)
 
 
-class Whitening:
-    """Projects on the first principal components, and divides by the square roots of their eigenvalues.
+def whitening(path: str, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The mean [D], and the matrix [D, size] of the first principal components by the roots of their eigenvalues.
 
     (x - mean) @ eigenvecs.T[:, :size] / sqrt(eigenvals[:size] + 1e-4), as google/youtube-8m's feature extractor.
 
@@ -68,20 +66,9 @@ class Whitening:
     Raises:
       UsageError: the arrays cannot be read, or have other shapes.
     """
-
-    def __init__(self, path: str, size: int) -> None:
-        mean, values, vectors = frozen_graphs.arrays(path, ("mean", "eigenvals", "eigenvecs"))
-        width = mean.size
-        if values.size != width or vectors.shape != (width, width) or width < size:
-            shapes = ", ".join(str(list(one.shape)) for one in (mean, values, vectors))
-            raise UsageError(f"{path}: mean, eigenvals and eigenvecs are {shapes}; expected [D], [D] and [D, D].")
-        self._path, self._mean = path, mean.reshape(-1)
-        self._matrix = vectors.T[:, :size] / np.sqrt(values.reshape(-1)[:size] + _STABILIZER)
-
-    def __call__(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """float32 [N, size] of values [N, D]."""
-        if values.shape[1] != len(self._mean):
-            raise UsageError(
-                f"{self._path}: this PCA is of {len(self._mean)} values, the graph gives {values.shape[1]}"
-            )
-        return np.asarray((values - self._mean) @ self._matrix, np.float32)
+    mean, values, vectors = frozen_graphs.arrays(path, ("mean", "eigenvals", "eigenvecs"))
+    width = mean.size
+    if values.size != width or vectors.shape != (width, width) or width < size:
+        shapes = ", ".join(str(list(one.shape)) for one in (mean, values, vectors))
+        raise UsageError(f"{path}: mean, eigenvals and eigenvecs are {shapes}; expected [D], [D] and [D, D].")
+    return mean.reshape(-1), vectors.T[:, :size] / np.sqrt(values.reshape(-1)[:size] + _STABILIZER)

@@ -63,14 +63,8 @@ class Vggish(Extractor):
                 f"{weights['vggish_pca']}: pca_means and pca_eigen_vectors are {shapes}; expected [128] and [128, 128]."
             )
         with _model(weights["vggish_model"]) as embeddings:
-
-            def compute(waveforms: NDArray[Any]) -> NDArray[np.float32]:
-                if not len(waveforms):
-                    return np.zeros((0, self.size), np.float32)
-                found = embeddings(log_mel(waveforms))
-                return np.asarray((found - means.reshape(-1)) @ vectors.T, np.float32)
-
-            yield compute
+            pca = weights["vggish_pca"]
+            yield frozen_graphs.projected(lambda sound: embeddings(log_mel(sound)), means.reshape(-1), vectors.T, pca)
 
 
 def _model(path: str) -> contextlib.AbstractContextManager[Compute]:

@@ -170,8 +170,7 @@ class VideoModeler(Modeler):
 
     def evaluator(self) -> VideoEvaluator:
         """The evaluator that computes metrics from the reports."""
-        sample = VideoSample() if self.keeps_videos else None
-        return VideoEvaluator(self.num_classes, self.top_k, sample, self.metric_classes, self.class_counts)
+        return VideoEvaluator(self)
 
     def _with_label_loss(self, output: ModelOutput, batch: Batch, is_training: bool) -> ModelOutput:
         if self.label_loss is None or output.loss is not None:
@@ -254,23 +253,18 @@ class VideoEvaluator:
     """`EvaluationMetrics` as an evaluator of the engine.
 
     Args:
-      num_classes: number of classes, C.
-      top_k: number of classes of each video that count.
-      sample: collects a sample of the videos; None to keep no videos.
-      metric_classes: the metrics to compute; by default the built-in ones.
-      class_counts: int64 [C], number of training videos of each class; None if it is not known.
+      modeler: makes the reports; its attributes say which metrics are computed, and whether videos are kept.
+
+    Attributes:
+      metrics: the metrics of all steps.
+      sample: a sample of the videos; None if none are kept.
     """
 
-    def __init__(
-        self,
-        num_classes: int,
-        top_k: int,
-        sample: VideoSample | None = None,
-        metric_classes: Sequence[type[Metric]] | None = None,
-        class_counts: Ints64 | None = None,
-    ) -> None:
-        self.sample = sample
-        self.metrics = EvaluationMetrics(num_classes, top_k, metric_classes=metric_classes, class_counts=class_counts)
+    def __init__(self, modeler: VideoModeler) -> None:
+        self.sample = VideoSample() if modeler.keeps_videos else None
+        self.metrics = EvaluationMetrics(
+            modeler.num_classes, modeler.top_k, metric_classes=modeler.metric_classes, class_counts=modeler.class_counts
+        )
 
     def accumulate(self, reports: Mapping[str, np.ndarray], loss: float | None) -> dict[str, float]:
         """Adds one step; returns {name: value} of the metrics of that step alone."""

@@ -6,7 +6,7 @@ A teacher is a file of predictions or another model.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from yt8m import losses
 from yt8m.config.train_config import AugmentConfig
@@ -22,16 +22,6 @@ from yt8m.video.modeler import VideoModeler
 from yt8m.video.transforms import augment
 
 _MISSING = "?"  # table value for a video that the file lacks; it differs from all lists of class numbers and scores
-
-
-class Teacher(Protocol):
-    """The interface of a teacher."""
-
-    def probabilities(self, batch: Batch) -> tf.Tensor:
-        """The teacher's probabilities, float32 [B, C], for a batch from the reader; called once per tower."""
-
-    def restore(self, session: tf.Session) -> None:
-        """Loads the teacher's weights into the graph, which may have been imported from a file."""
 
 
 class PredictionTeacher:
@@ -138,6 +128,9 @@ class ModelTeacher:
                 f"--teacher: {self._file.prefix} is a model of {found}, but this run has {wanted}; "
                 "train on the teacher's classes and features, or predict with it and use --distill_from."
             )
+
+
+Teacher = PredictionTeacher | ModelTeacher
 
 
 def _rename_resources(meta_graph: Any) -> None:
