@@ -33,29 +33,28 @@ OPTIMIZER = OptimizerConfig(base_learning_rate=0.001, learning_rate_schedule="co
 class Stored(graph.Inputter):
     """Gives the first batches of another inputter again and again, from memory."""
 
-    def __init__(self, whole: graph.Inputter) -> None:
-        self._whole, self.batch_size = whole, whole.batch_size
+    def __init__(self, whole: graph.Inputter, *, draws_frames: bool) -> None:
+        self._whole, self.batch_size, self._draws_frames = whole, whole.batch_size, draws_frames
 
     def files(self) -> Any:
         """The files of the other inputter."""
         return self._whole.files()
 
     def dataset(self, files: tf.Tensor, batch_size: int) -> tf.data.Dataset:
-        """The stored batches. Frames of a video are its first one, repeated, so that random frames are all equal."""
+        """The stored batches; if frames are drawn, those of a video are its first one, repeated."""
         batches = self._whole.dataset(files, batch_size).take(BATCHES)
-        return batches.map(_of_first_frame).cache().repeat()
+        return (batches.map(_of_first_frame) if self._draws_frames else batches).cache().repeat()
 
 
 def _of_first_frame(batch: Batch) -> Batch:
-    if batch.features[0].shape.rank == 2:
-        return batch
     real = tf.sequence_mask(batch.num_frames, tf.shape(batch.features[0])[1], tf.uint8)[:, :, tf.newaxis]
     return batch._replace(features=tuple(feature[:, :1] * real for feature in batch.features))
 
 
 def step(turns: Turns, row: Row, folder: pathlib.Path) -> None:
     """Trains on batches in memory; at first it stores these, the first weights and the first losses for the peers."""
-    inputter, modeler = Stored(_parts(row, "eval").inputter), _parts(row, "train").modeler
+    inputter = Stored(_parts(row, "eval").inputter, draws_frames=row.network.draws_frames)
+    modeler = _parts(row, "train").modeler
     deployment, _ = deploy.local(1, 0)
     with tf.Graph().as_default(), tf.Session(config=deployment.session_config()) as session:
         tf.set_random_seed(0)

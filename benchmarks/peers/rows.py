@@ -16,12 +16,15 @@ class Network(NamedTuple):
       batch: videos of a step.
       steps: steps of a turn.
       options: hyper-parameters that differ from the defaults. Dropout is off, so that losses can be compared.
+      draws_frames: whether a step draws frames at random. Stored batches then repeat the first frame of each video, so
+        that all contestants draw the same.
     """
 
     level: str
     batch: int
     steps: int
     options: dict[str, Any]
+    draws_frames: bool = False
 
     @property
     def warm_steps(self) -> int:
@@ -32,7 +35,7 @@ class Network(NamedTuple):
 NETWORKS = {
     "LogisticModel": Network("video", 1024, 40, {}),
     "MoeModel": Network("video", 1024, 15, {}),
-    "DbofModel": Network("frame", 64, 5, {}),
+    "DbofModel": Network("frame", 64, 5, {}, draws_frames=True),
     "NeXtVladModel": Network("frame", 32, 3, {"feature_sizes": (1024, 128), "drop_rate": 0.0}),
     "LstmModel": Network("frame", 32, 1, {}),
 }

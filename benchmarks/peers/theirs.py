@@ -46,7 +46,10 @@ _Work = Callable[[], Any]
 
 
 def _step(row: Row, network: nn.Module, folder: pathlib.Path, is_compiled: bool) -> Callable[[], tuple[Tensor, Tensor]]:
-    batches = itertools.cycle([_stored(np.load(folder / f"batch_{number}.npz")) for number in range(BATCHES)])
+    stored = [_stored(np.load(folder / f"batch_{number}.npz")) for number in range(BATCHES)]
+    if not is_compiled:  # A compiled step reads bytes faster; an eager one would make floats of them at every step.
+        stored = [batch._replace(labels=batch.labels.float()) for batch in stored]
+    batches = itertools.cycle(stored)
     step = Step(row, network, is_compiled)
 
     def work() -> tuple[Tensor, Tensor]:
@@ -62,7 +65,7 @@ def _stored(arrays: Any) -> Batch:
     return Batch(
         (torch.cat(features, 1),) if is_video else tuple(features),
         torch.tensor(arrays["num_frames"].astype(np.int64)),
-        torch.tensor(arrays["labels"]).float(),
+        torch.tensor(arrays["labels"]),
     )
 
 
