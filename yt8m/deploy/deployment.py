@@ -276,9 +276,10 @@ def create_clones(
 
 
 def _create_clone(config: DeploymentConfig, index: int, build: Callable[[], Any]) -> Clone:
-    device = config.clone_device(index)
+    device, current = config.clone_device(index), tf.get_default_graph().get_name_scope()
     with (
-        _name_scope(config.clone_scope(index)) as scope,
+        # A lone clone has no scope of its own: it opens the current one again.
+        tf.name_scope(config.clone_scope(index) or (current and f"{current}/")) as scope,
         tf.device(device),
         tf.variable_scope(
             tf.get_variable_scope(),
@@ -310,17 +311,6 @@ def _permit_missing_gpus(config: DeploymentConfig) -> None:
             config.num_clones,
         )
         tf.config.set_soft_device_placement(True)
-
-
-@contextlib.contextmanager
-def _name_scope(name: str) -> Iterator[str]:
-    """Opens `name` in the current name scope and yields its full name; an empty `name` opens nothing."""
-    if name:
-        with tf.name_scope(name) as scope:
-            yield scope
-    else:
-        current = tf.get_default_graph().get_name_scope()
-        yield f"{current}/" if current else ""
 
 
 @contextlib.contextmanager

@@ -124,16 +124,8 @@ def _own_name(term: tf.Tensor, clone: Clone) -> str:
     return str(term.name).removeprefix(clone.scope)
 
 
-class ShareLosses(NamedTuple):
-    """The weighted terms that one clone adds to the total loss.
-
-    Attributes:
-      loss: scalar; None if there is no loss.
-      regularization: scalars.
-    """
-
-    loss: tf.Tensor | None
-    regularization: list[tf.Tensor]
+# The weighted terms that one clone adds to the total loss: the loss (None if there is none), and regularisation terms.
+ShareLosses = tuple[Any, list[Any]]
 
 
 class CloneShare(NamedTuple):
@@ -161,7 +153,7 @@ class CloneShare(NamedTuple):
         """The weighted terms. A weight of 0 gives 0, even if the loss is NaN."""
         loss, regularization, _ = self.objective
         terms = [self._scaled(regularization), self.once]
-        return ShareLosses(self._scaled(loss, "scaled_clone_loss"), [term for term in terms if term is not None])
+        return self._scaled(loss, "scaled_clone_loss"), [term for term in terms if term is not None]
 
     def roots(self) -> list[tuple[tf.Tensor, tf.Tensor]]:
         """Pairs (tensor, weighted gradient) from which backpropagation starts.
@@ -230,8 +222,9 @@ def _losses(shares: Sequence[CloneShare]) -> tuple[list[ShareLosses], list[tf.Te
     losses, totals = [], []
     for share in shares:
         with share.scope():
-            losses.append(share.losses())
-            parts = [part for part in (losses[-1].loss, *losses[-1].regularization) if part is not None]
+            loss, terms = share.losses()
+            losses.append((loss, terms))
+            parts = terms if loss is None else [loss, *terms]
             totals.append(tf.add_n(parts) if parts else None)
     return losses, totals
 
@@ -244,11 +237,11 @@ def _total(losses: Sequence[tf.Tensor | None]) -> tf.Tensor | None:
 def _summarize(clones: Sequence[Clone], losses: Sequence[ShareLosses]) -> None:
     """Adds summaries with slim's tags: what each clone adds to the total loss, and all regularisation."""
     # The summaries are outside of the clones' devices, because summary ops have no GPU kernel.
-    for clone, part in zip(clones, losses, strict=True):
-        if part.loss is not None:
+    for clone, (loss, _) in zip(clones, losses, strict=True):
+        if loss is not None:
             with tf.name_scope(clone.scope):
-                tf.summary.scalar("/".join(filter(None, ("Losses", clone.scope, "clone_loss"))), part.loss)
-    terms = [term for part in losses for term in part.regularization]
+                tf.summary.scalar("/".join(filter(None, ("Losses", clone.scope, "clone_loss"))), loss)
+    terms = [term for _, regularization in losses for term in regularization]
     if terms:
         with tf.name_scope(clones[0].scope):
             tf.summary.scalar("Losses/regularization_loss", tf.add_n(terms) if terms[1:] else terms[0])

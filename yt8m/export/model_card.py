@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from yt8m import storage
+from yt8m import options, storage
 from yt8m.config import run_dir
 from yt8m.config.flag_parsing import DATA_WITHOUT_FLAGS, shown
 from yt8m.config.train_config import TrainConfig
@@ -106,8 +106,7 @@ def flags(run: TrainConfig) -> list[str]:
     found = dict(pair for section in sections for pair in _changed(section))
     found["model"] = run.model.model
     found |= {"feature_names": run.data.feature_names, "feature_sizes": run.data.feature_sizes}
-    found |= dict(_hyper_parameters(run.model.hyper_parameters))
-    found |= dict(_hyper_parameters(run.model.loss_hyper_parameters))
+    found |= _hyper_parameters(run.model.hyper_parameters) | _hyper_parameters(run.model.loss_hyper_parameters)
     return [f"--{name}={shown(found[name])}" for name in sorted(found)]
 
 
@@ -173,13 +172,7 @@ def _changed(section: Any) -> Iterator[tuple[str, Any]]:
             yield names.get(field.name, field.name), value
 
 
-def _hyper_parameters(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yields names and values.
-
-    Hyper-parameters of a part, such as the classifier, are not nested: each has its own flag.
-    """
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _hyper_parameters(value)
-        elif value not in ((), None):
-            yield name, value
+def _hyper_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
+    """{name: value}. Hyper-parameters of a part, such as the classifier, are not nested: each has its own flag."""
+    flat = {name.rpartition(".")[2]: value for name, value in options.flat(values).items()}
+    return {name: value for name, value in flat.items() if value not in ((), None)}

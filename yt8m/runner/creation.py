@@ -51,16 +51,15 @@ def graph_signature(config: RunnerConfig) -> dict[str, Any]:
     return json.loads(json.dumps(given, default=str))
 
 
+_SAME_NAMES = ("split_batch", "seed", "precision", "prefetch_to_device", "sync_batch_norm")
+
+
 def _own_signature(config: RunnerConfig) -> dict[str, Any]:
     """The runner's part of the signature: the towers, their devices, the cluster."""
     signature = {
         "batch_size": config.batch_size_per_gpu,
         "num_gpu": config.towers,
-        "split_batch": config.split_batch,
-        "seed": config.seed,
-        "precision": config.precision,
-        "prefetch_to_device": config.prefetch_to_device,
-        "sync_batch_norm": config.sync_batch_norm,
+        **{name: getattr(config, name) for name in _SAME_NAMES},
         **dataclasses.asdict(config.optimizer),
         **_python_signature(config),
     }

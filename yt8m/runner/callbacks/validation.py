@@ -52,7 +52,10 @@ class TrainValidation(Callback):
         self._history = History(context.config.model_dir, best, data)
         self._last = 0  # steps or epochs that had passed at the last validation
         self._epochs = 0  # epochs that have passed, as far as the shards show it
-        self._curves = _Curves(context, folder or context.config.model_dir)
+        # The same tags in two files: TensorBoard shows training and validations in one chart.
+        files = (EventFile(storage.join(folder or context.config.model_dir, name)) for name in run_dir.CURVES)
+        self._training, self._validation = files
+        context.line.listen(self._write, validations=True)
 
     def begin(self) -> None:
         """Refuses to count epochs if nothing shows where they end."""
@@ -98,7 +101,12 @@ class TrainValidation(Callback):
 
     def close(self) -> None:
         """Closes the event files."""
-        self._curves.close()
+        self._training.close()
+        self._validation.close()
+
+    def _write(self, values: StepValues) -> None:
+        file = self._validation if values.is_validation else self._training
+        file.add_scalars(row_of(values), values.step)
 
     def _passed_by(self, step: int) -> int:
         """The number of steps, or of whole epochs, that have passed by `step`."""
@@ -148,20 +156,3 @@ class TrainValidation(Callback):
         of = f"; the best is {row[best.metric]:.4f}, of step {row['step']}" if row else ""
         self.context.ending = f"no better {best.metric} in {since} validations (--patience={best.patience}){of}"
         return True
-
-
-class _Curves:
-    """Writes the figures of training and of validations under the same tags, which TensorBoard shows in one chart."""
-
-    def __init__(self, context: Context, folder: str) -> None:
-        self._training, self._validation = (EventFile(storage.join(folder, name)) for name in run_dir.CURVES)
-        context.line.listen(self._write, validations=True)
-
-    def _write(self, values: StepValues) -> None:
-        file = self._validation if values.is_validation else self._training
-        file.add_scalars(row_of(values), values.step)
-
-    def close(self) -> None:
-        """Closes both files."""
-        self._training.close()
-        self._validation.close()
