@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from yt8m.deploy.gradients import GradientsAndVariables
 from yt8m.lazy import tf
@@ -108,13 +108,14 @@ class AllReduce:
         share = tf.cast(self._rows, tf.float64) / tf.cast(tf.maximum(self.examples, 1), tf.float64)
         factor = share if combine == "mean" else has_rows
         found: list[tuple[Any, Any]] = list(gradients)
-        for bucket in _buckets(gradients, self._wire):
-            dense = [tf.convert_to_tensor(gradients[place][0]) for place in bucket.places]
+        for places in _buckets(gradients):
+            dense = [tf.convert_to_tensor(gradients[place][0]) for place in places]
             flat = tf.concat([tf.reshape(part, [-1]) for part in dense], 0)
             weighted = tf.math.multiply_no_nan(flat, tf.cast(factor, flat.dtype))
-            total = tf.cast(self._step.sum(tf.cast(weighted, bucket.wire)), flat.dtype)
+            wire = tf.float64 if flat.dtype == tf.float64 and self._wire == tf.float32 else self._wire
+            total = tf.cast(self._step.sum(tf.cast(weighted, wire)), flat.dtype)
             parts = tf.split(total, [part.shape.num_elements() for part in dense])
-            for place, part, whole in zip(bucket.places, dense, parts, strict=True):
+            for place, part, whole in zip(places, dense, parts, strict=True):
                 found[place] = (tf.reshape(whole, part.shape), gradients[place][1])
         return found
 
@@ -212,22 +213,16 @@ class _Chain:
         return tf.cast(1e6 * tf.add_n(self._seconds), tf.int64)
 
 
-class _Bucket(NamedTuple):
-    places: list[int]
-    wire: tf.DType
-
-
-def _buckets(gradients: GradientsAndVariables, wire: tf.DType) -> list[_Bucket]:
+def _buckets(gradients: GradientsAndVariables) -> list[list[int]]:
     """The places of the gradients that travel together, from the last variable to the first."""
-    found: list[_Bucket] = []
+    found: list[list[int]] = []
     size = 0
     for place in reversed(range(len(gradients))):
         gradient = gradients[place][0]
-        sent = tf.float64 if gradient.dtype == tf.float64 and wire == tf.float32 else wire
-        if not found or size >= _BUCKET_BYTES or gradients[found[-1].places[0]][0].dtype != gradient.dtype:
-            found.append(_Bucket([], sent))
+        if not found or size >= _BUCKET_BYTES or gradients[found[-1][0]][0].dtype != gradient.dtype:
+            found.append([])
             size = 0
-        found[-1].places.append(place)
+        found[-1].append(place)
         size += gradients[place][1].shape.num_elements() * gradient.dtype.size
     return found
 

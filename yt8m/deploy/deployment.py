@@ -126,7 +126,7 @@ class DeploymentConfig:
         Each call counts the bytes on each server from 0.
         """
         if self.num_ps_tasks:
-            return _BySize(f"{self.ps_device}/device:CPU:0", self.num_ps_tasks).choose
+            return _by_size(self.ps_device, self.num_ps_tasks)
         return self.clone_device(0) if self.variables_on_clone else "/device:CPU:0"
 
     def caching_device(self) -> Callable[[Any], str] | None:
@@ -183,25 +183,23 @@ def local(num_towers: int, gpus: int) -> tuple[DeploymentConfig, str | None]:
     return config, f"{found}: running {num_towers} tower{'s' * (num_towers > 1)} on {where}"
 
 
-class _BySize:
-    """Gives each new variable to the parameter server that holds the fewest bytes so far.
+def _by_size(job: str, num_tasks: int) -> Callable[[Any], str]:
+    """A device function that gives each new variable to the parameter server that holds the fewest bytes so far.
 
-    The same variables in the same order go to the same servers in every process.
+    The same variables in the same order go to the same servers in every process. An op that has a device keeps it.
     """
+    held = [0] * num_tasks
 
-    def __init__(self, device: str, num_tasks: int) -> None:
-        self._device, self._bytes = device, [0] * num_tasks
-
-    def choose(self, op: Any) -> str:
-        """The device of `op`: its own if it has one; for a variable, a parameter server; else none."""
+    def choose(op: Any) -> str:
         node = op.node_def if hasattr(op, "node_def") else op  # `op` is an Operation or a NodeDef
         holds_variable = node.op == "VarHandleOp" or node.op.startswith("Variable")
         if op.device or not holds_variable:
             return str(op.device)
-        task = self._bytes.index(min(self._bytes))
-        self._bytes[task] += _size(node)
-        job, _, unit = self._device.partition("/device:")
-        return f"{job}/task:{task}/device:{unit}"
+        task = held.index(min(held))
+        held[task] += _size(node)
+        return f"{job}/task:{task}/device:CPU:0"
+
+    return choose
 
 
 def _size(node: Any) -> int:

@@ -74,31 +74,24 @@ def mean(inputs: tf.Tensor, num_frames: tf.Tensor | None, norms: tf.Tensor | Non
     return tf.squeeze(tf.matmul(shares[:, tf.newaxis, :], inputs), 1)
 
 
-def streams(inputs: tf.Tensor, feature_sizes: tuple[int, ...]) -> list[tf.Tensor]:
-    """inputs [..., D] cut into its features (rgb, audio) along the last axis; one stream if there are no sizes.
-
-    Raises:
-      UsageError: the sizes do not add up to D.
-    """
-    if not feature_sizes:
-        return [inputs]
-    if sum(feature_sizes) != inputs.shape[-1]:
-        raise UsageError(
-            f"feature_sizes {feature_sizes} add up to {sum(feature_sizes)}, but the input has "
-            f"{inputs.shape[-1]} features; give the sizes of the features that are read"
-        )
-    return tf.split(inputs, list(feature_sizes), -1)
-
-
 def each_stream(
     inputs: tf.Tensor, feature_sizes: tuple[int, ...], describe: Callable[[tf.Tensor, int], tf.Tensor]
 ) -> tf.Tensor:
     """Applies `describe(stream, index)` to each feature of inputs [B, T, D]; concatenates the results [B, .].
 
-    The variables of a feature are under `stream_0`, `stream_1`, ...
+    The features (rgb, audio) lie side by side along the last axis; if there are no sizes, all of it is one stream. The
+    variables of a feature are under `stream_0`, `stream_1`, ...
+
+    Raises:
+      UsageError: the sizes do not add up to D.
     """
+    if feature_sizes and sum(feature_sizes) != inputs.shape[-1]:
+        raise UsageError(
+            f"feature_sizes {feature_sizes} add up to {sum(feature_sizes)}, but the input has "
+            f"{inputs.shape[-1]} features; give the sizes of the features that are read"
+        )
     described = []
-    for index, stream in enumerate(streams(inputs, feature_sizes)):
+    for index, stream in enumerate(tf.split(inputs, list(feature_sizes), -1) if feature_sizes else [inputs]):
         with tf.variable_scope(f"stream_{index}"):
             described.append(describe(stream, index))
     return tf.concat(described, -1)
