@@ -340,10 +340,9 @@ class SavedModel(Closing):
         self.top_k = int(records.outputs["predictions"].tensor_shape.dim[-1].size)
         self._features = features = _taking("rgb_and_audio", loaded)
         self.feature_size = features and int(features.inputs["rgb_and_audio"].tensor_shape.dim[-1].size)
-        kept = loaded.collection_def.get(_FEATURE_NAMES)
-        self.feature_names = tuple(name.decode() for name in kept.bytes_list.value) if kept else ()
-        carried = loaded.collection_def.get(_EXTRACTORS)
-        self.extractors = tuple(json_text.parse(one.decode()) for one in carried.bytes_list.value) if carried else ()
+        collected = loaded.collection_def  # a missing collection is empty
+        self.feature_names = tuple(name.decode() for name in collected[_FEATURE_NAMES].bytes_list.value)
+        self.extractors = tuple(json_text.parse(one.decode()) for one in collected[_EXTRACTORS].bytes_list.value)
         self.num_classes = features and int(features.outputs["predictions"].tensor_shape.dim[-1].size)
         self.names = run_dir.own_names(storage.join(folder, ASSETS), self.num_classes)
 

@@ -76,8 +76,7 @@ class StepLine:
 
     def __init__(self, steps: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._every, self._clock = Every(steps=steps), clock
-        self._sinks: list[Callable[[StepValues], None]] = []
-        self._validation_sinks: list[Callable[[StepValues], None]] = []
+        self._sinks: list[tuple[Callable[[StepValues], None], bool]] = []  # each with: whether it wants validations
         self.values = StepValues()
         self.start(0)
 
@@ -88,9 +87,7 @@ class StepLine:
 
     def listen(self, sink: Callable[[StepValues], None], *, validations: bool = False) -> None:
         """Calls `sink` with the values of each line from now on, and if `validations` with those of each validation."""
-        self._sinks.append(sink)
-        if validations:
-            self._validation_sinks.append(sink)
+        self._sinks.append((sink, validations))
 
     def due(self, step: int) -> bool:
         """Whether step number `step` gets a line."""
@@ -104,12 +101,12 @@ class StepLine:
         values.step, values.global_step = step, global_step
         values.last_step, values.seconds_left = self._last, self._left(step)
         self._every.fired(step)
-        for sink in self._sinks:
+        for sink, _ in self._sinks:
             sink(values)
 
     def tell(self, values: StepValues) -> None:
         """Hands the values of a validation to the sinks that asked for them."""
-        for sink in self._validation_sinks:
+        for sink in (sink for sink, wants_validations in self._sinks if wants_validations):
             sink(values)
 
     def _left(self, step: int) -> float | None:

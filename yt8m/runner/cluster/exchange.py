@@ -151,11 +151,8 @@ class RunMarker(NamedTuple):
 
 def read_run_marker(model_dir: str) -> RunMarker | None:
     """The marker in a run's folder; None if it is missing or cannot be read."""
-    path = storage.join(model_dir, MARKER_NAME)
-    if not storage.exists(path):
-        return None
     try:
-        found = json_text.parse(storage.read_text(path))
+        found = json_text.parse(storage.read_text(storage.join(model_dir, MARKER_NAME)))
         return RunMarker(str(found["run"]), found.get("ended"))
     except (RunError, ValueError, KeyError, TypeError, AttributeError):
         return None
