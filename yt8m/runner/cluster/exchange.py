@@ -49,6 +49,7 @@ from yt8m.storage import json_text
 WORKER_JOB, PS_JOB = "worker", "ps"
 MARKER_NAME = "cluster.json"
 _RUN, _ENDED, _DONE = "run:", "ended:", "done:"
+REMIND_SECONDS = 60.0  # a process that waits for others says so this often
 _PROBE_SECONDS = 1.0
 
 

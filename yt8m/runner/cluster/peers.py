@@ -12,7 +12,7 @@ from absl import logging
 
 from yt8m.deploy.cluster import ClusterConfig
 from yt8m.errors import RunError
-from yt8m.runner.cluster.exchange import answers, end_process
+from yt8m.runner.cluster.exchange import REMIND_SECONDS, answers, end_process
 from yt8m.types import Closing
 
 PROBE_SECONDS = 2.0
@@ -59,7 +59,7 @@ class Peers(Closing):
         Raises:
           RunError: some do not listen after `patience` seconds.
         """
-        deadline, is_logged = time.monotonic() + patience, False
+        deadline = time.monotonic() + patience
         while missing := _silent(self._addresses):
             if is_stopped():
                 return False
@@ -68,9 +68,7 @@ class Peers(Closing):
                     f"{', '.join(missing)} did not start within {patience:g} s (--stall_timeout). Start all processes "
                     "again; training goes on from the newest checkpoint."
                 )
-            if not is_logged:
-                logging.info("waiting for %s", ", ".join(missing))
-            is_logged = True
+            logging.log_every_n_seconds(logging.INFO, "waiting for %s", REMIND_SECONDS, ", ".join(missing))
             time.sleep(0.5)
         self._seen = dict.fromkeys(self._addresses, time.monotonic())
         return True

@@ -20,7 +20,7 @@ from yt8m.graph import Inputter, Modeler, TrainOps
 from yt8m.lazy import tf
 from yt8m.runner import checkpoints, creation
 from yt8m.runner.cluster import exchange
-from yt8m.runner.cluster.exchange import SharedState, server_device
+from yt8m.runner.cluster.exchange import REMIND_SECONDS, SharedState, server_device
 from yt8m.runner.creation import CreatedGraph, deployment_for, replicate
 from yt8m.runner.run_config import Context, RunnerConfig
 
@@ -188,14 +188,12 @@ class WorkerCreator(_Creator):
         Raises:
           StoppedWaiting: the process was told to stop, or training had ended before it came.
         """
-        is_logged = False
         while not self._is_stopped():
             session = self._opened_if(self._is_ready)
             if session is not None:
                 return session
-            if not is_logged:
-                logging.info("waiting for the chief to give the variables their values")
-            is_logged = True
+            told = "waiting for the chief to give the variables their values"
+            logging.log_every_n_seconds(logging.INFO, told, REMIND_SECONDS)
             time.sleep(POLL_SECONDS)
         raise StoppedWaiting
 
