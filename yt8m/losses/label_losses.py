@@ -6,21 +6,24 @@ In the formulas y is the label (0 or 1) of a class, p its prediction and z its l
 from __future__ import annotations
 
 import abc
+import functools
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from yt8m import options
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.losses.base import BaseLoss, ClassLoss, register, weighted
 from yt8m.numerics.compiled import softplus
-from yt8m.options import option
 from yt8m.records import vocabulary
 
 # Added to a probability before its logarithm is taken, as in the published code. A prediction of 0 for a label then
 # costs -log(1e-5) = 11.5 rather than infinity.
 EPSILON = 1e-5
+
+option = functools.partial(options.option, shapes="graph")  # a loss has no variables
 
 
 @register
@@ -83,9 +86,7 @@ class HingeLoss(ClassLoss):
 
     pairwise_terms: ClassVar[bool] = True
 
-    hinge_margin: float = option(
-        1.0, "labels should score at least this, other classes at most minus this", shapes="graph", minimum=0
-    )
+    hinge_margin: float = option(1.0, "labels should score at least this, other classes at most minus this", minimum=0)
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The hinge of each pair; the formula is the same for predictions and for logits."""
@@ -131,7 +132,7 @@ class PairwiseHingeLoss(BaseLoss):
     is_static: ClassVar[bool] = False  # the size of one dimension is the largest number of labels of a row
 
     pairwise_margin: float = option(
-        0.2, "by how much a label's prediction should exceed that of any other class", shapes="graph", minimum=0
+        0.2, "by how much a label's prediction should exceed that of any other class", minimum=0
     )
 
     def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
@@ -165,7 +166,7 @@ class LabelSmoothingLoss(CrossEntropyLoss):
     """
 
     label_smoothing: float = option(
-        0.1, "share of a video's labels that is spread evenly over all classes", shapes="graph", minimum=0, maximum=1
+        0.1, "share of a video's labels that is spread evenly over all classes", minimum=0, maximum=1
     )
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -192,9 +193,7 @@ class WeightedCrossEntropyLoss(ClassLoss):
 
     pairwise_terms: ClassVar[bool] = True
 
-    positive_weight: float = option(
-        2.0, "cost of missing a label; predicting a wrong one costs 1", shapes="graph", minimum=0
-    )
+    positive_weight: float = option(2.0, "cost of missing a label; predicting a wrong one costs 1", minimum=0)
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The term of each pair, with `EPSILON` added inside the logarithms."""
@@ -222,9 +221,7 @@ class FocalLoss(ClassLoss):
 
     pairwise_terms: ClassVar[bool] = True
 
-    focal_gamma: float = option(
-        2.0, "the higher, the less a well-predicted class counts; 0: cross-entropy", shapes="graph", minimum=0
-    )
+    focal_gamma: float = option(2.0, "the higher, the less a well-predicted class counts; 0: cross-entropy", minimum=0)
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The term of each pair, with `EPSILON` added inside the logarithms."""
@@ -262,21 +259,12 @@ class AsymmetricLoss(ClassLoss):
 
     pairwise_terms: ClassVar[bool] = True
 
-    asymmetric_positive_gamma: float = option(
-        0.0, "g: the higher, the less a well-predicted label counts", shapes="graph", minimum=0
-    )
+    asymmetric_positive_gamma: float = option(0.0, "g: the higher, the less a well-predicted label counts", minimum=0)
     asymmetric_negative_gamma: float = option(
-        4.0,
-        "h: the higher, the less a class counts that is no label and has a low prediction",
-        shapes="graph",
-        minimum=0,
+        4.0, "h: the higher, the less a class counts that is no label and has a low prediction", minimum=0
     )
     asymmetric_margin: float = option(
-        0.05,
-        "m: a class that is no label counts only if its prediction exceeds this",
-        shapes="graph",
-        minimum=0,
-        maximum=1,
+        0.05, "m: a class that is no label counts only if its prediction exceeds this", minimum=0, maximum=1
     )
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -335,12 +323,10 @@ class LogitAdjustmentLoss(ClassLoss):
     """
 
     adjustment_strength: float = option(
-        1.0, "t: 0 is cross-entropy; the higher, the higher rare classes rise", shapes="graph", minimum=0, maximum=4
+        1.0, "t: 0 is cross-entropy; the higher, the higher rare classes rise", minimum=0, maximum=4
     )
     class_counts: tuple[int, ...] = option(
-        (),
-        "number of training videos of each class; if not given, those of the vocabulary or of the data's manifest",
-        shapes="graph",
+        (), "number of training videos of each class; if not given, those of the vocabulary or of the data's manifest"
     )
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -416,7 +402,7 @@ class BatchAgreementLoss(ReweightedLoss):
     """
 
     agreement_weight: float = option(
-        0.1, "extra weight of a (video, class) pair that is ranked wrongly in its batch", shapes="graph", minimum=0
+        0.1, "extra weight of a (video, class) pair that is ranked wrongly in its batch", minimum=0
     )
 
     def reweighted(self, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
@@ -441,10 +427,10 @@ class SegmentFineTuningLoss(ReweightedLoss):
     """
 
     unrated_weight: float = option(
-        0.1, "weight of the mean loss of a segment's absent classes, taken as wrong", shapes="graph", minimum=0
+        0.1, "weight of the mean loss of a segment's absent classes, taken as wrong", minimum=0
     )
     segment_classes: tuple[int, ...] = option(
-        (), "classes that segments are rated for; if not given, the published 1000", shapes="graph"
+        (), "classes that segments are rated for; if not given, the published 1000"
     )
 
     def weights_of(self, label_weights: tf.Tensor | None, video_labels: tf.Tensor | None) -> tf.Tensor | None:

@@ -69,6 +69,11 @@ def of_stream(size: int, index: int, part: int = 2) -> int:
     return max(size // part, 1) if index else size
 
 
+def clusters_of_streams(default: int) -> Any:
+    """The option `*_cluster_size` of models that describe each feature separately; see `of_stream`."""
+    return option(default, "number of clusters of the first feature; the others have half as many", minimum=1)
+
+
 def form_of_hidden_layer() -> Any:
     """The option `*_relu`."""
     return option(
@@ -222,9 +227,7 @@ class NetVladModel(StreamModel):
 
     family: ClassVar[str] = "netvlad"
 
-    netvlad_cluster_size: int = option(
-        256, "number of clusters of the first feature; the others have half as many", minimum=1
-    )
+    netvlad_cluster_size: int = clusters_of_streams(256)
     netvlad_hidden_size: int = option(1024, "units of the hidden layer after the pooling", minimum=1)
     netvlad_add_batch_norm: bool = option(True, "batch normalisation rather than biases")
     netvlad_relu: bool | None = form_of_hidden_layer()
@@ -262,9 +265,7 @@ class NetFvModel(StreamModel):
 
     family: ClassVar[str] = "fv"
 
-    fv_cluster_size: int = option(
-        128, "number of clusters of the first feature; the others have half as many", minimum=1
-    )
+    fv_cluster_size: int = clusters_of_streams(128)
     fv_hidden_size: int = option(1024, "units of the hidden layer after the pooling", minimum=1)
     fv_add_batch_norm: bool = option(True, "batch normalisation rather than biases")
     fv_relu: bool | None = form_of_hidden_layer()

@@ -25,9 +25,7 @@ class NeXtVladModel(NormalisedModel, ClassifiedModel):
     biased_gate: ClassVar[bool] = True
 
     video_level_classifier_model: str = option("LogisticModel", "video-level model that is the classifier at the end")
-    nextvlad_cluster_size: int = option(
-        128, "number of clusters of the first feature; the others have half as many", minimum=1
-    )
+    nextvlad_cluster_size: int = aggregation.clusters_of_streams(128)
     nextvlad_hidden_size: int = option(2048, "units of the hidden layer after the pooling", minimum=1)
     groups: int = option(8, "number of groups of the first feature; the others have half as many", minimum=1)
     expansion: int = option(2, "factor by which the number of a frame's features is expanded", minimum=1)
