@@ -132,8 +132,6 @@ def _no_deprecation_notice(record: logging.LogRecord) -> bool:
     return "is deprecated and will be removed" not in str(record.msg)
 
 
-Program = Callable[[list[str]], int]
-
 _called = contextvars.ContextVar("called", default="")
 
 
@@ -177,7 +175,7 @@ def _terminate(_number: int, _frame: object) -> NoReturn:
     raise Terminated
 
 
-def run_main(program: str, run: Program, argv: Sequence[str] | None = None) -> int:
+def run_main(program: str, run: Callable[[list[str]], int], argv: Sequence[str] | None = None) -> int:
     """Runs a program and turns an exception into one line on stderr and an exit status.
 
     Args:

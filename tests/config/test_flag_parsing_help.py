@@ -11,7 +11,7 @@ import pytest
 from yt8m import eval as evaluation
 from yt8m import inference, train
 from yt8m.config import flag_parsing
-from yt8m.config.flag_parsing import Flag, shown, usage
+from yt8m.config.flag_parsing import Flag, Program, shown, usage
 from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.options import option
@@ -54,16 +54,16 @@ Names:
 
 
 def test_the_text_lists_flags_by_group_with_their_defaults_and_the_names() -> None:
-    assert usage("train.py", "Trains.", KNOWN, {"models": ["A", "B"]}) == TEXT
+    assert usage(Program("train.py", "Trains.", KNOWN), {"models": ["A", "B"]}) == TEXT
 
 
 def test_without_names_there_is_no_heading_for_them() -> None:
     expected = "usage: x [--flag=value ...]\n\nDoes.\n\n--flagfile=FILE reads flags from a file, one per line.\n"
-    assert usage("x", "Does.", [], {}) == expected
+    assert usage(Program("x", "Does.", []), {}) == expected
 
 
 def test_long_lists_are_wrapped_under_their_beginning() -> None:
-    text = usage("x", "Does. " * 30, [], {"models": [f"Model{number}" for number in range(30)]}, show_all=True)
+    text = usage(Program("x", "Does. " * 30, []), {"models": [f"Model{number}" for number in range(30)]}, show_all=True)
     lines = text.splitlines()
     assert max(map(len, lines)) <= 100
     assert max(map(len, lines)) > 85

@@ -20,7 +20,7 @@ from typing import Any
 
 from yt8m import options, storage
 from yt8m.config import flag_parsing, flags
-from yt8m.config.flag_parsing import HelpAsked, find_word, parse, usage
+from yt8m.config.flag_parsing import HelpAsked, Program, find_word, parse, usage
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import option
@@ -53,7 +53,7 @@ def main(argv: list[str]) -> int:
         own = flag_parsing.hyper_parameters(known, find_word("model", words), find_word("label_loss", words))
         given = parse([*job_flags, *known, *own], words)
     except HelpAsked:
-        print(usage("yt8m cloud-job train", _PURPOSE, job_flags, {}), end="")
+        print(usage(Program("yt8m cloud-job train", _PURPOSE, job_flags), {}), end="")
         return 0
     with flags.about_flags():
         job = CloudJobConfig(**{flag.name: given.pop(flag.name) for flag in job_flags if flag.name in given})

@@ -43,6 +43,14 @@ class Flag(NamedTuple):
     alias: str = ""
 
 
+class Program(NamedTuple):
+    """A program as `--help` shows it: its name, its purpose in one sentence, and its flags."""
+
+    name: str
+    purpose: str
+    flags: Sequence[Flag]
+
+
 # The flags that most runs need, by heading: if a program has many flags, `--help` lists only these.
 _MOST_USED = {
     "Import": ("from", "checkpoint", "out", "num_classes"),
@@ -211,27 +219,20 @@ def shown(value: Any) -> str:
 
 
 def usage(
-    program: str,
-    purpose: str,
-    known: Sequence[Flag],
-    names: Mapping[str, Sequence[str]],
-    also: Collection[str] = (),
-    show_all: bool = False,
+    program: Program, names: Mapping[str, Sequence[str]], also: Collection[str] = (), show_all: bool = False
 ) -> str:
     """The text of `--help`: flags under their headings, with defaults.
 
     Args:
-      program: the program's name.
-      purpose: one sentence.
-      known: all flags of the program. If there are many, those that most runs need are listed.
+      program: the program. If it has many flags, those that most runs need are listed.
       names: {kind, such as `models`: the names to choose from}.
       also: hyper-parameters to list too.
       show_all: list all flags.
     """
-    show_all = show_all or len(known) <= _FEW
-    told = [flag for flag in known if show_all or flag.name in _MOST_USED.get(flag.group, also)]
+    show_all = show_all or len(program.flags) <= _FEW
+    told = [flag for flag in program.flags if show_all or flag.name in _MOST_USED.get(flag.group, also)]
     names = {kind: names[kind] for kind in names if show_all or _CHOOSE[kind] in [flag.name for flag in told]}
-    lines = [f"usage: {program} [--flag=value ...]", "", *_wrapped(purpose, 0)]
+    lines = [f"usage: {program.name} [--flag=value ...]", "", *_wrapped(program.purpose, 0)]
     for group, of_group in itertools.groupby(told, key=lambda flag: flag.group):
         lines += ["", f"{group}:"]
         for flag in of_group:
@@ -239,7 +240,7 @@ def usage(
     lines += ["", "Names:"] if names else []
     for kind, members in names.items():
         lines += _wrapped(f"{kind}: {', '.join(members)}", 2)
-    rest = len(known) - len(told)
+    rest = len(program.flags) - len(told)
     more = f"--help=all lists {rest} more flags. " if rest else ""
     return "\n".join([*lines, "", *_wrapped(f"{more}--flagfile=FILE reads flags from a file, one per line.", 0), ""])
 

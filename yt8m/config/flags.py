@@ -17,8 +17,8 @@ from absl import logging
 from yt8m import losses, models, readers, storage
 from yt8m.config import data_defaults, registry, resume
 from yt8m.config.flag_parsing import (
-    Flag,
     HelpAsked,
+    Program,
     find_word,
     flags_of,
     flags_of_parts,
@@ -88,7 +88,8 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
       SystemExit: with status 0, after `--help` was printed.
     """
     begun = resume.start_named_in(words)
-    typed, own = _given("train.py", "Trains a model on TFRecord files.", training_flags(), words, TRAIN, begun)
+    program = Program("train.py", "Trains a model on TFRecord files.", training_flags())
+    typed, own = _given(program, words, TRAIN, begun)
     return _training(begun, begun.values(typed), own, files_are_here)
 
 
@@ -100,7 +101,8 @@ def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig]:
     """
     begun = resume.start_named_in(words)
     purpose = "Makes a run from a checkpoint that the published code of another group wrote."
-    typed, own = _given("yt8m import-checkpoint", purpose, import_flags(published.SOURCES), words, {}, begun)
+    program = Program("yt8m import-checkpoint", purpose, import_flags(published.SOURCES))
+    typed, own = _given(program, words, {}, begun)
     asked = _section(ImportConfig, {**typed, "source": typed.get("from", "")})
     given = {**begun.values(typed), "train_dir": asked.out}
     network = published.find(asked.source, given.get("model", ModelConfig.model))
@@ -137,8 +139,8 @@ def eval_config(words: Sequence[str]) -> EvalConfig:
     Hyper-parameter flags are for runs that did not save these values; after the run is read,
     `with_hyper_parameters` checks that its model has them.
     """
-    known = program_flags(EvalConfig, "Evaluation")
-    given, own = _given("eval.py", "Evaluates the checkpoints of a run.", known, words, EVALUATION)
+    program = Program("eval.py", "Evaluates the checkpoints of a run.", program_flags(EvalConfig, "Evaluation"))
+    given, own = _given(program, words, EVALUATION)
     config = _config(EvalConfig, given)
     check_files("eval_data_pattern", config.eval_data_pattern)
     return dataclasses.replace(config, hyper_parameters=own)
@@ -150,8 +152,8 @@ def inference_config(words: Sequence[str]) -> InferenceConfig:
     Hyper-parameters are treated as in `eval_config`.
     """
     known = program_flags(InferenceConfig, "Inference")
-    purpose = "Writes predictions for TFRecord files."
-    given, own = _given("inference.py", purpose, known, words, INFERENCE, of_losses=False)
+    program = Program("inference.py", "Writes predictions for TFRecord files.", known)
+    given, own = _given(program, words, INFERENCE, of_losses=False)
     config = _config(InferenceConfig, given)
     check_files("input_data_pattern", config.input_data_pattern)
     return dataclasses.replace(config, hyper_parameters=own)
@@ -172,7 +174,7 @@ def read(cls: type[C], program: str, purpose: str, words: Sequence[str], operand
       SystemExit: with status 0, after `--help` was printed.
     """
     registry.set_command_line_names(())
-    return _read(cls, program, purpose, words, operands)[0]
+    return _read(cls, Program(program, purpose, flags_of(cls, "Flags")), words, operands)[0]
 
 
 def read_with(
@@ -196,22 +198,15 @@ def read_with(
     """
     chosen = [name.strip() for name in find_word(flag, words).split(",") if name.strip()]
     registry.set_command_line_names(chosen)
-    added = flags_of_parts(catalogue, chosen, f"Settings of {flag}", {one.name for one in flags_of(cls, "")})
-    config, given = _read(cls, program, purpose, words, operands, added)
+    known = flags_of(cls, "Flags")
+    added = flags_of_parts(catalogue, chosen, f"Settings of {flag}", {one.name for one in known})
+    config, given = _read(cls, Program(program, purpose, [*known, *added]), words, operands)
     return config, {one.name: given[one.name] for one in added if one.name in given}
 
 
-def _read(
-    cls: type[C],
-    program: str,
-    purpose: str,
-    words: Sequence[str],
-    operands: list[str] | None,
-    added: Sequence[Flag] = (),
-) -> tuple[C, dict[str, Any]]:
-    """The config, and {flag: value} of all flags that were given: those of `cls`, and `added`."""
-    known = [*flags_of(cls, "Flags"), *added]
-    given = _parsed(program, purpose, known, words, {}, operands, also={one.name for one in known})
+def _read(cls: type[C], program: Program, words: Sequence[str], operands: list[str] | None) -> tuple[C, dict[str, Any]]:
+    """The config, and {flag: value} of all flags that were given."""
+    given = _parsed(program, words, {}, {one.name for one in program.flags}, operands)
     if operands:
         operands[:] = map(storage.expanded, operands)
     return _section(cls, given), given
@@ -224,9 +219,7 @@ def environment_defaults(variables: Mapping[str, str], environment: Mapping[str,
 
 
 def _given(
-    program: str,
-    purpose: str,
-    known: list[Flag],
+    program: Program,
     words: Sequence[str],
     variables: Mapping[str, str],
     begun: Start = Start(),  # noqa: B008 - it is never changed
@@ -236,10 +229,10 @@ def _given(
     model, loss = find_word("model", words), find_word("label_loss", words)
     registry.set_command_line_names((model, loss))  # loads a custom class, because its hyper-parameters are flags
     of_run = begun.config.model if begun.path else ModelConfig("", label_loss="")
-    added = hyper_parameters(known, model or of_run.model, loss or of_run.label_loss, of_losses=of_losses)
+    added = hyper_parameters(program.flags, model or of_run.model, loss or of_run.label_loss, of_losses=of_losses)
     names = {"models": models.names(), "losses": losses.names(), "optimizers": OPTIMIZERS}
     chosen = own_hyper_parameters(models, model) | own_hyper_parameters(losses, loss)
-    given = _parsed(program, purpose, [*known, *added], words, names, also=chosen)
+    given = _parsed(program._replace(flags=[*program.flags, *added]), words, names, chosen)
     # Only flags that name code count: a folder called `module:Name` must not make the code of that name trusted.
     hyper = {flag.name for flag in added}
     code = [
@@ -253,19 +246,17 @@ def _given(
 
 
 def _parsed(
-    program: str,
-    purpose: str,
-    known: Sequence[Flag],
+    program: Program,
     words: Sequence[str],
     names: Mapping[str, Sequence[str]],
+    also: Collection[str],
     operands: list[str] | None = None,
-    also: Collection[str] = (),
 ) -> dict[str, Any]:
     """The flags that were given; prints the help and exits if the user asks for it."""
     try:
-        return parse(known, words, operands)
+        return parse(program.flags, words, operands)
     except HelpAsked as asked:
-        print(usage(called(program), purpose, known, names, also, asked.show_all), end="")
+        print(usage(program._replace(name=called(program.name)), names, also, asked.show_all), end="")
         raise SystemExit(0) from None
 
 

@@ -306,19 +306,15 @@ class AugmentConfig(Checked, shapes="graph"):
 
 
 @dataclass(frozen=True)
-class DeviceConfig(Checked):
+class DeviceConfig(Checked, shapes="graph"):
     """The number of towers, and how they compute."""
 
     num_gpu: int = option(
-        1, "number of towers, one per GPU; with fewer GPUs all run on the CPU", shapes="graph", minimum=1, maximum=1024
+        1, "number of towers, one per GPU; with fewer GPUs all run on the CPU", minimum=1, maximum=1024
     )
-    precision: str = option(
-        "float32", "dtype of matrix products", shapes="graph", choices=("float32", "bfloat16", "float16")
-    )
+    precision: str = option("float32", "dtype of matrix products", choices=("float32", "bfloat16", "float16"))
     sync_batch_norm: bool = option(
-        False,
-        "take the statistics of batch norm over all towers of this process, so that N towers learn as one",
-        shapes="graph",
+        False, "take the statistics of batch norm over all towers of this process, so that N towers learn as one"
     )
     # This option and the next two are settings of the session, not of the graph.
     xla: bool = option(
