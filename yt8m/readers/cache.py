@@ -1,4 +1,4 @@
-"""A cache of parsed shards of videos: files of NumPy arrays, which later epochs map into memory.
+"""A cache of parsed shards of videos: files with one NumPy array of records, which later epochs map into memory.
 
 The input shuffles record numbers instead of records, so the order of examples is the same as without a cache. A
 shard is parsed when an epoch first opens it; its file appears whole or not at all. The file name contains a hash of
@@ -10,13 +10,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
 import os
 import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,103 +31,50 @@ from yt8m.types import Batch
 
 # Appended to each id, since NumPy drops zero bytes at the end of a string.
 _END_OF_ID = b"."
+_NO_CLASS = -1  # fills the classes of a record up to the most that a record of the shard has
 
-_HEAD = 64  # number of bytes before the arrays
+
+def write_shard(path: str, batches: Sequence[NumpyBatch]) -> None:
+    """Writes the examples of at least one batch as a file for `read_shard`; it appears whole or not at all."""
+    ids = [shards.id_bytes(text.encode()) + _END_OF_ID for batch in batches for text in batch.ids]
+    counts = np.concatenate([np.count_nonzero(batch.labels, axis=1) for batch in batches])
+    features = np.concatenate([np.concatenate([*batch.features.values()], axis=1) for batch in batches])
+    most, longest = int(counts.max(initial=1)), max(map(len, ids), default=1)
+    columns: list[Any] = [("features", "<f4", features.shape[1:]), ("classes", "<i4", (most,)), ("id", f"S{longest}")]
+    rows = np.zeros(len(ids), np.dtype(columns, align=True))
+    rows["features"], rows["classes"], rows["id"] = features, _NO_CLASS, ids
+    is_class = np.arange(most) < counts[:, np.newaxis]
+    rows["classes"][is_class] = np.concatenate([np.nonzero(batch.labels)[1] for batch in batches])
+    content = io.BytesIO()
+    np.save(content, rows, allow_pickle=False)
+    storage.write(path, content.getvalue() + _checksum(content.getbuffer()))
 
 
-@dataclass(frozen=True)
-class CachedShard:
-    """The N records of a shard, in their order.
+def read_shard(path: str, checked: bool = False) -> np.ndarray | None:
+    """The memory-mapped records, [N]; None if the file is missing or damaged.
 
-    Attributes:
-      ids: bytes [N], each with `_END_OF_ID` appended.
-      classes: int64, the labels of all records, concatenated.
-      splits: int64 [N + 1], the borders of each record in `classes`.
-      features: one float32 [N, size] for each feature.
+    A record has the columns `features` (float32, side by side), `classes` (int32) and `id`.
+
+    Args:
+      path: the file.
+      checked: whether the checksum is already known to be right.
     """
-
-    ids: np.ndarray
-    classes: np.ndarray
-    splits: np.ndarray
-    features: tuple[np.ndarray, ...]
-
-    @property
-    def rows(self) -> int:
-        """The number of records, N."""
-        return len(self.ids)
-
-    @staticmethod
-    def write(path: str, batches: Sequence[NumpyBatch]) -> None:
-        """Writes the examples of at least one batch as a file for `read`; it appears whole or not at all."""
-        counts = np.concatenate([np.count_nonzero(batch.labels, axis=1) for batch in batches])
-        splits = np.append(0, np.cumsum(counts))
-        classes = np.concatenate([np.nonzero(batch.labels)[1] for batch in batches])
-        features = [np.concatenate([batch.features[name] for batch in batches]) for name in batches[0].features]
-        ids = [shards.id_bytes(text.encode()) for batch in batches for text in batch.ids]
-        marked = np.array([name + _END_OF_ID for name in ids], np.bytes_)
-        content = io.BytesIO()
-        # The ids come last, because an array after them would not be aligned.
-        for array in (splits, classes, *features, marked):
-            np.lib.format.write_array(content, array, version=(1, 0), allow_pickle=False)
-        with storage.write_atomic(path) as file:
-            file.write(_head(content.getbuffer()))
-            file.write(content.getbuffer())
-
-    @classmethod
-    def read(cls, path: str, checked: bool = False) -> CachedShard | None:
-        """The memory-mapped arrays; None if the file is missing or damaged.
-
-        Args:
-          path: the file.
-          checked: whether the checksum is already known to be right.
-        """
-        if not storage.exists(path) or not storage.size(path):
-            return None
-        data = np.memmap(path, np.uint8, "r")
-        if not checked and data[:_HEAD].tobytes() != _head(data[_HEAD:]):
-            return None
-        splits, classes, *features, ids = _arrays(path, data)
-        return cls(ids, classes, splits, tuple(features))
-
-    @staticmethod
-    def empty(count: int, sizes: Sequence[int], num_classes: int) -> list[np.ndarray]:
-        """Arrays for `count` examples: ids, labels and each feature."""
-        features = [np.empty([count, size], np.float32) for size in sizes]
-        return [np.empty(count, object), np.zeros([count, num_classes], bool), *features]
-
-    def copy(self, rows: np.ndarray, into: Sequence[np.ndarray], places: np.ndarray) -> None:
-        """Copies the records `rows` to `places` of the arrays that `empty` made."""
-        ids, labels, *features = into
-        ids[places] = self.ids[rows]
-        starts = self.splits[rows]
-        counts = self.splits[rows + 1] - starts
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        labels[np.repeat(places, counts), self.classes[np.repeat(starts, counts) + within]] = True
-        for target, source in zip(features, self.features, strict=True):
-            target[places] = source[rows]
+    if not storage.exists(path) or not storage.size(path):
+        return None
+    data = np.memmap(path, np.uint8, "r")
+    if not checked and data[-_CHECKSUM:].tobytes() != _checksum(data[:-_CHECKSUM]):
+        return None
+    return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
 
 
-def _head(content: Any) -> bytes:
-    """The bytes before the arrays: their checksum, then zeros for alignment."""
-    return zlib.crc32(content).to_bytes(_HEAD, "little")
+_CHECKSUM = 4  # bytes of the checksum, after the array
 
 
-def _arrays(path: str, data: np.ndarray) -> list[np.ndarray]:
-    """Views of the arrays in the file at `path`, whose bytes are `data`."""
-    arrays = []
-    with storage.open_read(path) as file:
-        file.seek(_HEAD)
-        while file.tell() < len(data):
-            np.lib.format.read_magic(file)
-            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-            start = file.tell()
-            end = start + math.prod(shape) * dtype.itemsize
-            arrays.append(data[start:end].view(dtype).reshape(shape))
-            file.seek(end)
-    return arrays
+def _checksum(content: Any) -> bytes:
+    return zlib.crc32(content).to_bytes(_CHECKSUM, "little")
 
 
-_FORMAT = 2  # version of the file format; a new version makes existing files stale
+_FORMAT = 3  # version of the file format; a new version makes existing files stale
 _OPEN = 64  # number of shards that stay memory-mapped
 _ROWS = 1 << 32  # more than any shard has; record number = shard number * _ROWS + row
 
@@ -150,7 +95,7 @@ class ShardCache:
         self._folder, self._reader, self._files = folder, reader, list(files)
         self._numbers = {path: number for number, path in enumerate(self._files)}
         self._parser = RecordParser(_format_of(reader))
-        self._open: OrderedDict[int, tuple[str, CachedShard]] = OrderedDict()
+        self._open: OrderedDict[int, tuple[str, np.ndarray]] = OrderedDict()
         self._sound: set[str] = set()  # files whose checksums have been verified
         self._lock = threading.Lock()
         self._is_closed = False
@@ -166,7 +111,7 @@ class ShardCache:
         """The examples with these numbers, int64 [B], as the reader would parse them."""
         types = [tf.string, tf.bool] + [tf.float32] * len(self._reader.feature_sizes)
         ids, labels, *features = tf.numpy_function(self._batch_arrays, [numbers], types, stateful=False)
-        lengths = tf.strings.length(ids) - 1  # without the byte that `CachedShard` adds to an id
+        lengths = tf.strings.length(ids) - 1  # without the byte that `write_shard` adds to an id
         ids = tf.ensure_shape(tf.strings.substr(ids, tf.zeros_like(lengths), lengths), [None])
         sizes = self._reader.feature_sizes
         return Batch(
@@ -184,17 +129,24 @@ class ShardCache:
 
     def _ends(self, path: bytes) -> np.ndarray:
         number = self._numbers[path.decode()]
-        return np.int64(number * _ROWS) + np.array([0, self._shard(number, is_begun=True).rows])
+        return np.int64(number * _ROWS) + np.array([0, len(self._shard(number, is_begun=True))])
 
     def _batch_arrays(self, numbers: np.ndarray) -> list[np.ndarray]:
         owners, rows = np.divmod(numbers, _ROWS)
-        taken = CachedShard.empty(len(numbers), self._reader.feature_sizes, self._reader.num_classes)
+        ids, labels = np.empty(len(numbers), object), np.zeros([len(numbers), self._reader.num_classes], bool)
+        features = [np.empty([len(numbers), size], np.float32) for size in self._reader.feature_sizes]
+        borders = np.cumsum(self._reader.feature_sizes)[:-1]
         for number in np.unique(owners):
-            there = np.flatnonzero(owners == number)
-            self._shard(int(number)).copy(rows[there], taken, there)
-        return taken
+            places = np.flatnonzero(owners == number)
+            taken = self._shard(int(number))[rows[places]]
+            ids[places] = taken["id"]
+            is_class = taken["classes"] != _NO_CLASS
+            labels[places[np.nonzero(is_class)[0]], taken["classes"][is_class]] = True
+            for values, part in zip(features, np.split(taken["features"], borders, axis=1), strict=True):
+                values[places] = part
+        return [ids, labels, *features]
 
-    def _shard(self, number: int, is_begun: bool = False) -> CachedShard:
+    def _shard(self, number: int, is_begun: bool = False) -> np.ndarray:
         """A shard, from the cache or parsed.
 
         If `is_begun`, a pass opens the shard now, and its file is checked for changes.
@@ -210,21 +162,21 @@ class ShardCache:
                 self.failure = self.failure or error
                 raise
 
-    def _mapped(self, number: int, is_begun: bool) -> CachedShard:
+    def _mapped(self, number: int, is_begun: bool) -> np.ndarray:
         known = self._open.get(number)
         if known is None or is_begun:
             path = self._place(self._files[number])
             if known is None or known[0] != path:
-                shard = CachedShard.read(path, path in self._sound) or self._parsed(number, path)
+                shard = read_shard(path, path in self._sound)
+                known = path, self._parsed(number, path) if shard is None else shard
                 self._sound.add(path)
-                known = path, shard
             self._open[number] = known
         self._open.move_to_end(number)
         if len(self._open) > _OPEN:
             self._open.popitem(last=False)
         return known[1]
 
-    def _parsed(self, number: int, place: str) -> CachedShard:
+    def _parsed(self, number: int, place: str) -> np.ndarray:
         shard = self._files[number]
         batches = [self._parser.batch([])]  # for a shard without records
         for records in shards.read_blocks(shard):
@@ -232,8 +184,8 @@ class ShardCache:
             batches.append(self._parser.batch([(record, shard, begun + row) for row, record in enumerate(records)]))
         if self._place(shard) != place:
             raise RunError(f"{shard} has changed while it was read; start again once it is whole.")
-        CachedShard.write(place, batches)
-        found = CachedShard.read(place)
+        write_shard(place, batches)
+        found = read_shard(place)
         if found is None:
             raise RunError(f"{place} was written but cannot be read; check the disk of --cache.")
         return found
