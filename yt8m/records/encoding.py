@@ -103,12 +103,8 @@ def _varints(numbers: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.
 @lru_cache(1 << 10)
 def _head(name: str, kind: int, length: int) -> bytes:
     """The bytes before the value of a map entry; `kind` is 1 for bytes, 2 for floats, and 3 for packed integers."""
-    whole = _entry(name, _feature(kind, bytes(length)))
+    whole = shards.entries({name: _feature(kind, bytes(length))})
     return whole[: len(whole) - length]
-
-
-def _entry(name: str, value: bytes) -> bytes:
-    return shards.field(1, shards.field(1, name.encode()) + shards.field(2, value))
 
 
 def _feature(kind: int, value: bytes) -> bytes:
@@ -162,7 +158,7 @@ class VideoRecords:
 def _example(context: Sequence[NDArray[np.uint8]], features: Mapping[str, NDArray[Any]]) -> list[NDArray[np.uint8]]:
     """The parts of Examples whose entries have the same length."""
     parts = [*context, *_feature_parts(features)]
-    return [np.frombuffer(_message_head(_bytes_of_row(parts)), np.uint8), *parts]
+    return [np.frombuffer(shards.head(1, _bytes_of_row(parts)), np.uint8), *parts]
 
 
 def _feature_parts(features: Mapping[str, NDArray[Any]]) -> Iterator[NDArray[np.uint8]]:
@@ -171,14 +167,9 @@ def _feature_parts(features: Mapping[str, NDArray[Any]]) -> Iterator[NDArray[np.
         yield _as_bytes(values)
 
 
-def _message_head(size: int) -> bytes:
-    """The bytes before the `size` bytes of entries of an Example."""
-    return shards.varint(1 << 3 | 2) + shards.varint(size)
-
-
 def _framed_size(entries: int) -> int:
     """Bytes of a framed Example with so many bytes of entries."""
-    return _AROUND + len(_message_head(entries)) + entries + 4
+    return _AROUND + len(shards.head(1, entries)) + entries + 4
 
 
 def _bytes_of_row(parts: Iterable[NDArray[np.uint8]]) -> int:
@@ -214,7 +205,7 @@ def frame_records(contexts: Contexts, place: int, features: Mapping[str, NDArray
       features: {name: uint8 or float32 [T, size]}.
     """
     context = b"".join(part.tobytes() for part in contexts.entries(np.array([place])))
-    lists = b"".join(_entry(name, _frame_list(frames)) for name, frames in features.items())
+    lists = shards.entries({name: _frame_list(frames) for name, frames in features.items()})
     parts = [np.frombuffer(shards.field(1, context) + shards.field(2, lists), np.uint8)]
     record = np.empty((1, _width(parts)), np.uint8)
     _frame(parts, record)

@@ -260,7 +260,7 @@ def parse(payload: bytes, with_lists: bool = True) -> Record:
     try:
         message = _proto().FromString(payload)
     except DecodeError:
-        _refuse_damage(payload, "SequenceExample")  # raises an error that names the place of the damage, if it finds it
+        list(field_sizes(payload))  # raises an error that names the place of the damage, if it finds it
         raise ValueError("protobuf refuses what is inside its features") from None
     context = {entry.key: _feature(entry.value) for entry in message.context.feature}
     lists = {entry.key: entry.value.feature for entry in message.feature_lists.feature_list} if with_lists else {}
@@ -315,12 +315,6 @@ def _proto() -> Any:
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("yt8m.SequenceExample"))
-
-
-def _refuse_damage(content: bytes, message: str) -> None:
-    """Raises `ValueError` with the first place where `content` is not a valid `message`; returns if there is none."""
-    for _ in field_sizes(content, message):
-        pass
 
 
 def field_sizes(content: bytes, message: str = "SequenceExample") -> Iterator[int]:
@@ -431,9 +425,14 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
+def head(number: int, size: int) -> bytes:
+    """The bytes before the content of a field of `size` bytes: text, a message or bytes (wire type 2)."""
+    return varint(number << 3 | 2) + varint(size)
+
+
 def field(number: int, content: bytes) -> bytes:
-    """A field of bytes, text or a message (wire type 2), for any message that is encoded by hand."""
-    return varint(number << 3 | 2) + varint(len(content)) + content
+    """A field of bytes, text or a message, for any message that is encoded by hand."""
+    return head(number, len(content)) + content
 
 
 def bytes_feature(*values: bytes) -> bytes:
@@ -457,23 +456,22 @@ def frame_features(frames: NDArray[np.uint8]) -> list[bytes]:
     Args:
       frames: uint8 [T, size]; the feature of a frame holds one bytes value of its `size` numbers.
     """
-    size = frames.shape[1]
-    value = varint(1 << 3 | 2) + varint(size)
-    header = varint(1 << 3 | 2) + varint(len(value) + size) + value  # the header, which is the same for every frame
+    value = head(1, frames.shape[1])
+    header = head(1, len(value) + frames.shape[1]) + value  # it is the same for every frame
     return [header + frame.tobytes() for frame in frames]
 
 
-def _map(entries: Mapping[str, bytes]) -> bytes:
+def entries(values: Mapping[str, bytes]) -> bytes:
     """A proto map from names to messages, as repeated entries in field 1."""
-    return b"".join(field(1, field(1, name.encode()) + field(2, value)) for name, value in entries.items())
+    return b"".join(field(1, field(1, name.encode()) + field(2, value)) for name, value in values.items())
 
 
 def example(features: Mapping[str, bytes]) -> bytes:
     """A tf.train.Example of encoded Features."""
-    return field(1, _map(features))
+    return field(1, entries(features))
 
 
 def sequence_example(context: Mapping[str, bytes], feature_lists: Mapping[str, Sequence[bytes]]) -> bytes:
     """A tf.train.SequenceExample of encoded Features: the context, and {name: Features of the frames}."""
     lists = {name: b"".join(field(1, feature) for feature in features) for name, features in feature_lists.items()}
-    return field(1, _map(context)) + field(2, _map(lists))
+    return field(1, entries(context)) + field(2, entries(lists))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m.records.shards import varint
+from yt8m.records.shards import head
 
 Span = tuple[int, int]  # (begin, end) of a value in the record
 
@@ -106,7 +106,7 @@ def _value(record: bytes, feature: Span, kind: int) -> Span:
 
 def floats_value(record: bytes, feature: Span, size: int) -> Span:
     """The span of the `size` float32 of a Feature with a packed FloatList."""
-    header = _header(_IN_2, 4 * size)
+    header = _header(2, 4 * size)
     start = feature[0] + len(header)
     if start + 4 * size != feature[1] or not record.startswith(header, feature[0]):
         raise OtherEncodingError
@@ -115,9 +115,9 @@ def floats_value(record: bytes, feature: Span, size: int) -> Span:
 
 @functools.cache
 def _header(kind: int, size: int) -> bytes:
-    """The bytes of a Feature before its value of `size` bytes: the keys and lengths of its list and of field 1."""
-    inner = bytes([_IN_1]) + varint(size)
-    return bytes([kind]) + varint(len(inner) + size) + inner
+    """The bytes of a Feature before its value of `size` bytes; `kind` is the number of the field that has its list."""
+    inner = head(1, size)
+    return head(kind, len(inner) + size) + inner
 
 
 def numbers(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -140,12 +140,12 @@ def numbers(packed: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 def byte_frames(record: bytes, frames: Span, size: int) -> NDArray[np.uint8]:
     """uint8 [T, size], a view of a FeatureList with one string of `size` bytes per frame."""
-    return _frames(record, frames, _header(_IN_1, size), size)
+    return _frames(record, frames, _header(1, size), size)
 
 
 def float_frames(record: bytes, frames: Span, size: int) -> NDArray[np.float32]:
     """float32 [T, size], a copy of a FeatureList with `size` packed floats per frame."""
-    return np.ascontiguousarray(_frames(record, frames, _header(_IN_2, 4 * size), 4 * size)).view("<f4")
+    return np.ascontiguousarray(_frames(record, frames, _header(2, 4 * size), 4 * size)).view("<f4")
 
 
 def _frames(record: bytes, frames: Span, of_value: bytes, size: int) -> NDArray[np.uint8]:
@@ -153,7 +153,7 @@ def _frames(record: bytes, frames: Span, of_value: bytes, size: int) -> NDArray[
 
     These bytes are the key and length of the frame's Feature, then `of_value`; `size` bytes of values follow them.
     """
-    header = bytes([_IN_1]) + varint(len(of_value) + size) + of_value
+    header = head(1, len(of_value) + size) + of_value
     count, rest = divmod(frames[1] - frames[0], len(header) + size)
     if rest:
         raise OtherEncodingError

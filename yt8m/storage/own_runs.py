@@ -67,17 +67,7 @@ def _is_private(path: str) -> bool:
 
 def _drop_oldest(folder: str, kept: str) -> None:
     """Removes all notes except the newest `MOST`; `kept` always stays."""
-    paths = [os.path.join(folder, name) for name in os.listdir(folder)]
-    if len(paths) <= MOST:
-        return
-    others = sorted(set(paths) - {kept}, key=_time)
-    for path in others[: len(paths) - MOST]:
-        with contextlib.suppress(FileNotFoundError):  # another process has removed it already
+    with contextlib.suppress(FileNotFoundError):  # another process is removing them too
+        notes = sorted(os.scandir(folder), key=lambda one: one.stat(follow_symlinks=False).st_mtime)
+        for path in [one.path for one in notes if one.path != kept][: max(len(notes) - MOST, 0)]:
             os.unlink(path)
-
-
-def _time(path: str) -> float:
-    try:
-        return os.lstat(path).st_mtime
-    except FileNotFoundError:
-        return 0.0
