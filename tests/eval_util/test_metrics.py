@@ -98,7 +98,7 @@ def test_values_are_shown_with_their_digits_or_in_percent() -> None:
 
 
 def test_entries_of_several_processes_need_only_their_figures() -> None:
-    ranked = RankedEntries.of_values(np.array([2, 0, 1]), 5, np.array([0.25, 0.75]), 0.4)
+    ranked = RankedEntries.of_values(np.array([2, 0, 1]), 5, np.array([0.25, 0.75]), 0.4, None, np.zeros(0))
     assert (Gap().compute(ranked), ranked.classes.tolist(), ranked.num_examples) == (0.4, [0, 2], 5)
     assert MeanAveragePrecision().compute(ranked) == 0.5
 

@@ -105,8 +105,7 @@ def test_the_cut_at_n_and_nothing_at_all() -> None:
     add_rated(pairs, [[3.0, -np.inf], [2.0, -np.inf], [1.0, -np.inf]], [[0, 1], [1, 1], [1, 1]])
     assert pairs.get().map == pytest.approx((1 / 2 + 2 / 3) / 2)
     assert pairs.get(1).map == 0
-    pairs.clear()
-    assert len(pairs.get().aps) == 0
+    assert len(RatedPairs(2).get().aps) == 0
 
 
 def test_batches_that_are_refused() -> None:

@@ -109,11 +109,10 @@ class RankedEntries:
         num_examples: int,
         aps: Floats64,
         gap: float,
-        class_counts: Ints64 | None = None,
-        gaps_of_thirds: Floats64 | None = None,
+        class_counts: Ints64 | None,
+        gaps_of_thirds: Floats64,
     ) -> Self:
         """Entries that several processes hold, which have computed the values together; `keys` is empty."""
         made = cls(np.zeros(0, np.uint64), label_counts, num_examples, class_counts=class_counts)
-        of_thirds = {} if gaps_of_thirds is None else {"gaps_of_thirds": gaps_of_thirds}
-        made.__dict__.update(aps=aps, gap=gap, **of_thirds)
+        made.__dict__.update(aps=aps, gap=gap, gaps_of_thirds=gaps_of_thirds)
         return made

@@ -170,10 +170,6 @@ class RatedPairs:
     def __init__(self, num_class: int) -> None:
         arrays.require_positive_int(num_class, "num_class")
         self.num_class = int(num_class)
-        self.clear()
-
-    def clear(self) -> None:
-        """Forgets all batches."""
         self._entries = Entries()
         self._positives: Ints64 = np.zeros(self.num_class, np.int64)
 

@@ -50,13 +50,13 @@ class Reader(abc.ABC):
 
     def __init__(
         self,
-        num_classes: int,
-        feature_sizes: Sequence[int],
-        feature_names: Sequence[str],
+        num_classes: int = 3862,
+        feature_sizes: Sequence[int] = (1024, 128),
+        feature_names: Sequence[str] = ("mean_rgb", "mean_audio"),
         nan_policy: str = "refuse",
         feature_ranges: Sequence[Sequence[float]] = (),
     ) -> None:
-        """Checks and stores the arguments.
+        """Checks and stores the arguments; by default they are those of YouTube-8M's videos.
 
         Raises:
           UsageError: the numbers of names and sizes differ, a name is repeated, a size or the class count is

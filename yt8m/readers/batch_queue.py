@@ -257,7 +257,7 @@ class BatchQueue(Inputter):
     def _stage(self) -> None:
         self._staged = pipeline.staging_for(self._patterns, self._num_readers, self._buffer)
         if self._staged and self.tolerance:
-            self.tolerance.find = self._staged.copy_of
+            self.tolerance.find = self._staged.again
         if self._cache_folder and self._shuffle:
             self._cache = ShardCache(self._cache_folder, self.reader, self.files())
 

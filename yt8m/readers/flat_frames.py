@@ -15,19 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.lazy import tf
-from yt8m.readers.base import (
-    ZeroedCount,
-    after_checks,
-    dequantize,
-    id_of_value,
-    message,
-    only_finite,
-    require,
-    require_known_labels,
-    require_of_video,
-    row_of_value,
-    valid_utf8,
-)
+from yt8m.readers import base
+from yt8m.readers.base import ZeroedCount
 from yt8m.records.data_format import PUBLISHED
 
 
@@ -67,7 +56,7 @@ class Frames(NamedTuple):
             lengths run first.
           longest: int64 scalar.
         """
-        values = self._decode(after_checks(self.values, [lengths]))
+        values = self._decode(base.after_checks(self.values, [lengths]))
         ragged = tf.RaggedTensor.from_row_splits(values, self.row_splits, validate=False)
         return tf.ensure_shape(ragged.to_tensor(shape=tf.stack([-1, longest, self.size])), [None, None, self.size])
 
@@ -89,7 +78,7 @@ class Frames(NamedTuple):
         if values.dtype == tf.string:
             values = tf.io.decode_raw(values, tf.uint8)
         if self.bounds:
-            values = dequantize(values, max(self.bounds), min(self.bounds))
+            values = base.dequantize(values, max(self.bounds), min(self.bounds))
         return tf.reshape(values, [-1, self.size])
 
 
@@ -107,21 +96,21 @@ def flat_frames(
     A frame of another size fails with an error that names the feature, the sizes, the frame and the video. Floats
     that are NaN, infinite or too large are treated as in `only_finite`.
     """
-    steps, id_of = ragged.values, id_of_value(ragged, ids)
+    steps, id_of = ragged.values, base.id_of_value(ragged, ids)
 
     def checked(values: tf.Tensor, counts: tf.Tensor, expected: int, what: str) -> tf.Tensor:
         def describe(at: tf.Tensor) -> tuple[str | tf.Tensor, ...]:
-            frame = at - tf.gather(ragged.row_splits, row_of_value(ragged, at))
+            frame = at - tf.gather(ragged.row_splits, base.row_of_value(ragged, at))
             return (
                 *(f"feature {name}, frame ", frame, ", has ", tf.gather(counts, at)),
                 f" {what}, expected {expected}; check --feature_names and --feature_sizes",
             )
 
-        return after_checks(values, [require_of_video(tf.equal(counts, expected), id_of, describe)])
+        return base.after_checks(values, [base.require_of_video(tf.equal(counts, expected), id_of, describe)])
 
     if steps.dtype == tf.float32:
         values = tf.reshape(checked(steps.values, steps.row_lengths(), size, "values"), [-1, size])
-        return Frames(only_finite(values, name, id_of, nan_policy, zeroed), ragged.row_splits, size)
+        return Frames(base.only_finite(values, name, id_of, nan_policy, zeroed), ragged.row_splits, size)
     values = checked(steps.values, steps.row_lengths(), 1, "strings of bytes")
     values = checked(values, tf.strings.length(values), size, "bytes")
     return Frames(values, ragged.row_splits, size, () if bounds == PUBLISHED else bounds)
@@ -150,13 +139,13 @@ def equal_lengths(parts: Sequence[Frames], names: Sequence[str], ids: tf.Tensor,
             lambda: tf.constant(True),
         )
     )
-    return after_checks(counts[0], checks)
+    return base.after_checks(counts[0], checks)
 
 
 def _require_as_many(
     first: tf.Tensor, of_first: str, other: tf.Tensor, of_other: str, remedy: str, ids: tf.Tensor
 ) -> tf.Tensor:
-    return require_of_video(
+    return base.require_of_video(
         tf.equal(first, other),
         lambda row: tf.gather(ids, row),
         lambda row: (tf.gather(first, row), of_first, tf.gather(other, row), of_other, remedy),
@@ -170,10 +159,10 @@ def _all_present(parts: Sequence[Frames], names: Sequence[str], serialized: tf.T
         else tf.io.FixedLenSequenceFeature([], tf.string)
         for name, part in zip(names, parts, strict=True)
     }
-    _, _, lengths = tf.io.parse_sequence_example(serialized, {}, strict, example_names=valid_utf8(ids))
+    _, _, lengths = tf.io.parse_sequence_example(serialized, {}, strict, example_names=base.valid_utf8(ids))
     # The parser itself raises. If its result were unused, TensorFlow would remove the parser from the graph.
     seen = tf.concat(list(lengths.values()), axis=0)
-    return require(seen >= 0, lambda row: message("a feature list has ", tf.gather(seen, row), " frames"))
+    return base.require(seen >= 0, lambda row: base.message("a feature list has ", tf.gather(seen, row), " frames"))
 
 
 def _picked(values: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
@@ -221,28 +210,28 @@ def find_segments(context: Mapping[str, tf.RaggedTensor], ids: tf.Tensor, num_cl
         for name, other in context.items()
     ]
     checks += [
-        require_of_video(
+        base.require_of_video(
             tf.logical_and(times.values >= 0, times.values < _LATEST),
-            id_of_value(times, ids),
+            base.id_of_value(times, ids),
             lambda at: ("a segment starts at ", tf.gather(times.values, at), "; expected a second from 0"),
         ),
-        require_of_video(
+        base.require_of_video(
             tf.logical_and(scores.values >= 0, scores.values <= 1),
-            id_of_value(scores, ids),
+            base.id_of_value(scores, ids),
             lambda at: ("a segment score is ", tf.gather(scores.values, at), "; expected 0 to 1"),
         ),
-        require_known_labels(classes, ids, num_classes),
+        base.require_known_labels(classes, ids, num_classes),
     ]
-    starts, record = after_checks(times.values, checks), times.value_rowids()
+    starts, record = base.after_checks(times.values, checks), times.value_rowids()
     # (record, start) is encoded as one number, for tf.unique, which keeps the order of first appearance.
     stride = tf.reduce_max(tf.concat([starts, [0]], axis=0)) + 1
     keys, segment = tf.unique(record * stride + starts, out_idx=tf.int64)
-    pairs = tf.stack([segment, after_checks(classes.values, checks)], axis=1)
+    pairs = tf.stack([segment, base.after_checks(classes.values, checks)], axis=1)
     none = tf.zeros(tf.stack([tf.size(keys, out_type=tf.int64), num_classes]))
     return Segments(
         rows=keys // stride,
         starts=keys % stride,
-        labels=_wide(tf.tensor_scatter_nd_max(none, pairs, after_checks(scores.values, checks)), num_classes),
+        labels=_wide(tf.tensor_scatter_nd_max(none, pairs, base.after_checks(scores.values, checks)), num_classes),
         label_weights=_wide(tf.tensor_scatter_nd_update(none, pairs, tf.ones_like(scores.values)), num_classes),
     )
 

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.storage import base
 from yt8m.storage.staging import Stage
@@ -265,7 +265,7 @@ VIDEO_BUFFER = 256 << 10  # bytes that are read from a file at once; the default
 FRAME_BUFFER = 0  # reads each record straight into its string, since it is about as long as a buffer
 
 
-class StagedFiles:
+class StagedFiles(Stage):
     """Local copies of the shards of a dataset, fetched some files ahead of the reader.
 
     Args:
@@ -274,14 +274,8 @@ class StagedFiles:
     """
 
     def __init__(self, num_readers: int, buffer: int = VIDEO_BUFFER) -> None:
-        self._buffer = buffer
-        self._ahead = num_readers + _AHEAD
-        self._stage = Stage(num_readers)
-
-    @property
-    def failure(self) -> RunError | None:
-        """The error of the last file that could not be staged; None if there was none."""
-        return self._stage.failure
+        super().__init__(num_readers)
+        self._buffer, self._ahead = buffer, num_readers + _AHEAD
 
     def announced(self, paths: tf.data.Dataset) -> tf.data.Dataset:
         """The same paths, but the fetch of a file starts some files before its path is consumed."""
@@ -295,21 +289,17 @@ class StagedFiles:
         variant = tf.raw_ops.TFRecordDataset(filenames=here, compression_type="", buffer_size=self._buffer)
         return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
 
-    def copy_of(self, path: str) -> str:
-        """The local copy of a file, for a reader that opens it repeatedly."""
-        return self._stage.again(path)
-
     def _call(self, function: Any, path: tf.Tensor) -> tf.Tensor:
         # The function is declared stateless, because otherwise the position of the input could not be saved.
         found = tf.numpy_function(function, [path], tf.string, stateful=False)
         return tf.ensure_shape(found, [])
 
     def _announce(self, path: bytes) -> np.ndarray:
-        self._stage.announce(path.decode())
+        self.announce(path.decode())
         return np.array(path, object)
 
     def _take(self, path: bytes) -> np.ndarray:
-        return np.array(self._stage.take(path.decode()).encode(), object)
+        return np.array(self.take(path.decode()).encode(), object)
 
 
 def staging_for(patterns: Sequence[str], num_readers: int, buffer: int = VIDEO_BUFFER) -> StagedFiles | None:

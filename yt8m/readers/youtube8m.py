@@ -17,20 +17,8 @@ from yt8m.config.registry import Registry
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
-from yt8m.readers import flat_frames
-from yt8m.readers.base import (
-    Reader,
-    at_least_one,
-    dense_labels,
-    dequantize,
-    fixed_bytes,
-    fixed_size,
-    join_features,
-    only_finite,
-    parse_ids,
-    resize_axis,
-    valid_utf8,
-)
+from yt8m.readers import base, flat_frames
+from yt8m.readers.base import Reader
 from yt8m.readers.flat_frames import Frames
 from yt8m.records.data_format import usual_range
 from yt8m.types import Batch
@@ -43,16 +31,6 @@ class YT8MAggregatedFeatureReader(Reader):
     float list of `feature_sizes[i]` values; or one string of as many bytes, if `feature_ranges` has a range for it.
     """
 
-    def __init__(
-        self,
-        num_classes: int = 3862,
-        feature_sizes: Sequence[int] = (1024, 128),
-        feature_names: Sequence[str] = ("mean_rgb", "mean_audio"),
-        nan_policy: str = "refuse",
-        feature_ranges: Sequence[Sequence[float]] = (),
-    ) -> None:
-        super().__init__(num_classes, feature_sizes, feature_names, nan_policy, feature_ranges)
-
     def prepare_serialized_examples(self, serialized: tf.Tensor) -> Batch:
         """Parses a vector of records in bulk.
 
@@ -64,28 +42,28 @@ class YT8MAggregatedFeatureReader(Reader):
           InvalidArgumentError, with the video's id, on a feature that is missing or of another size or
           type, on NaN and infinity (unless they become 0), and on a label outside of 0..C-1.
         """
-        ids = parse_ids(serialized)
+        ids = base.parse_ids(serialized)
         types = {name: tf.string if self.range_of(name) else tf.float32 for name in self.feature_names}
         features = {name: tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64) for name, kind in types.items()}
         labels = {"labels": tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)}
-        parsed = tf.io.parse_example(serialized, {**features, **labels}, example_names=valid_utf8(ids))
+        parsed = tf.io.parse_example(serialized, {**features, **labels}, example_names=base.valid_utf8(ids))
 
         def feature(name: str, size: int) -> tf.Tensor:
             if bounds := self.range_of(name):
-                return dequantize(fixed_bytes(parsed[name], name, size, ids), max(bounds), min(bounds))
-            values = fixed_size(parsed[name], name, size, ids)
-            return only_finite(values, name, lambda row: tf.gather(ids, row), self.nan_policy, self.zeroed)
+                return base.dequantize(base.fixed_bytes(parsed[name], name, size, ids), max(bounds), min(bounds))
+            values = base.fixed_size(parsed[name], name, size, ids)
+            return base.only_finite(values, name, lambda row: tf.gather(ids, row), self.nan_policy, self.zeroed)
 
         return Batch(
             video_ids=ids,
             features=tuple(map(feature, self.feature_names, self.feature_sizes)),
             num_frames=tf.ones_like(ids, tf.int32),
-            labels=dense_labels(parsed["labels"], ids, self.num_classes),
+            labels=base.dense_labels(parsed["labels"], ids, self.num_classes),
         )
 
     def video_matrix(self, batch: Batch) -> tf.Tensor:
         """float32 [B, D]: the features side by side, not normalised."""
-        return join_features(batch)
+        return base.join_features(batch)
 
 
 class YT8MFrameFeatureReader(Reader):
@@ -116,9 +94,9 @@ class YT8MFrameFeatureReader(Reader):
         feature_ranges: Sequence[Sequence[float]] = (),
     ) -> None:
         super().__init__(num_classes, feature_sizes, feature_names, nan_policy, feature_ranges)
-        self.max_frames = at_least_one("max_frames", max_frames)
+        self.max_frames = base.at_least_one("max_frames", max_frames)
         self.segment_labels = segment_labels
-        self.segment_size = at_least_one("segment_size", segment_size)
+        self.segment_size = base.at_least_one("segment_size", segment_size)
 
     @property
     def keeps_few_frames(self) -> bool:
@@ -139,12 +117,12 @@ class YT8MFrameFeatureReader(Reader):
           missing or of another size or type, on features with unequal numbers of frames, on labels outside of 0..C-1
           and on segment lists of unequal length.
         """
-        ids = parse_ids(serialized)
+        ids = base.parse_ids(serialized)
         context, lists, _ = tf.io.parse_sequence_example(
             serialized,
             self._context_features(),
             flat_frames.list_features({name: self._holds_floats(name) for name in self.feature_names}),
-            example_names=valid_utf8(ids),
+            example_names=base.valid_utf8(ids),
         )
         parts = [
             flat_frames.flat_frames(lists[name], name, size, ids, self.nan_policy, self.zeroed, self.range_of(name))
@@ -171,12 +149,12 @@ class YT8MFrameFeatureReader(Reader):
             video_ids=ids,
             features=tuple(part.padded(lengths, longest) for part in parts),
             num_frames=tf.cast(num_frames, tf.int32),
-            labels=dense_labels(context["labels"], ids, self.num_classes),
+            labels=base.dense_labels(context["labels"], ids, self.num_classes),
         )
 
     def _segments(self, context: Mapping[str, Any], parts: list[Frames], lengths: tf.Tensor, ids: tf.Tensor) -> Batch:
         found = flat_frames.find_segments({name: context[name] for name in flat_frames.CONTEXT}, ids, self.num_classes)
-        of_videos = dense_labels(context["labels"], ids, self.num_classes)
+        of_videos = base.dense_labels(context["labels"], ids, self.num_classes)
         ends = tf.gather(lengths, found.rows)
         at, valid = flat_frames.frame_indices(found.rows, found.starts, ends, lengths, self.segment_size)
         return Batch(
@@ -191,7 +169,7 @@ class YT8MFrameFeatureReader(Reader):
     def video_matrix(self, batch: Batch) -> tf.Tensor:
         """float32 [B, max_frames, D] ([B, segment_size, D] for segments): dequantised, 0 past num_frames."""
         size = self.segment_size if self.segment_labels else self.max_frames
-        return resize_axis(join_features(batch), 1, size)
+        return base.resize_axis(base.join_features(batch), 1, size)
 
 
 class EverySegmentReader(YT8MFrameFeatureReader):
@@ -216,7 +194,7 @@ class EverySegmentReader(YT8MFrameFeatureReader):
         nan_policy: str = "refuse",
         feature_ranges: Sequence[Sequence[float]] = (),
     ) -> None:
-        self.seconds, self.context = at_least_one("segment_size", segment_size), context
+        self.seconds, self.context = base.at_least_one("segment_size", segment_size), context
         window = segment_size + 2 * context
         super().__init__(
             num_classes, feature_sizes, feature_names, max_frames, True, window, nan_policy, feature_ranges
