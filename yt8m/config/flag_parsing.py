@@ -153,11 +153,13 @@ def flags_of_parts(catalogue: Any, chosen: Sequence[str], group: str, taken: Col
       taken: names that are not used again.
     """
     fields: dict[str, list[tuple[str, options.Option]]] = {}
-    for name in chosen or [""]:
-        fields = {**owners(catalogue, name), **fields}
+    for part in chosen or [""]:
+        fields = fields | {
+            name: found for name, found in owners(catalogue, part).items() if name not in {*fields, *taken}
+        }
     made = []
-    for name in [name for name in fields if name not in taken]:
-        told = [one for one in fields[name] if one[0] in chosen] or fields[name]
+    for name, declared in fields.items():
+        told = [one for one in declared if one[0] in chosen] or declared
         made.append(Flag(name, _plain(told[0][1].type), None, _shared_help(told), group))
     return made
 
