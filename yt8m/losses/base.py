@@ -12,10 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from yt8m import options
 from yt8m.lazy import tf
 from yt8m.numerics.compiled import fused
-from yt8m.options import Catalogue
+from yt8m.options import Catalogue, Checked
 
 _losses = Catalogue("loss")
 
@@ -27,7 +26,7 @@ hyper_parameters = _losses.hyper_parameters
 
 
 @dataclass(frozen=True)
-class BaseLoss(abc.ABC):
+class BaseLoss(Checked, abc.ABC):
     """A label loss. It gives one value for each row (example); the loss of a batch is the mean of these values.
 
     Labels are bool or float [B, C], label weights [B, C] or [B, 1]. A row whose weights are all 0 has the loss 0,
@@ -39,9 +38,6 @@ class BaseLoss(abc.ABC):
     """
 
     is_static: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        options.check(self)
 
     @abc.abstractmethod
     def rows(self, predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
