@@ -151,10 +151,10 @@ class _Decoder:
         self._notes: list[str] = []
         self._video = self._stream("video", [one for one in container.streams.video if not _is_cover(one)])
         self._audio = self._stream("audio", list(container.streams.audio))
-        if self._video is None and self._audio is None:
+        self._streams = [one for one in (self._video, self._audio) if one is not None]
+        if not self._streams:
             raise DecodeError("it has neither pictures nor sound")
-        chosen = [one for one in (self._video, self._audio) if one is not None]
-        starts = [float(one.start_time * one.time_base) for one in chosen if one.start_time is not None]
+        starts = [float(one.start_time * one.time_base) for one in self._streams if one.start_time is not None]
         self._origin = max(0.0, min(starts, default=0.0))
         self._ends: dict[int, float] = {}
         self._sampler: NearestFrames[_Picture] = NearestFrames(
@@ -164,7 +164,7 @@ class _Decoder:
         self._intervals = [float("inf"), 0.0]
         self._last_time: float | None = None
         self._has_sought = can_seek and self._seek()
-        self._packets = container.demux(chosen)
+        self._packets = container.demux(self._streams)
 
     def _stream(self, kind: str, streams: list[Any]) -> Any:
         usable = [one for one in streams if one.codec_context is not None]
@@ -191,8 +191,8 @@ class _Decoder:
         if not self._has_sought:
             return False
         first: dict[int, float] = {}
-        wanted = {one.index for one in (self._video, self._audio) if one is not None}
-        for packet in self._container.demux([one for one in (self._video, self._audio) if one is not None]):
+        wanted = {one.index for one in self._streams}
+        for packet in self._container.demux(self._streams):
             if packet.pts is not None:
                 first.setdefault(packet.stream.index, float(packet.pts * packet.time_base) - self._origin)
             if first.keys() == wanted:
@@ -247,10 +247,8 @@ class _Decoder:
     def _of_picture(self, frame: Any) -> Iterator[Message]:
         time = self._time(frame, self._video)
         if self._last_time is not None and time > self._last_time:
-            self._intervals = [
-                min(self._intervals[0], time - self._last_time),
-                max(self._intervals[1], time - self._last_time),
-            ]
+            interval = time - self._last_time
+            self._intervals = [min(self._intervals[0], interval), max(self._intervals[1], interval)]
         self._last_time = time
         for row, chosen in self._sampler.add(time, _Picture(frame)):
             yield from self._pictures(row, chosen)
@@ -289,11 +287,9 @@ class _Decoder:
     def _refuse_cut(self) -> None:
         """Refuses a file whose streams end long before the time that the container states."""
         whole = self._container.duration
-        for stream in (self._video, self._audio):
-            if stream is None or self._container.format.name not in containers.STATES_DURATION:
-                continue
+        for stream in self._streams if self._container.format.name in containers.STATES_DURATION else ():
             stated = stream.duration * stream.time_base if stream.duration else None
-            if stated is None and stream is (self._video or self._audio) and whole:
+            if stated is None and stream is self._streams[0] and whole:
                 stated = whole / 1e6 - max(0.0, (self._container.start_time or 0) / 1e6)
             found = self._ends.get(stream.index, 0.0)
             if stated is not None and float(stated) - found > _TOLERANCE:

@@ -10,7 +10,7 @@ from yt8m import deploy
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import UsageError
 from yt8m.graph import collections
-from yt8m.graph.apply import apply_gradients, tower_gradients
+from yt8m.graph.apply import Gradients, apply_gradients, tower_gradients
 from yt8m.graph.inputs import read_shares
 from yt8m.graph.optimizers import Synchrony, create_optimizer, learning_rate
 from yt8m.graph.protocols import EvalOps, Inputter, Modeler, PredictOps, TrainOps, check_workload
@@ -81,15 +81,15 @@ def build(
         regularization_loss=losses["reg_loss"],
         total_loss=losses["total_loss"],
         examples=applied.examples,
-        gradient_norms=applied.norms,
-        gradient_variables=tuple(variable.op.name for _, variable in applied.gradients),
+        gradient_norms=applied.found.norms,
+        gradient_variables=tuple(variable.op.name for _, variable in applied.found.together),
         predictions=towers.rows("predictions"),
         reports=towers.reports(),
         predict=(predict := predict_path(modeler, deployment, read.batch)),
-        summary_op=train_summaries(applied.gradients, values, predict.histograms),
+        summary_op=train_summaries(applied.found.together, values, predict.histograms),
         input=read.ops,
         averages=applied.averages,
-        bad_tower=applied.bad_tower,
+        bad_tower=applied.found.bad_tower,
     )
     collections.publish_train(ops, signature or {})
     return ops
@@ -163,13 +163,11 @@ def _losses(towers: Towers, penalty: float) -> dict[str, tf.Tensor]:
 
 
 class _Applied(NamedTuple):
-    """The update of the weights in a step; norms and gradients are those before clipping, `examples` those used."""
+    """The update of the weights in a step; the gradients `found` are those before clipping, `examples` those used."""
 
     train_op: tf.Operation
-    gradients: Sequence[tuple[Any, Any]]
-    norms: tf.Tensor
+    found: Gradients
     averages: tuple[tuple[str, str], ...]
-    bad_tower: tf.Tensor
     examples: tf.Tensor
 
 
@@ -184,13 +182,13 @@ def _apply(
     if isinstance(together, deploy.AllReduce):
         return _apply_common(towers, rate, config, global_step, together)
     optimizer = create_optimizer(config.optimizer, rate, config.weight_decay)
-    gradients, norms, bad_tower = tower_gradients(towers, optimizer, config)
+    found = tower_gradients(towers, optimizer, config)
     if together is not None:
         optimizer = together.wrap(optimizer, towers.examples())
     # Only the applied gradients depend on the update ops, so fetching a gradient, norm or summary changes no variable.
-    applied = deploy.gradients_after(towers.outputs[0].update_ops, gradients)
-    averages, train_op = apply_gradients(applied, norms, optimizer, config, global_step, towers.examples())
-    return _Applied(train_op, gradients, norms, averages, bad_tower, towers.examples())
+    applied = deploy.gradients_after(towers.outputs[0].update_ops, found.together)
+    averages, train_op = apply_gradients(applied, found.norms, optimizer, config, global_step, towers.examples())
+    return _Applied(train_op, found, averages, towers.examples())
 
 
 def _apply_common(
@@ -202,19 +200,19 @@ def _apply_common(
     kept = {global_step.ref(), *(variable.ref() for variable in tf.trainable_variables())}
     others = [variable for variable in tf.global_variables() if variable.ref() not in kept]
     optimizer = create_optimizer(config.optimizer, rate, config.weight_decay)
-    gradients, norms, bad_tower = tower_gradients(towers, optimizer, config, all_reduce)
+    found = tower_gradients(towers, optimizer, config, all_reduce)
     updated = all_reduce.keep_common(others, towers.outputs[0].update_ops)
     averages: list[tuple[str, str]] = []
 
     def step() -> tf.Tensor:
-        names, op = apply_gradients(gradients, norms, optimizer, config, global_step, all_reduce.examples)
+        names, op = apply_gradients(found.together, found.norms, optimizer, config, global_step, all_reduce.examples)
         averages.extend(names)
         with tf.control_dependencies([op]):
             return tf.constant(True)
 
     with tf.control_dependencies([updated]):
         stepped = tf.cond(all_reduce.examples > 0, step, lambda: tf.constant(False))
-    return _Applied(stepped.op, gradients, norms, tuple(averages), bad_tower, all_reduce.examples)
+    return _Applied(stepped.op, found, tuple(averages), all_reduce.examples)
 
 
 _SHOWN = 1 << 15  # limit of values per histogram; a bin with 1 % of them then has a relative error of 6 %

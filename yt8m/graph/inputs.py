@@ -78,15 +78,11 @@ def reduce_values(values: Sequence[tf.Tensor], shares: Sequence[RowShare], reduc
     if reduction is Reduction.ROWS:
         return tf.concat([value[: share.rows] for value, share in zip(values, shares, strict=True)], axis=0)
     if reduction is Reduction.LIST:
-        return tf.concat([v[: _all_or_none(v, share)] for v, share in zip(values, shares, strict=True)], axis=0)
+        counts = [count_rows(v) * tf.cast(share.rows > 0, tf.int64) for v, share in zip(values, shares, strict=True)]
+        return tf.concat([value[:count] for value, count in zip(values, counts, strict=True)], axis=0)
     if reduction is Reduction.MEAN:
         return tf.add_n([value * share.weight for value, share in zip(values, shares, strict=True)])
     return tf.add_n([value * tf.cast(share.rows > 0, value.dtype) for value, share in zip(values, shares, strict=True)])
-
-
-def _all_or_none(value: tf.Tensor, share: RowShare) -> tf.Tensor:
-    """int64 scalar: the number of rows of `value`; 0 if the tower has no example."""
-    return count_rows(value) * tf.cast(share.rows > 0, tf.int64)
 
 
 def create_input(inputter: Inputter, batch_size: int, endless: bool = False) -> tuple[Any, InputOps]:

@@ -71,7 +71,8 @@ class StopSignals:
         if self._active:
             self._reader, self._writer = socket.socketpair()
             self._writer.setblocking(False)
-            self._handlers = {number: signal.signal(number, _do_nothing) for number in _SIGNALS}
+            # These handlers replace Python's default one, so that the number goes to the wake-up descriptor.
+            self._handlers = {number: signal.signal(number, lambda *_: None) for number in _SIGNALS}
             self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
             self._thread = threading.Thread(target=self._watch, name="stop-signals", daemon=True)
             self._thread.start()
@@ -91,7 +92,8 @@ class StopSignals:
 
     def _watch(self) -> None:
         while True:
-            self._reader.settimeout(self._remaining())
+            left = None if self._deadline is None else max(0.001, self._deadline - time.monotonic())
+            self._reader.settimeout(left)
             try:
                 message = self._reader.recv(1)
             except TimeoutError:
@@ -103,9 +105,6 @@ class StopSignals:
                 self._deadline = time.monotonic() + self._grace if self.requested else None
             elif message[0] in _SIGNALS:
                 self._receive(message[0])
-
-    def _remaining(self) -> float | None:
-        return None if self._deadline is None else max(0.001, self._deadline - time.monotonic())
 
     def _receive(self, number: int) -> None:
         name = signal.Signals(number).name
@@ -126,7 +125,3 @@ class StopSignals:
         logging.error("the step did not end within %g s: closing the session", self._grace)
         # close() itself can hang, and this thread must continue.
         threading.Thread(target=session.close, name="close-session", daemon=True).start()
-
-
-def _do_nothing(number: int, frame: object) -> None:
-    """Replaces Python's default handler, so that the number goes to the wake-up descriptor."""
