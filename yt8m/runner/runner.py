@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from absl import logging
@@ -91,30 +92,32 @@ class Runner:
                 hook.begin()
             start = creation.initializers(created)
             tf.get_default_graph().finalize()
-            return self._in_session(created, start, context, hooks, signals)
+            with self._session(created, start, context, hooks, signals) as session:
+                context.has_read_all = run_steps(session, context.ops, hooks, signals)
+            return outcome_of(context, signals)
         finally:
             self._step = context.global_step
             close_all(hooks)
 
-    def _in_session(
+    @contextlib.contextmanager
+    def _session(
         self,
         created: CreatedGraph,
         start: Sequence[tf.Operation],
         context: Context,
         hooks: Sequence[tf.train.SessionRunHook],
         signals: StopSignals,
-    ) -> Outcome:
-        """Opens a session, gives all variables their values, runs the steps, and ends the hooks."""
+    ) -> Iterator[tf.Session]:
+        """A session in which all variables have their values; after the steps without an error it ends the hooks."""
         session_config = creation.session_config(self.config, deployment_for(self.config, quiet=True))
         with tf.Session(config=session_config) as session, signals.guarding(session):
             creation.start_session(session, created, start, self.config)
             self.modeler.restore(session)
-            context.has_read_all = run_steps(session, context.ops, hooks, signals)
+            yield session
             if context.signals is not None:
                 signals.renew_grace()
             for hook in hooks:
                 hook.end(session)
-        return outcome_of(context, signals)
 
     def _context(self, created: CreatedGraph, files: Sequence[str]) -> tuple[Context, SavedPosition | None]:
         """The context that the callbacks share, and the position in the data (None if it is not saved)."""
@@ -223,7 +226,9 @@ class StandingEvaluation(Runner):
         hooks: list[tf.train.SessionRunHook] = []
         try:
             hooks += self._hooks(context, self._files, None)
-            return self._in_session(created, self._start, context, hooks, signals)
+            with self._session(created, self._start, context, hooks, signals) as session:
+                context.has_read_all = run_steps(session, context.ops, hooks, signals)
+            return outcome_of(context, signals)
         finally:
             close_all(hooks)
 
