@@ -1,4 +1,4 @@
-"""The kit from Python: `yt8m.load` for a trained model, `yt8m.fit` to train one, `yt8m.extract` for features of videos.
+"""The Python interface: `yt8m.fit` trains a model, `yt8m.load` opens a trained one, `yt8m.extract` computes features.
 
 `yt8m.read_records` is in `records`.
 

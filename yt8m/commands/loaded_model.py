@@ -234,7 +234,7 @@ def load(
 ) -> LoadedRun | LoadedExport:
     """The model in a folder of a run, a folder of an export, or an archive.
 
-    The arguments are those of `yt8m.load`, and how a run reads records.
+    The arguments are those of `yt8m.load`, except `config`: how the model of a run reads records.
     """
     if path.endswith(ARCHIVES):
         return _of_archive(path, trust_code, config)

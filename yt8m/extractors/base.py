@@ -85,7 +85,7 @@ class Extractor(options.Checked, abc.ABC):
 
     @property
     def scaling(self) -> Scaling | None:
-        """How pictures are scaled; None if `open`'s function takes pictures of any size, all of one size in a call."""
+        """How to scale the pictures; None for any size. All pictures of one call to the function have the same size."""
         return None
 
     @abc.abstractmethod

@@ -86,12 +86,13 @@ def reduce_values(values: Sequence[tf.Tensor], shares: Sequence[RowShare], reduc
 
 
 def create_input(inputter: Inputter, batch_size: int, endless: bool = False) -> tuple[Any, InputOps]:
-    """An initializable iterator over batches of `batch_size`, and its handles; if `endless`, see `_with_empty_batches`.
+    """An initializable iterator over batches of `batch_size`, and its handles.
 
     The files are a placeholder without a default: a run that does not feed it fails at once, and a meta-graph
     made on one machine can read other files on another. The iterator's position has a saver of its own. In the
     collection SAVEABLE_OBJECTS it would put shuffle buffers into every checkpoint and break `Saver()` after an import.
     If the inputter numbers its shards, the iterator gives pairs: a batch, and the shard number of each row.
+    If `endless`, it gives the pairs of `_with_empty_batches` and never ends.
     """
     files = tf.placeholder(tf.string, [None], name="input_files")
     with tf.device("/cpu:0"):

@@ -144,7 +144,7 @@ class Started(NamedTuple):
 
 
 def table_of_starts(rows: Sequence[Started]) -> str:
-    """What was taken and what was not, as a text of one line for each variable, with a header."""
+    """A text with a header and a line for each variable: whether its value was taken, and if not, why."""
     cells = [("variable", "shape", "taken"), *(row.told() for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in (0, 1)]
     return "\n".join(f"  {name.ljust(widths[0])}  {shape.ljust(widths[1])}  {taken}" for name, shape, taken in cells)

@@ -121,7 +121,7 @@ def both_ways(
     """One stack forwards and one backwards, outputs concatenated (Schuster and Paliwal 1997).
 
     Returns:
-      (outputs [B, T, 2 * cells], the final state of each layer: that of the way forwards, then that backwards).
+      (outputs [B, T, 2 * cells], the final state of each layer: the forward state, then the backward state).
     """
     real = tf.cast(tf.reduce_sum(mask, 1), tf.int32)
     forth, forth_finals = stack(layer, net, inputs, mask, cells, layers, f"{scope}/fw")
@@ -353,7 +353,7 @@ class RecurrentModel(ClassifiedModel, abc.ABC):
 
 
 def random_sequence() -> Any:
-    """The option `*_random_sequence`."""
+    """The declaration of an option `*_random_sequence`, which several models have."""
     return option(
         False, "read sequence_frames single frames, drawn with replacement, in random order, not consecutive ones"
     )

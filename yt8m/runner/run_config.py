@@ -212,7 +212,7 @@ class Outcome:
 
     @property
     def ending(self) -> str:
-        """The message for a line of the log, where the runner has already written what made the run fail."""
+        """The message to log. If the run failed, it only refers to the error, which the runner has already logged."""
         return "the error above ended it" if self.status is Status.FAILED else self.message
 
     @property

@@ -58,7 +58,7 @@ class RankedSegments(NamedTuple):
 
     @classmethod
     def of(cls, keys: Keys, shard: int, names: Sequence[bytes]) -> RankedSegments:
-        """The list of one class in one shard."""
+        """The best segments of one class in one shard; `keys` and `names` are in the order of the shard's list."""
         held = np.empty(len(names), object)
         held[:] = names
         return cls(keys, np.full(len(names), shard), np.arange(len(names)), held)
@@ -163,7 +163,7 @@ def close_models() -> None:
 def predict(config: BulkConfig, shard: ShardTask) -> Done:
     """Writes the predictions for one shard, a file that appears only when it is complete.
 
-    Nothing is done if the file is there: another worker wrote it, which died afterwards or had the same task.
+    If the file exists, this does nothing: another worker wrote the file, and then died or had the same task.
 
     Raises:
       UsageError, RunError: for the reasons of `inference.infer`.

@@ -151,7 +151,7 @@ class EnsembleModeler(VideoModeler):
 
 
 def gather_checkpoint(path: str, modeler: EnsembleModeler, chosen: Sequence[str], has_frames: bool) -> str:
-    """Writes one checkpoint of all members' weights; of a member with moving averages, it takes these.
+    """Writes one checkpoint with the weights of all members. If a member has moving averages, they are its weights.
 
     Args:
       path: prefix of the files to write.

@@ -235,6 +235,6 @@ def coded(
 
 
 def _read(journal: Journal, shard: str, parser: RecordParser) -> Iterator[Example]:
-    """The videos of a shard of floats."""
+    """The videos in a shard whose features are stored as floats."""
     if journal.finished[shard].levels:
         yield from map(parser.frames, shards.read_shard(storage.join(journal.floats, shard)))

@@ -107,7 +107,7 @@ def _svg(draw: Draw, height: float) -> tuple[str, str]:
 
 
 def _points(axes: Any, marks: Sequence[Mark]) -> str:
-    """The marks as JSON, at their places in the finished drawing."""
+    """The marks as JSON: [x, y, text] of each; x and y are shares of the drawing's size, from the left and the top."""
     if not marks:
         return "[]"
     places = axes.figure.transFigure.inverted().transform(axes.transData.transform([mark[:2] for mark in marks]))

@@ -158,7 +158,8 @@ def _resampled(one: EvalSamples, resamples: int, seed: int) -> Resampled:
 def _is_of_videos(one: EvalSamples) -> bool:
     """Whether the loss of the evaluation is the mean of the losses of the videos.
 
-    These are cross-entropies, so it is not if the run has another loss. A sample's mean may differ by chance.
+    The losses of the videos are cross-entropies, so this is false if the run has another loss. The mean over a
+    sample may differ by chance.
     """
     loss, losses = one.figures.get(Loss.key), one.videos.losses
     if loss is None or not len(losses):

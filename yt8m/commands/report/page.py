@@ -29,8 +29,8 @@ Links = Callable[[Collection[str]], Mapping[str, str]]
 class _Figure(NamedTuple):
     """A metric in its card on the page.
 
-    If it is a share and has an interval, a bar shows this from `left` with `width`, both in percent. An interval that
-    these videos cannot give is UNDEFINED.
+    If the metric is a share and has an interval, a bar shows the interval: it begins at `left` and has the `width`,
+    both in percent. If the videos give no interval, `interval` is UNDEFINED.
     """
 
     name: str
