@@ -269,7 +269,7 @@ class Checked:
     shapes: ClassVar[Shapes | None] = None
 
     def __init_subclass__(cls, shapes: Shapes | None = None) -> None:
-        """Declares what all options of the class shape, except those that say it themselves; see `option`."""
+        """Declares what the options of the class shape; an option with `shapes` of its own keeps them. See `option`."""
         cls.shapes = shapes or cls.shapes
 
     def __post_init__(self) -> None:

@@ -80,7 +80,7 @@ def training_flags() -> list[Flag]:
     return [*program_flags(train_config.TrainConfig, "Run"), *flags_of(StartFlags, "Run")]
 
 
-# What a run that is imported cannot have: its folder is another flag, and its weights come from the checkpoint.
+# Flags that an import does not take: another flag names the folder, and the weights come from the checkpoint.
 _NOT_OF_IMPORTS = ("train_dir", "start_new_model", "init_from", "num_classes")
 
 

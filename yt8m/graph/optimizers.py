@@ -124,7 +124,7 @@ class Synchrony:
     def apply_gradients(
         self, gradients: Sequence[tuple[Any, Any]], global_step: tf.Variable, name: str | None = None
     ) -> tf.Operation:
-        """The op of a common step, to which this replica adds its gradients times their weight, and that weight.
+        """The op that takes part in a common step: this replica adds its weighted gradients and their weight.
 
         Creates `examples`, int64 scalar: the number of examples of the common step.
         """

@@ -32,7 +32,7 @@ _BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192  # limits of a batch, chosen so that it
 
 @dataclass(frozen=True)
 class DataSetFlags(options.Checked):
-    """What the commands that make a data set of one's own share: folder, classes, splits, shards."""
+    """The options that `make-records` and `extract` share: folder, classes, splits, shards."""
 
     may_be_remote: ClassVar[bool] = False  # whether `out` may be in a bucket
 

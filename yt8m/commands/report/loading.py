@@ -189,7 +189,7 @@ def interval_of(run: Run, name: str) -> Interval | None:
 
 
 def told(bounds: Interval, videos: int) -> Interval | None:
-    """The interval; None if it is of fewer than FEWEST videos, or has no width because these are all equal."""
+    """The interval; None if there are fewer than FEWEST videos, or if it has no width."""
     return None if videos < FEWEST or bounds.low == bounds.high else bounds
 
 

@@ -91,7 +91,7 @@ def worst(videos: Videos, names: Vocabulary, most: int = MOST) -> list[WorstVide
 
 
 def _chosen(pairs: LossPairs, overall: Ints64, most: int) -> Ints64:
-    """The pairs that put their videos on the page, which has the videos `overall` too."""
+    """The pairs whose videos are shown as examples of a class, in addition to the videos `overall`."""
     ranks = _ranks(pairs.classes, pairs.parts)
     kept = np.flatnonzero((ranks == 0) | ((ranks < _OF_CLASS) & (pairs.parts >= _LEAST)))
     kept = kept[np.lexsort((-pairs.parts[kept], ranks[kept]))]
