@@ -144,13 +144,13 @@ def check_input(
     """Refuses shards that are damaged or differ from the manifest. In training a difference is only a warning.
 
     The inputter is fixed to the files that match now. Except in training, it will count the records that it reads from
-    each file. Of shards in buckets only the sizes are compared with the manifest.
+    each file. For shards in buckets only the sizes are compared with the manifest.
 
     Args:
       inputter: the inputter to check.
       data: the data config of the run.
       is_training: whether the inputter is that of a training.
-      are_copies: whether this program has just copied the records into these shards, which so need no manifest.
+      are_copies: whether this program has just copied the records into these shards; then no manifest is needed.
 
     Raises:
       UsageError: no file matches, or the manifest that was named does not exist.

@@ -352,5 +352,5 @@ def _duration(seconds: float) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text with control characters escaped: a config may come from anybody, and they would control the terminal."""
+    """The text with control characters escaped. Otherwise a config from somebody else could control the terminal."""
     return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text)

@@ -267,7 +267,7 @@ class SegmentRanking:
 
     def _insert(self, place: int, scores: Floats32, start: int) -> None:
         """Adds the scores that may be kept to the class at `place`; `start` is the number of the first segment."""
-        # Of equal scores the earlier segment is kept, so a new one must be strictly better.
+        # If scores are equal, the earlier segment is kept, so a new one must be strictly better.
         found = np.flatnonzero(scores > self._least[place])
         fill = self._fill[place]
         if fill + len(found) > self._room:

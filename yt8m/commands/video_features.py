@@ -68,7 +68,7 @@ class VideoFeatures:
     def batch(
         self, takes: Takes, arrays: Sequence[NDArray[np.float32]], parts: Sequence[tuple[int, int]] = ()
     ) -> NumpyBatch:
-        """What a model takes: the whole video, or several parts of it, each from a first to before a last frame."""
+        """The batch for a model: the whole video, or several parts. A part (first, last) ends before frame `last`."""
         by_name = {
             f"{prefix}{one['feature']}": values
             for one, values in zip(self._entries, arrays, strict=True)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _LONGEST = 100_000  # frames of a video whose timeline is drawn
 SECONDS = 5.0  # length of a part of the video
 _CLASSES = 12  # rows of the page
-_LEAST = 0.05  # of a class that never scores more the row is left out, unless it is the best one of a part
+_LEAST = 0.05  # a class that never scores more has no row, unless it is the best class of a part
 _SIDE = 96  # pixels of a thumbnail
 
 

@@ -170,7 +170,7 @@ def _taken(format: DataFormat) -> dict[str, Any]:
 
 
 def _published_names(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """The features that are read by default: only rgb, as in the published code; of the sample data, rgb and audio."""
+    """The features that are read by default: only rgb, as in the published code; for the sample data, rgb and audio."""
     names = ("rgb", "audio") if given.get("frame_features") else ("mean_rgb", "mean_audio")
     return names[:1] if "train_data_pattern" in given else names
 

@@ -147,8 +147,8 @@ def flags_of_parts(catalogue: Any, chosen: Sequence[str], group: str, taken: Col
 
     Args:
       catalogue: see `owners`.
-      chosen: the parts that the user chose, which may be classes of their own. Of a field that they have, only their
-        defaults are shown.
+      chosen: the parts that the user chose, which may be classes of their own. If they have a field,
+        only their defaults of it are shown.
       group: the heading of these flags.
       taken: names that are not used again.
     """

@@ -248,7 +248,7 @@ class _Best(NamedTuple):
 def best_f1(entries: Keys, label_counts: Ints64, min_positives: int) -> OperatingPoints:
     """The best threshold of each class, and precision, recall and F1 of all classes at their thresholds.
 
-    Of several thresholds that give the best F1, the highest is taken. A threshold is half-way between the lowest score
+    If several thresholds give the best F1, the highest is taken. A threshold is half-way between the lowest score
     that reaches it and the next lower one (if there is none, a thousandth below the score), so that rounding changes no
     decision. A class gets the common threshold if it has fewer than `min_positives` labels, or none of them among its
     entries. The common threshold gives the best F1 of all entries in one list.

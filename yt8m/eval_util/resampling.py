@@ -193,7 +193,7 @@ class _RepeatedLists:
         size = items[self._end] - items[self._start]
         before = positives[self._hit_start] - positives[self._hit_first]
         right = positives[self._hit_end] - positives[self._hit_start]
-        # Of the item at place j of a block, the expected precision is (before + 1 + j * others) / (rank + 1 + j).
+        # The expected precision of the item at place j of a block is (before + 1 + j * others) / (rank + 1 + j).
         others = (right - 1) / np.maximum(size - 1, 1)
         rest = before + 1 - others * (rank + 1)
         expected = others * size + rest * (harmonic[rank + size] - harmonic[rank])

@@ -220,7 +220,7 @@ class _Decoder:
         yield self._end(rows)
 
     def _frames_of(self, packet: Any) -> Iterator[Any]:
-        """The frames of a packet; of a stream that is not needed any more, only the time at which it ends is noted."""
+        """The frames of a packet. If its stream is not needed any more, this only notes when the packet ends."""
         is_needed = self._needs_pictures() if packet.stream is self._video else self._needs_sound()
         if is_needed:
             yield from packet.decode()

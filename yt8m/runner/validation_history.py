@@ -32,7 +32,7 @@ class Best(NamedTuple):
       keep: called with the path of each checkpoint that is better than all before, and its figures.
       checkpoint_of: called with the step of an earlier validation; gives the path of its checkpoint, or None if that
         is gone.
-      patience: number of validations after the best one with which training ends; None for no such end.
+      patience: training ends after this number of validations without a better one; None for no such end.
     """
 
     metric: str

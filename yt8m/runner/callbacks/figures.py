@@ -38,7 +38,7 @@ class OneStepBehind:
         self._last: Future[Any] | None = None
 
     def put(self, *given: Any) -> None:
-        """Waits for the previous call, whose error it raises, and starts the next."""
+        """Waits for the previous call and raises its error if there was one; then starts the next call."""
         self.wait()
         self._last = self._executor.submit(self._work, *given)
 
