@@ -76,7 +76,7 @@ class Runner:
         return creation.create(self.config, self.inputter, self.modeler, deployment_for(self.config))
 
     def replicate_graph(self, deployment: deploy.DeploymentConfig | None = None) -> TrainOps | EvalOps:
-        """The graph built by code over the towers of `deployment`, by default the config's."""
+        """Builds the graph from code, over the towers of `deployment`; None takes the deployment of the config."""
         deployment = deployment or deployment_for(self.config)
         return creation.replicate(self.config, self.inputter, self.modeler, deployment)
 
