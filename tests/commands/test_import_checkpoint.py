@@ -254,7 +254,7 @@ def numbers(text: str) -> dict[str, list[float]]:
 
 # --- the vectors of published code ---
 
-QUICK = ("h_bilstm", "w_gatedmoe")
+QUICK = ("w_gatedmoe",)
 every_file = pytest.mark.parametrize(
     "name",
     [

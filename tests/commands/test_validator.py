@@ -139,6 +139,7 @@ def test_an_epoch_is_the_usual_interval_and_its_end_is_validated(
     assert shown.index("training step 3 of") < shown.index("validation at step 3") < shown.index("training step 4 of")
 
 
+@pytest.mark.heavy
 def test_in_a_bucket_the_shards_show_where_an_epoch_ends(
     bucket: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

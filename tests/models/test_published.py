@@ -14,7 +14,8 @@ from yt8m.models.published import CANCELLED, SCOPE
 
 pytestmark = pytest.mark.published
 
-FILES = [path.stem for path in files()]
+_SLOW = ("h_bilstm", "n_mix")
+FILES = [pytest.param(path.stem, marks=pytest.mark.heavy if path.stem in _SLOW else ()) for path in files()]
 
 # Published networks that are blind to padding, as all of ours are. The others pool padded frames as if they were
 # real: WILLOW's draw frames first and so see no padding; MixNeXtVladModel's mixture takes the mean of all frames.

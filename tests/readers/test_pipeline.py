@@ -123,6 +123,7 @@ def ids_of(queue: BatchQueue, saved_at: int = -1, folder: str = "") -> list[list
     return found
 
 
+@pytest.mark.heavy
 def test_the_batches_are_those_of_local_shards(folders: tuple[str, str], tmp_path: pathlib.Path) -> None:
     here, there = folders
     for more in ({"shuffle": True, "num_epochs": 3}, {"num_epochs": 2}):

@@ -29,7 +29,7 @@ def by_hand(features: tuple[np.ndarray, ...], num_frames: np.ndarray) -> np.ndar
     return means
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     videos=st.integers(0, 9),
     frames=st.integers(0, 6),

@@ -100,6 +100,7 @@ def extraction() -> Iterator[Any]:
     extraction.close_extractors()
 
 
+@pytest.mark.heavy
 def test_either_command_goes_on_with_what_the_other_has_begun(
     clips: pathlib.Path,
     expected: dict[str, bytes],
@@ -119,6 +120,7 @@ def test_either_command_goes_on_with_what_the_other_has_begun(
     assert extraction.run(dataclasses.replace(config, max_bad_videos=2), {}, HERE) == 0
 
 
+@pytest.mark.heavy
 def test_learned_ranges_are_those_of_extract(clips: pathlib.Path, tmp_path: pathlib.Path, extraction: Any) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     assert extract.main([*words(clips, str(one)), "--ranges=learned,floats", "--jobs=1"]) == 0
