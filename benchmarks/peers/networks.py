@@ -127,7 +127,8 @@ class Dbof(nn.Module):
         rows = torch.arange(len(numbers))[:, None]
         frames = torch.cat([feature[rows, numbers] for feature in batch.features], -1)
         scores = self.cluster(self.input_norm(functional.normalize(dequantised(frames), dim=-1).flatten(0, 1)))
-        pooled = self.cluster_norm(scores).unflatten(0, (-1, 30)).amax(1).sigmoid()
+        # In float32: the compiled gradient of a bfloat16 maximum looks for it among unrounded scores, and is NaN.
+        pooled = self.cluster_norm(scores).float().unflatten(0, (-1, 30)).amax(1).sigmoid()
         return self.mixture.classify(self.hidden_norm(self.hidden(pooled)).sigmoid())
 
 
