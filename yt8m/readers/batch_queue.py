@@ -269,6 +269,7 @@ class BatchQueue(Inputter):
         options = tf.data.Options()
         options.autotune.enabled = False  # all parallelism is set here, so the autotuner's thread would only cost time
         options.deterministic = True
+        options.experimental_warm_start = True  # reads the first batch as soon as the iterator is made
         if self._staged:  # so that threads that wait for files do not block the training steps
             options.threading.private_threadpool_size = self._num_readers + cores()
         return batches.prefetch(self.threads.prefetch).with_options(options)

@@ -1,4 +1,4 @@
-"""The base class of callbacks, and the engine's own: input, step count, bad records, epochs, the log line, replicas.
+"""The base class of callbacks, and the engine's own: input, step count, bad records, epochs, log line, replicas.
 
 `Runner._hooks` gives their order: the input starts before any other hook uses it, the step is counted before
 any callback runs, and the line is written after all callbacks have filled it in.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,6 +70,64 @@ class InputHook(Callback):
         """Counts the shards, before any callback saves."""
         if isinstance(self._position, ShardPosition):
             self._position.count_shards(int(run_values.results))
+
+
+class CompileHook(Callback):
+    """Compiles the functions of the step for XLA in a thread, while the first batch is read and the first save runs.
+
+    Without it, the first step compiles them, and the other cores wait. The session keeps what is compiled for a shape.
+    A function whose inputs have other unknown sizes than the number of rows is left to the step, which also reports
+    what goes wrong.
+    """
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._thread: threading.Thread | None = None
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """Starts the thread."""
+        rows = self.context.config.batch_size_per_gpu or 0
+        calls = [op for op in session.graph.get_operations() if op.type in _CALLS and op.get_attr("_XlaMustCompile")]
+        given = [(op, sizes) for op in calls if (sizes := _sizes_of_inputs(op, rows)) is not None]
+        if given:
+            self._thread = threading.Thread(target=_compile, args=(session, given), daemon=True)
+            self._thread.start()
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Waits for the thread, which has nothing left to compile once a step has run."""
+        self.close()
+
+    def close(self) -> None:
+        """Waits for the thread."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+
+
+def _sizes_of_inputs(call: tf.Operation, rows: int) -> list[list[int]] | None:
+    """The shape of each input, with `rows` as its first size if that is unknown; None if others are unknown."""
+    found: list[list[int]] = []
+    for tensor in call.inputs:
+        if tensor.shape.rank is None or not tensor.dtype.is_numpy_compatible:
+            return None
+        sizes = tensor.shape.as_list()
+        found.append([rows if at == 0 and size is None else size for at, size in enumerate(sizes)])
+    return found if all(None not in sizes for sizes in found) else None
+
+
+def _compile(session: tf.Session, calls: Sequence[tuple[tf.Operation, list[list[int]]]]) -> None:
+    """Runs each function on zeros. The caller's thread runs its ops, so that those of other runs have the others."""
+    options = tf.RunOptions(inter_op_thread_pool=-1)
+    for op, sizes in calls:
+        given = zip(op.inputs, sizes, strict=True)
+        zeros = {tensor: np.zeros(size, tensor.dtype.as_numpy_dtype) for tensor, size in given}
+        try:
+            session.run(op, zeros, options)
+        except (tf.errors.OpError, RuntimeError, ValueError) as error:  # a closed session is a RuntimeError
+            logging.debug("%s is not compiled ahead: %s", op.name, error)
 
 
 class StepHook(Callback):
