@@ -23,7 +23,7 @@ class Sample(NamedTuple):
 
 
 class Clock:
-    """Takes samples. The first one begins when the clock is made."""
+    """Takes samples. The first one begins when the clock is made. CPU time includes that of ended child processes."""
 
     def __init__(self) -> None:
         self._start = self._now()
@@ -35,7 +35,7 @@ class Clock:
 
     @staticmethod
     def _now() -> Sample:
-        return Sample(time.perf_counter(), cpu_seconds(resource.RUSAGE_SELF))
+        return Sample(time.perf_counter(), _cpu_of_both())
 
 
 @dataclass(frozen=True)

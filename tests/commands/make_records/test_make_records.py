@@ -112,7 +112,7 @@ def test_a_killed_start_goes_on(
     monkeypatch.setattr("yt8m.commands.make_records._MOST_ROWS", 20)
     monkeypatch.setattr(output, "_SECONDS", -1.0)
     whole = contents(run(level=level, bits=8, out=str(tmp_path / "whole")))
-    appended, calls = output.Output._append, 0
+    appended, calls = output.Output.write_part, 0
 
     def failing(self: output.Output, shard: str, place: int, contents: Any) -> list[int]:
         nonlocal calls
@@ -122,7 +122,7 @@ def test_a_killed_start_goes_on(
             raise KeyboardInterrupt
         return written
 
-    monkeypatch.setattr(output.Output, "_append", failing)
+    monkeypatch.setattr(output.Output, "write_part", failing)
     starts = 0
     while not (tmp_path / "out" / level).exists():
         starts += 1

@@ -7,7 +7,7 @@ import functools
 import itertools
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import options, storage
+from yt8m.commands.make_records import forked
 from yt8m.commands.make_records.classes import Classes, joined_names, known_vocabulary, number_labels, with_other_levels
 from yt8m.commands.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.commands.make_records.output import Output, inputs_hash
-from yt8m.commands.make_records.rows import BadRows, LabelRule, Labels, RowReader, Splits, TableVideos
+from yt8m.commands.make_records.rows import BadRowError, BadRows, LabelRule, Labels, RowReader, Splits, TableVideos
 from yt8m.commands.make_records.tables import Table, open_table
 from yt8m.config import flags
 from yt8m.config.train_config import KNOWN_SIZES
@@ -28,6 +29,9 @@ from yt8m.records import encoding
 from yt8m.records.data_format import LEVELS, FeatureFormat
 
 _BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192  # limits of a batch, chosen so that its features fit into the CPU cache
+# Forked processes: the bytes of features that are worth forking them, those of a batch, and the most processes. This
+# process holds no features of such a batch.
+_FORK_BYTES, _FORKED_BATCH_BYTES, _MOST_PROCESSES = 1 << 26, 1 << 24, 8
 
 
 @dataclass(frozen=True)
@@ -180,7 +184,9 @@ class _Work:
             if not config.vocabulary and (told := joined_names(self._scan.names, config.label_separator)):
                 print(f"Warning: {told}", file=sys.stderr)
             try:
-                self._write(output)
+                self._write_by_processes(output)
+                write = self._write_videos if config.level == "video" else self._write_frames
+                self._write(output, self._batches(output.progress.rows, _BATCH_BYTES), write)
                 output.finish(self._classes, self._bad.found)
             finally:
                 output.close()
@@ -208,17 +214,70 @@ class _Work:
 
     def _training_values(self) -> Iterator[Sequence[Any]]:
         train = self._splits.names.index(self._splits.training)
-        for batch in self._batches(0):
+        for batch in self._batches(0, _BATCH_BYTES):
             yield from self._features.values(batch, batch.places[batch.splits[batch.places] == train])
 
-    def _batches(self, skip: int) -> Iterator[TableVideos]:
-        """The videos in batches whose features fit into memory."""
-        size = max(1, min(_MOST_ROWS, _BATCH_BYTES // (4 * self._features.values_in_memory)))
+    def _batches(self, skip: int, most_bytes: int) -> Iterator[TableVideos]:
+        """The videos after the first `skip` rows, in batches whose features take at most `most_bytes` bytes."""
+        size = max(1, min(_MOST_ROWS, most_bytes // (4 * self._features.values_in_memory)))
         return self._rows.videos(self._scan, size, skip, self._features.in_table)
 
-    def _write(self, output: Output) -> None:
-        write = self._write_videos if self._config.level == "video" else self._write_frames
-        for batch in self._batches(output.progress.rows):
+    def _write_by_processes(self, output: Output) -> None:
+        """Writes the videos in forked processes, if that is possible and there is enough to do.
+
+        If anything goes wrong, such as a bad row, a full disk or a killed process, the rows that were not saved are
+        left for `_write`. It reads them in their order, so its messages are those of a single process.
+        """
+        count = forked.usable_cores() if self._features.are_mapped_vectors() else 1
+        size = 4 * self._features.values_in_memory * (len(self._scan.splits) - output.progress.rows)
+        is_every_label_known = all(name in self._classes.number for name in self._scan.names)
+        if count < 2 or size < _FORK_BYTES or not is_every_label_known:
+            return
+        work = functools.partial(self._write_parts, output)
+        try:
+            with forked.ForkedWorkers(min(count, _MOST_PROCESSES), work) as workers:
+                batches = self._batches(output.progress.rows, _FORKED_BATCH_BYTES)
+                self._write(output, batches, functools.partial(self._submit_videos, workers))
+                output.wait()
+        except (BadRowError, forked.JobError):
+            output.go_back()
+
+    def _submit_videos(
+        self,
+        workers: forked.ForkedWorkers,
+        output: Output,
+        batch: TableVideos,
+        places: NDArray[np.int64],
+        contexts: encoding.Contexts,
+    ) -> NDArray[np.int64]:
+        """As `_write_videos`, but the processes write the videos, and check their values."""
+        before = batch.rows.first - 1
+        parts = list(output.parts(batch.splits, places))
+        sizes = [self._mapped_records(contexts, part, before).size for _, part in parts]
+        output.append_by(workers, parts, sizes, contexts, before)
+        return np.bincount(places, minlength=batch.rows.size)
+
+    def _write_parts(
+        self,
+        output: Output,
+        parts: Sequence[tuple[str, int, NDArray[np.int64]]],
+        contexts: encoding.Contexts,
+        before: int,
+    ) -> list[list[int]]:
+        """The work of a forked process: writes parts of a batch, and returns what `Output.write_part` does for each."""
+        return [
+            output.write_part(shard, place, self._mapped_records(contexts, part, before))
+            for shard, place, part in parts
+        ]
+
+    def _mapped_records(
+        self, contexts: encoding.Contexts, places: NDArray[np.int64], before: int
+    ) -> encoding.VideoRecords:
+        """Records whose features are rows of the mapped array; `before` rows of it are before the batch."""
+        return encoding.VideoRecords(contexts, places, lambda rows: self._features.mapped_rows(rows + before))
+
+    def _write(self, output: Output, batches: Iterable[TableVideos], write: Callable[..., NDArray[np.int64]]) -> None:
+        for batch in batches:
             labels, places = self._with_classes(batch)
             contexts = encoding.Contexts(batch.ids, labels.rows, labels.codes)
             frames = write(output, batch, places, contexts)

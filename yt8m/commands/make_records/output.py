@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from yt8m import storage
 from yt8m.commands.make_records.classes import Classes
+from yt8m.commands.make_records.forked import ForkedWorkers, SubmittedJob
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
@@ -32,6 +33,7 @@ from yt8m.storage import json_text
 PROGRESS, SUMMARY = ".progress.json", "summary.json"
 _SECONDS = 2.0  # between two writes of .progress.json
 _WRITERS, _AHEAD = 2, 6  # number of threads that write, and of parts that may wait for them
+_AHEAD_OF_PROCESSES = 24  # number of parts that may wait for processes; they hold no features
 
 
 @dataclass
@@ -85,7 +87,9 @@ class Output:
         self.progress = RecordsProgress("", [])
         self._noted = time.monotonic()
         self._writers = ThreadPoolExecutor(_WRITERS)
-        self._pending = deque[tuple[str, Future[list[int]]]]()  # parts by shard, in their order
+        self._pending = deque[
+            tuple[list[str], Future[list[list[int]]] | SubmittedJob]
+        ]()  # shards of parts, in their order
         self._ends: dict[str, int] = {}  # of the shards, after the pending parts
 
     def resume(self, inputs: str, overwrite: bool) -> str:
@@ -148,12 +152,48 @@ class Output:
           contents: arrays with a framed record in each row.
           size: bytes of all of them.
         """
-        self._wait(most=_AHEAD)
+        self.wait(most=_AHEAD)
+        place = self._next_place(shard, size)
+        self._pending.append(([shard], self._writers.submit(lambda: [self.write_part(shard, place, contents)])))
+
+    def append_by(
+        self, workers: ForkedWorkers, parts: Sequence[tuple[str, NDArray[np.int64]]], sizes: Sequence[int], *job: Any
+    ) -> None:
+        """Appends framed records to shards, in another process.
+
+        Args:
+          workers: processes that call `write_part` for each part and return what it returns. They get
+            [(shard, place in the shard, positions), ...] and `job`.
+          parts: (shard, positions) of each part, from `parts`.
+          sizes: bytes of the records of each part.
+          *job: that from which `workers` make the records.
+
+        Raises:
+          JobError: an earlier part was not written. `go_back` makes the output whole again.
+        """
+        self.wait(most=_AHEAD_OF_PROCESSES)
+        placed = [
+            (shard, self._next_place(shard, size), part) for (shard, part), size in zip(parts, sizes, strict=True)
+        ]
+        self._pending.append(([shard for shard, _ in parts], workers.submit(sum(sizes), placed, *job)))
+
+    def go_back(self) -> None:
+        """Removes all records that were written after the progress was saved last."""
+        self._pending.clear()
+        self._ends.clear()
+        saved = _read_progress(self.making)
+        if saved is None:
+            raise RunError(f"{storage.join(self.making, PROGRESS)} cannot be read any more; start the command again.")
+        self.progress = saved
+        self.cut_shards()
+
+    def _next_place(self, shard: str, size: int) -> int:
+        """The end of a shard after all parts so far, to which `size` bytes are added."""
         place = self._ends.get(shard, self._written(shard)[1])
         self._ends[shard] = place + size
-        self._pending.append((shard, self._writers.submit(self._append, shard, place, contents)))
+        return place
 
-    def _append(self, shard: str, place: int, contents: Iterable[NDArray[np.uint8]]) -> list[int]:
+    def write_part(self, shard: str, place: int, contents: Iterable[NDArray[np.uint8]]) -> list[int]:
         """Writes records at a place in a shard; returns their number, size and checksum."""
         count = size = crc = 0
 
@@ -167,12 +207,13 @@ class Output:
         storage.write_at(storage.join(self.making, shard), place, counted())
         return [count, size, crc]
 
-    def _wait(self, most: int = 0) -> None:
+    def wait(self, most: int = 0) -> None:
         """Waits until at most `most` parts are waiting to be written."""
         while len(self._pending) > most:
-            shard, part = self._pending.popleft()
-            (records, end, before), (count, size, crc) = self._written(shard), part.result()
-            self.progress.shards[shard] = [records + count, end + size, shards.joined_crc(before, crc, size)]
+            written, parts = self._pending.popleft()
+            for shard, (count, size, crc) in zip(written, parts.result(), strict=True):
+                records, end, before = self._written(shard)
+                self.progress.shards[shard] = [records + count, end + size, shards.joined_crc(before, crc, size)]
 
     def _written(self, shard: str) -> list[int]:
         """The number, size and checksum of the records that the shard has."""
@@ -198,7 +239,7 @@ class Output:
             self._note()
 
     def _note(self) -> None:
-        self._wait()
+        self.wait()
         storage.write(storage.join(self.making, PROGRESS), json.dumps(vars(self.progress)))
         self._noted = time.monotonic()
 
@@ -213,7 +254,7 @@ class Output:
         Raises:
           RunError: no row was good, so there is no video.
         """
-        self._wait()
+        self.wait()
         if not self.progress.shards:
             raise RunError("no video is left: every row is bad.")
         for split in self._videos:

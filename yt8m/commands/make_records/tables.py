@@ -383,6 +383,9 @@ def _member(file: BinaryIO, name: str) -> _ArrayMember:
 class WithArray:
     """A table, with the features of its rows in the same order in a memory-mapped `.npy` file or in an NPZ file.
 
+    Attributes:
+      mapped: the array of a `.npy` file, [rows, ...]; None for an NPZ file.
+
     Raises:
       UsageError: there is no such array, or it has no rows of numbers.
     """
@@ -394,8 +397,8 @@ class WithArray:
         self._table = table
         self._npz = NpzTable(array, ()) if array.lower().endswith(".npz") else None
         self.features: Sequence[str] = self._npz.features if self._npz else (NAMELESS,)
-        self._mapped = None if self._npz else _mapped(array)
-        self.length = self._npz.length if self._npz else len(self._mapped)  # type: ignore[arg-type]
+        self.mapped = None if self._npz else _mapped(array)
+        self.length = self._npz.length if self._npz else len(self.mapped)  # type: ignore[arg-type]
 
     def batches(self, size: int, skip: int = 0, features: Sequence[str] = ()) -> Iterator[Rows]:
         """See `Table`.
@@ -411,8 +414,8 @@ class WithArray:
                 break
             if beside is not None:
                 rows = rows._replace(arrays=next(beside).arrays)
-            elif features and self._mapped is not None:
-                rows = rows._replace(arrays={features[0]: self._mapped[rows.first - 1 : last]})
+            elif features and self.mapped is not None:
+                rows = rows._replace(arrays={features[0]: self.mapped[rows.first - 1 : last]})
             yield rows
         if last != self.length:
             more = "more" if last > self.length else str(last)
