@@ -9,6 +9,7 @@ import dataclasses
 import inspect
 import types
 import typing
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -100,6 +101,16 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+_hints: weakref.WeakKeyDictionary[type, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+
+def type_hints(cls: type) -> Mapping[str, Any]:
+    """`typing.get_type_hints` of a class, kept because it takes a millisecond and is needed often."""
+    if cls not in _hints:
+        _hints[cls] = typing.get_type_hints(cls)
+    return _hints[cls]
+
+
 def declared(cls: type) -> dict[str, Option]:
     """The options of a dataclass: its own, then those of inherited parts; none if it is not a dataclass.
 
@@ -107,7 +118,7 @@ def declared(cls: type) -> dict[str, Option]:
     """
     if not dataclasses.is_dataclass(cls):
         return {}
-    hints = typing.get_type_hints(cls)
+    hints = type_hints(cls)
     return {
         field.name: Option(
             hints[field.name],
@@ -170,7 +181,7 @@ def check(instance: Any) -> None:
       UsageError: a value is wrong; the message names the class, the field, the value and the allowed values.
     """
     expand_home(instance)
-    hints = typing.get_type_hints(type(instance))
+    hints = type_hints(type(instance))
     for field in dataclasses.fields(instance):
         value = getattr(instance, field.name)
         wrong = _wrong_type(value, hints[field.name]) or _out_of_bounds(value, field.metadata)

@@ -87,7 +87,7 @@ class CompileHook(Callback):
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Starts the thread."""
         rows = self.context.config.batch_size_per_gpu or 0
-        calls = [op for op in session.graph.get_operations() if op.type in _CALLS and op.get_attr("_XlaMustCompile")]
+        calls = [op for op in session.graph.get_operations() if _is_compiled(op)]
         given = [(op, sizes) for op in calls if (sizes := _sizes_of_inputs(op, rows)) is not None]
         if given:
             self._thread = threading.Thread(target=_compile, args=(session, given), daemon=True)
@@ -104,7 +104,9 @@ class CompileHook(Callback):
             self._thread = None
 
 
-_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+def _is_compiled(op: tf.Operation) -> bool:
+    """Whether `op` calls a function that XLA compiles."""
+    return op.type in ("PartitionedCall", "StatefulPartitionedCall") and op.node_def.attr["_XlaMustCompile"].b
 
 
 def _sizes_of_inputs(call: tf.Operation, rows: int) -> list[list[int]] | None:
@@ -119,15 +121,17 @@ def _sizes_of_inputs(call: tf.Operation, rows: int) -> list[list[int]] | None:
 
 
 def _compile(session: tf.Session, calls: Sequence[tuple[tf.Operation, list[list[int]]]]) -> None:
-    """Runs each function on zeros. The caller's thread runs its ops, so that those of other runs have the others."""
+    """Runs the functions on zeros. The caller's thread runs their ops, so that those of other runs have the others."""
     options = tf.RunOptions(inter_op_thread_pool=-1)
-    for op, sizes in calls:
-        given = zip(op.inputs, sizes, strict=True)
-        zeros = {tensor: np.zeros(size, tensor.dtype.as_numpy_dtype) for tensor, size in given}
-        try:
-            session.run(op, zeros, options)
-        except (tf.errors.OpError, RuntimeError, ValueError) as error:  # a closed session is a RuntimeError
-            logging.debug("%s is not compiled ahead: %s", op.name, error)
+    zeros = {
+        tensor: np.zeros(size, tensor.dtype.as_numpy_dtype)
+        for op, sizes in calls
+        for tensor, size in zip(op.inputs, sizes, strict=True)
+    }
+    try:
+        session.run([op for op, _ in calls], zeros, options)
+    except (tf.errors.OpError, RuntimeError, ValueError) as error:  # a closed session is a RuntimeError
+        logging.debug("nothing is compiled ahead: %s", error)
 
 
 class StepHook(Callback):
