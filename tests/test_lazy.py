@@ -106,9 +106,9 @@ def test_what_threads_print_natively_is_dropped_until_the_last_one_has_left(capf
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"), reason="glibc's allocator")
 @pytest.mark.parametrize(("setting", "is_reused"), [({}, True), ({"MALLOC_TRIM_THRESHOLD_": "131072"}, False)])
 def test_the_memory_of_a_batch_is_reused(setting: dict[str, str], is_reused: bool) -> None:
-    """Three blocks of 16 MB, freed together, are more than glibc keeps by default."""
+    """Three blocks of 16 MB, freed together, are more than glibc keeps by default; and there are few arenas."""
     code = """
-import resource
+import ctypes, resource, threading
 from yt8m.lazy import tf
 tf.constant
 def faults() -> int:
@@ -118,11 +118,20 @@ for _ in range(3):
     blocks = [b"x" * (16 << 20) for _ in range(3)]
     del blocks
 print(faults() - before)
+libc, together = ctypes.CDLL(None), threading.Barrier(99)
+def allocate() -> None:
+    libc.malloc(1000)
+    together.wait()
+threads = [threading.Thread(target=allocate) for _ in range(99)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+libc.malloc_stats()
 """
-    ends = ("_THRESHOLD_", "_TUNABLES")
+    ends = ("_THRESHOLD_", "_TUNABLES", "_ARENA_MAX")
     environment = {name: value for name, value in os.environ.items() if not name.endswith(ends)} | setting
     found = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
     )
     pages = 3 * (16 << 20) // resource.getpagesize()
     assert (int(found.stdout) < pages / 10) == is_reused
+    assert 1 <= found.stderr.count("Arena ") <= max(2, len(os.sched_getaffinity(0)))

@@ -85,7 +85,7 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # parameters of mallopt(3)
+_MMAP_THRESHOLD, _TRIM_THRESHOLD, _ARENA_MAX = -3, -1, -8  # parameters of mallopt(3)
 _LARGEST_THRESHOLD = 32 << 20  # of blocks from the heap; glibc refuses more
 _MOST_UNUSED = 64 << 20  # bytes that stay with the process
 
@@ -94,14 +94,18 @@ def _keep_freed_memory() -> None:
     """Lets the process reuse the memory of a batch for the next one.
 
     By default glibc returns such memory to the system, which has to clear it, page by page, before the next batch can
-    use it: up to two fifths of the CPU time of reading frames. Settings in the environment take precedence.
+    use it: up to two fifths of the CPU time of reading frames. And it keeps freed memory in eight arenas for each core,
+    where only threads of the same arena find it again. Settings in the environment take precedence.
     """
-    if any(name in os.environ for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")):
+    if "GLIBC_TUNABLES" in os.environ:
         return
     with contextlib.suppress(AttributeError, OSError):  # another C library than glibc
         mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_MMAP_THRESHOLD, _LARGEST_THRESHOLD)
-        mallopt(_TRIM_THRESHOLD, _MOST_UNUSED)
+        if "MALLOC_ARENA_MAX" not in os.environ:
+            mallopt(_ARENA_MAX, max(2, len(os.sched_getaffinity(0))))
+        if "MALLOC_MMAP_THRESHOLD_" not in os.environ and "MALLOC_TRIM_THRESHOLD_" not in os.environ:
+            mallopt(_MMAP_THRESHOLD, _LARGEST_THRESHOLD)
+            mallopt(_TRIM_THRESHOLD, _MOST_UNUSED)
 
 
 class _LazyModule(types.ModuleType):

@@ -297,7 +297,9 @@ def test_all_cores_parse_where_segments_are_evaluated(
         (frames, "eval", usual),
         (dataclasses.replace(segments, parse_threads=3), "eval", 3),
     ):
-        assert BatchQueue.for_config(data, mode).threads.parse_calls == expected
+        threads = BatchQueue.for_config(data, mode).threads
+        assert threads.parse_calls == expected
+        assert (threads.prefetch == 0) == (data is frames)  # batches of whole videos are large
     assert BatchQueue(EverySegmentReader(), "*", 4).threads.parse_calls == usual
 
 

@@ -44,8 +44,8 @@ def elements(dataset: tf.data.Dataset) -> list[Any]:
                 return found
 
 
-@pytest.mark.parametrize("starts_fast", [False, True])
-def test_a_function_on_one_device_gives_what_map_gives(starts_fast: bool) -> None:
+@pytest.mark.parametrize("settings", [{}, {"starts_fast": True}, {"are_long": True}])
+def test_every_way_of_parsing_gives_the_same_batches(settings: dict[str, bool]) -> None:
     with tf.Graph().as_default():
         factor = tf.constant(3, tf.int64)  # captured by the function
 
@@ -54,7 +54,7 @@ def test_a_function_on_one_device_gives_what_map_gives(starts_fast: bool) -> Non
 
         numbers = tf.data.Dataset.range(5)
         records = tf.data.Dataset.zip((numbers, numbers.map(tf.as_string)))
-        found = parse_in_batches(records, parse, 2, 1, False, starts_fast)
+        found = parse_in_batches(records, parse, 2, 1, False, **settings)
         assert found.element_spec[0]["none"] == tf.type_spec_from_value(None)
         kept = elements(found.map(lambda values, texts: (values["products"], texts)))
     assert [products.tolist() for products, _ in kept] == [[0, 3], [6, 9], [12]]

@@ -15,15 +15,14 @@ _SIZES = {"a": 10, "b": 20, "c": 5, "d": 30, "e": 1}  # floats of four bytes
 
 
 @pytest.fixture
-def variables(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, tf.Variable]]:
-    monkeypatch.setattr(saver, "_AT_ONCE", 100)
+def variables() -> Iterator[dict[str, tf.Variable]]:
     with tf.Graph().as_default():
         tf.get_variable("count", [], tf.int64, trainable=False, initializer=tf.zeros_initializer())
         yield {name: tf.get_variable(name, [size]) for name, size in _SIZES.items()}
 
 
 def test_variables_are_read_in_groups_as_large_as_may_be_and_each_once(variables: dict[str, tf.Variable]) -> None:
-    groups = [[one.op.name for one in group] for group in saver._groups(list(variables.values()))]
+    groups = [[one.op.name for one in group] for group in saver._groups(list(variables.values()), 100)]
     assert groups == [["a"], ["b", "c"], ["d"], ["e"]]
 
 
@@ -35,10 +34,10 @@ def test_the_variable_that_is_not_finite_is_named_in_any_group(
 ) -> None:
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        saver._check_finite(session)
+        saver._check_finite(session, 100)
         variables[name].load([0.0] * (_SIZES[name] - 1) + [value], session)
         with pytest.raises(RunError, match=f"the variable {name} is not finite"):
-            saver._check_finite(session)
+            saver._check_finite(session, 100)
 
 
 def test_a_bucket_gets_position_data_index_and_meta_graph_in_this_order() -> None:

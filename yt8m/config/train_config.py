@@ -82,7 +82,11 @@ class DataConfig(DamagePolicy):
         maximum=10_000,
     )
     prefetch: int | None = option(
-        None, "number of batches made in advance [set by the number of cores]", shapes="input", minimum=1
+        None,
+        "number of batches that wait for the step, beside those that are being parsed [by cores; 0 for whole videos of "
+        "frames]",
+        shapes="input",
+        minimum=0,
     )
     num_epochs: int | None = option(5, "passes over the data", shapes="input", minimum=1)
     shuffle_buffer: int | None = option(

@@ -265,6 +265,7 @@ class BatchQueue(Inputter):
         batches = pipeline.parse_in_batches(
             *(records, parse, batch_size, self.threads.parse_calls, self._has_segments),
             starts_fast=type(self.reader) is YT8MAggregatedFeatureReader,
+            are_long=self._cache is None and _gives_whole_videos(self.reader),
         )
         options = tf.data.Options()
         options.autotune.enabled = False  # all parallelism is set here, so the autotuner's thread would only cost time
@@ -272,7 +273,8 @@ class BatchQueue(Inputter):
         options.experimental_warm_start = True  # reads the first batch as soon as the iterator is made
         if self._staged:  # so that threads that wait for files do not block the training steps
             options.threading.private_threadpool_size = self._num_readers + cores()
-        return batches.prefetch(self.threads.prefetch).with_options(options)
+        batches = batches.prefetch(self.threads.prefetch) if self.threads.prefetch else batches
+        return batches.with_options(options)
 
     @property
     def _has_segments(self) -> bool:
@@ -363,7 +365,7 @@ class Threads(NamedTuple):
 
     Attributes:
       parse_calls: number of batches parsed in parallel; small, since each is held in memory.
-      prefetch: number of batches made in advance.
+      prefetch: number of batches that wait for the step, beside those that are being parsed.
     """
 
     parse_calls: int
@@ -381,13 +383,19 @@ def threads_for(reader: Any, shuffle: bool, parse_calls: int | None = None, pref
     """The threads for records of `reader`; `parse_calls` and `prefetch` override the defaults.
 
     By default half the cores parse, at most 4; the others are left to the step. One batch is prefetched, or two with
-    8 cores or more. An evaluation of rated segments parses whole videos but keeps few frames, and its step costs
-    almost nothing in comparison: there all cores may parse, at most 8. Batches of segments are small, so they fit
-    in memory.
+    8 cores or more; none of whole videos of frames, of which 128 take 43 MB: the next batch is parsed during a step
+    anyway. An evaluation of rated segments parses whole videos but keeps few frames, and its step costs almost nothing
+    in comparison: there all cores may parse, at most 8. Batches of segments are small, so they fit in memory.
     """
     parses_most = not shuffle and getattr(reader, "keeps_few_frames", False)
     usual = min(8, cores()) if parses_most else min(4, max(1, cores() // 2))
-    return Threads(parse_calls or usual, prefetch or (1 if cores() < 8 else 2))
+    waiting = 0 if _gives_whole_videos(reader) else 1 if cores() < 8 else 2
+    return Threads(parse_calls or usual, waiting if prefetch is None else prefetch)
+
+
+def _gives_whole_videos(reader: Any) -> bool:
+    """Whether an example has all frames of a video, so that records and batches are large."""
+    return hasattr(reader, "max_frames") and not getattr(reader, "segment_labels", False)
 
 
 def read_calls(patterns: Sequence[str], num_readers: int) -> int | None:

@@ -49,6 +49,7 @@ def cpu_session(graph: tf.Graph, *, is_optimized: bool = True) -> tf.Session:
 
 # Number of frame records parsed at once if their segments are the examples.
 _RECORDS_PER_PARSE = 64
+_RECORDS_AHEAD = 128  # number of long records that are read while a batch is parsed
 
 
 def parse_in_batches(
@@ -58,6 +59,7 @@ def parse_in_batches(
     calls: int,
     has_segments: bool,
     starts_fast: bool = False,
+    are_long: bool = False,
 ) -> tf.data.Dataset:
     """Parses records into batches of `batch_size` examples; the last batch may be smaller.
 
@@ -68,12 +70,15 @@ def parse_in_batches(
       calls: number of batches parsed in parallel.
       has_segments: whether the examples are segments, of which a record may have any number.
       starts_fast: whether `parse` is used as it is written; see `_on_one_device`.
+      are_long: whether the records are so long that only some are read in advance, not a whole batch.
     """
     if starts_fast and not has_segments:
         return _mapped_on_one_device(records.batch(batch_size), parse, calls)
     if not has_segments:
         # Without `prefetch`, a batch of records would be read only after the batch before it was parsed.
-        return records.batch(batch_size).prefetch(1).map(parse, calls, deterministic=True)
+        ahead = min(batch_size, _RECORDS_AHEAD)
+        groups = records.prefetch(ahead).batch(batch_size) if are_long else records.batch(batch_size).prefetch(1)
+        return groups.map(parse, calls, deterministic=True)
     batches = records.batch(_RECORDS_PER_PARSE).map(parse, calls, deterministic=True)
     return batches.filter(_has_rows).rebatch(batch_size)
 

@@ -24,7 +24,9 @@ from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.storage import copies, json_text, sending
 
-_AT_ONCE = 64 << 20  # bytes of variables that one check reads together
+# Bytes of variables that are read together to check them. The first read of each group takes 30 ms, which count at the
+# start of a run; later the memory is scarcer, because batches take it too.
+_AT_FIRST, _LATER = 64 << 20, 16 << 20
 
 
 class RunSaver:
@@ -65,7 +67,7 @@ class RunSaver:
         path = checkpoints.path_of(self._model_dir, step)
         if step == self._saved_step:
             return path
-        _check_finite(session)
+        _check_finite(session, _AT_FIRST if self._saved_at is None else _LATER)
         storage.refuse_lost_lock(self._model_dir)
         try:
             self._write(session, step)
@@ -147,14 +149,14 @@ def _sending_order(name: str) -> tuple[bool, bool, bool]:
     return name.startswith(checkpoints.NAME), name.endswith(".meta"), name.endswith(".index")
 
 
-def _check_finite(session: tf.Session) -> None:
+def _check_finite(session: tf.Session, at_once: int) -> None:
     """Raises if a variable holds NaN or infinity: such a checkpoint would replace a good one.
 
     It reads the variables rather than add a check op to the graph, which is saved.
     """
     with session.graph.as_default():
         variables = [one for one in tf.global_variables() if one.dtype.base_dtype.is_floating]
-    for group in _groups(variables):
+    for group in _groups(variables, at_once):
         for variable, value in zip(group, session.run(group), strict=True):
             # NumPy has no bfloat16
             if not np.isfinite(np.asarray(value, np.float32)).all():
@@ -164,13 +166,13 @@ def _check_finite(session: tf.Session) -> None:
                 )
 
 
-def _groups(variables: Sequence[tf.Variable]) -> Iterator[list[tf.Variable]]:
-    """Groups of at most `_AT_ONCE` bytes, or of one variable; the first read of each group takes 30 ms more."""
+def _groups(variables: Sequence[tf.Variable], at_once: int) -> Iterator[list[tf.Variable]]:
+    """Groups of at most `at_once` bytes, or of one variable."""
     group: list[tf.Variable] = []
     held = 0
     for variable in variables:
         size = variable.shape.num_elements() * variable.dtype.base_dtype.size
-        if group and held + size > _AT_ONCE:
+        if group and held + size > at_once:
             yield group
             group, held = [], 0
         group.append(variable)
