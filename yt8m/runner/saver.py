@@ -312,7 +312,7 @@ class Position(_PositionFile):
 
         def restore(found: Mapping[str, Any]) -> None:
             if "data" not in found:
-                raise RunError(f"{path}.json does not say of which data it is")
+                raise RunError(f"{path}.json has no digest of the data that it belongs to")
             if not storage.exists(f"{path}.index"):
                 raise RunError(f"there is no {path}.index")
             self._saver.restore(session, copies.copy_of(path))
