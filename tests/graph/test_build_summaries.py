@@ -11,7 +11,7 @@ from graph.graph_toy import Linear, Rows, Session, initial_weights, rows
 from yt8m import deploy, graph
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.graph import Report
-from yt8m.graph.build import _thinned
+from yt8m.graph.build import _histogram, _thinned
 from yt8m.lazy import tf
 from yt8m.types import ModelOutput
 
@@ -58,6 +58,21 @@ def test_a_histogram_of_many_values_takes_some_of_every_column(shape: tuple[int,
     if len(shape) > 1:
         found = np.bincount(shown.ravel().astype(int), minlength=shape[-1])
         assert found.max() - found.min() <= 2
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (7,), (6, 5), (2, 3, 4)])
+def test_a_histogram_leaves_out_values_that_are_not_finite(shape: tuple[int, ...]) -> None:
+    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    values[values == 3] = np.nan
+    values[values == 5] = -np.inf
+    with tf.Graph().as_default(), tf.Session() as session:
+        (shown,) = tf.Summary.FromString(session.run(_histogram("values", tf.constant(values)))).value
+    finite = values[np.isfinite(values)]
+    assert (shown.tag, shown.histo.num) == ("values", finite.size)
+    assert shown.histo.sum == finite.sum()
+    assert shown.histo.sum_squares == np.square(finite).sum()
+    if finite.size:
+        assert (shown.histo.min, shown.histo.max) == (finite.min(), finite.max())
 
 
 class Ordered(Linear):

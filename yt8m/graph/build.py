@@ -244,8 +244,9 @@ def _histogram(tag: str, values: tf.Tensor) -> tf.Tensor:
     The op refuses NaN and infinity. That would end the step before the NaN guard can name the tower and the variable.
     """
     if values.dtype.is_floating:
+        # `tf.boolean_mask` does the same with 15 ops, which make a training start later.
         flat = tf.reshape(values, [-1])
-        values = tf.boolean_mask(flat, tf.math.is_finite(flat))
+        values = tf.gather_nd(flat, tf.where_v2(tf.math.is_finite(flat)))
     return tf.raw_ops.HistogramSummary(tag=tag, values=values)
 
 
