@@ -70,6 +70,8 @@ class Videos:
 
 
 _OF_LABELS = ("labels", "label_scores")  # attributes with an entry for each label
+# The types of the attributes that `VideoSample.add` takes from the reports as they are.
+_TYPES = {"scores": "f4", "classes": "i4", "perr": "f8", "label_scores": "f4", "losses": "f8", "num_frames": "i4"}
 MOST = 50_000  # videos kept; each takes about 350 bytes
 
 
@@ -99,19 +101,13 @@ class VideoSample:
             left out.
         """
         labels = np.asarray(reports["labels"], np.bool_)
-        scores = np.asarray(reports["scores"], np.float32)
         batch = Videos(
             keys=hashes(reports["video_ids"].tolist()),
-            scores=scores,
-            classes=np.asarray(reports["classes"], np.int32),
             hits=np.asarray(reports["hits"]) > 0,
-            perr=np.asarray(reports["perr"], np.float64),
             num_labels=np.count_nonzero(labels, axis=1).astype(np.int64),
             labels=np.nonzero(labels)[1].astype(np.int32),
-            label_scores=np.asarray(reports["label_scores"], np.float32),
-            losses=np.asarray(reports["losses"], np.float64),
-            num_frames=np.asarray(reports["num_frames"], np.int32),
             ids=np.asarray(reports["video_ids"], object),
+            **{name: np.asarray(reports[name], dtype) for name, dtype in _TYPES.items()},
         )
         judged = np.flatnonzero(batch.ranked[:, 0] | (batch.num_labels > 0))
         self._parts.append(batch.take(judged))
