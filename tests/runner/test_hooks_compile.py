@@ -77,3 +77,18 @@ def test_what_fails_is_left_to_the_step() -> None:
         hook.after_create_session(session, tf.train.Coordinator())
         hook.close()
         assert session.run(tf.constant(3)) == 3
+
+
+def test_a_function_with_state_is_left_to_the_step() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        count = tf.get_variable("count", [], initializer=tf.zeros_initializer(), use_resource=True)
+
+        def counting(values: tf.Tensor) -> tf.Tensor:
+            return values + count.assign_add(1.0)
+
+        tf.function(counting, jit_compile=True)(tf.placeholder(tf.float32, [None, COLUMNS]))
+        session.run(tf.global_variables_initializer())
+        hook = hook_of(ROWS)
+        hook.after_create_session(session, tf.train.Coordinator())
+        hook.close()
+        assert session.run(count) == 0

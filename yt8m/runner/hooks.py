@@ -105,15 +105,15 @@ class CompileHook(Callback):
 
 
 def _is_compiled(op: tf.Operation) -> bool:
-    """Whether `op` calls a function that XLA compiles."""
-    return op.type in ("PartitionedCall", "StatefulPartitionedCall") and op.node_def.attr["_XlaMustCompile"].b
+    """Whether `op` calls a function that XLA compiles and that has no state, which a call on zeros would change."""
+    return op.type == "PartitionedCall" and op.node_def.attr["_XlaMustCompile"].b
 
 
 def _sizes_of_inputs(call: tf.Operation, rows: int) -> list[list[int]] | None:
     """The shape of each input, with `rows` as its first size if that is unknown; None if others are unknown."""
     found: list[list[int]] = []
     for tensor in call.inputs:
-        if tensor.shape.rank is None or not tensor.dtype.is_numpy_compatible:
+        if tensor.shape.rank is None or tensor.dtype in (tf.string, tf.resource, tf.variant):
             return None
         sizes = tensor.shape.as_list()
         found.append([rows if at == 0 and size is None else size for at, size in enumerate(sizes)])

@@ -158,7 +158,7 @@ class Runner:
         # A graph of an earlier version has no shard numbers.
         is_counted = self.config.mode == "train" and context.ops.input.shards is not None and self.inputter.records
         return [
-            hooks.CompileHook(context),
+            *([] if self.config.is_distributed else [hooks.CompileHook(context)]),
             hooks.InputHook(context, files, position),
             hooks.StepHook(context, self.inputter, position),
             hooks.SkippedHook(context, self.inputter),

@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import signal
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from clusters import Cluster, Process
 from runner.cluster.test_sync import SGD, mean_gradient_steps, rows_of
 
+from yt8m.deploy.cluster import ClusterConfig
 from yt8m.lazy import tf
 
 pytestmark = pytest.mark.long
@@ -28,6 +30,23 @@ def said_last(process: Process) -> list[Any]:
 
 def weights_in(run: pathlib.Path, step: int) -> np.ndarray:
     return tf.train.load_variable(f"{run}/model.ckpt-{step}", "weights")
+
+
+def test_what_all_announce_is_read_right_after_the_step_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the parts of a position would be saved with the number of the step before."""
+    from yt8m.runner.cluster.all_reduce_runner import AllReduceRunner
+    from yt8m.runner.cluster.common_steps import AgreeHook
+    from yt8m.runner.hooks import StepHook
+
+    runner, counts = object.__new__(AllReduceRunner), object.__new__(StepHook)
+    runner._hooks_position = runner._watchdog = None  # type: ignore[assignment]
+    monkeypatch.setattr(runner, "_hooks", lambda *_: ["before", "input", counts, "after"])
+    members = ClusterConfig(("localhost:1", "localhost:2"))
+    context = types.SimpleNamespace(config=types.SimpleNamespace(members=members))
+    hooks = runner._all_hooks(types.SimpleNamespace(context=context), ())
+    assert hooks[:3] == ["before", "input", counts]
+    assert isinstance(hooks[3], AgreeHook)
+    assert hooks[4] == "after"
 
 
 @pytest.mark.promise("N3")

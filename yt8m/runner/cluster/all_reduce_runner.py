@@ -89,10 +89,11 @@ class AllReduceRunner(ReplicaRunner):
 
     def _all_hooks(self, team: Any, files: Sequence[str]) -> list[Any]:
         from yt8m.runner.cluster.common_steps import AgreeHook, AnnounceHook
-        from yt8m.runner.hooks import BeatHook
+        from yt8m.runner.hooks import BeatHook, StepHook
 
-        first, second, *others = self._hooks(team.context, files, self._hooks_position)
-        return [first, second, AgreeHook(team), *others, AnnounceHook(team), BeatHook(self._watchdog)]
+        hooks = self._hooks(team.context, files, self._hooks_position)
+        counted = 1 + next(at for at, hook in enumerate(hooks) if isinstance(hook, StepHook))
+        return [*hooks[:counted], AgreeHook(team), *hooks[counted:], AnnounceHook(team), BeatHook(self._watchdog)]
 
     def _train(self, session: tf.Session, team: Any, start: Sequence[tf.Operation], hooks: list[Any]) -> Outcome:
         from yt8m.runner.cluster.common_steps import CommonContext
