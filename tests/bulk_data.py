@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 
 import numpy as np
@@ -48,6 +49,23 @@ def frame_shards(folder: pathlib.Path, sizes: tuple[int, ...]) -> str:
             records.append(frame_record(context, frames))
         write_shard(folder / f"part{number}.tfrecord", records)
     return f"{folder}/part*.tfrecord"
+
+
+def same_rows(found: list[str], expected: list[str]) -> bool:
+    """Whether two prediction files have the same videos and classes in the same order, and the same scores.
+
+    The last digit of a score may differ: the place of a video in its batch decides how it is rounded.
+    """
+    return len(found) == len(expected) and all(itertools.starmap(_is_same_row, zip(found, expected, strict=True)))
+
+
+def _is_same_row(found: str, expected: str) -> bool:
+    (video, words), (other_video, other_words) = (row.rpartition(",")[::2] for row in (found, expected))
+    if video == "VideoId":
+        return found == expected
+    ours, theirs = words.split(), other_words.split()
+    scores = np.allclose(np.array(ours[1::2], float), np.array(theirs[1::2], float), rtol=5e-6, atol=0)
+    return (video, ours[::2]) == (other_video, theirs[::2]) and scores
 
 
 def trained(folder: pathlib.Path, pattern: str, model: str, *features: str) -> str:
