@@ -19,6 +19,7 @@ from yt8m.config.programs import AverageConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export.saved_model import replaced_folder
+from yt8m.export.small_weights import cpu_session
 from yt8m.graph.apply import names_in_checkpoint
 from yt8m.graph.restore import assign
 from yt8m.lazy import tf
@@ -100,8 +101,7 @@ def _write(path: str, step: int, paths: Sequence[str], names: Sequence[str]) -> 
     """Writes the averaged checkpoint. Only one variable of the old checkpoints is in memory at a time."""
     newest_first = sorted(paths, key=checkpoints.step_of, reverse=True)
     readers = {one: tf.train.load_checkpoint(copies.copy_of(one)) for one in newest_first}
-    cpu_only = tf.ConfigProto(device_count={"GPU": 0})
-    with tf.Graph().as_default(), tf.Session(config=cpu_only) as session:
+    with tf.Graph().as_default() as graph, cpu_session(graph) as session:
         for name in ["global_step", *names]:
             value = np.array(step, np.int64) if name == "global_step" else _mean(name, readers)
             variable = tf.get_variable(name, value.shape, value.dtype, tf.zeros_initializer(), use_resource=True)

@@ -69,7 +69,7 @@ def main(argv: list[str]) -> int:
 
 
 @dataclass(frozen=True)
-class CloudJobConfig:
+class CloudJobConfig(options.Checked):
     """The flags of `yt8m cloud-job`: where a job runs, on which machines, and how the code gets there."""
 
     project: str = option("", "Google Cloud project that pays")
@@ -97,7 +97,7 @@ class CloudJobConfig:
     submit: bool = option(False, "run the gcloud command rather than print it")
 
     def __post_init__(self) -> None:
-        options.check(self)
+        super().__post_init__()
         if not _PROJECT.fullmatch(self.project):
             raise UsageError(f"--project={self.project}: expected the id or number of a Google Cloud project.")
         if not _REGION.fullmatch(self.region):

@@ -28,7 +28,7 @@ _SCRIPTS = {
 }
 _FLAG = re.compile(r"^  --(\[no\])?(\w+)=?", re.MULTILINE)
 _NAMES = re.compile(r"^  (model|loss|optimizer)(?:s|es): (.*?)(?=^  \w+: |^\s*$|\Z)", re.MULTILINE | re.DOTALL)
-_NAMED_FLAGS = {"model": ("model",), "loss": ("label_loss",), "optimizer": ("optimizer",)}
+_NAMED_FLAGS = {"model": "model", "loss": "label_loss", "optimizer": "optimizer"}
 _CHOICES = re.compile(r"\((\w+(?:\s+or\s+\w+)+)\)")
 
 # The words between a command and its flags; those of several subcommands are offered together.
@@ -96,9 +96,8 @@ def _flags(command: str) -> dict[str, list[str] | None]:
         choices = _CHOICES.search(description)
         found[flag] = None if switch else choices.group(1).split()[::2] if choices else []
     for kind, names in _NAMES.findall(text):
-        for flag in _NAMED_FLAGS[kind]:
-            if flag in found:
-                found[flag] = [name.strip() for name in " ".join(names.split()).split(",")]
+        if _NAMED_FLAGS[kind] in found:
+            found[_NAMED_FLAGS[kind]] = [name.strip() for name in " ".join(names.split()).split(",")]
     return found
 
 

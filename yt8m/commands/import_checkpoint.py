@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -257,12 +256,10 @@ def _tell(config: TrainConfig, found: Checkpoint, named: Mapping[str, Variable],
     of_optimizer = [name for name in left_out if name != STEP]
     if of_optimizer:
         logging.info("left out: %s", ", ".join(of_optimizer))
-    taken, run = sum(bool(one.name) for one in named.values()), shlex.quote(config.train_dir)
+    taken = sum(bool(one.name) for one in named.values())
     print(
         f"{config.train_dir}: {config.model.model} with {config.data.num_classes} classes at step {found.step()}, "
         f"{taken} variables of {found.path}; left out: {len(of_optimizer)} of its optimizer\n"
-        "next:\n"
-        f"  yt8m eval --train_dir={run} --eval_data_pattern='FILES' --run_once\n"
-        f"  yt8m predict --train_dir={run} FILE",
+        f"{training.next_commands(config.train_dir)}",
         flush=True,
     )

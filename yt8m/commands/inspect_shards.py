@@ -169,7 +169,7 @@ _WIDTH = 160  # characters per line if the output is not a terminal
 
 
 @dataclass(frozen=True)
-class InspectConfig:
+class InspectConfig(options.Checked):
     """The flags of `yt8m inspect`."""
 
     json: bool = option(False, "print one JSON list rather than tables")
@@ -182,9 +182,6 @@ class InspectConfig:
     vocabulary: str = option(
         "", "CSV of the classes' names, with the columns index,name; by default vocabulary.csv by the records"
     )
-
-    def __post_init__(self) -> None:
-        options.check(self)
 
 
 def main(argv: list[str]) -> int:

@@ -238,7 +238,7 @@ def load(
     """
     if path.endswith(ARCHIVES):
         return _of_archive(path, trust_code, config)
-    if not any(storage.exists(storage.join(path, name)) for name in (run_dir.CONFIG, run_dir.MODEL_FLAGS)):
+    if not run_dir.is_run(path):
         if not storage.is_dir(path):
             raise UsageError(f"{path}: there is no such folder; name a run, an export, or an archive (.tgz).")
         return LoadedExport(saved_model.opened(path))

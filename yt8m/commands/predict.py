@@ -53,7 +53,7 @@ def main(argv: list[str]) -> int:
         raise RunError(f"{', '.join(patterns)}: there is {what}.")
     with saved_model.opened(config.train_dir) as model:
         own = vocabulary.for_model(model.names, model.num_classes, model.folder, found)
-        tagger = _tagger(config, model) if config.tags else None
+        tagger = tagger_for(config, model.folder, model.num_classes)
         _show(model.predict(records), records, config.top_k, vocabulary.of(model.num_classes, own), tagger)
     return 0
 
@@ -117,9 +117,21 @@ def _records(files: Sequence[str], video_id: str) -> Iterator[bytes]:
                 yield payload
 
 
-def _tagger(config: PredictConfig, model: saved_model.SavedModel) -> thresholds.Tagger:
-    found = thresholds.find(model.folder, config.train_dir, model.num_classes, config.thresholds)
-    if found is None:
+def tagger_for(config: PredictConfig, folder: str, num_classes: int | None) -> thresholds.Tagger | None:
+    """Chooses the tags; None if the flags ask for none, or if a timeline has no thresholds.
+
+    Args:
+      config: the flags.
+      folder: the folder of the model.
+      num_classes: number of classes of the model; None if it is not known.
+
+    Raises:
+      UsageError: --tags is given, and there are no thresholds.
+    """
+    if not (config.tags or config.timeline):
+        return None
+    found = thresholds.find(folder, config.train_dir, num_classes, config.thresholds)
+    if found is None and config.tags:
         raise UsageError(
             f"--tags: {config.train_dir} has no {thresholds.NAME}; run `yt8m eval --report` on the run, and name its "
             f"eval/{thresholds.NAME} by --thresholds (or export the run again)."
@@ -146,7 +158,12 @@ def _show(
         kept = np.arange(len(classes)) < top_k if tagger is None else tagger.are_tags(classes, scores)
         best = zip(classes[kept].tolist(), scores[kept].tolist(), strict=True)
         lines = [(f"{score:.3f}", "*" if c in labels else "", names.name(c), str(c)) for c, score in best]
-        if lines:
-            vocabulary_search.show(("", "", "", ""), lines)
-        else:
-            print("no tag: no score reaches the threshold of its class")
+        show_classes(lines)
+
+
+def show_classes(lines: Sequence[Sequence[str]]) -> None:
+    """Prints the classes of a video as a table without headers."""
+    if lines:
+        vocabulary_search.show([""] * len(lines[0]), lines)
+    else:
+        print("no tag: no score reaches the threshold of its class")

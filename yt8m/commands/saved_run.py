@@ -38,7 +38,7 @@ def keep_best(train_dir: str, checkpoint: str, step: int, gap: float) -> bool:
     Raises:
       NotFoundError: training has deleted the checkpoint meanwhile.
     """
-    if _gap_of(storage.join(train_dir, BEST_FOLDER, BEST_NOTE)) >= gap:
+    if _noted(storage.join(train_dir, BEST_FOLDER), "gap") >= gap:
         return False
     replace_best(train_dir, checkpoint, step, {"gap": gap})
     logging.info(
@@ -75,9 +75,10 @@ def replace_best(train_dir: str, checkpoint: str, step: int, told: Mapping[str, 
             storage.remove(storage.join(folder, name))
 
 
-def _gap_of(note: str) -> float:
+def _noted(folder: str, key: str) -> float:
+    """A number in the note of best/; -1 if it is not there, or the note cannot be read."""
     try:
-        return float(json_text.parse(storage.read_text(note))["gap"])
+        return float(json_text.parse(storage.read_text(storage.join(folder, BEST_NOTE)))[key])
     except (RunError, ValueError, KeyError, TypeError):
         return -1.0
 
@@ -131,11 +132,8 @@ def find_checkpoint(train_dir: str, choice: str) -> str:
 
 def _best_of(folder: str, steps: Sequence[int]) -> int:
     """The step that the note in best/ names, if its checkpoint is there; else the newest."""
-    try:
-        step = int(json_text.parse(storage.read_text(storage.join(folder, BEST_NOTE)))["step"])
-    except (RunError, ValueError, KeyError, TypeError):
-        step = -1
-    return step if step in steps else steps[0] if steps else -1
+    noted = _noted(folder, "step")
+    return next((step for step in steps if step == noted), steps[0] if steps else -1)
 
 
 def refuse_used(out: str) -> None:

@@ -162,11 +162,18 @@ def _what_next(config: TrainConfig, step: int) -> str:
     """Says in several lines where a run's results are, and which two commands users usually run next."""
     pattern = config.validation.eval_data_pattern or re.sub(r"\btrain", "validate", config.data.data_pattern)
     found = [] if storage.is_remote(pattern) else manifest.shards_at(pattern)
-    run = shlex.quote(config.train_dir)
     files, first = (shlex.quote(pattern), shlex.quote(found[0])) if found else ("'FILES'", "FILE")
     return (
         f"checkpoints, metrics.jsonl and event files for TensorBoard: {config.train_dir}\n"
         f"the exported model: {storage.join(config.train_dir, 'export', str(step))}\n"
+        f"{next_commands(config.train_dir, files, first)}"
+    )
+
+
+def next_commands(train_dir: str, files: str = "'FILES'", first: str = "FILE") -> str:
+    """The two commands that users usually run after a run was made, in lines of their own."""
+    run = shlex.quote(train_dir)
+    return (
         "next:\n"
         f"  yt8m eval --train_dir={run} --eval_data_pattern={files} --run_once\n"
         f"  yt8m predict --train_dir={run} {first}"

@@ -31,7 +31,7 @@ _SHOWN = 20  # largest number of problems that are printed for a shard
 
 
 @dataclass(frozen=True)
-class VerifyConfig:
+class VerifyConfig(options.Checked):
     """The flags of `yt8m verify`."""
 
     manifest: str = option("", "the manifest: checked if the file exists, else written if all shards are sound")
@@ -45,7 +45,7 @@ class VerifyConfig:
     json: bool = option(False, "print one JSON list rather than lines")
 
     def __post_init__(self) -> None:
-        options.check(self)
+        super().__post_init__()
         if len(self.feature_names) != len(self.feature_sizes):
             raise UsageError("--feature_names and --feature_sizes: give one size for each name.")
         if not self.deep and (self.feature_names or self.num_classes is not None):

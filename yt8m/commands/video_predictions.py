@@ -7,20 +7,20 @@ import contextlib
 import csv
 import dataclasses
 import importlib.resources
-import io
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import program, storage
-from yt8m.commands import loaded_model, video_features, vocabulary_search
+from yt8m.commands import loaded_model, video_features
 from yt8m.commands.loaded_model import LoadedExport, LoadedRun
-from yt8m.errors import RunError, UsageError, missing_extra
+from yt8m.commands.predict import PredictConfig, show_classes, tagger_for
+from yt8m.errors import RunError, missing_extra
 from yt8m.eval_util import top_k as best_of
 from yt8m.extractors.base import Scaling
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
@@ -29,9 +29,6 @@ from yt8m.records import thresholds
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.storage import copies
-
-if TYPE_CHECKING:
-    from yt8m.commands.predict import PredictConfig
 
 _LONGEST = 100_000  # frames of a video whose timeline is drawn
 SECONDS = 5.0  # length of a part of the video
@@ -114,7 +111,7 @@ def main(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) 
         source = stack.enter_context(
             video_features.for_model(takes, given, config.extractors, trust_code=config.trust_code, most=most)
         )
-        tagger = _tagger(config, takes.folder, backend.num_classes)
+        tagger = tagger_for(config, takes.folder, backend.num_classes)
         found = predict(backend, source, paths, SECONDS if config.timeline else 0)
         lines = []
         for one in program.with_bar(found, "predicting") if config.csv else found:
@@ -141,18 +138,6 @@ def main(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) 
     return status
 
 
-def _tagger(config: PredictConfig, folder: str, count: int) -> thresholds.Tagger | None:
-    if not (config.tags or config.timeline):
-        return None
-    found = thresholds.find(folder, config.train_dir, count, config.thresholds)
-    if found is None and config.tags:
-        raise UsageError(
-            f"--tags: {config.train_dir} has no {thresholds.NAME}; run `yt8m eval --report` on the run, and name its "
-            f"eval/{thresholds.NAME} by --thresholds (or export the run again)."
-        )
-    return found
-
-
 def _tags(tagger: thresholds.Tagger | None, scores: NDArray[np.float32], names: Any) -> list[str]:
     """The names of the classes whose scores reach their thresholds, best first."""
     if tagger is None:
@@ -163,16 +148,12 @@ def _tags(tagger: thresholds.Tagger | None, scores: NDArray[np.float32], names: 
 
 def _show(path: str, rows: Sequence[tuple[int, float]], names: Any) -> None:
     print(path)
-    if rows:
-        vocabulary_search.show(("", "", ""), [(f"{score:.3f}", names.name(index), str(index)) for index, score in rows])
-    else:
-        print("no tag: no score reaches the threshold of its class")
+    show_classes([(f"{score:.3f}", names.name(index), str(index)) for index, score in rows])
 
 
 def _write(path: str, lines: Sequence[tuple[Any, ...]]) -> None:
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows([("path", "index", "name", "score"), *lines])
-    storage.write(path, text.getvalue())
+    with storage.write_atomic(path, "w") as file:
+        csv.writer(file, lineterminator="\n").writerows([("path", "index", "name", "score"), *lines])
     print(f"the scores are in {path}")
 
 

@@ -43,22 +43,16 @@ def show(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[
         print(line.rstrip())
 
 
-_NAMED_IN = (
-    "",
-    "assets",
-    "saved_model/assets",
-)  # the folders in which a run, a SavedModel and `yt8m export` keep the vocabulary
+# The folders in which a run, a SavedModel and `yt8m export` keep the vocabulary.
+_NAMED_IN = ("", "assets", "saved_model/assets")
 
 
 @dataclass(frozen=True)
-class SearchConfig:
+class SearchConfig(options.Checked):
     """The flags of `yt8m vocabulary search`."""
 
     limit: int = option(20, "largest number of classes to show, best matches first", minimum=1)
     run: str = option("", "folder of a run or of an exported model, whose classes are searched [YouTube-8M's]")
-
-    def __post_init__(self) -> None:
-        options.check(self)
 
 
 def main(argv: list[str]) -> int:

@@ -214,6 +214,11 @@ def read(train_dir: str, *, trust_code: bool = False) -> SavedRun | None:
     return None
 
 
+def is_run(folder: str) -> bool:
+    """Whether the folder holds the config of a run, of this project or of the published code."""
+    return any(storage.exists(storage.join(folder, name)) for name in (CONFIG, MODEL_FLAGS))
+
+
 def read_config(path: str, *, trust_code: bool = False) -> TrainConfig:
     """Reads one config.json, whatever its name and folder; the rules for code and the errors are those of `read`."""
     return _read(path, from_json, trust_code)

@@ -62,7 +62,7 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
     """
     check_options(config.runner, config.workers, beam_words)
     config, weights, step = _fixed(config)
-    shards = _shards(config, files_of([one.strip() for one in config.input.split(",")]))
+    shards = _shards(config, _files(config))
     storage.makedirs(config.output)
     with storage.lock(storage.join(config.output, LOCK)):
         _claim(name, config, shards)
@@ -87,8 +87,7 @@ def _fixed(config: BulkConfig) -> tuple[BulkConfig, str, int]:
     Raises:
       UsageError: there is no such model or checkpoint, or the code of the run is not trusted.
     """
-    is_run = any(storage.exists(storage.join(config.model, one)) for one in (run_dir.CONFIG, run_dir.MODEL_FLAGS))
-    if not is_run:
+    if not run_dir.is_run(config.model):
         if not storage.is_dir(config.model) and not storage.exists(config.model):
             raise UsageError(f"--model={config.model}: there is no such run, export or archive.")
         return config, config.model, 0
@@ -220,8 +219,12 @@ def _finish_evaluation(job: FinishedJob) -> None:
 
 def _names(config: BulkConfig, num_classes: int) -> vocabulary.Vocabulary:
     own = run_dir.own_names(config.model, num_classes) if storage.is_dir(config.model) else vocabulary.of_names(())
-    data = vocabulary.of_data("", files_of([one.strip() for one in config.input.split(",")]))
+    data = vocabulary.of_data("", _files(config))
     return vocabulary.of(num_classes, vocabulary.for_model(own, num_classes, config.model, data))
+
+
+def _files(config: BulkConfig) -> list[str]:
+    return files_of([one.strip() for one in config.input.split(",")])
 
 
 def _result(name: str, config: BulkConfig) -> str:

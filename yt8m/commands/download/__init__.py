@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
 
 
 @dataclass(frozen=True)
-class DownloadConfig:
+class DownloadConfig(options.Checked):
     """The flags of `yt8m download`."""
 
     partition: str = option("", "what to fetch: VERSION/LEVEL/SPLIT, such as 2/frame/train or 3/frame/validate")
@@ -71,7 +71,7 @@ class DownloadConfig:
     mirror_url: str = option("", "server of the files [http://MIRROR.data.yt8m.org]")
 
     def __post_init__(self) -> None:
-        options.check(self)
+        super().__post_init__()
         if not _PARTITION.fullmatch(self.partition):
             raise UsageError(
                 f"--partition={self.partition}: expected VERSION/LEVEL/SPLIT with video or frame and train, "

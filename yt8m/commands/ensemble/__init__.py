@@ -54,7 +54,7 @@ def _with_commas(words: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class EnsembleConfig:
+class EnsembleConfig(options.Checked):
     """The flags of `yt8m ensemble`."""
 
     predictions: tuple[str, ...] = option((), "prediction files of the same videos")
@@ -74,7 +74,7 @@ class EnsembleConfig:
     trust_code: bool = option(False, TRUST_HELP)
 
     def __post_init__(self) -> None:
-        options.check(self)
+        super().__post_init__()
         if bool(self.predictions) == bool(self.train_dir):
             raise UsageError("give either --predictions, to join files, or --train_dir, to join the models of runs.")
         members = len(self.predictions or self.train_dir)

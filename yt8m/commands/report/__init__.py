@@ -32,7 +32,7 @@ PAGE, COMPARISON = "report.html", "comparison.html"
 
 
 @dataclass(frozen=True)
-class ReportConfig:
+class ReportConfig(options.Checked):
     """The flags of `yt8m report`."""
 
     output: str = option(
@@ -41,9 +41,6 @@ class ReportConfig:
     media: str = same_as(EvalConfig, "media")
     resamples: int = option(200, "sets of videos drawn for the confidence intervals", minimum=10, maximum=100_000)
     seed: int = option(0, "seed for drawing these sets", minimum=0)
-
-    def __post_init__(self) -> None:
-        options.check(self)
 
 
 def main(argv: list[str]) -> int:

@@ -144,7 +144,7 @@ def _trained_in(folder: str, checkpoint: str) -> str:
     above = os.path.dirname(checkpoint)
     for one in (folder, above, os.path.dirname(above)):
         with contextlib.suppress(RunError, UsageError, OSError):  # perhaps a bucket that is not readable from here
-            if one and any(storage.exists(storage.join(one, name)) for name in (run_dir.CONFIG, run_dir.MODEL_FLAGS)):
+            if one and run_dir.is_run(one):
                 return one
     return folder
 

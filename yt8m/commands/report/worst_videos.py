@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import os
 from typing import NamedTuple
 
@@ -149,13 +148,12 @@ def write_labels_to_check(path: str, videos: Videos, names: Vocabulary) -> int:
     pairs = pairs_of(videos)
     odd = np.flatnonzero(np.where(pairs.is_label, pairs.scores <= HARDLY, pairs.scores >= SURELY))
     odd = odd[np.argsort(-pairs.parts[odd], kind="stable")][:_MOST_CHECKED]
-    text = io.StringIO(newline="")
-    lines = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    lines.writerow(["video", "index", "name", "score", "label", "looks"])
-    for place in odd.tolist():
-        index, is_label = int(pairs.classes[place]), bool(pairs.is_label[place])
-        told = [f"{pairs.scores[place]:.6g}", *(("yes", "wrong") if is_label else ("no", "missing"))]
-        texts = [spreadsheet_text(one) for one in (shards.id_text(videos.ids[pairs.rows[place]]), names.name(index))]
-        lines.writerow([texts[0], index, texts[1], *told])
-    storage.write(path, text.getvalue())
+    with storage.write_atomic(path, "w") as file:
+        lines = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        lines.writerow(["video", "index", "name", "score", "label", "looks"])
+        for place in odd.tolist():
+            index, video = int(pairs.classes[place]), shards.id_text(videos.ids[pairs.rows[place]])
+            told = ("yes", "wrong") if pairs.is_label[place] else ("no", "missing")
+            score = f"{pairs.scores[place]:.6g}"
+            lines.writerow([spreadsheet_text(video), index, spreadsheet_text(names.name(index)), score, *told])
     return len(odd)
