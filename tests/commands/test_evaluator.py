@@ -8,7 +8,8 @@ import threading
 import pytest
 from clusters import free_addresses
 
-from yt8m.commands import cluster_training
+from yt8m.commands import cluster_training, evaluation
+from yt8m.config import flags
 from yt8m.errors import RunError
 from yt8m.runner.cluster import exchange
 from yt8m.runner.cluster.exchange import answers
@@ -69,3 +70,12 @@ def test_a_taken_port_is_only_a_warning(tmp_path: pathlib.Path) -> None:
     with exchange.answering_at(address), exchange.answering_at(address):
         assert answers(address)
     assert not answers(address)
+
+
+def test_it_takes_the_data_as_the_training_does() -> None:
+    words = ["--max_bad_records=3", "--nan_policy=zero", "--batch_size=16", "--num_readers=2", "--num_gpu=2"]
+    files = ["--train_data_pattern=t*", "--eval_data_pattern=e*", "--train_dir=r", "--log_every_n_steps=7"]
+    settings = evaluation.of_training(flags.train_config([*words, *files], files_are_here=False))
+    assert (settings.max_bad_records, settings.nan_policy, settings.batch_size) == (3, "zero", 16)
+    assert (settings.num_readers, settings.num_gpu, settings.log_every_n_steps) == (2, 2, 7)
+    assert (settings.train_dir, settings.eval_data_pattern) == ("r", "e*")

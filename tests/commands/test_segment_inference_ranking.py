@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from yt8m.commands import segment_inference
 from yt8m.commands.segment_inference import Candidates, SegmentRanking
+from yt8m.config.programs import InferenceConfig
 from yt8m.errors import RunError
+from yt8m.video.modeler import VideoModeler
 
 
 def names_of(lengths: list[int]) -> list[bytes]:
@@ -83,6 +85,13 @@ def test_a_video_that_comes_twice_is_listed_once() -> None:
     ranking.add([b"a:0", b"a:5", b"a:0"], np.array([[0.1], [0.2], [0.3]], np.float32))
     assert dict(ranking.lines()) == {7: [b"a:0", b"a:5"]}
     assert dict(SegmentRanking([7], 10).lines()) == {7: []}
+
+
+def test_segments_of_another_length_keep_their_starts() -> None:
+    ranking = segment_inference.ranking_for(InferenceConfig(), VideoModeler(None, None, 3), segment_size=10)
+    segments = [b"v:0", b"v:10", b"w:0", b"w:10", b"w:20"]
+    ranking.add(segments, np.array([[score] * len(ranking.classes) for score in (5, 4, 3, 2, 1)], np.float32))
+    assert [names for _, names in ranking.lines()] == [segments] * len(ranking.classes)
 
 
 def test_what_cannot_be_listed() -> None:

@@ -11,7 +11,6 @@ from absl import logging
 from yt8m import runner
 from yt8m.commands import training, workload
 from yt8m.config import run_dir
-from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.deploy import cluster as clusters
 from yt8m.deploy.cluster import ClusterConfig
@@ -89,17 +88,9 @@ def _evaluate(config: TrainConfig, cluster: ClusterConfig) -> int:
     patience = config.distributed.stall_timeout
     following = _checkpoints(config.train_dir, patience, cluster.replicas[0])
     first = next(following)  # waits: before the first checkpoint there is no run to read
-    settings = EvalConfig(
-        train_dir=config.train_dir,
-        eval_data_pattern=config.validation.eval_data_pattern,
-        batch_size=config.data.batch_size,
-        num_readers=config.data.num_readers,
-        num_gpu=config.devices.num_gpu,
-        log_every_n_steps=config.log_every_n_steps,
-    )
     from yt8m.commands import evaluation  # slow to import, and needed by this role alone
 
-    return evaluation.evaluate(settings, itertools.chain([first], following))
+    return evaluation.evaluate(evaluation.of_training(config), itertools.chain([first], following))
 
 
 def _checkpoints(train_dir: str, patience: float, chief: str) -> Iterator[str]:

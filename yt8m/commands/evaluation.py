@@ -65,6 +65,21 @@ class Evaluated(NamedTuple):
         return [(metric, self.figures[metric.figure_key()]) for metric in shown]
 
 
+def of_training(config: TrainConfig) -> EvalConfig:
+    """The evaluation that the flags of a training ask for."""
+    data = config.data
+    return EvalConfig(
+        train_dir=config.train_dir,
+        eval_data_pattern=config.validation.eval_data_pattern,
+        batch_size=data.batch_size,
+        num_readers=data.num_readers,
+        max_bad_records=data.max_bad_records,
+        nan_policy=data.nan_policy,
+        num_gpu=config.devices.num_gpu,
+        log_every_n_steps=config.log_every_n_steps,
+    )
+
+
 class Results(NamedTuple):
     """Where the results go: a folder with the layout of a run's, and one event file for all checkpoints."""
 

@@ -48,7 +48,8 @@ def main(argv: list[str]) -> int:
     it, and a training of the same folder goes on from it.
 
     Raises:
-      UsageError: a flag is wrong, the checkpoint does not exist, or the folder exists already.
+      UsageError: a flag is wrong, the checkpoint does not exist, the folder exists already, or the vocabulary has
+        another number of classes than the checkpoint.
       RunError: the file is not a checkpoint, or it is not of this model.
     """
     asked, config = flags.import_config(argv)
@@ -59,7 +60,8 @@ def main(argv: list[str]) -> int:
     named = published.variables(published.find(asked.source, config.model.model), weights)
     shapes = {name: named[name].shape(shape) for name, shape in weights.items() if named[name].name}
     config, ours = _sized(config, asked.num_classes, {named[name].name: shape for name, shape in shapes.items()})
-    names = _class_names(config, found.path)
+    named_by_user = vocabulary.of_data(config.data.vocabulary, ())
+    names = vocabulary.for_model(vocabulary.of_names(()), config.data.num_classes, found.path, named_by_user)
     _refuse_misfits(found.path, config, named, weights, ours)
     _write(config, found, named, names)
     _tell(config, found, named, left_out)
@@ -176,17 +178,6 @@ def _counts(few: Shapes, more: Shapes, theirs: Shapes) -> Iterator[int]:
             count, rest = divmod(size - low, each) if each else (0, 1)
             if not rest and count + _FEW > 0:
                 yield count + _FEW
-
-
-def _class_names(config: TrainConfig, checkpoint: str) -> Vocabulary:
-    """The names of the classes that --vocabulary gives; empty without it.
-
-    Raises:
-      UsageError: it has another number of classes than the checkpoint.
-    """
-    return vocabulary.for_model(
-        vocabulary.of_names(()), config.data.num_classes, checkpoint, vocabulary.of_data(config.data.vocabulary, ())
-    )
 
 
 def _refuse_misfits(

@@ -129,7 +129,9 @@ def _infer(config: InferenceConfig, source: Source) -> int:
         modeler: VideoModeler = MetaGraphModeler(source.meta_prefix, config.top_k)
     else:
         modeler = workload.create(data, source.run.model, "infer", config.top_k).modeler
-    ranking = segment_inference.ranking_for(config, modeler, source.names) if config.segment_labels else None
+    ranking = None
+    if config.segment_labels:
+        ranking = segment_inference.ranking_for(config, modeler, source.names, data.segment_size)
     if config.output_model_tgz:
         _pack(config.output_model_tgz, source, modeler)
     task = _Task(config, source, data, modeler)

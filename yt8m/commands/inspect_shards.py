@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from yt8m import options, storage
+from yt8m.commands.vocabulary_search import printable
 from yt8m.config import data_defaults, flags
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
@@ -251,15 +252,10 @@ def named_files(patterns: list[str], command: str, ignored: str = "") -> list[st
 
 def table(shard: dict[str, Any]) -> Table:
     """The table of one shard, with one row for each fact; `shard` is the dict from `ShardSummary.as_json`."""
-    shown = Table(title=_plain(shard["path"]), show_header=False, title_justify="left")
-    for name, fact in _facts(shard):
-        shown.add_row(_plain(name), _plain(fact))
+    shown = Table(title=Text(printable(shard["path"])), show_header=False, title_justify="left")
+    for row in _facts(shard):
+        shown.add_row(*(Text(printable(text)) for text in row))  # Text, not markup: a name may hold brackets
     return shown
-
-
-def _plain(text: str) -> Text:
-    """The text for rich: brackets are not markup, and characters that cannot be printed are escaped."""
-    return Text("".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text))
 
 
 def _facts(shard: dict[str, Any]) -> Iterator[tuple[str, str]]:

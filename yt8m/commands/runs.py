@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import fnmatch
 import json
 import math
 import time
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 from yt8m import options, runner, storage
 from yt8m.commands.report import eval_samples
 from yt8m.commands.saved_run import BEST_FOLDER, BEST_NOTE, RUNS
-from yt8m.commands.vocabulary_search import show
+from yt8m.commands.vocabulary_search import printable, show
 from yt8m.config import flags, run_dir
 from yt8m.config.flag_parsing import shown
 from yt8m.errors import RunError, UsageError, first_line, suggestion
@@ -152,9 +151,11 @@ def _runs_among(trees: Mapping[str, Sequence[str]]) -> Iterator[str]:
     whole: set[str] = set()
     for folder in sorted(trees):
         parts = folder.split("/")
-        is_part = any("/".join(parts[:n]) in whole and _matches(parts[n], run_dir.WRITTEN) for n in range(len(parts)))
+        is_part = any(
+            "/".join(parts[:n]) in whole and run_dir.matches(parts[n], run_dir.WRITTEN) for n in range(len(parts))
+        )
         is_export = storage.join(folder, "saved_model") in trees or any(name in _OF_MODELS for name in trees[folder])
-        if not is_part and any(_matches(name, _SIGNS) for name in trees[folder]):
+        if not is_part and any(run_dir.matches(name, _SIGNS) for name in trees[folder]):
             whole.add(folder)
             if not is_export:
                 yield folder
@@ -162,10 +163,6 @@ def _runs_among(trees: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 _SIGNS = (run_dir.CONFIG, run_dir.MODEL_FLAGS, run_dir.ENDED, run_dir.LOCK, metric_files.METRICS, "model.ckpt-*.index")
 _OF_MODELS = (BEST_NOTE, "inference_model.meta", "saved_model.pb")  # what an evaluation or an export writes elsewhere
-
-
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def read(folder: str, names: Sequence[str], metric: str = Gap.name) -> ListedRun:
@@ -326,7 +323,7 @@ def _show(found: Sequence[ListedRun], sorted_by: str) -> None:
     of = ["of"] if figures else []
     compared = ["what differs"] if any(run.differing for run in found) else []
     headers = ["run", "model", "step", *figures, *of, "age", "state", *compared]
-    show(headers, ([_plain(cell) for cell in _cells(run, figures, compared)] for run in found), ["step", *figures])
+    show(headers, ([printable(cell) for cell in _cells(run, figures, compared)] for run in found), ["step", *figures])
 
 
 def _cells(run: ListedRun, figures: Sequence[str], compared: Sequence[str]) -> Iterator[str]:
@@ -349,8 +346,3 @@ def _duration(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
-
-
-def _plain(text: str) -> str:
-    """The text with control characters escaped. Otherwise a config from somebody else could control the terminal."""
-    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text)

@@ -27,7 +27,9 @@ from yt8m.video.modeler import VideoModeler
 NO_SEGMENT = "the data hold no frame: there is no segment to rank."
 
 
-def ranking_for(config: InferenceConfig, modeler: VideoModeler, names: Vocabulary | None = None) -> SegmentRanking:
+def ranking_for(
+    config: InferenceConfig, modeler: VideoModeler, names: Vocabulary | None = None, segment_size: int = 5
+) -> SegmentRanking:
     """An empty ranking of the classes to list. Sets the modeler to report the scores of these classes.
 
     The classes are those of `--segment_label_ids_file`, by default the published ones. If the model has none of the
@@ -46,7 +48,7 @@ def ranking_for(config: InferenceConfig, modeler: VideoModeler, names: Vocabular
             f"whose classes are 0 to {most - 1}."
         )
     modeler.listed_classes = tuple(known or range(most))
-    return SegmentRanking(modeler.listed_classes, config.segment_max_pred)
+    return SegmentRanking(modeler.listed_classes, config.segment_max_pred, segment_size)
 
 
 def reader_for(data: DataConfig, context: int) -> readers.EverySegmentReader:
@@ -68,11 +70,7 @@ def inputter_for(data: DataConfig, context: int) -> readers.BatchQueue:
     Raises:
       UsageError: no file matches, or the run has a custom reader.
     """
-    reader = reader_for(data, context)
-    reader.zeroed = readers.ZeroedCount() if data.nan_policy == "zero" else None
-    inputter = readers.BatchQueue(
-        reader, data.data_pattern, data.batch_size, num_readers=data.num_readers, max_bad_records=data.max_bad_records
-    )
+    inputter = readers.BatchQueue.for_config(data, "infer", reader_for(data, context))
     inputter.files()
     return inputter
 

@@ -8,7 +8,6 @@ import hashlib
 import heapq
 import json
 import math
-import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -52,7 +51,7 @@ class Validator:
     """
 
     def __init__(self, config: TrainConfig, folder: str) -> None:
-        settings = _settings(config)
+        settings = evaluation.of_training(config)
         self._folder, self._num_classes = config.train_dir, config.data.num_classes
         self._flag = f"--eval_data_pattern={config.validation.eval_data_pattern}"
         self.metric = metrics.find(config.validation.best_metric)
@@ -121,19 +120,6 @@ def open_validator(config: TrainConfig) -> Iterator[Validator]:
         yield Validator(config, folder)
 
 
-def _settings(config: TrainConfig) -> EvalConfig:
-    """The evaluation that the flags of the training ask for."""
-    return EvalConfig(
-        train_dir=config.train_dir,
-        eval_data_pattern=config.validation.eval_data_pattern,
-        batch_size=config.data.batch_size,
-        num_readers=config.data.num_readers,
-        max_bad_records=config.data.max_bad_records,
-        nan_policy=config.data.nan_policy,
-        num_gpu=config.devices.num_gpu,
-    )
-
-
 def _parts(settings: EvalConfig, config: TrainConfig, folder: str) -> workload.Workload:
     """The workload of the evaluation; its refusals compare the validation data with those of the training."""
     most = config.validation.eval_max_videos
@@ -157,9 +143,7 @@ def _described(asked: ValidationConfig, is_sampled: bool) -> dict[str, Any]:
     """The flags that name the validation data, and a hash that differs for other files, sizes or samples."""
     most = asked.eval_max_videos if is_sampled else None
     stamps = storage.stamps(storage.glob(asked.eval_data_pattern))
-    files = sorted(
-        (path if storage.is_remote(path) else os.path.abspath(path), one.bytes) for path, one in stamps.items()
-    )
+    files = sorted((storage.absolute(path), one.bytes) for path, one in stamps.items())
     fingerprint = hashlib.sha256(json.dumps([most, files]).encode()).hexdigest()
     return {"pattern": asked.eval_data_pattern, "max_videos": most, "fingerprint": fingerprint}
 

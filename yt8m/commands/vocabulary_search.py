@@ -43,6 +43,11 @@ def show(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[
         print(line.rstrip())
 
 
+def printable(text: str) -> str:
+    """The text with control characters escaped. Otherwise a file from somebody else could control the terminal."""
+    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text)
+
+
 # The folders in which a run, a SavedModel and `yt8m export` keep the vocabulary.
 _NAMED_IN = ("", "assets", "saved_model/assets")
 

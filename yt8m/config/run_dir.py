@@ -15,7 +15,7 @@ import json
 import os
 import platform
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import metadata
 from typing import Any, NamedTuple
@@ -347,7 +347,7 @@ def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str
     """
     # The lock file stays: this process holds the lock while it clears the folder.
     names = [name for name in storage.names_in(train_dir) if name != LOCK]
-    if not any(_matches(name, _A_RUN_HAS) for name in names):
+    if not any(matches(name, _A_RUN_HAS) for name in names):
         if names:
             raise UsageError(
                 f"--start_new_model: {train_dir} is not the folder of a run: it holds {', '.join(names[:3])}, "
@@ -357,7 +357,7 @@ def start_new_model(train_dir: str, now: datetime.datetime | None = None) -> str
     backup = _free_name(f"{_whole(train_dir)}.old-{now or datetime.datetime.now():%Y%m%d-%H%M%S}")
     storage.makedirs(backup)
     for name in names:
-        if _matches(name, WRITTEN) or _is_of_curves(train_dir, name):
+        if matches(name, WRITTEN) or _is_of_curves(train_dir, name):
             storage.rename(storage.join(train_dir, name), storage.join(backup, name))
     return backup
 
@@ -366,7 +366,7 @@ def _is_of_curves(train_dir: str, name: str) -> bool:
     """Whether this is a folder of event files; a folder of these names may also hold the user's data."""
     if name not in CURVES or not storage.is_dir(storage.join(train_dir, name)):
         return False
-    return all(_matches(inner, ("events.out.tfevents.*",)) for inner in storage.listdir(storage.join(train_dir, name)))
+    return all(matches(inner, ("events.out.tfevents.*",)) for inner in storage.listdir(storage.join(train_dir, name)))
 
 
 def lock(train_dir: str) -> AbstractContextManager[None]:
@@ -402,7 +402,8 @@ def _whole(path: str) -> str:
     return path.rstrip("/") if storage.is_remote(path) else os.path.abspath(path)
 
 
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether the name of a file matches one of the patterns."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 

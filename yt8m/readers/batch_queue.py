@@ -93,15 +93,20 @@ class BatchQueue(Inputter):
         self.tolerance = Tolerance(self._check, max_bad_records) if max_bad_records else None
 
     @classmethod
-    def for_config(cls, data: DataConfig, mode: str) -> BatchQueue:
+    def for_config(cls, data: DataConfig, mode: str, reader: Reader | None = None) -> BatchQueue:
         """The queue of a run: shuffled epochs for `train`, one pass in order for `eval` and `infer`.
+
+        Args:
+          data: the config.
+          mode: one of these three.
+          reader: parses the records; by default that of the config.
 
         Raises:
           UsageError: the settings contradict each other.
         """
         if mode not in ("train", "eval", "infer"):
             raise ValueError(f"mode is {mode!r}; expected train, eval or infer")
-        training, reader = mode == "train", reader_for(data)
+        training, reader = mode == "train", reader or reader_for(data)
         reader.zeroed = ZeroedCount() if data.nan_policy == "zero" else None
         queue = cls(
             reader,

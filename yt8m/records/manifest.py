@@ -71,7 +71,7 @@ class Manifest(NamedTuple):
 
     def expected(self, path: str) -> Shard | None:
         """The content that the shard must have; None if no manifest names the shard."""
-        return self.shards.get(_whole(path))
+        return self.shards.get(storage.absolute(path))
 
 
 def read(path: str) -> Manifest:
@@ -87,7 +87,7 @@ def read(path: str) -> Manifest:
         if written["format"] != FORMAT:
             raise ValueError(f"its format is {written['format']!r}")
         shards = {
-            _whole(storage.join(folder, name) if folder else name): _shard(values)
+            storage.absolute(storage.join(folder, name) if folder else name): _shard(values)
             for name, values in written["shards"].items()
         }
         data = data_format.parse(written["data"]) if "data" in written else None
@@ -129,12 +129,12 @@ def write(
     Raises:
       UsageError: a shard has no path relative to the manifest (it is in a bucket and the manifest is not, say).
     """
-    folder = os.path.dirname(_whole(path))
+    folder = os.path.dirname(storage.absolute(path))
     named: dict[str, Any] = {}
     for shard_path, shard in shards.items():
         if storage.is_remote(path) != storage.is_remote(shard_path):
             raise UsageError(f"--manifest={path}: {shard_path} is elsewhere; write the manifest beside it.")
-        named[os.path.relpath(_whole(shard_path), folder)] = shard._asdict()
+        named[os.path.relpath(storage.absolute(shard_path), folder)] = shard._asdict()
     content: dict[str, Any] = {"format": FORMAT, "shards": named} | ({} if data is None else {"data": data.as_json()})
     content |= {"extractors": list(extractors)} if extractors else {}
     text = json.dumps(content, indent=1, ensure_ascii=False)
@@ -163,11 +163,6 @@ def write_shard(path: str, payloads: Iterable[bytes]) -> Shard:
 
 def _shard(values: Mapping[str, Any]) -> Shard:
     return Shard(int(values["records"]), int(values["bytes"]), str(values["crc32c"]))
-
-
-def _whole(path: str) -> str:
-    """The absolute path, so that each file has only one name."""
-    return path if storage.is_remote(path) else os.path.abspath(path)
 
 
 def count_records(path: str) -> int:

@@ -256,6 +256,11 @@ def join(folder: Path, *names: str) -> str:
     return os.path.join(folder, *names)
 
 
+def absolute(path: str) -> str:
+    """The absolute path, so that each file has only one name; a remote one as it is."""
+    return path if is_remote(path) else os.path.abspath(path)
+
+
 def lock(path: Path) -> AbstractContextManager[None]:
     """Holds the lock file `path` during the block and removes it afterwards.
 

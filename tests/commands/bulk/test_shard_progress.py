@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from yt8m import storage
+from yt8m import program, storage
 from yt8m.commands.bulk import Done, shard_progress
 from yt8m.commands.bulk.shard_progress import ShardProgress, leave_mark
 from yt8m.errors import RunError
@@ -17,7 +17,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines that are logged; one is always due."""
     found: list[str] = []
     monkeypatch.setattr(shard_progress.logging, "info", lambda text, *values: found.append(text % values))
-    monkeypatch.setattr(shard_progress, "LINE_SECONDS", -1.0)
+    monkeypatch.setattr(program, "LINE_SECONDS", -1.0)
     return found
 
 
@@ -37,8 +37,8 @@ def test_a_line_comes_every_thirty_seconds(
     tmp_path: pathlib.Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(shard_progress, "LINE_SECONDS", 30.0)
-    monkeypatch.setattr(shard_progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(program, "LINE_SECONDS", 30.0)
+    monkeypatch.setattr(program.time, "monotonic", lambda: now[0])
     progress = ShardProgress(str(tmp_path), 5, "videos")
     leave_mark(Done(2, 60), str(tmp_path))
     for now[0] in (129.0, 131.0, 140.0):

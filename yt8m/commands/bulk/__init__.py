@@ -10,7 +10,6 @@ import dataclasses
 import importlib
 import importlib.util
 import logging
-import os
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -204,9 +203,5 @@ def _with_paths(config: BulkConfig) -> BulkConfig:
         name: getattr(config, name, "")
         for name in ("model", "output", "manifest", "candidates_from", "segment_label_ids_file")
     }
-    changed: Any = {name: _absolute(path) for name, path in found.items() if path}
+    changed: Any = {name: storage.absolute(path) for name, path in found.items() if path}
     return dataclasses.replace(config, **changed)
-
-
-def _absolute(path: str) -> str:
-    return path if storage.is_remote(path) else os.path.abspath(path)

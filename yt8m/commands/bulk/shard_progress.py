@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
-from typing import Any
 
 from absl import logging
 
@@ -17,7 +15,7 @@ from yt8m import program, storage
 from yt8m.commands.bulk import Done
 from yt8m.errors import RunError
 
-LOOK_SECONDS, LINE_SECONDS = 2.0, 30.0
+LOOK_SECONDS = 2.0
 REMOTE_LOOK_SECONDS = 15.0  # a list of a bucket costs money
 
 
@@ -39,16 +37,13 @@ class ShardProgress:
     """
 
     def __init__(self, folder: str, shards: int, unit: str) -> None:
-        self._folder, self._shards, self._unit = folder, shards, unit
-        self._began = self._told = time.monotonic()
+        self._folder, self._unit = folder, unit
+        self._work = program.CountedWork(shards, "shards", lambda line: logging.info("%s", line))
         self._seconds = REMOTE_LOOK_SECONDS if storage.is_remote(folder) else LOOK_SECONDS
         self._over = threading.Event()
-        self._bar: Any = None
-        self._task: Any = None
 
     def __enter__(self) -> ShardProgress:
-        if program.shows_bar():
-            self._bar, self._task = _bar(self._shards)
+        self._work.__enter__()
         self._thread = threading.Thread(target=self._watch, name="shard-progress", daemon=True)
         self._thread.start()
         return self
@@ -56,9 +51,9 @@ class ShardProgress:
     def __exit__(self, *unused: object) -> None:
         self._over.set()
         self._thread.join()
-        if self._bar is not None:
+        if self._work.has_bar:
             self.look()
-            self._bar.stop()
+        self._work.__exit__()
 
     def _watch(self) -> None:
         while not self._over.wait(self._seconds):
@@ -67,15 +62,7 @@ class ShardProgress:
     def look(self) -> None:
         """Counts the marks, and shows them if that is due."""
         done, records = self._counted()
-        now = time.monotonic()
-        speed = f"{records / max(now - self._began, 1e-3):.1f} {self._unit}/s"
-        if self._bar is not None:
-            self._bar.update(self._task, completed=done, speed=speed)
-        elif done and now > self._told + LINE_SECONDS:
-            self._told = now
-            left = (now - self._began) / done * (self._shards - done)
-            told = (done, self._shards, records, self._unit, speed, left / 60)
-            logging.info("%d of %d shards, %d %s, %s, %.1f minutes left", *told)
+        self._work.show(done, records, self._unit, f"{records} {self._unit}, ")
 
     def _counted(self) -> tuple[int, int]:
         """The numbers of finished shards and of their records. A shard that was done twice counts once."""
@@ -87,17 +74,3 @@ class ShardProgress:
         found = [re.fullmatch(r"(\d+)-(\d+)", name) for name in names]
         counts = {int(one[1]): int(one[2]) for one in found if one}
         return len(counts), sum(counts.values())
-
-
-def _bar(shards: int) -> tuple[Any, Any]:
-    from rich import progress
-    from rich.console import Console
-
-    bar = progress.Progress(
-        *(progress.BarColumn(), progress.MofNCompleteColumn(), "shards"),
-        *(progress.TextColumn("{task.fields[speed]}"), progress.TimeRemainingColumn()),
-        console=Console(stderr=True),
-    )
-    task = bar.add_task("", total=shards, speed="")
-    bar.start()
-    return bar, task

@@ -202,8 +202,9 @@ def _note(config: BulkConfig, shard: ShardTask) -> str:
 def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, RankedSegments]]]:
     """The best segments of each class in one shard; raises what `predict` raises."""
     loaded, bad, count = _model_of(config), list[DamagedError](), 0
-    model, names = loaded.segments(), loaded.run("rank").source.names
-    ranking = segment_inference.ranking_for(config.inference_config(), model.modeler, names)
+    model, run = loaded.segments(), loaded.run("rank")
+    asked, seconds = config.inference_config(), run.data.segment_size
+    ranking = segment_inference.ranking_for(asked, model.modeler, run.source.names, seconds)
     candidates = loaded.candidates(ranking.classes)
     for given in loaded.batches(shard.path, bad):
         count += len(given)

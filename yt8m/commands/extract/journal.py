@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +20,6 @@ from yt8m.records.data_format import FeatureFormat
 from yt8m.storage import json_text
 
 _FOLDER = ".extract"
-_SECONDS = 30.0  # between two lines
 
 
 @dataclass
@@ -120,7 +118,7 @@ class Journal:
         return [line for entry in self.finished.values() for line in entry.videos]
 
 
-class ProgressLine:
+class ProgressLine(program.CountedWork):
     """Shows the number of videos, the seconds of video per second, and the time left. Use it in a `with` block.
 
     Args:
@@ -129,40 +127,10 @@ class ProgressLine:
     """
 
     def __init__(self, videos: int, done: int) -> None:
-        self._videos, self._before, self._done, self._seconds = videos, done, done, 0.0
-        self._began = self._told = time.monotonic()
-        self._bar: Any = None
-        self._task: Any = None
-
-    def __enter__(self) -> ProgressLine:
-        if program.shows_bar():
-            from rich import progress
-            from rich.console import Console
-
-            columns = (
-                *("extracting", progress.BarColumn(), progress.MofNCompleteColumn(), "videos"),
-                *(progress.TextColumn("{task.fields[speed]}"), progress.TimeRemainingColumn()),
-            )
-            self._bar = progress.Progress(*columns, console=Console(stderr=True))
-            self._task = self._bar.add_task("", total=self._videos, completed=self._done, speed="")
-            self._bar.start()
-        return self
-
-    def __exit__(self, *unused: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        super().__init__(videos, "videos", lambda line: print(line, file=sys.stderr), done, "extracting")
+        self._done, self._seconds = done, 0.0
 
     def advance(self, seconds: float) -> None:
         """Counts a video, of which `seconds` seconds were decoded."""
         self._done, self._seconds = self._done + 1, self._seconds + seconds
-        now = time.monotonic()
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self._done, speed=self._speed(now))
-        elif now > self._told + _SECONDS:
-            self._told = now
-            left = (now - self._began) / (self._done - self._before) * (self._videos - self._done)
-            told = f"{self._done} of {self._videos} videos, {self._speed(now)}, {left / 60:.1f} minutes left"
-            print(told, file=sys.stderr)
-
-    def _speed(self, now: float) -> str:
-        return f"{self._seconds / max(now - self._began, 1e-3):.1f} s of video/s"
+        self.show(self._done, self._seconds, "s of video")

@@ -40,6 +40,7 @@ _SETTINGS = {
         ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "grid.color"), INK
     ),
 }
+_MOST_POINTS = 500  # of a curve over the steps
 _MANY = 400  # a scatter plot with more points is rasterised
 
 
@@ -376,7 +377,7 @@ def _texts(name: str, title: str, runs: Sequence[Run]) -> tuple[str, str]:
     return f"{alt}{f'; the best measured {best}' if best else ''}", " ".join(told)
 
 
-def _few(steps: Floats64, values: Floats64, most: int = 500) -> tuple[Floats64, Floats64]:
-    """The curve thinned to at most `most` points."""
-    every = -(-len(steps) // most)
+def _few(steps: Floats64, values: Floats64) -> tuple[Floats64, Floats64]:
+    """The curve thinned to at most _MOST_POINTS points."""
+    every = -(-len(steps) // _MOST_POINTS)
     return steps[::every], values[::every]

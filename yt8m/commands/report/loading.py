@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,32 +46,20 @@ class Curve:
         return np.asarray(sums / sizes)[width // 2 :][: len(self.values)]
 
 
-def read_curves(train_dir: str) -> dict[str, Curve]:
+def read_curves(folder: str, mode: str | None = None) -> dict[str, Curve]:
     """{name: curve} from metrics.jsonl: the loss, the metrics, the speed, then others. Empty if the file is missing.
 
     If a resumed run logged a step again, the later line counts. A line that was cut off by a kill is ignored.
+
+    Args:
+      folder: the folder of a run, or `eval` in it, whose metrics.jsonl has the evaluated checkpoints.
+      mode: `metric_files.VALIDATE` for the validations of a training; None for lines without a mode.
     """
-    return _curves(row for row in _rows(train_dir) if "mode" not in row)
-
-
-def read_validations(train_dir: str) -> dict[str, Curve]:
-    """{name: curve} of the validations in metrics.jsonl."""
-    return _curves(row for row in _rows(train_dir) if row.get("mode") == metric_files.VALIDATE)
-
-
-def read_evaluations(train_dir: str) -> dict[str, Curve]:
-    """{name: curve} of the checkpoints that `yt8m eval` has evaluated, from eval/metrics.jsonl."""
-    return _curves(_rows(storage.join(train_dir, eval_samples.FOLDER)))
-
-
-def _rows(folder: str) -> Iterable[Mapping[str, Any]]:
     exists = storage.exists(storage.join(folder, metric_files.METRICS))
-    return metric_files.rows(folder) if exists else ()
-
-
-def _curves(rows: Iterable[Mapping[str, Any]]) -> dict[str, Curve]:
     points: dict[str, dict[int, float]] = {}
-    for line in rows:
+    for line in metric_files.rows(folder) if exists else ():
+        if line.get("mode") != mode:
+            continue
         for name, value in line.items():
             if name not in _NO_CURVE and isinstance(value, int | float):
                 points.setdefault(name, {})[int(line["step"])] = float(value)
@@ -131,9 +119,18 @@ def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
 
 def _load(name: str, folder: str, colour: str, one: EvalSamples, resamples: int, seed: int) -> Run:
     source = _trained_in(folder, str(one.figures.get("checkpoint", "")))
-    curves = read_curves(source), read_validations(source), read_evaluations(folder)
-    forgotten = validation_history.forgotten_in(source)
-    return Run(name, folder, source, colour, one, *curves, *_resampled(one, resamples, seed), forgotten)
+    return Run(
+        name,
+        folder,
+        source,
+        colour,
+        one,
+        read_curves(source),
+        read_curves(source, metric_files.VALIDATE),
+        read_curves(storage.join(folder, eval_samples.FOLDER)),
+        *_resampled(one, resamples, seed),
+        validation_history.forgotten_in(source),
+    )
 
 
 def _trained_in(folder: str, checkpoint: str) -> str:
@@ -170,7 +167,7 @@ def _is_of_videos(one: EvalSamples) -> bool:
 
 def _names(folders: Sequence[str]) -> list[str]:
     """A short unique name for each path: its last part, or as many parts as are needed to make all names differ."""
-    parts = [(folder if storage.is_remote(folder) else os.path.abspath(folder)).split("/") for folder in folders]
+    parts = [storage.absolute(folder).split("/") for folder in folders]
     for depth in range(1, max(map(len, parts))):
         names = ["/".join(part[-depth:]) for part in parts]
         if len(set(names)) == len(names):
