@@ -16,7 +16,7 @@ from yt8m.commands import runs
 from yt8m.config import flags, run_dir
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
-from yt8m.records import vocabulary
+from yt8m.records import shards, vocabulary
 
 PLAIN = ("--moving_average_decay=0.9", "--num_gpu=2")
 
@@ -215,6 +215,17 @@ def test_data_that_do_not_fit_are_refused_before_the_run(
     ):
         assert run(tmp_path / "run", f"--eval_data_pattern={pattern}", *more) == 2
         assert f"error: --eval_data_pattern={pattern}: {message}" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_draw_of_a_sample_names_a_record_that_is_no_proto(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    payloads = list(shards.read_shard(golden("checkpoint_logistic/test.tfrecord")))
+    content = map(shards.framed, [*payloads[:2], b"no proto", *payloads[2:]])
+    (tmp_path / "bad.tfrecord").write_bytes(b"".join(content))
+    assert run(tmp_path / "run", f"--eval_data_pattern={tmp_path}/bad.tfrecord", "--eval_max_videos=1") == 1
+    assert f"{tmp_path}/bad.tfrecord: record 2: {shards.NO_PROTO}" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

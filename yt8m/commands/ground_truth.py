@@ -68,12 +68,8 @@ def contexts(pattern: str, flag: str = "eval_data_pattern") -> Iterator[tuple[st
       RunError: a record is damaged, or has no id.
     """
     for path in files(pattern, flag):
-        for number, payload in enumerate(shards.read_shard(path)):
+        for number, (_, record) in enumerate(shards.read_contexts(path)):
             where = f"{path}: record {number}"
-            try:
-                record = shards.parse(payload, with_lists=False)
-            except ValueError as error:
-                raise RunError(f"{where}: {error}.") from error
             if not record.id():
                 raise RunError(f"{where} has no id: neither 'id' nor 'video_id' is there.")
             yield where, record

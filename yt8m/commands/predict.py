@@ -108,12 +108,8 @@ def _records(files: Sequence[str], video_id: str) -> Iterator[bytes]:
     """Yields the serialized records of the files; if `video_id` is not empty, only those of this video."""
     wanted = shards.id_bytes(os.fsencode(video_id))
     for path in files:
-        for number, payload in enumerate(shards.read_shard(path)):
-            try:
-                found = shards.parse(payload, with_lists=False).id()
-            except ValueError as error:
-                raise shards.DamagedError(path, number, f"{shards.NO_PROTO}: {error}") from error
-            if not wanted or found == wanted:
+        for payload, record in shards.read_contexts(path):
+            if not wanted or record.id() == wanted:
                 yield payload
 
 

@@ -166,8 +166,8 @@ def _sampled(data: DataConfig, most: int, path: str) -> DataConfig:
     chosen: list[tuple[int, int, int]] = []  # a heap of (-hash, -number of the file, -number of the record)
     total = 0
     for place, file in enumerate(files):
-        for number, payload in enumerate(_readable(file, data)):
-            key = int(hashes([shards.parse(payload, with_lists=False).id()])[0])
+        for number, (_, record) in enumerate(_readable(file, data)):
+            key = int(hashes([record.id()])[0])
             add = heapq.heappush if len(chosen) < most else heapq.heappushpop
             add(chosen, (-key, -place, -number))
             total += 1
@@ -176,17 +176,17 @@ def _sampled(data: DataConfig, most: int, path: str) -> DataConfig:
     wanted = {(-place, -number) for _, place, number in chosen}
     with storage.write_atomic(path) as out:
         for place in sorted({place for place, _ in wanted}):
-            for number, payload in enumerate(_readable(files[place], data)):
+            for number, (payload, _) in enumerate(_readable(files[place], data)):
                 if (place, number) in wanted:
                     out.write(shards.framed(payload))
     logging.info("each validation reads the same %d of %d videos (--eval_max_videos)", most, total)
     return dataclasses.replace(data, data_pattern=path)
 
 
-def _readable(path: str, data: DataConfig) -> Iterator[bytes]:
+def _readable(path: str, data: DataConfig) -> Iterator[tuple[bytes, shards.Record]]:
     """The records of a shard; those after a bad one are left out if the run tolerates bad records."""
     try:
-        yield from shards.read_shard(path)
+        yield from shards.read_contexts(path)
     except shards.DamagedError:
         if not data.max_bad_records:
             raise

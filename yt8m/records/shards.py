@@ -153,6 +153,19 @@ def read_shard(path: str) -> Iterator[bytes]:
         yield from read_records(file, path)
 
 
+def read_contexts(path: str) -> Iterator[tuple[bytes, Record]]:
+    """Yields each record of a TFRecord file, and its content without the frames.
+
+    Raises:
+      DamagedError: a record is damaged, cut short, or no proto; the message names the file and the record's number.
+    """
+    for number, payload in enumerate(read_shard(path)):
+        try:
+            yield payload, parse(payload, with_lists=False)
+        except ValueError as error:
+            raise DamagedError(path, number, f"{NO_PROTO}: {error}") from error
+
+
 def read_records(file: BinaryIO, path: str, number: int = 0) -> Iterator[bytes]:
     """The records of an open shard from its present position on.
 

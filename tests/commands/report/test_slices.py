@@ -65,6 +65,15 @@ def test_verticals_are_means_of_their_classes_with_intervals(run, found):
     assert videos == sorted(videos, reverse=True)
 
 
+def test_the_intervals_of_videos_depend_on_the_seed_and_the_number_of_resamples(run, found):
+    counts = class_counts(run, NAMES)
+    for other in (run._replace(seed=1), run._replace(class_aps=run.class_aps[:20])):
+        parts = {one.title: one.parts for one in slices.divisions(other, NAMES, counts)}["number of labels"]
+        former = found["number of labels"].parts
+        assert [part.figure for part in parts] == [part.figure for part in former]
+        assert [part.bounds for part in parts] != [part.bounds for part in former]
+
+
 def test_thirds_are_by_training_videos(run, found):
     order = sorted(range(CLASSES), key=lambda c: (-COUNTS[c], c))
     ends = {"head": "50 to 900", "middle": "5 to 40", "tail": "1 to 3"}

@@ -24,7 +24,7 @@ from yt8m.commands.extract.video_table import open_videos
 from yt8m.commands.make_records.classes import known_vocabulary, number_labels, with_other_levels
 from yt8m.commands.make_records.features import LEARNED
 from yt8m.commands.make_records.output import Output, inputs_hash
-from yt8m.commands.make_records.rows import BadRows, LabelRule, RowReader, Splits
+from yt8m.commands.make_records.rows import BadRowError, BadRows, LabelRule, RowReader, Splits, second_in
 from yt8m.errors import RunError, UsageError
 from yt8m.records.data_format import FeatureFormat
 
@@ -86,8 +86,12 @@ class Extraction:
             for place, code in zip(labels.rows.tolist(), labels.codes.tolist(), strict=True):
                 classes.setdefault(place, []).append(code)
             for place in batch.places.tolist():
-                clip = _clip(batch.rows.cells, place, batch.rows.first + place, bad)
                 position = batch.rows.first + place - 1
+                try:
+                    clip = _clip(batch.rows.cells, place)
+                except BadRowError as error:
+                    bad.add(position + 1, str(error))
+                    continue
                 found[position] = TableRow(position + 1, batch.ids[place], tuple(classes.get(place, ())), clip)
         return found
 
@@ -125,11 +129,9 @@ class Extraction:
 
     def _inputs(self) -> str:
         given = {key: value for key, value in dataclasses.asdict(self._config).items() if key not in _FREE}
-        # Only the names in this table count: making records of another level appends names to the folder's vocabulary.
-        classes = sorted((name, self._classes.number.get(name, -1)) for name in self._scan.names)
-        names = self._classes.vocabulary.names if self._config.vocabulary and self._classes.vocabulary else ()
+        classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
         rows = [(os_text(row.id), row.classes, row.clip) for row in self._rows.values()]
-        return inputs_hash(given, self._described(self._ranges), classes, names, rows)
+        return inputs_hash(given, self._described(self._ranges), *classes, rows)
 
     def _described(self, ranges: Sequence[Any]) -> list[Mapping[str, Any]]:
         known = [None if bounds == LEARNED else bounds for bounds in ranges]
@@ -207,18 +209,8 @@ class Extraction:
             print(f"  {storage.join(self._config.out, REPORT)} lists them")
 
 
-def _clip(cells: Any, place: int, number: int, bad: BadRows) -> Clip:
-    times: list[float | None] = []
-    for column in ("start", "end"):
-        cell = cells[column][place] if column in cells else ""
-        try:
-            time = None if cell in ("", None) else float(cell)
-        except (TypeError, ValueError):
-            time = -1.0
-        if time is not None and not 0 <= time < 1e9:
-            bad.add(number, f"its {column} is {str(cell)[:40]!r}; expected seconds from 0")
-        times.append(time)
-    start, end = times[0] or 0.0, times[1]
+def _clip(cells: Mapping[str, Sequence[Any]], place: int) -> Clip:
+    start, end = second_in(cells, "start", place) or 0.0, second_in(cells, "end", place)
     if end is not None and end <= start:
-        bad.add(number, f"its end, {end:g}, is not after its start, {start:g}")
+        raise BadRowError(f"its end, {end:g}, is not after its start, {start:g}")
     return Clip(str(cells["path"][place]), start, end)

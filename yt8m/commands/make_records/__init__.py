@@ -197,10 +197,8 @@ class _Work:
         for name in ("out", "vocabulary", "overwrite", "max_bad_rows"):
             del given[name]
         files = [path for path in (self._config.table, self._config.array) if path]
-        # Only the names in this table count: making records of another level appends names to the folder's vocabulary.
-        classes = sorted((name, self._classes.number.get(name, -1)) for name in self._scan.names)
-        names = self._classes.vocabulary.names if self._config.vocabulary and self._classes.vocabulary else ()
-        return inputs_hash(given, storage.stamps(files), classes, names, self._scan.videos)
+        classes = self._classes.inputs(self._scan.names, bool(self._config.vocabulary))
+        return inputs_hash(given, storage.stamps(files), *classes, self._scan.videos)
 
     def _stored_formats(self) -> list[FeatureFormat]:
         formats = self._features.formats

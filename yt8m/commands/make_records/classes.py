@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from yt8m import storage
@@ -29,6 +29,14 @@ class Classes(NamedTuple):
     number: Mapping[str, int]
     vocabulary: Vocabulary | None
     size: int
+
+    def inputs(self, names: Iterable[str], is_given: bool) -> tuple[list[tuple[str, int]], Sequence[str]]:
+        """What determines the records: the class of each of these labels, and all names if the user gave them.
+
+        Only the labels of the table count: making records of another level appends names to the folder's vocabulary.
+        """
+        numbers = sorted((name, self.number.get(name, -1)) for name in names)
+        return numbers, self.vocabulary.names if is_given and self.vocabulary else ()
 
 
 def known_vocabulary(given: str, out: str) -> Vocabulary | None:

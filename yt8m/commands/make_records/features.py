@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import storage
-from yt8m.commands.make_records.rows import BadRowError, BadRows, TableVideos
+from yt8m.commands.make_records.rows import BadRowError, BadRows, TableVideos, second_in
 from yt8m.commands.make_records.tables import NAMELESS, Rows, Table, WithArray
 from yt8m.errors import RunError, UsageError
 from yt8m.records import data_format, encoding, shards
@@ -298,16 +298,8 @@ class FeatureReader:
 
     def _frame(self, rows: Rows, column: str, place: int) -> int | None:
         """The number of the first frame at or after the time (in seconds) in a cell; None for an empty cell."""
-        cell = rows.cells[column][place] if column in rows.cells else ""
-        if cell == "":
-            return None
-        try:
-            second = float(cell)
-        except (TypeError, ValueError):
-            second = -1.0
-        if not 0 <= second < 1e9:
-            raise BadRowError(f"its {column} is {str(cell)[:40]!r}; expected seconds from 0")
-        return math.ceil(second * self._rule.per_second)
+        second = second_in(rows.cells, column, place)
+        return None if second is None else math.ceil(second * self._rule.per_second)
 
 
 def _check_names(names: Sequence[str]) -> None:

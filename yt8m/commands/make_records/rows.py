@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,24 @@ _SPLIT_NAME = re.compile(r"[\w-]+")
 
 class BadRowError(Exception):
     """No record can be made from a row; the text says why."""
+
+
+def second_in(cells: Mapping[str, Sequence[Any]], column: str, place: int) -> float | None:
+    """The time in a cell, in seconds; None if the cell is empty or there is no such column.
+
+    Raises:
+      BadRowError: it is no time.
+    """
+    cell = cells[column][place] if column in cells else ""
+    if cell in ("", None):
+        return None
+    try:
+        second = float(cell)
+    except (TypeError, ValueError):
+        second = -1.0
+    if not 0 <= second < 1e9:
+        raise BadRowError(f"its {column} is {str(cell)[:40]!r}; expected seconds from 0")
+    return second
 
 
 class BadRows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib.util
 import sys
@@ -14,13 +13,13 @@ from absl import logging
 
 from yt8m import options, program, storage
 from yt8m.commands.report import eval_samples, media_links, worst_videos
-from yt8m.commands.report.loading import Run, load
+from yt8m.commands.report.loading import Run, config_of, load
 from yt8m.commands.report.page import page
 from yt8m.commands.report.slices import ClassCounts
 from yt8m.config import data_defaults, flags, run_dir
 from yt8m.config.programs import EvalConfig, same_as
 from yt8m.config.train_config import DataConfig
-from yt8m.errors import RunError, UsageError, missing_extra
+from yt8m.errors import UsageError, missing_extra
 from yt8m.options import option
 from yt8m.program import run_main
 from yt8m.records import vocabulary
@@ -95,10 +94,8 @@ def class_counts(run: Run, names: Vocabulary) -> ClassCounts:
 
     A vocabulary may be that of other data than the run's own training data, so it is named in the words.
     """
-    count, data = run.samples.num_classes, DataConfig()
-    with contextlib.suppress(RunError, UsageError):
-        saved = run_dir.read(run.trained_in)
-        data = saved.config.data if saved else data
+    count, config = run.samples.num_classes, config_of(run)
+    data = config.data if config else DataConfig()
     counts = data_defaults.training_counts(names, dataclasses.replace(data, num_classes=count))
     if counts is None:
         return ClassCounts(np.zeros(count, np.int64))

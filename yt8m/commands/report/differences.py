@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from yt8m import options
-from yt8m.commands.report.loading import FEWEST, Run, difference_interval, figure, same_videos
+from yt8m.commands.report.loading import FEWEST, Run, config_of, difference_interval, figure, same_videos
 from yt8m.config import run_dir
 from yt8m.config.flag_parsing import shown
-from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.metrics import Description, gap_first
 from yt8m.eval_util.resampling import Interval
 
@@ -75,12 +74,9 @@ def _settings(run: Run) -> Iterator[tuple[tuple[str, str], str]]:
     yield ("evaluation", "videos"), f"{found['num_examples']:,}"
     yield ("evaluation", "classes"), f"{run.samples.num_classes:,}"
     yield ("evaluation", "hash of the sampled videos"), _hash_of_videos(run)
-    try:
-        saved = run_dir.read(run.trained_in)
-    except (RunError, UsageError):
-        saved = None
-    yield ("training", run_dir.CONFIG), "was read" if saved else "is missing, so its settings are not compared"
-    for name, value in options.flat(dataclasses.asdict(saved.config) if saved else {}).items():
+    config = config_of(run)
+    yield ("training", run_dir.CONFIG), "was read" if config else "is missing, so its settings are not compared"
+    for name, value in options.flat(dataclasses.asdict(config) if config else {}).items():
         if name not in _NOT_COMPARED:
             kind = "data" if name.startswith("data.") else "config"
             yield (kind, name.rpartition(".")[2]), shown(value)

@@ -14,6 +14,7 @@ from yt8m import storage
 from yt8m.commands.report import eval_samples
 from yt8m.commands.report.eval_samples import EvalSamples
 from yt8m.config import run_dir
+from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.arrays import Floats64
 from yt8m.eval_util.metrics import Loss, gap_first, metrics
@@ -84,6 +85,7 @@ class Run(NamedTuple):
       resampled: {key of the metric: its values on the resampled videos, float64 [resamples]}.
       class_aps: float64 [resamples, C], AP of each class on the resampled videos.
       forgotten: steps of the validations that no longer count for the best one.
+      seed: seed of the resampling.
     """
 
     name: str
@@ -97,6 +99,7 @@ class Run(NamedTuple):
     resampled: Mapping[str, Floats64]
     class_aps: Floats64
     forgotten: Collection[int] = ()
+    seed: int = 0
 
 
 def load(folders: Sequence[str], resamples: int, seed: int) -> list[Run]:
@@ -130,7 +133,16 @@ def _load(name: str, folder: str, colour: str, one: EvalSamples, resamples: int,
         read_curves(storage.join(folder, eval_samples.FOLDER)),
         *_resampled(one, resamples, seed),
         validation_history.forgotten_in(source),
+        seed,
     )
+
+
+def config_of(run: Run) -> TrainConfig | None:
+    """The config that the run was trained with; None if it is not found or cannot be read."""
+    with contextlib.suppress(RunError, UsageError):
+        saved = run_dir.read(run.trained_in)
+        return saved.config if saved else None
+    return None
 
 
 def _trained_in(folder: str, checkpoint: str) -> str:

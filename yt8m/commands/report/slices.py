@@ -14,7 +14,6 @@ from yt8m.eval_util.resampling import Interval, interval
 from yt8m.eval_util.videos import Videos
 from yt8m.records.vocabulary import Vocabulary
 
-_RESAMPLES = 200
 _FEWEST = 2  # parts of a table; a division that leaves one part says nothing
 _LABELS = ((1, 1, "1"), (2, 2, "2"), (3, 3, "3"), (4, 5, "4 to 5"), (6, 9, "6 to 9"))
 _MANY = "10 and more"
@@ -53,22 +52,21 @@ class ClassCounts(NamedTuple):
     words: str = "training videos"
 
 
-def divisions(run: Run, names: Vocabulary, counts: ClassCounts, seed: int = 0) -> list[Division]:
+def divisions(run: Run, names: Vocabulary, counts: ClassCounts) -> list[Division]:
     """The divisions that the data allow; one is left out if it has a single part.
 
     Args:
       run: the run.
       names: its vocabulary, for the verticals.
       counts: how often each class occurs.
-      seed: seed of the draws for the parts of the videos.
     """
     videos = run.samples.videos
     by_vertical = [(name, _where(names.verticals, name)) for name in dict.fromkeys(filter(None, names.verticals))]
     found = [
         Division("vertical", "mean AP", list(_of_classes(run, by_vertical))),
         Division("frequency of the class", "mean AP", list(_of_classes(run, by_frequency(counts)))),
-        Division("number of labels", "PERR", list(_of_videos(run, by_labels(videos.num_labels), seed))),
-        Division("length of the video", "PERR", list(_of_videos(run, by_length(videos), seed))),
+        Division("number of labels", "PERR", list(_of_videos(run, by_labels(videos.num_labels)))),
+        Division("length of the video", "PERR", list(_of_videos(run, by_length(videos)))),
     ]
     found[0].parts.sort(key=lambda part: -part.videos)
     return [one for one in found if len(one.parts) >= _FEWEST]
@@ -110,12 +108,12 @@ def _range_of(counts: Ints32 | Ints64) -> str:
     return f"{low:,} to {high:,} frames" if low < high else f"{low:,} frame{'s' if low > 1 else ''}"
 
 
-def _of_videos(run: Run, parts: Sequence[tuple[str, Ints64]], seed: int) -> Iterator[Part]:
-    """The mean PERR of the sampled videos of each part."""
-    draw = np.random.default_rng(seed)
+def _of_videos(run: Run, parts: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
+    """The mean PERR of the sampled videos of each part, from as many resamples as the classes have."""
+    draw = np.random.default_rng(run.seed)
     for name, rows in parts:
         values = run.samples.videos.perr[rows]
-        means = np.array([values[draw.integers(len(rows), size=len(rows))].mean() for _ in range(_RESAMPLES)])
+        means = np.array([values[draw.integers(len(rows), size=len(rows))].mean() for _ in run.class_aps])
         figure = float(values.mean())
         yield Part(name, figure, told(interval(figure, means, shrink_of(run)), len(rows)), len(rows))
 
