@@ -15,6 +15,7 @@ from reader_records import Parsed, frame_record, video_record, write_shard
 from yt8m import NumpyBatch, UsageError, read_records
 from yt8m.readers import YT8MAggregatedFeatureReader, YT8MFrameFeatureReader
 from yt8m.records import manifest, shards
+from yt8m.records.batches import files_of
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.shards import DamagedError
 
@@ -250,6 +251,14 @@ def test_features_are_chosen_by_name(five: pathlib.Path) -> None:
     assert {name: value.shape for name, value in batch.features.items()} == {"mean_rgb": (10, 8), "mean_audio": (10, 3)}
     with pytest.raises(UsageError, match="feature_names has 'rgb'; the records have mean_audio, mean_rgb, more"):
         read_records(f"{five}/0.tfrecord", feature_names=["rgb"])
+
+
+def test_a_manifest_beside_the_records_is_no_shard(tmp_path: pathlib.Path) -> None:
+    for name in ("a.tfrecord", manifest.NAME):
+        (tmp_path / name).touch()
+    assert files_of(f"{tmp_path}/*") == [f"{tmp_path}/a.tfrecord"]
+    with pytest.raises(UsageError, match="no file matches"):
+        files_of(f"{tmp_path}/*.json")
 
 
 def test_missing_files_are_refused(tmp_path: pathlib.Path) -> None:

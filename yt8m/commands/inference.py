@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 from absl import logging
 
@@ -28,6 +28,8 @@ from yt8m.runner import checkpoints
 from yt8m.storage import copies
 from yt8m.video.meta_modeler import MetaGraphModeler, class_count
 from yt8m.video.modeler import VideoModeler
+
+T = TypeVar("T")
 
 PREDICTIONS = "predictions.csv"
 
@@ -67,12 +69,12 @@ def infer(config: InferenceConfig) -> int:
     if config.input_model_tgz:
         with _unpack_folder(config.untar_model_dir) as folder:
             return _infer(config, from_archive(config.input_model_tgz, folder))
-    return checkpoints.with_newer(
-        from_run(config),
-        lambda: from_run(config),
-        lambda source: [] if source.meta_prefix else [source.checkpoint],
-        lambda source: _infer(config, source),
-    )
+    return with_newer(lambda: from_run(config), lambda source: _infer(config, source))
+
+
+def with_newer(find: Callable[[], Source], use: Callable[[Source], T]) -> T:
+    """`use(find())`, repeated with a newer checkpoint if training deletes the one that was found meanwhile."""
+    return checkpoints.with_newer(find(), find, lambda source: [] if source.meta_prefix else [source.checkpoint], use)
 
 
 def from_run(config: InferenceConfig, checkpoint: str = "") -> Source:
@@ -191,7 +193,8 @@ def _rank(task: _Task, ranking: SegmentRanking) -> None:
     config, modeler, candidates = task.config, task.modeler, None
     if config.candidates_from:
         candidates = segment_inference.Candidates(config.candidates_from, modeler.listed_classes, modeler.num_classes)
-    inputter = segment_inference.inputter_for(task.data, config.segment_context)
+    reader = segment_inference.reader_for(task.data, config.segment_context)
+    inputter = readers.BatchQueue.for_config(task.data, "infer", reader)
     _run(task, inputter, segment_inference.consumer_for(ranking, candidates))
     with storage.write_atomic(config.output_file) as file:
         segment_inference.write(file, ranking)

@@ -225,13 +225,12 @@ def _names(config: InspectConfig, path: str, data: Found | None) -> Vocabulary:
     return vocabulary.of(count, found.names if found else None)
 
 
-def named_files(patterns: list[str], command: str, ignored: str = "") -> list[str]:
+def named_files(patterns: list[str], command: str) -> list[str]:
     """The files that match the patterns on the command line of `yt8m COMMAND`, without duplicates.
 
     Args:
       patterns: the patterns as the user gave them.
       command: name of the command, for error messages.
-      ignored: a file name that is left out of the matches.
 
     Raises:
       UsageError: there is no pattern, or one matches no file or names a folder.
@@ -240,7 +239,7 @@ def named_files(patterns: list[str], command: str, ignored: str = "") -> list[st
         raise UsageError(f"no file is named: yt8m {command} FILE ... (patterns may be quoted).")
     paths: dict[str, None] = {}
     for pattern in patterns:
-        matching = [path for path in manifest.shards_at(pattern) if os.path.basename(path) != ignored]
+        matching = manifest.shards_at(pattern)
         if not matching:
             raise UsageError(f"no file matches {pattern!r}.")
         if storage.is_dir(pattern):

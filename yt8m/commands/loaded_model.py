@@ -248,12 +248,7 @@ def load(
         chosen = "" if checkpoint == "last" else saved_run.find_checkpoint(path, checkpoint)
         return inference.from_run(named, chosen)
 
-    return checkpoints.with_newer(
-        find(),
-        find,
-        lambda source: [] if source.meta_prefix else [source.checkpoint],
-        lambda source: LoadedRun(source, config),
-    )
+    return inference.with_newer(find, lambda source: LoadedRun(source, config))
 
 
 def _of_archive(path: str, trust_code: bool, config: InferenceConfig | None) -> LoadedRun:

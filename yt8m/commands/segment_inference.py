@@ -64,17 +64,6 @@ def reader_for(data: DataConfig, context: int) -> readers.EverySegmentReader:
     )
 
 
-def inputter_for(data: DataConfig, context: int) -> readers.BatchQueue:
-    """An inputter of every segment of every video, in the order of the files.
-
-    Raises:
-      UsageError: no file matches, or the run has a custom reader.
-    """
-    inputter = readers.BatchQueue.for_config(data, "infer", reader_for(data, context))
-    inputter.files()
-    return inputter
-
-
 def consumer_for(ranking: SegmentRanking, candidates: Candidates | None) -> Callable[[Mapping[str, np.ndarray]], None]:
     """Returns a function that adds the predictions of one step to the ranking."""
 

@@ -72,7 +72,7 @@ def main(argv: list[str]) -> int:
     patterns: list[str] = []
     purpose = "Checks TFRecord shards: lengths and checksums of all records, and their counts."
     config = flags.read(VerifyConfig, "yt8m verify", purpose, argv, patterns)
-    paths, known = named_files(patterns, "verify", ignored=manifest.NAME), _known(config)
+    paths, known = named_files(patterns, "verify"), _known(config)
     checker = DeepCheck(dict(zip(config.feature_names, config.feature_sizes, strict=True)), config.num_classes)
     said = {path: _data(_manifest_of(path, config)) for path in paths} if config.deep else {}
     for path, format in said.items():

@@ -145,13 +145,13 @@ def _shuffled(items: Iterator[T], size: int, draw: random.Random) -> Iterator[T]
 
 
 def files_of(pattern: str | os.PathLike[str] | Sequence[str]) -> list[str]:
-    """The sorted files that match a pattern or one of several (a list, or separated by commas).
+    """The sorted files that match a pattern or one of several (a list, or separated by commas), without manifests.
 
     Raises:
       UsageError: a pattern matches no file, or matches a folder.
     """
     patterns = [os.fspath(pattern)] if isinstance(pattern, str | os.PathLike) else list(pattern)
-    found = {one: storage.glob(one) for one in patterns}
+    found = {one: manifest.shards_at(one) for one in patterns}
     for one, files in found.items():
         if not files:
             raise UsageError(f"{one}: no file matches. Check the path, and quote the pattern.")

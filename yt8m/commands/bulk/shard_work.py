@@ -7,6 +7,7 @@ video do not depend on which videos are in its batch: matrix products of other s
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import threading
@@ -86,19 +87,18 @@ class _Loaded:
         )
         self._stack.callback(self.model.close)
         self._evaluating: dict[Any, Any] = {}
-        self._check: RecordCheck | None = None
-        self._segments: _SegmentModel | None = None
         self._candidates: segment_inference.Candidates | None = None
 
     def batches(self, path: str, bad: list[DamagedError]) -> Iterator[Input]:
         """The records of a shard in batches; a tolerated bad record, which ends the shard, is added to `bad`."""
         if not self.config.max_bad_records:
             return iter(self.model.inputs(path, self.config.batch_size))
-        run = self.run("--max_bad_records")
-        run.refuse_other_data(read_records(path))
-        if self._check is None:
-            self._check = self._stack.enter_context(contextlib.closing(RecordCheck(run.reader())))
+        self.run("--max_bad_records").refuse_other_data(read_records(path))
         return _grouped(_sound(self._check, path, bad), self.config.batch_size)
+
+    @functools.cached_property
+    def _check(self) -> RecordCheck:
+        return self._stack.enter_context(contextlib.closing(RecordCheck(self.model.reader())))
 
     def run(self, what: str) -> LoadedRun:
         """The model, if it is that of a run."""
@@ -120,14 +120,13 @@ class _Loaded:
             self._evaluating[kind] = self._stack.enter_context(self.model.evaluating(asked, first))
         return self._evaluating[kind]
 
+    @functools.cached_property
     def segments(self) -> _SegmentModel:
         """The model that scores segments."""
-        if self._segments is None:
-            run, config = self.run("rank"), self.config
-            data = saved_run.data_for(config.inference_config(), run.source.run.data, "", True)
-            self._segments = _SegmentModel(run, segment_inference.reader_for(data, config.segment_context))
-            self._stack.callback(self._segments.close)
-        return self._segments
+        run, config = self.run("rank"), self.config
+        data = saved_run.data_for(config.inference_config(), run.source.run.data, "", True)
+        found = _SegmentModel(run, segment_inference.reader_for(data, config.segment_context))
+        return self._stack.enter_context(contextlib.closing(found))
 
     def candidates(self, classes: Sequence[int]) -> segment_inference.Candidates | None:
         """The candidate classes of each video, if a file of them is named."""
@@ -202,7 +201,7 @@ def _note(config: BulkConfig, shard: ShardTask) -> str:
 def rank(config: RankBulk, shard: ShardTask) -> tuple[Done, Iterator[tuple[int, RankedSegments]]]:
     """The best segments of each class in one shard; raises what `predict` raises."""
     loaded, bad, count = _model_of(config), list[DamagedError](), 0
-    model, run = loaded.segments(), loaded.run("rank")
+    model, run = loaded.segments, loaded.run("rank")
     asked, seconds = config.inference_config(), run.data.segment_size
     ranking = segment_inference.ranking_for(asked, model.modeler, run.source.names, seconds)
     candidates = loaded.candidates(ranking.classes)
