@@ -164,6 +164,7 @@ def _refuse_local_paths(job: CloudJobConfig, run: TrainConfig, start: str) -> No
         "train_data_pattern": run.data.data_pattern,
         "eval_data_pattern": run.validation.eval_data_pattern,
         "manifest": run.data.manifest,
+        "vocabulary": run.data.vocabulary,
         "init_from": run.init_from,
         "export_dir": run.export_dir,
         "log_dir": run.log_dir,

@@ -125,7 +125,9 @@ def _evaluated(
         if not outcome.exit_code:
             names = vocabulary.of(run.data.num_classes, parts.names)
             done = evaluated(checkpoint, outcome, names, config.min_positives)
-            write_report(results, done, run)
+            write_report(storage.join(results.folder, eval_samples.FOLDER, "report.json"), done, run.model.model)
+            _add_to_history(results.folder, done)
+            _write_summaries(results.events, done)
             _write_names(config, results.folder, parts.names)
             _write_page(results.folder, done, run, config.media)
             _keep(config, run, results.folder, done, parts)
@@ -351,17 +353,13 @@ RESERVED_KEYS = frozenset(
 _SHOWN = 5  # number of best classes, and of worst classes, in the table
 
 
-def write_report(results: Results, done: Evaluated, run: TrainConfig) -> None:
-    """Writes the metric values of one checkpoint to the log, standard output, eval/report.json and TensorBoard."""
+def write_report(path: str, done: Evaluated, model: str) -> None:
+    """Writes the metric values of one checkpoint of `model` to the log, standard output and the JSON file `path`."""
     logging.info("%s", summary_line(done))
     if not len(done.figures["aps"]):
         logging.warning("no example has a label (a test split?): these figures say nothing about the model")
     print_table(done)
-    told = report_json(done, run.model.model)
-    text = json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False)
-    storage.write(storage.join(results.folder, eval_samples.FOLDER, "report.json"), text)
-    _add_to_history(results.folder, done)
-    _write_summaries(results.events, done)
+    storage.write(path, json.dumps(report_json(done, model), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def _add_to_history(folder: str, done: Evaluated) -> None:

@@ -123,6 +123,7 @@ def test_a_flagfile_goes_along(capsys, tmp_path):
         ([OUTPUT, "--train_data_pattern=/data/*.tfrecord"], "cannot see this machine's files"),
         ([OUTPUT, "--train_dir=runs/1"], "cannot see this machine's files"),
         ([OUTPUT, "--manifest=data/manifest.json"], "cannot see this machine's files"),
+        ([OUTPUT, "--vocabulary=data/vocabulary.csv"], "cannot see this machine's files"),
         ([OUTPUT, "--eval_data_pattern=/data/*"], "cannot see this machine's files"),
         (["--output_dir=gs://"], "with its bucket"),
         ([OUTPUT, "--workers=-1"], "--workers must be at least 0"),

@@ -210,11 +210,7 @@ def _finish_evaluation(job: FinishedJob) -> None:
     evaluated = evaluation.Evaluated(
         job.weights, job.step, figures, figures["num_examples"], pipelines.metric_classes(), names
     )
-    logging.info("%s", evaluation.summary_line(evaluated))
-    evaluation.print_table(evaluated)
-    with storage.write_atomic(_result("eval", config), "w") as file:
-        told = evaluation.report_json(evaluated, found["model"])
-        json.dump(told, file, indent=2, ensure_ascii=False, allow_nan=False)
+    evaluation.write_report(_result("eval", config), evaluated, found["model"])
 
 
 def _names(config: BulkConfig, num_classes: int) -> vocabulary.Vocabulary:

@@ -6,7 +6,6 @@ import dataclasses
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from absl import logging
@@ -147,7 +146,7 @@ class EnsembleModeler(VideoModeler):
                 ops = member.predict_raw(raw, frames)
             parts.append(tf.cast(ops.predictions, tf.float32) * weight)
         mean = tf.identity(tf.add_n(parts), name="predictions")
-        return replace(ops, predictions=mean, input_batch_raw=raw, num_frames=frames)
+        return dataclasses.replace(ops, predictions=mean, input_batch_raw=raw, num_frames=frames)
 
 
 def gather_checkpoint(path: str, modeler: EnsembleModeler, chosen: Sequence[str], has_frames: bool) -> str:

@@ -6,11 +6,9 @@ written at the first use: a file that changes afterwards is refused.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from yt8m import storage
@@ -108,7 +106,8 @@ def _fetch(source: PublishedFile, path: str, what: str, field: str) -> None:
     print(f"fetching {source.address}", file=sys.stderr)
     client = Client(_RETRIES, _BACKOFF_SECONDS, _STALL_SECONDS)
     try:
-        with _fetching(path):
+        storage.makedirs(os.path.dirname(path))
+        with storage.lock(f"{path}.lock"):
             if not storage.exists(path):  # another process may have fetched it meanwhile
                 client.persist(source.address, lambda: _write(client, source.address, path))
     except RunError as error:
@@ -116,13 +115,6 @@ def _fetch(source: PublishedFile, path: str, what: str, field: str) -> None:
             f"{what} needs {source.file}, which could not be fetched: {error}. Fetch it from {source.address} on "
             f"another machine, and put it at {path}, or give its path by --{field}=PATH."
         ) from error
-
-
-@contextlib.contextmanager
-def _fetching(path: str) -> Iterator[None]:
-    storage.makedirs(os.path.dirname(path))
-    with storage.lock(f"{path}.lock"):
-        yield
 
 
 def _write(client: Client, address: str, path: str) -> None:
