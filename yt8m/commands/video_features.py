@@ -18,11 +18,12 @@ from yt8m.errors import UsageError
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format
 from yt8m.records.record_parser import NumpyBatch
+from yt8m.types import Closing
 
 Entry = Mapping[str, Any]
 
 
-class VideoFeatures:
+class VideoFeatures(Closing):
     """Extracts the features of videos. Use it in a `with` block.
 
     Args:
@@ -50,12 +51,10 @@ class VideoFeatures:
         self._computer = Computer(chosen, found, settings)
         self._pool = DecoderPool(jobs, Limits())
 
-    def __enter__(self) -> VideoFeatures:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
+    def close(self) -> None:
+        """Ends the processes that decode, and closes the extractors."""
         self._pool.close()
-        self._computer.__exit__(*error)
+        self._computer.close()
 
     def of(self, paths: Sequence[str]) -> Iterator[tuple[str, Features]]:
         """Yields each path with its features: float32 [T, size] for each extractor, as its records give them back."""

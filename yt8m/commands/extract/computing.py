@@ -25,6 +25,7 @@ from yt8m.extractors.sampling import Sound
 from yt8m.records import shards
 from yt8m.records.data_format import Range
 from yt8m.storage import copies, is_remote
+from yt8m.types import Closing
 
 _BATCH_BYTES = 64 << 20  # pictures of a batch
 _MOST_WAITING = 64  # videos whose features may wait for a batch to fill
@@ -85,7 +86,7 @@ class Settings(NamedTuple):
     batch: int = 32
 
 
-class Computer:
+class Computer(Closing):
     """The opened extractors. Use it in a `with` block.
 
     Args:
@@ -99,7 +100,6 @@ class Computer:
 
     def __init__(self, chosen: Sequence[Chosen], found: Sequence[weights.Weights], settings: Settings) -> None:
         self._extractors, self._settings = [one.extractor for one in chosen], settings
-        self._open = contextlib.ExitStack()
         with contextlib.ExitStack() as opening:
             self._computes: list[Compute] = [
                 opening.enter_context(one.open(of_one.paths))
@@ -113,10 +113,8 @@ class Computer:
         sounds = dict.fromkeys(_sound(one) for one in self._extractors if one.takes == "waveform")
         self._pictures, self._sounds = list(pictures), list(sounds)
 
-    def __enter__(self) -> Computer:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
+    def close(self) -> None:
+        """Closes the extractors."""
         self._open.close()
 
     def features(self, clips: Sequence[Clip], pool: DecoderPool, threads: int = 1) -> Iterator[Features]:

@@ -28,6 +28,7 @@ from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import DataFormat, FeatureFormat, Range
 from yt8m.records.record_parser import Example, RecordParser
+from yt8m.types import Closing
 
 if TYPE_CHECKING:
     from yt8m.commands.extract import ExtractConfig
@@ -42,7 +43,7 @@ class TableRow(NamedTuple):
     clip: Clip
 
 
-class ShardExtractor:
+class ShardExtractor(Closing):
     """The opened extractors, and the folders that shards are written to. Use it in a `with` block.
 
     Args:
@@ -63,19 +64,12 @@ class ShardExtractor:
         self._features = [one.extractor.feature for one in chosen]
         ranges = ranges_of(config.ranges, chosen)
         self._ranges = [None] * len(chosen) if LEARNED in ranges else ranges  # until they are learned
-        self._open = contextlib.ExitStack()
-        self._computer = self._open.enter_context(Computer(chosen, found, settings_of(config)))
+        self._computer = Computer(chosen, found, settings_of(config))
         self.sizes = self._computer.sizes
-
-    def __enter__(self) -> ShardExtractor:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes the extractors."""
-        self._open.close()
+        self._computer.close()
 
     def pool(self) -> DecoderPool:
         """The processes that decode; close them in the thread that made them."""
