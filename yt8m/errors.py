@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class UsageError(Exception):
@@ -53,6 +53,15 @@ _FRAME = re.compile(
     r"^(\(\d+\) [A-Z_]+: )?(Error in user-defined function passed to .*? with iterator: \S+: )?"
 )
 _AROUND = ("Graph execution error", "Detected at node", "File ", "Node: ", "[[{{node", "[[")
+
+
+_SHOWN = 3  # largest number of problems that one message or log line lists
+
+
+def shortened(found: Sequence[str]) -> str:
+    """The first problems, separated by semicolons, and how many more there are."""
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return "; ".join(found[:_SHOWN]) + more
 
 
 def suggestion(word: str, choices: Iterable[str], otherwise: str = "") -> str:

@@ -16,7 +16,7 @@ from absl import logging
 
 from yt8m import readers, storage
 from yt8m.config.train_config import DataConfig
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError, UsageError, shortened
 from yt8m.records import manifest, vocabulary
 from yt8m.records.manifest import Manifest
 from yt8m.storage.base import Stamp
@@ -46,9 +46,6 @@ def level_of(data: DataConfig) -> str:
     if not data.frame_features:
         return "video"
     return "segment" if data.segment_labels else "frame"
-
-
-_SHOWN = 3  # largest number of differences listed in one message
 
 
 class Walked:
@@ -170,7 +167,7 @@ def check_input(
         _refuse(different, "Fetch the shards again, or rewrite the manifest (yt8m verify --update).")
         inputter.count_reads()
     elif different:
-        logging.warning("%s", _shortened(different))
+        logging.warning("%s", shortened(different))
     _pass_counts(inputter, data, counts, known)
     return Walked(inputter, data, known, counts, stamps)
 
@@ -198,12 +195,7 @@ def _with_manifest(counts: Mapping[str, int], files: Sequence[str], known: Manif
 
 def _refuse(found: Sequence[str], what_to_do: str) -> None:
     if found:
-        raise RunError(f"{_shortened(found)}. {what_to_do}")
-
-
-def _shortened(found: Sequence[str]) -> str:
-    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return "; ".join(found[:_SHOWN]) + more
+        raise RunError(f"{shortened(found)}. {what_to_do}")
 
 
 def _counts(files: Sequence[str], may_be_damaged: bool) -> dict[str, int]:

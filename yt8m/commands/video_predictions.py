@@ -127,7 +127,8 @@ def main(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) 
             rows = list(zip(classes.tolist(), scores.tolist(), strict=True))
             lines += [(one.path, index, backend.names.name(index), f"{score:.6f}") for index, score in rows]
             if not config.csv:
-                _show(one.path, rows, backend.names)
+                print(one.path)
+                show_classes([(f"{score:.3f}", backend.names.name(index), str(index)) for index, score in rows])
             if one.over_time is not None:
                 path = f"{os.path.basename(one.path)}.timeline.html"
                 tags = _tags(tagger, one.scores, backend.names)
@@ -144,11 +145,6 @@ def _tags(tagger: thresholds.Tagger | None, scores: NDArray[np.float32], names: 
         return []
     order = np.argsort(-scores, kind="stable").astype(np.int32)
     return [names.name(int(index)) for index in order[tagger.are_tags(order, scores[order])]]
-
-
-def _show(path: str, rows: Sequence[tuple[int, float]], names: Any) -> None:
-    print(path)
-    show_classes([(f"{score:.3f}", names.name(index), str(index)) for index, score in rows])
 
 
 def _write(path: str, lines: Sequence[tuple[Any, ...]]) -> None:

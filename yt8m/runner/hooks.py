@@ -20,6 +20,7 @@ from absl import logging
 
 from yt8m import storage
 from yt8m.deploy import ClusterConfig
+from yt8m.errors import shortened
 from yt8m.graph import Inputter, Synchrony
 from yt8m.lazy import tf
 from yt8m.runner.cluster.exchange import SharedState
@@ -28,8 +29,6 @@ from yt8m.runner.metric_files import QuietlyFailing
 from yt8m.runner.run_config import Context
 from yt8m.runner.saver import SavedPosition, ShardPosition
 from yt8m.runner.signals import StopSignals
-
-_SHOWN = 3  # number of shards that one log line lists
 
 
 class Callback(tf.train.SessionRunHook):
@@ -296,8 +295,7 @@ class EpochHook(Callback):
             for path, count in zip(order, self._counts.tolist(), strict=True)
             if count != wanted.get(path, 0)
         ]
-        more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        return "; ".join(found[:_SHOWN]) + more
+        return shortened(found)
 
 
 class ReplicaHook(tf.train.SessionRunHook):

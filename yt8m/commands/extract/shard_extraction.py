@@ -217,8 +217,7 @@ def coded(
         if shard.startswith(f"{train}/")
         for one in _read(journal, shard, parser)
     )
-    learned = learn_ranges(values, len(names))
-    found = [own if given == LEARNED else given for given, own in zip(ranges, learned, strict=True)]
+    found = learn_ranges(ranges, values)
     for shard, entry in journal.finished.items():
         paths = {level: storage.join(output.making, shard) for level, output in outputs.items()}
         with ShardFiles(paths, names, found) as files:

@@ -206,8 +206,7 @@ class _Work:
             return list(formats)
         ranges = list(self._given or [LEARNED] * len(formats))
         if LEARNED in ranges:
-            learned = learn_ranges(self._training_values(), len(formats))
-            ranges = [own if given == LEARNED else given for given, own in zip(ranges, learned, strict=True)]
+            ranges = learn_ranges(ranges, self._training_values())
         return [feature._replace(range=bounds) for feature, bounds in zip(formats, ranges, strict=True)]
 
     def _training_values(self) -> Iterator[Sequence[Any]]:

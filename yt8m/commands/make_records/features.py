@@ -376,16 +376,17 @@ def _range(text: str, given: str, words: Iterable[str]) -> Range:
     return low, high
 
 
-def learn_ranges(values: Iterable[Sequence[NDArray[Any]]], count: int) -> list[Range]:
-    """The range of each feature: from its smallest to its largest value."""
-    lows, highs = [math.inf] * count, [-math.inf] * count
+def learn_ranges(ranges: Sequence[Any], values: Iterable[Sequence[NDArray[Any]]]) -> list[Range | None]:
+    """The ranges, in which that of its values, from the smallest to the largest, replaces each `LEARNED`."""
+    lows, highs = [math.inf] * len(ranges), [-math.inf] * len(ranges)
     for parts in values:
         for index, part in enumerate(parts):
             if part.size:
                 lows[index] = min(lows[index], float(part.min()))
                 highs[index] = max(highs[index], float(part.max()))
     # A constant feature gets a small range around its value; one without values gets the published range.
-    return [
+    learned = [
         (low, high) if low < high else (low - 1, low + 1) if low == high else data_format.PUBLISHED
         for low, high in zip(lows, highs, strict=True)
     ]
+    return [own if given == LEARNED else given for given, own in zip(ranges, learned, strict=True)]
