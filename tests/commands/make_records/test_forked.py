@@ -25,7 +25,7 @@ from yt8m.commands import make_records
 from yt8m.commands.make_records import features, forked, output
 
 folder, out, processes, trouble, *words = sys.argv[1:]
-make_records._MOST_ROWS, make_records._FORK_BYTES = 50, 0
+make_records._BATCH_BYTES, make_records._FORK_BYTES = 50 * 24 * 4, 0  # batches of 50 rows
 forked.usable_cores = lambda: int(processes)
 output._SECONDS = -1.0 if trouble else output._SECONDS
 began, write, jobs = os.getpid(), output.Output.write_part, 0

@@ -28,10 +28,11 @@ from yt8m.options import option
 from yt8m.records import encoding
 from yt8m.records.data_format import LEVELS, FeatureFormat
 
-_BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192  # limits of a batch, chosen so that its features fit into the CPU cache
-# Forked processes: the bytes of features that are worth forking them, those of a batch, and the most processes. This
-# process holds no features of such a batch.
-_FORK_BYTES, _FORKED_BATCH_BYTES, _MOST_PROCESSES = 1 << 26, 1 << 24, 8
+# Limits of a batch, chosen so that its features fit into the CPU cache. Forked processes get the same batches, since a
+# batch decides the order of its records: the bytes of the shards do not depend on the number of CPU cores.
+_BATCH_BYTES, _MOST_ROWS = 1 << 23, 8192
+# Forked processes: the bytes of features that are worth forking them, and the most processes.
+_FORK_BYTES, _MOST_PROCESSES = 1 << 26, 8
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ class _Work:
             try:
                 self._write_by_processes(output)
                 write = self._write_videos if config.level == "video" else self._write_frames
-                self._write(output, self._batches(output.progress.rows, _BATCH_BYTES), write)
+                self._write(output, self._batches(output.progress.rows), write)
                 output.finish(self._classes, self._bad.found)
             finally:
                 output.close()
@@ -211,12 +212,12 @@ class _Work:
 
     def _training_values(self) -> Iterator[Sequence[Any]]:
         train = self._splits.names.index(self._splits.training)
-        for batch in self._batches(0, _BATCH_BYTES):
+        for batch in self._batches(0):
             yield from self._features.values(batch, batch.places[batch.splits[batch.places] == train])
 
-    def _batches(self, skip: int, most_bytes: int) -> Iterator[TableVideos]:
-        """The videos after the first `skip` rows, in batches whose features take at most `most_bytes` bytes."""
-        size = max(1, min(_MOST_ROWS, most_bytes // (4 * self._features.values_in_memory)))
+    def _batches(self, skip: int) -> Iterator[TableVideos]:
+        """The videos after the first `skip` rows, in batches."""
+        size = max(1, min(_MOST_ROWS, _BATCH_BYTES // (4 * self._features.values_in_memory)))
         return self._rows.videos(self._scan, size, skip, self._features.in_table)
 
     def _write_by_processes(self, output: Output) -> None:
@@ -233,7 +234,7 @@ class _Work:
         work = functools.partial(self._write_parts, output)
         try:
             with forked.ForkedWorkers(min(count, _MOST_PROCESSES), work) as workers:
-                batches = self._batches(output.progress.rows, _FORKED_BATCH_BYTES)
+                batches = self._batches(output.progress.rows)
                 self._write(output, batches, functools.partial(self._submit_videos, workers))
                 output.wait()
         except (BadRowError, forked.JobError):
