@@ -63,7 +63,9 @@ def test_blank_lines_and_cells_of_several_lines(
     [
         (b'id,labels\na,b\nc,d\n"e"x,f\n', "line 4: this is not CSV"),
         (b"id,labels\na,b\n" + b"c" * 200_000 + b",d\n", "line 3: this is not CSV .field larger than"),
-        (b"id,labels\n" + b"a,b\n" * 9000 + b"c,\xff\n", r"after line \d{4}: this is not UTF-8"),
+        (b"id,labels\n" + b"a,b\n" * 9000 + b"c,\xff\n", "line 9002: this is not UTF-8"),
+        (b"id,labels\na,b\nc,caf\xe9\nd,e\n", "line 3: this is not UTF-8"),
+        ("id,labels\na,b\n".encode("utf-16"), "line 1: this is not UTF-8"),
     ],
 )
 def test_damage_is_refused_with_its_line(tmp_path: pathlib.Path, content: bytes, what: str) -> None:

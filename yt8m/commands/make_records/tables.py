@@ -170,9 +170,26 @@ class CsvTable:
             except csv.Error as error:
                 raise RunError(f"{self.path}, line {lines.number}: this is not CSV ({error}).") from error
             except UnicodeDecodeError as error:
+                number = _line_that_is_not_utf8(self.path)
                 raise RunError(
-                    f"{self.path}, after line {lines.number}: this is not UTF-8 text; save the file as UTF-8."
+                    f"{self.path}, line {number}: this is not UTF-8 text; save the file as UTF-8."
                 ) from error
+
+
+def _line_that_is_not_utf8(path: str) -> int:
+    """The number of the first such line, or of the last line if there is none.
+
+    The text is decoded in large blocks, so the place of the error in it does not tell the line.
+    """
+    number = 0
+    with _opened(path) as file:
+        for line in file:
+            number += 1
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                break
+    return number
 
 
 class _Lines:
