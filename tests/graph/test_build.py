@@ -10,6 +10,7 @@ import pytest
 from graph.graph_toy import CLASSES, FEATURES, Linear, Session, initial_weights, rows
 
 from yt8m.config.train_config import OptimizerConfig
+from yt8m.graph.build import keep_order_of_sums
 from yt8m.lazy import tf
 from yt8m.types import ModelOutput
 
@@ -179,3 +180,34 @@ def test_the_predict_path_can_be_fetched_beside_nothing_else() -> None:
     assert predictions.shape == (5, CLASSES)
     np.testing.assert_allclose(predictions.sum(1), np.ones(5), atol=1e-6)
     assert inputs.shape == (5, FEATURES)
+
+
+def _sum_of_three() -> tuple[tf.Tensor, tf.Operation]:
+    """1 + 1e8 - 1e8, of which only the last term is a tensor that nothing else needs; and the initialiser."""
+    held = [tf.Variable(value, use_resource=True, dtype=tf.float32) for value in (np.ones(4), np.full(4, 1e8))]
+    free = -tf.random.uniform([4], 1e8, 1.000001e8) * 0 - 1e8
+    return tf.add_n([*(variable.read_value() for variable in held), free]), tf.global_variables_initializer()
+
+
+@pytest.mark.promise("N3")
+@pytest.mark.parametrize(("in_order", "expected"), [(False, 1), (True, 0)])
+def test_sums_begin_with_their_first_term_even_if_the_memory_of_another_is_free(in_order: bool, expected: int) -> None:
+    with tf.Graph().as_default() as graph:
+        total, initializer = _sum_of_three()
+        if in_order:
+            keep_order_of_sums(graph)
+        with tf.Session() as session:
+            session.run(initializer)
+            assert session.run(total).tolist() == [expected] * 4  # in float32, 1 + 1e8 is 1e8
+
+
+@pytest.mark.promise("N3")
+def test_all_sums_of_a_step_are_kept_in_order() -> None:
+    with Session(Linear(), rows(7), 3, SGD) as run:
+        sums = [op for op in run.ops.train_op.graph.get_operations() if op.type == "AddN" and len(op.inputs) > 2]
+        floats = [op for op in sums if op.inputs[0].dtype.is_floating]
+        assert any("sum_grads" in op.name for op in floats)
+        for op in floats:
+            assert op.inputs[0].op.type == "Snapshot"
+            assert op.inputs[0].consumers() == [op]
+            assert op.inputs[0].device == op.device

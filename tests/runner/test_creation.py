@@ -9,7 +9,7 @@ import pytest
 
 from yt8m import deploy, runner
 from yt8m.numerics import precision as numerics_precision
-from yt8m.runner.creation import deployment_for, session_config
+from yt8m.runner.creation import deployment_for
 
 OLD = "fpu sse4_2 avx2 fma avx512f avx512_vnni"
 
@@ -77,14 +77,3 @@ def test_on_a_gpu_nothing_is_said(
         monkeypatch.setattr(deploy, "count_gpus", lambda gpus=gpus: gpus)
         assert deployment_for(config).clone_on_cpu == (not gpus)
         assert sum("is slower than float32" in line for line in lines()) == said
-
-
-@pytest.mark.parametrize(
-    ("mode", "on_cpu", "is_partial"), [("train", True, True), ("train", False, False), ("eval", True, False)]
-)
-def test_only_a_training_on_the_cpu_looks_at_a_part_of_its_graph(mode: str, on_cpu: bool, is_partial: bool) -> None:
-    config = runner.RunnerConfig(mode=mode, model_dir="run")
-    deployment = deploy.local(1, 0 if on_cpu else 1)[0]
-    options = session_config(config, deployment).graph_options
-    assert options.place_pruned_graph == is_partial
-    assert bool(options.rewrite_options.min_graph_nodes) == is_partial

@@ -91,7 +91,12 @@ def build(
         averages=applied.averages,
         bad_tower=applied.found.bad_tower,
     )
-    collections.publish_train(ops, signature or {})
+    return _published(ops, signature or {})
+
+
+def _published(ops: TrainOps, signature: Mapping[str, Any]) -> TrainOps:
+    keep_order_of_sums(tf.get_default_graph())
+    collections.publish_train(ops, signature)
     return ops
 
 
@@ -139,8 +144,25 @@ def build_eval(
         reports=towers.reports(),
         summary_op=None if loss is None else train_summaries([], {"label_loss": loss}),
     )
+    keep_order_of_sums(tf.get_default_graph())
     collections.publish_eval(ops)
     return ops
+
+
+def keep_order_of_sums(graph: tf.Graph) -> None:
+    """Makes every sum of three or more float tensors add them in the order of its inputs.
+
+    AddN reuses the memory of an input that no other op needs any more, and begins with this input (AddNOp in
+    TensorFlow's aggregate_ops.cc). Which one that is depends on which ops have already run, so the last bit of a sum
+    could differ from step to step. No other op needs the Snapshot of the first input, so AddN always begins with it.
+    Functions and the loops of TensorFlow 1 are left as they are: an op cannot be put into them afterwards.
+    """
+    for op in graph.get_operations():
+        is_sum = op.type == "AddN" and len(op.inputs) > 2 and op.inputs[0].dtype.is_floating
+        if is_sum and op._get_control_flow_context() is None:
+            with graph.as_default(), graph.name_scope(""), graph.device(op.device), graph.control_dependencies(None):
+                first = tf.raw_ops.Snapshot(input=op.inputs[0], name=f"{op.name}_first")
+            op._update_input(0, first)  # there is no public way to put an op between two others
 
 
 def predict_path(modeler: Modeler, deployment: deploy.DeploymentConfig, batch: Any) -> PredictOps:

@@ -118,20 +118,9 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
     return dataclasses.replace(deployment, **places)
 
 
-_FEW_OPS = 100  # more than initialisers and savers of a small model have, and fewer than any step of training
-
-
 def session_config(config: RunnerConfig, deployment: deploy.DeploymentConfig) -> tf.ConfigProto:
-    """The session configuration of a run.
-
-    A training on the CPU starts with several runs of few ops: initial values, the iterator, the first checkpoint. For
-    each one, TensorFlow would look through the whole graph and optimise it. Here it takes only the part that is run,
-    and optimises it only if that is a step. With GPUs it needs the whole graph, to place each variable only once.
-    """
+    """The session configuration of a run."""
     found = deployment.session_config()
-    if config.mode == "train" and deployment.clone_on_cpu and not config.is_distributed:
-        found.graph_options.place_pruned_graph = True
-        found.graph_options.rewrite_options.min_graph_nodes = _FEW_OPS
     found.log_device_placement = config.log_device_placement
     if config.xla:
         found.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
