@@ -387,13 +387,16 @@ def bad_arrays(folder: pathlib.Path) -> None:
         (("c", "good.npy"), "it has 2 fields, but the header has 3"),
     ],
 )
-def test_a_bad_row_is_refused_or_left_out(tmp_path: pathlib.Path, row: tuple[str, ...], what: str) -> None:
+def test_a_bad_row_is_refused_or_left_out(
+    tmp_path: pathlib.Path, row: tuple[str, ...], what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     bad_arrays(tmp_path)
     table = write_table(tmp_path / "t.csv", [*GOOD, row])
     with pytest.raises(RunError, match=rf"t.csv, row 3: {what}"):
         make(RecordsConfig(table=table, out=str(tmp_path / "out")))
     assert not (tmp_path / "out" / "video").exists()
     make(RecordsConfig(table=table, out=str(tmp_path / "out"), max_bad_rows=1))
+    assert "bad rows left out: 1; summary.json lists them" in capsys.readouterr().out
     assert sorted(read(tmp_path / "out" / "video")) == ["a", "b"]
     left_out = json.loads((tmp_path / "out" / "video" / "summary.json").read_text())["rows left out"]
     assert re.search(what, left_out["3"])

@@ -346,7 +346,7 @@ def tell(summary: Mapping[str, Any], out: str, level: str, features: Sequence[Fe
             more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
             print(f"    without a video there: {', '.join(itertools.islice(absent, 10))}{more}")
     if summary["rows left out"]:
-        print(f"  {len(summary['rows left out'])} bad rows were left out; summary.json lists them")
+        print(f"  bad rows left out: {len(summary['rows left out'])}; summary.json lists them")
     pattern = storage.join(folder, next(iter(summary["splits"])), "*.tfrecord")
     print(f"Train on it by\n  {_training(pattern, level, features)}")
 
