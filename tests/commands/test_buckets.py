@@ -38,6 +38,7 @@ def data(bucket: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -
     return f"{bucket}/data"
 
 
+@pytest.mark.heavy
 def test_all_that_is_done_with_a_run_is_done_in_a_bucket(
     data: str, bucket: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -66,6 +66,7 @@ def test_a_resumed_student_goes_on_bit_for_bit(
             np.testing.assert_array_equal(found[variable], value, err_msg=variable)
 
 
+@pytest.mark.heavy
 def test_teachers_that_cannot_be_are_refused_before_anything_is_written(
     teacher: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

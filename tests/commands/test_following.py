@@ -22,6 +22,7 @@ def train_to(folder: pathlib.Path, step: int) -> None:
     assert train.main([f"--train_data_pattern={data}", f"--train_dir={folder}", *flags, *more]) == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_each_new_checkpoint_is_evaluated_once(tmp_path: pathlib.Path) -> None:
     train_to(tmp_path / "run", 3)

@@ -126,6 +126,7 @@ def test_the_run_is_complete(run: pathlib.Path) -> None:
     assert not run.with_name("run.partial").exists()
 
 
+@pytest.mark.heavy
 def test_the_run_evaluates_exports_and_trains_on(run: pathlib.Path, data: str, tmp_path: pathlib.Path) -> None:
     of_run = f"--train_dir={run}"
     assert cli.main(["eval", of_run, f"--eval_data_pattern={data}", "--run_once"]) == 0

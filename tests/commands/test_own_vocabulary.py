@@ -250,6 +250,7 @@ def test_new_classes_are_another_vocabulary(here: pathlib.Path, capsys: pytest.C
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("X2")
 def test_a_run_that_was_moved_keeps_it(here: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree("run", "moved")
@@ -334,6 +335,7 @@ def test_a_damaged_one_is_named(here: pathlib.Path, capsys: pytest.CaptureFixtur
     assert not (here / "fresh").exists()
 
 
+@pytest.mark.heavy
 def test_it_travels_through_a_bucket(
     bucket: str, here: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

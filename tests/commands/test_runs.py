@@ -79,6 +79,7 @@ def found(folder: pathlib.Path) -> dict[str, runs.ListedRun]:
     return {os.path.relpath(one.folder, folder): one for one in runs.find([str(folder)])}
 
 
+@pytest.mark.heavy
 def test_runs_are_found_at_any_depth_and_their_parts_are_none(
     found: dict[str, runs.ListedRun], folder: pathlib.Path
 ) -> None:

@@ -25,6 +25,7 @@ def command(folder: pathlib.Path) -> list[str]:
     return [sys.executable, "-m", "yt8m.train", *words, *data, "--log_every_n_steps=5"]
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_a_bar_on_a_terminal(tmp_path: pathlib.Path) -> None:
     shown = on_a_terminal(command(tmp_path))

@@ -39,6 +39,7 @@ def rows(folder: pathlib.Path, mode: str | None = "validate") -> list[dict]:
     return [row for row in found if row.get("mode") == mode]
 
 
+@pytest.mark.heavy
 def test_every_validation_has_the_figures_of_eval_on_that_checkpoint(
     trained: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -100,6 +100,7 @@ def whole(folder: pathlib.Path) -> pathlib.Path:
     return folder / "whole"
 
 
+@pytest.mark.heavy
 def test_it_ends_three_validations_after_the_best(whole: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     gaps = [row["GAP"] for row in validations(whole)]
     best = int(np.argmax(gaps))

@@ -30,6 +30,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield "".join(run_block(block) for block in command_blocks.blocks(PAGE) if block.language == "sh")
 
 
+@pytest.mark.heavy
 def test_a_model_of_sixty_videos_knows_held_out_ones(walked: str) -> None:
     figures = json.loads(pathlib.Path("runs/clips/eval/report.json").read_text())
     assert figures["hit_at_one"] >= 0.95

@@ -17,6 +17,7 @@ def test_it_is_kept_without_outputs() -> None:
     assert all(not cell.outputs and cell.execution_count is None for cell in found.cells if cell.cell_type == "code")
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 def test_it_runs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(NOTEBOOK.parents[1]), os.environ.get("PYTHONPATH", "")]))

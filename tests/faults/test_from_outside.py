@@ -259,6 +259,7 @@ def test_a_saved_model_is_called_a_program_whatever_lies_beside_it(
     assert [f"{model}: {WARNING}" in line for line in caplog.messages].count(True) == 1
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("X3")
 def test_every_meta_graph_is_called_a_program(
     trained: pathlib.Path, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture

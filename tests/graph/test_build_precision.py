@@ -62,6 +62,7 @@ def gap_after_training(precision: str, model: str) -> float:
     return float(metrics.get()["gap"])
 
 
+@pytest.mark.heavy
 def test_gap_after_training_is_that_of_float32() -> None:
     for model in ("LogisticModel", "MoeModel"):
         exact, *rounded = (gap_after_training(precision, model) for precision in ("float32", "bfloat16", "float16"))

@@ -14,7 +14,7 @@ from yt8m.models.published import CANCELLED, SCOPE
 
 pytestmark = pytest.mark.published
 
-_SLOW = ("h_bilstm", "n_mix")
+_SLOW = ("h_bilstm", "n_mix", "w_gateddbof", "w_netfv", "w_netrvlad", "w_softdbof_max")
 FILES = [pytest.param(path.stem, marks=pytest.mark.heavy if path.stem in _SLOW else ()) for path in files()]
 
 # Published networks that are blind to padding, as all of ours are. The others pool padded frames as if they were

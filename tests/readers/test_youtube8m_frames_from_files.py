@@ -125,6 +125,7 @@ VIDEOS = st.lists(
 )
 
 
+@pytest.mark.heavy
 @pytest.mark.long
 @settings(max_examples=12, deadline=None)
 @given(

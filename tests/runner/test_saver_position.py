@@ -85,7 +85,10 @@ def test_no_shard_is_read_twice_in_an_epoch(
     assert len(live(pattern, epochs=EPOCHS + 1)) == SHARDS * ROWS
 
 
-@pytest.mark.parametrize("changed", ["files", "moved", "seed", "garbage", "no file"])
+_MORE = [pytest.param(change, marks=pytest.mark.heavy) for change in ("moved", "seed", "no file")]
+
+
+@pytest.mark.parametrize("changed", ["files", "garbage", *_MORE])
 def test_a_position_that_means_nothing_now_is_not_taken(
     live: Callable, shards: pathlib.Path, tmp_path: pathlib.Path, lines: Callable[[], list[str]], changed: str
 ) -> None:

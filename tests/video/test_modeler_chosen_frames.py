@@ -45,7 +45,7 @@ def built(name: str, dtype: Any, *, is_training: bool) -> tuple[tf.Tensor, ...]:
 
 
 @pytest.mark.parametrize("is_training", [True, False])
-@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+@pytest.mark.parametrize("dtype", [np.uint8, pytest.param(np.float32, marks=pytest.mark.heavy)])
 @pytest.mark.parametrize("name", SAMPLING)
 def test_equal_those_among_all(name: str, dtype: Any, is_training: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []

@@ -70,6 +70,7 @@ def test_the_files_of_all_shards_together_are_the_file_of_inference(
     assert len(lines) == 17
 
 
+@pytest.mark.heavy
 def test_the_lists_of_all_shards_joined_are_those_of_inference(frame: tuple[str, str], tmp_path: pathlib.Path) -> None:
     run, pattern = frame
     words = [f"--train_dir={run}", f"--input_data_pattern={pattern}", f"--output_file={tmp_path}/whole.csv"]

@@ -284,6 +284,7 @@ def test_names_are_sorted_as_names_even_if_they_begin_with_numbers(world, page):
     assert rows(page, 0) == names[::-1]
 
 
+@pytest.mark.heavy
 def test_the_table_says_what_it_is_to_a_screen_reader(world, page):
     page.open(world / "one.html")
     nodes = page.tell("Accessibility.getFullAXTree", {})["nodes"]

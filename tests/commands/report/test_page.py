@@ -257,6 +257,7 @@ def test_a_run_without_labels_and_curves_has_a_page(tmp_path: pathlib.Path) -> N
     assert any("no metrics.jsonl" in word for word in page.words)
 
 
+@pytest.mark.heavy
 def test_classes_of_ones_own_have_numbers_and_no_verticals(tmp_path: pathlib.Path) -> None:
     """Beside a run of YouTube-8M's classes each keeps its own names."""
     for name, num_classes in (("own", pages.CLASSES), ("published", 3862)):

@@ -138,6 +138,7 @@ def test_two_workers_train_the_variables_of_a_server_and_all_end(tmp_path):
     assert outcome.results["figures"]["accuracy"] > 0.3
 
 
+@pytest.mark.heavy
 def test_one_machine_trains_goes_on_and_fails_when_it_diverges(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(generated, "RECORDS", 40)
     for index, name in enumerate([*TRAIN_FILES, TEST_FILE]):

@@ -83,6 +83,7 @@ def test_a_run_trains_logs_and_saves_then_evaluates_and_infers(tmp_path, caplog)
     assert figures["accuracy"] == pytest.approx(np.mean(best == labels))
 
 
+@pytest.mark.heavy
 def test_evaluation_reads_the_averages(tmp_path):
     asked = config(tmp_path)
     train.train(asked)

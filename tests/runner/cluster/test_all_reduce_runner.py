@@ -49,6 +49,7 @@ def test_what_all_announce_is_read_right_after_the_step_is_counted(monkeypatch: 
     assert hooks[4] == "after"
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("N3")
 def test_all_examples_count_once_though_one_replica_has_fewer(
     cluster: Callable[..., Cluster], tmp_path: pathlib.Path
@@ -177,6 +178,7 @@ def test_whoever_waits_for_the_others_ends_when_told(cluster: Callable[..., Clus
     assert chief.end() == 143
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P2")
 def test_a_process_that_never_starts_is_named(cluster: Callable[..., Cluster]) -> None:
     """However long the chief itself took to start."""

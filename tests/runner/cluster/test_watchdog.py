@@ -47,6 +47,7 @@ def test_a_process_that_waits_in_vain_ends_with_status_1() -> None:
     assert "nobody came. Ending with status 1" in done.stderr
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P5")
 def test_a_process_that_works_alone_may_take_any_time_until_something_is_wrong() -> None:
     code = (
