@@ -127,6 +127,7 @@ def test_figures_are_those_of_eval(world: pathlib.Path, data: yt8m.Records, name
         assert found["loss"] == report["loss"]
 
 
+@pytest.mark.heavy
 def test_segments_and_frames(world: pathlib.Path) -> None:
     pattern = f"{world}/frame/*.tfrecord"
     words = [f"--train_dir={world}/frames", f"--eval_data_pattern={pattern}", "--run_once"]
@@ -164,6 +165,7 @@ def test_features_reach_a_model_by_their_names(tmp_path: pathlib.Path) -> None:
             list(exported.predict(batch))
 
 
+@pytest.mark.heavy
 def test_several_models_in_several_threads(world: pathlib.Path, data: yt8m.Records) -> None:
     batches = list(data)
     with yt8m.load(world / "run") as run, yt8m.load(world / "run/export/3") as export:
@@ -421,6 +423,7 @@ def cycle(world: pathlib.Path, data: yt8m.Records) -> Callable[[], None]:
     return once
 
 
+@pytest.mark.heavy
 def test_no_graph_is_left_after_load_and_fit(cycle: Callable[[], None]) -> None:
     cycle()
     before = graphs()

@@ -90,6 +90,7 @@ def test_teachers_that_cannot_be_are_refused_before_anything_is_written(
     assert run(tmp_path / "run", f"--distill_from={short}") == 1
 
 
+@pytest.mark.heavy
 def test_a_student_of_other_features_is_refused(
     teacher: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,6 +56,7 @@ def test_exports_shrink_predict_and_tell_what_they_lose(
     assert len({len(lines) for lines in rows.values()}) == 1
 
 
+@pytest.mark.heavy
 def test_the_card_says_what_the_model_is(trained: pathlib.Path, tmp_path: pathlib.Path) -> None:
     texts = []
     for name in ("one", "two"):

@@ -88,6 +88,7 @@ def test_runs_are_found_at_any_depth_and_their_parts_are_none(
     assert sorted(found) == ["a", "b", "c", "damaged", "deep/er/killed"]
 
 
+@pytest.mark.heavy
 def test_how_each_ended_is_known(found: dict[str, runs.ListedRun], folder: pathlib.Path) -> None:
     assert KeepsACopy.seen.state == "running"
     assert (KeepsACopy.seen.step, KeepsACopy.seen.why) == (7, "")

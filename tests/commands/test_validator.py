@@ -127,6 +127,7 @@ def test_runs_and_the_report_read_the_rows(trained: pathlib.Path) -> None:
     assert found["plain"].figures.of == "training batch"
 
 
+@pytest.mark.heavy
 def test_an_epoch_is_the_usual_interval_and_its_end_is_validated(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

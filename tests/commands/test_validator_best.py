@@ -118,6 +118,7 @@ def test_it_ends_three_validations_after_the_best(whole: pathlib.Path, capsys: p
     assert f"training ended at step {steps[-1]}: {message}" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_the_best_is_kept_and_has_the_figures_of_eval(whole: pathlib.Path) -> None:
     best = max(validations(whole), key=lambda row: row["GAP"])
     told = note(whole)
@@ -181,6 +182,7 @@ def test_a_resumed_run_chooses_its_best_by_the_new_metric_and_on_the_new_data(
     assert (note(run)["step"], note(run)["gap"]) == (last, validations(run)[-1]["GAP"])
 
 
+@pytest.mark.heavy
 def test_a_sample_of_the_videos_is_the_same_in_every_validation(
     whole: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -235,7 +237,6 @@ def same_end(folder: pathlib.Path, whole: pathlib.Path, name: str) -> None:
 
 
 @pytest.mark.promise("C9")
-@pytest.mark.long
 def test_a_signal_in_the_middle_of_a_validation_loses_nothing(
     folder: pathlib.Path, whole: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

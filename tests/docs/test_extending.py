@@ -26,6 +26,7 @@ def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
     return tmp_path
 
 
+@pytest.mark.heavy
 def test_model_loss_and_callback_train_together(folder: pathlib.Path) -> None:
     assert list(FILES) == ["my_models.py", "my_losses.py", "my_callbacks.py", "my_metrics.py", "my_reader.py"]
     generate(SampleConfig("data", "frame", 12, 6, 0, num_classes=4, shards=1, min_frames=10, max_frames=12))

@@ -107,6 +107,7 @@ def test_ten_lines_of_python(walked: dict[str, str]) -> None:
     assert sum(len(batch.ids) for batch in records) == len(told.getvalue().splitlines()) - 1
 
 
+@pytest.mark.heavy
 def test_the_server_answers_with_these_classes(walked: dict[str, str]) -> None:
     record = next(shards.read_shard("data/video/test/test0000.tfrecord"))
     words = [sys.executable, "-m", "yt8m", "serve", "--model=runs/clips", "--port=0"]

@@ -44,7 +44,7 @@ class _Torch(types.ModuleType):
     initial_seed = staticmethod(lambda: 7 + (_Torch.worker.id if _Torch.worker else 0))
 
 
-@pytest.mark.long
+@pytest.mark.heavy
 def test_every_block_runs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "torch", _Torch("torch"))

@@ -91,6 +91,7 @@ def test_without_labels_every_class_has_the_same_threshold(videos):
 
 @settings(max_examples=25)
 @given(st.integers(0, 10_000), st.integers(2, 40), st.booleans())
+@pytest.mark.heavy
 def test_no_other_threshold_is_better(seed, videos, coarse):
     scores, labels = drawn(seed, videos, 3, coarse)
     points = found(scores, labels, 3)

@@ -69,6 +69,7 @@ def checkpoint_of(modeler: VideoModeler, has_frames: bool, path: pathlib.Path) -
 
 
 @pytest.mark.parametrize("name", ["LogisticModel", "MoeModel", "DbofModel", "LstmModel", "NetVladModel"])
+@pytest.mark.heavy
 def test_a_model_in_few_bits_predicts_nearly_the_same(name: str, tmp_path: pathlib.Path) -> None:
     has_frames = models.get(name).level == "frame"
     modeler = VideoModeler(tiny(name), None, C, feature_sizes=SIZES)

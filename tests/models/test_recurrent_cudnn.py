@@ -159,6 +159,7 @@ def test_a_layer_and_its_gradients_are_those_of_the_loop(on_a_gpu: None) -> None
 
 @pytest.mark.parametrize("is_training", [False, True])
 @pytest.mark.parametrize(("name", "layers", "values"), MODELS)
+@pytest.mark.heavy
 def test_a_model_and_its_gradients_are_those_of_the_loop(
     on_a_gpu: None, name: str, layers: int, values: dict[str, Any], is_training: bool
 ) -> None:

@@ -15,10 +15,10 @@ from yt8m.config.train_config import OptimizerConfig
 from yt8m.runner import CallbackConfig, RunnerConfig, creation
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("towers", [1, 2])
 @pytest.mark.promise("C1")
 @pytest.mark.promise("C2")
+@pytest.mark.heavy
 def test_next_twenty_steps_from_meta_graph_and_from_code(
     train: Callable, start: Callable, tmp_path: pathlib.Path, towers: int
 ) -> None:

@@ -59,6 +59,7 @@ def shards_of(ids: Sequence[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", ["from its meta-graph", "from code"])
+@pytest.mark.heavy
 def test_no_shard_is_read_twice_in_an_epoch(
     live: Callable, shards: pathlib.Path, tmp_path: pathlib.Path, lines: Callable[[], list[str]], kind: str
 ) -> None:

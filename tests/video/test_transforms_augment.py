@@ -107,6 +107,7 @@ def model_parts() -> tuple[Any, ...]:
     return models.create("DbofModel", small), losses.create("CrossEntropyLoss"), 5, 3, SIZES
 
 
+@pytest.mark.heavy
 def test_nothing_changes_where_all_is_off_or_nothing_is_trained() -> None:
     def modeler(**asked: float) -> TrainingModeler:
         return TrainingModeler(*model_parts(), augmentation=AugmentConfig(**asked), teacher=None, distill_weight=0.5)

@@ -74,6 +74,7 @@ def data(clips: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathl
     return out
 
 
+@pytest.mark.heavy
 def test_records_hold_the_features_of_each_video_by_itself(clips: pathlib.Path, data: pathlib.Path) -> None:
     found = records(f"{data}/frame/*/*.tfrecord")
     assert sorted(found) == sorted(str(path.relative_to(clips)) for path in clips.rglob("*.mp4"))

@@ -212,6 +212,7 @@ def test_values_are_told_under_the_pointer_and_by_the_arrow_keys(world, page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.heavy
 def test_printed_it_is_a_document_of_a_few_pages(world, page, scheme):
     page.open(world / "one.html", scheme=scheme)
     pdf = base64.b64decode(page.tell("Page.printToPDF", {"paperWidth": 8.27, "paperHeight": 11.7})["data"])

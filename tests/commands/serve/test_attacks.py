@@ -168,6 +168,7 @@ def test_headers_that_do_not_end_make_room() -> None:
 
 
 @pytest.mark.promise("X6")
+@pytest.mark.heavy
 def test_headers_that_do_not_end_get_408() -> None:
     with served(*TINY, "--timeout=1", "--max_requests=1") as service:
         half = service.half_sent(8)
