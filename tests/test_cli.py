@@ -29,6 +29,18 @@ def test_alone_it_shows_what_can_be_done(words, capsys):
     assert "yt8m train --train_data_pattern=" in shown
 
 
+def test_help_of_a_command_may_be_asked_for_by_a_word(capsys):
+    shown = []
+    for words in (["train", "--help"], ["help", "train"]):
+        with pytest.raises(SystemExit, match="0"):
+            cli.main(words)
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    assert shown[1].startswith("usage: yt8m train ")
+    assert cli.main(["help", "trian"]) == 2
+    assert "did you mean train?" in capsys.readouterr().err
+
+
 def test_it_tells_its_version(capsys):
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out.strip() == yt8m.__version__

@@ -74,7 +74,7 @@ examples:
   yt8m download --partition=2/video/train --mirror=us --shard=1,100 --dest=data/2/video/train
   yt8m vocabulary search guitar
 
-`yt8m COMMAND --help` lists the flags of a command.
+`yt8m COMMAND --help` or `yt8m help COMMAND` lists the flags of a command.
 """
 
 
@@ -84,6 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
+    if words[:1] == ["help"] and len(words) > 1:
+        words = [words[1], "--help", *words[2:]]
     if not words or words[0] in ("--help", "--help=all", "-h", "help"):
         print(overview(), end="")
         return 0
