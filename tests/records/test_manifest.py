@@ -173,3 +173,16 @@ def test_a_pattern_for_everything_in_a_folder_leaves_its_manifest_out(tmp_path: 
     manifest.write(str(tmp_path / manifest.NAME), held)
     assert manifest.shards_at(f"{tmp_path}/*") == matching(f"{tmp_path}/*") == paths
     assert [shard.records for shard in held.values()] == list(map(manifest.count_records, paths)) == [2, 2]
+
+
+def test_patterns_of_a_folder_are_those_of_the_nearest_shards(tmp_path: pathlib.Path) -> None:
+    assert manifest.patterns_in(f"{tmp_path}/") == f"'{tmp_path}/*.tfrecord'"
+    for name in ("video/train/a", "video/train/b", "video/test/c", "far/too/deep/d"):
+        path = tmp_path / f"{name}.tfrecord"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    video = tmp_path / "video"
+    expected = f"'{video}/test/*.tfrecord' or '{video}/train/*.tfrecord'"
+    assert manifest.patterns_in(str(tmp_path)) == manifest.patterns_in(str(video)) == expected
+    (video / "e.tfrecord").touch()
+    assert manifest.patterns_in(str(tmp_path)) == f"'{video}/*.tfrecord'"

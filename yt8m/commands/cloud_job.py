@@ -46,7 +46,9 @@ def main(argv: list[str]) -> int:
     if argv[:1] != ["train"]:
         words = ["--help"]
         if not argv or argv[0].lstrip("-").partition("=")[0] not in flag_parsing.HELP:
-            raise UsageError(f"cloud-job {' '.join(argv[:1])}: expected `yt8m cloud-job train --project=...`.")
+            raise UsageError(
+                f"cloud-job {' '.join(argv[:1]) or 'alone'}: expected `yt8m cloud-job train --project=...`."
+            )
     job_flags = flag_parsing.flags_of(CloudJobConfig, "Cloud job")
     try:
         known = flag_parsing.training_flags()

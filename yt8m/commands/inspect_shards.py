@@ -243,8 +243,7 @@ def named_files(patterns: list[str], command: str) -> list[str]:
         if not matching:
             raise UsageError(f"no file matches {pattern!r}.")
         if storage.is_dir(pattern):
-            files = storage.join(pattern, "*.tfrecord")
-            raise UsageError(f"{pattern} is a folder; name its files: yt8m {command} '{files}'.")
+            raise UsageError(f"{pattern} is a folder; name the files in it: {manifest.patterns_in(pattern)}.")
         paths.update(dict.fromkeys(matching))
     return list(paths)
 

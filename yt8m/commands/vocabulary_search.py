@@ -72,7 +72,7 @@ def main(argv: list[str]) -> int:
     config = flags.read(SearchConfig, "yt8m vocabulary", purpose, argv, words)
     text = " ".join(words[1:]).strip()
     if words[:1] != ["search"] or not text:
-        raise UsageError(f"vocabulary {' '.join(words)}: expected `yt8m vocabulary search TEXT`.")
+        raise UsageError(f"vocabulary {' '.join(words) or 'alone'}: expected `yt8m vocabulary search TEXT`.")
     known = _of_run(config.run) if config.run else vocabulary.load()
     found = search(text, known)
     if not found:

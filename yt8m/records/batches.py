@@ -157,7 +157,7 @@ def files_of(pattern: str | os.PathLike[str] | Sequence[str]) -> list[str]:
             raise UsageError(f"{one}: no file matches. Check the path, and quote the pattern.")
         # Paths in buckets are not checked: each check would be a request.
         if folder := next((path for path in files if not storage.is_remote(path) and storage.is_dir(path)), ""):
-            raise UsageError(f"{one}: {folder} is a folder; name the files in it: '{folder}/*.tfrecord'.")
+            raise UsageError(f"{one}: {folder} is a folder; name the files in it: {manifest.patterns_in(folder)}.")
     if not found:
         raise UsageError("no file is named.")
     return sorted({path for files in found.values() for path in files})

@@ -146,6 +146,15 @@ def shards_at(pattern: str) -> list[str]:
     return [path for path in storage.glob(pattern) if os.path.basename(path) != NAME]
 
 
+def patterns_in(folder: str) -> str:
+    """Patterns of the shards in a folder, or else of those up to two folders deeper, as an error suggests them."""
+    for deeper in ("", "*/", "*/*/"):
+        found = {os.path.dirname(path) for path in storage.glob(storage.join(folder, f"{deeper}*.tfrecord"))}
+        if found:
+            break
+    return " or ".join(f"'{storage.join(place, '*.tfrecord')}'" for place in sorted(found or {folder})[:3])
+
+
 def write_shard(path: str, payloads: Iterable[bytes]) -> Shard:
     """Writes serialized records into a shard, which appears under its name when it is complete.
 
