@@ -75,7 +75,7 @@ class PredictConfig(options.Checked):
     tags: bool = option(False, "show all classes whose score reaches the threshold that `yt8m eval --report` chose")
     thresholds: str = option("", thresholds.HELP)
     video_id: str = option("", "show this video only, wherever it is in the files")
-    csv: str = option("", "of video files: write paths, classes and scores to this CSV file instead of showing them")
+    csv: str = option("", "for video files: write paths, classes and scores to this CSV file instead of showing them")
     timeline: bool = option(
         False,
         "of video files: also write VIDEO.timeline.html, a page with the scores of every 5 seconds and thumbnails",

@@ -40,7 +40,7 @@ class VerifyConfig(options.Checked):
     feature_names: tuple[str, ...] = option(
         (), "with --deep: the features of each record; by default those of a shard's first record"
     )
-    feature_sizes: tuple[int, ...] = option((), "with --deep: their lengths, in the same order")
+    feature_sizes: tuple[int, ...] = option((), "with --deep: the length of each of --feature_names")
     num_classes: int | None = option(None, "with --deep: labels must be below this number", minimum=1)
     json: bool = option(False, "print one JSON list rather than lines")
 

@@ -383,8 +383,8 @@ def _note(train_dir: str, text: str) -> None:
         own_runs.note(text)
     except RunError as error:
         logging.warning(
-            "%s is not noted as a run of yours (%s): later commands warn of its graph, and need --trust_code "
-            "if the run names code of your own",
+            "%s is not noted as a run of yours (%s). Later commands will warn of its graph. "
+            "If it names code of your own, they will need --trust_code",
             train_dir,
             error,
         )

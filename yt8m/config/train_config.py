@@ -212,7 +212,7 @@ class OptimizerConfig(Checked, shapes="graph"):
         choices=("exponential", "cosine", "constant"),
     )
     learning_rate_decay: float = option(
-        0.95, "factor of the learning rate every learning_rate_decay_examples", minimum=1e-6, maximum=1
+        0.95, "the learning rate is multiplied by this every learning_rate_decay_examples", minimum=1e-6, maximum=1
     )
     learning_rate_decay_examples: float = option(
         4_000_000, "examples between decays (cosine: until the rate is 0)", minimum=1
@@ -222,7 +222,7 @@ class OptimizerConfig(Checked, shapes="graph"):
     )
     weight_decay: float | None = option(
         None,
-        "with AdamWOptimizer: part of each matrix that a step subtracts, times the learning rate [0.01]",
+        "with AdamWOptimizer: each step subtracts from each matrix this share of it, times the learning rate [0.01]",
         minimum=0,
         maximum=1,
     )

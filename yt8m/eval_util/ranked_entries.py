@@ -95,8 +95,9 @@ class RankedEntries:
 
     @cached_property
     def maps_of_thirds(self) -> Floats64:
-        """float64 [3], the mean of the AP over the classes of each third that have a label; nan if there is none.
+        """The mAP of the head, the middle and the tail of the classes: float64 [3].
 
+        Classes without a label are left out; a third that has no other class is nan.
         Empty if it is not known how frequent the classes are.
         """
         members = [self.aps[np.isin(self.classes, classes)] for classes in thirds(self.class_counts)]

@@ -14,7 +14,7 @@ from yt8m.eval_util.arrays import Floats64, Ints64, Keys, block_starts, class_of
 from yt8m.eval_util.metrics import Gap, MeanAveragePrecision, MeanMetric, ScoredBatch, metrics
 from yt8m.eval_util.videos import Videos
 
-MOST_CLASS_APS = 1000  # the AP of each class is kept of at most this many resamples: 30 MB with 3862 classes
+MOST_CLASS_APS = 1000  # resamples whose AP of each class is kept: 30 MB with 3862 classes
 
 
 class Resampled(NamedTuple):
@@ -142,7 +142,7 @@ class _Resampler:
         self._harmonic = np.append(0.0, np.cumsum(1 / np.arange(1, len(keys) * 2 + 2)))
 
     def figures(self, counts: Ints64) -> tuple[dict[str, float], Floats64]:
-        """The metrics, and the AP of each class [C], of the set that has video n `counts`[n] times."""
+        """The metrics, and the AP of each class [C], of a set of videos that holds video n `counts[n]` times."""
         label_counts = np.bincount(self._labels, counts[self._owners], minlength=self._num_classes)
         if (needed := int(self._by_class.total(counts)) + 1) > len(self._harmonic):
             self._harmonic = np.append(0.0, np.cumsum(1 / np.arange(1, needed + 1)))
@@ -181,7 +181,9 @@ class _RepeatedLists:
         return int(counts[self._rows].sum())
 
     def sums(self, counts: Ints64, harmonic: Floats64) -> Floats64:
-        """float64 [L]: AP times the number of positives; ties as in `average_precisions`.
+        """The AP of each of the L lists, times its number of positives: float64 [L].
+
+        Tied items count as in `average_precisions`.
 
         Args:
           counts: int64 [N], how often each video is repeated.

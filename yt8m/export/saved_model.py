@@ -93,7 +93,7 @@ def export_saved_model(
 
 
 def _signatures(reader: Reader, modeler: VideoModeler) -> dict[str, Any]:
-    """Both signatures of one model; its features come from the records unless they are fed."""
+    """Both signatures of one model. Its features are read from the records, unless the features themselves are fed."""
     for name in reader.feature_names:
         tf.add_to_collection(_FEATURE_NAMES, name.encode())
     example_bytes = tf.placeholder(tf.string, [None], name="example_bytes")

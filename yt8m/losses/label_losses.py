@@ -93,7 +93,7 @@ class HingeLoss(ClassLoss):
         return tf.nn.relu(self.hinge_margin - (2.0 * labels - 1.0) * predictions)
 
     def slopes(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-        """-(2y - 1) * weight if (2y - 1) z is below the margin, else 0."""
+        """The derivative by the logit z: -(2y - 1) * weight if (2y - 1) z is below the margin, else 0."""
         signs = 2.0 * labels - 1.0
         return weighted(tf.where(signs * logits < self.hinge_margin, -signs, tf.zeros_like(signs)), weights)
 

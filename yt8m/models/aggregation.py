@@ -141,7 +141,7 @@ class SoftDbowModel(AggregatedModel):
     dbof_add_batch_norm: bool = option(True, "batch normalisation rather than biases")
     dbof_relu: bool | None = form_of_hidden_layer()
     dbof_late_fusion: bool = option(
-        False, "pool each feature apart, as published; the features after the first have an eighth of the words"
+        False, "pool each feature by itself, as published; all but the first get an eighth of the clusters"
     )
     softdbof_maxpool: bool = option(
         False, "describe a video by the largest assignment to each word too, besides the sum"

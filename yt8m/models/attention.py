@@ -98,7 +98,7 @@ class DeepAttentionModel(ClassifiedModel):
         (), "units of the dense layers before the classifier; if empty, no layer", minimum=1
     )
     drop_rate: float = option(
-        0.0, "dropout rate in training, before or after the attention, as the model has it", minimum=0, maximum=0.99
+        0.0, "dropout rate in training; the model drops before or after the attention", minimum=0, maximum=0.99
     )
     feature_sizes: tuple[int, ...] = option((), "sizes of the features, to read them separately; if empty, as one")
 

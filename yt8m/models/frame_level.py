@@ -83,9 +83,8 @@ class DbofModel(NormalisedModel, ClassifiedModel):
     def _pool(self, net: Net, scores: tf.Tensor) -> tf.Tensor:
         """Scores [B, S, K] before their activation -> units [B, K]; [B * S, K] without pooling."""
         if self.dbof_pooling_method == "max":
-            # Activations are monotonic, so only the largest scores need them. The kernel for pictures has the
-            # faster gradient; it goes to the first of equal frames (a frame drawn twice). `gather` is not
-            # used, because its gradient is a copy.
+            # Activations are monotonic, so they are applied to the largest scores only. `max_pool2d` has a faster
+            # gradient than `reduce_max`. If a frame is drawn twice, the gradient goes to the first of the two.
             picture = tf.reshape(scores, [-1, scores.shape[1], 1, scores.shape[2]])
             best = tf.nn.max_pool2d(picture, [scores.shape[1], 1], 1, "VALID")
             return self._activate(tf.squeeze(best, [1, 2]))

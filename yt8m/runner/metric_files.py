@@ -71,7 +71,7 @@ def rows(train_dir: str) -> Iterator[dict[str, Any]]:
 
 
 class MetricsFile:
-    """Appends the values of each line as `{"step": ..., "loss": ..., ...}`, those of a validation with its mode."""
+    """Appends the values of each log line as `{"step": ..., "loss": ..., ...}`; a validation also has its `mode`."""
 
     def __init__(self, path: str) -> None:
         self._file, self._quietly = GrowingFile(path, go_on=True), QuietlyFailing(path)

@@ -193,7 +193,7 @@ def _mean(features: Sequence[tf.Tensor], counts: tf.Tensor) -> tf.Tensor:
 
 def _shifted_at_once(codes: tf.Tensor) -> tf.Tensor:
     """The same as `shifted`, to the last bit, in one pass instead of two; TensorFlow has this op only for the CPU."""
-    least, most = _BYTE_OFFSET, _BYTE_OFFSET + 255  # a step of 1; both are exact in float32
+    least, most = _BYTE_OFFSET, _BYTE_OFFSET + 255  # 255 steps of 1; both ends are exact in float32
     as_codes = tf.bitcast(codes, tf.quint8)
     return tf.raw_ops.Dequantize(input=as_codes, min_range=least, max_range=most, mode="MIN_COMBINED")
 
@@ -237,7 +237,7 @@ def _crop(num_frames: tf.Tensor, frames: tf.Tensor, least: float) -> tf.Tensor:
     length = tf.minimum(tf.cast(tf.math.ceil(part * there), tf.int32), num_frames)
     free = tf.cast(num_frames - length + 1, tf.float32)
     start = tf.cast(tf.random.stateless_uniform(rows, random_keys.next_seed()) * free, tf.int32)
-    start = tf.minimum(start, num_frames - length)[:, tf.newaxis]  # a product may round up to `free`
+    start = tf.minimum(start, num_frames - length)[:, tf.newaxis]  # rounding may give `free` itself
     place = tf.range(frames)[tf.newaxis, :]
     return (place >= start) & (place < start + length[:, tf.newaxis])
 

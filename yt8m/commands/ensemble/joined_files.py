@@ -24,10 +24,11 @@ from yt8m.records.prediction_files import PredictionRow, TextLine
 
 
 def aligned(rows: Sequence[PredictionRow], by_rank: bool, top_k: int) -> tuple[Ints32, Floats32]:
-    """(classes int32 [U] ascending, scores float32 [U, N]); U classes of a video are listed by one or more of N files.
+    """The scores of one video in N files: (classes int32 [U] ascending, scores float32 [U, N]).
 
-    A class that a file does not list has the score 0 in that file. If `by_rank`, ranks replace the scores: the best
-    class of a row has 1, the next 1 - 1 / top_k, and so on down to 0; equal scores are ranked by class.
+    The U classes are those that at least one file lists. A class that a file does not list has the score 0 in that
+    file. If `by_rank`, ranks replace the scores: the best class of a row has 1, the next 1 - 1 / top_k, and so on
+    down to 0; equal scores are ranked by class.
     """
     classes = np.unique(np.concatenate([row.classes for row in rows]))
     scores = np.zeros((len(classes), len(rows)), np.float32)
@@ -101,7 +102,7 @@ class _OtherFile:
         passed = ((video_id, number) for video_id, (number, _) in self._passed.items())
         unread = ((video_id, line.number) for video_id, line, _ in self._lines)
         for video_id, number in itertools.chain(passed, unread):
-            self._file.seek(0)  # The line numbers of returned rows were not kept, so read again.
+            self._file.seek(0)  # Rows that were returned left no line number behind, so the file is read again.
             earlier = next(line.number for name, line, _ in self._read() if name == video_id)
             if earlier < number:
                 raise RunError(f"{self._path}, line {number}: video {video_id!r} has line {earlier} already.")

@@ -36,7 +36,7 @@ _ROWS_AT_ONCE = 8192
 # Flags that do not change the bytes of the records.
 _FREE = {
     *("out", "level", "overwrite", "max_bad_videos", "jobs", "decode_seconds", "decode_memory", "vocabulary"),
-    *("runner", "workers"),  # of `yt8m bulk extract`
+    *("runner", "workers"),  # flags of `yt8m bulk extract` only
 }
 
 

@@ -133,7 +133,7 @@ class FeatureReader:
     ) -> tuple[NDArray[np.int64], list[NDArray[Any]]]:
         """`matrices` for features in the table, where all rows are computed at once."""
         for values, feature in zip(stored, self.formats, strict=True):
-            if values.shape[1] != feature.size:  # for Parquet lists, most of which have another length
+            if values.shape[1] != feature.size:  # a Parquet list of another length
                 for place in places.tolist():
                     self._bad.add(rows.first + place, _wrong_size(feature, values.shape[1]))
                 return places[:0], []
@@ -193,7 +193,7 @@ class FeatureReader:
         return mapped is not None and mapped.ndim == 2 and not self._is_cut and self._rule.level == "video"
 
     def values(self, batch: TableVideos, places: NDArray[np.int64]) -> Iterator[list[NDArray[Any]]]:
-        """Yields the values of some rows at a time before quantisation, [n, size] for each feature."""
+        """Yields the values of a few rows at a time, not quantised yet: [n, size] for each feature."""
         if self._rule.level == "video":
             good, found = self.matrices(batch, places)
             yield [values[good] for values in found]

@@ -314,7 +314,7 @@ class RowReader:
         return _digests([group.encode("utf-8", "surrogateescape") for group in groups])
 
     def _kept_together(self, rows: _SplitsOfRows) -> NDArray[np.int16]:
-        """The split of each row, if the rows of a group take the split that the first of them names."""
+        """The split of each row. All rows of a group have the split that the first of them names."""
         splits, named, digests = rows
         if not len(digests):
             return splits
@@ -389,7 +389,7 @@ class RowReader:
 
 
 def _joined(batches: Sequence[tuple[int, list[bytes], Labels]]) -> tuple[Sequence[bytes], Labels]:
-    """The ids and labels of batches, each with the number of rows before it."""
+    """The ids and labels of each batch, with the number of rows in the batches before it."""
     ids = list(itertools.chain.from_iterable(ids for _, ids, _ in batches))
     rows = np.concatenate([before + labels.rows for before, _, labels in batches])
     return ids, Labels(rows, np.concatenate([labels.codes for _, _, labels in batches]))

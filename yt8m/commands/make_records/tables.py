@@ -398,7 +398,9 @@ def _member(file: BinaryIO, name: str) -> _ArrayMember:
 
 
 class WithArray:
-    """A table, with the features of its rows in the same order in a memory-mapped `.npy` file or in an NPZ file.
+    """A table and an array, whose row i has the features of row i of the table.
+
+    The array is in a memory-mapped `.npy` file or in an NPZ file.
 
     Attributes:
       mapped: the array of a `.npy` file, [rows, ...]; None for an NPZ file.

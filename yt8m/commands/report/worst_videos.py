@@ -59,7 +59,7 @@ class WorstVideo(NamedTuple):
 
 
 def pairs_of(videos: Videos) -> LossPairs:
-    """All labels of the videos, then all predictions among the best classes that are not labels."""
+    """First all labels of the videos; then the best classes of each video that are not labels."""
     wrong_rows, columns = np.nonzero(videos.ranked & ~videos.hits)
     rows = np.concatenate([videos.owners(), wrong_rows])
     classes = np.concatenate([videos.labels, videos.classes[wrong_rows, columns]]).astype(np.int64)

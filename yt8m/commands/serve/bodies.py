@@ -22,9 +22,9 @@ from yt8m.records import shards
 JSON = "application/json"
 RECORDS = ("application/octet-stream", "application/x-protobuf", "application/x-tfrecord")
 
-_FRAME_FIELDS = 16  # limit of protocol buffer fields per frame; a feature list needs three
-_BESIDE_FRAMES = 128  # fields of a video besides those of its frames, counted in frames
-_QUOTES = 64  # limit of quotation marks per video in JSON; the names of its two fields and its id need six
+_FRAME_FIELDS = 16  # at most so many fields of protocol buffers per frame; a feature list needs three
+_BESIDE_FRAMES = 128  # a video may have as many other fields as this number of frames
+_QUOTES = 64  # at most so many quotation marks per video in JSON; two names of fields and an id need six
 
 
 class BodyLimits(NamedTuple):

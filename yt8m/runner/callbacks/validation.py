@@ -146,7 +146,10 @@ class TrainValidation(Callback):
             )
 
     def _is_out_of_patience(self) -> bool:
-        """Whether `patience` validations were not better than one before; then the run's outcome says so."""
+        """Whether the last `patience` validations were no better than the best one before them.
+
+        If so, the outcome of the run says it.
+        """
         best = self._best
         if best is None or best.patience is None:
             return False

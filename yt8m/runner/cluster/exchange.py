@@ -160,7 +160,7 @@ def read_run_marker(model_dir: str) -> RunMarker | None:
 
 
 def begin_run_marker(model_dir: str) -> RunMarker:
-    """Writes that the run in the folder, or a new one, has begun; returns its marker."""
+    """Writes and returns the marker of a run that has begun: the run in the folder, or a new one."""
     found = read_run_marker(model_dir)
     marker = RunMarker(found.run if found is not None else uuid.uuid4().hex)
     _write(model_dir, marker)

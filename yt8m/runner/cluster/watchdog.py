@@ -68,7 +68,7 @@ class Watchdog:
             elif idle >= self._notice and not self._is_noticed:
                 self._is_noticed = True
                 logging.warning(
-                    "no progress for %.0f s: %s. Waiting until it is %g s (--stall_timeout).",
+                    "no progress for %.0f s: %s. The run ends after %g s without progress (--stall_timeout).",
                     *(idle, self._suspects(), self._timeout),
                 )
             elif idle < self._notice and self._is_noticed:
