@@ -113,8 +113,11 @@ class GcsStore:
 
     def stamps(self, paths: Sequence[str]) -> dict[str, Stamp]:
         found: dict[str, Stamp] = {}
-        for folder in {path.rpartition("/")[0] for path in paths}:
-            names = [path.removeprefix(f"{folder}/") for path in paths if path.rpartition("/")[0] == folder]
+        names_in: dict[str, list[str]] = {}
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            names_in.setdefault(folder, []).append(name)
+        for folder, names in names_in.items():
             start = os.path.commonprefix(names)  # noqa: RUF071 - letters are what a listing begins with
             for name, blob in _children(folder, _folder(folder), start):
                 if blob:

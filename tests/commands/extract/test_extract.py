@@ -130,7 +130,9 @@ def test_a_second_start_does_nothing_and_other_flags_are_refused(
     clips: pathlib.Path, data: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = contents(data)
-    with pytest.raises(UsageError, match="was made from another table or with other flags; add --overwrite"):
+    with pytest.raises(
+        UsageError, match="was made from another table, from other files or with other flags; add --overwrite"
+    ):
         run(clips, data, "--frames_per_second=2")
     with pytest.raises(UsageError, match="was made from another table"):
         run(clips, data, "--scale=2")
@@ -367,3 +369,36 @@ def test_a_bad_row_ends_the_command(tmp_path: pathlib.Path, row: tuple[str, ...]
     table = write_table(tmp_path / "clips.csv", "id,path,labels,start,end", [row])
     with pytest.raises(RunError, match=told):
         extract.main([f"--videos={table}", f"--out={tmp_path / 'data'}", BOTH])
+
+
+def test_a_mended_video_is_extracted_and_the_finished_shards_are_kept(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abcd":
+        made_videos.write(tmp_path / f"{name}.mp4", made_videos.grey, None, 2.0)
+    sound = (tmp_path / "a.mp4").read_bytes()
+    (tmp_path / "a.mp4").write_bytes(b"")
+    rows = [(name, f"{name}.mp4", "grey", "train") for name in "abcd"]
+    table = write_table(tmp_path / "clips.csv", "id,path,labels,split", rows)
+    words = [f"--videos={table}", f"--out={tmp_path / 'data'}", "--extractors=own_extractors:Colours", "--shards=4"]
+    words += ["--max_bad_videos=0"]
+    extracted: list[str] = []
+    original = computing.Computer.features
+
+    def noting(self: computing.Computer, clips: Sequence[computing.Clip], *more: Any) -> Any:
+        extracted.extend(pathlib.Path(clip.path).name for clip in clips)
+        return original(self, clips, *more)
+
+    monkeypatch.setattr(computing.Computer, "features", noting)
+    with pytest.raises(RunError, match=r"1 of 4 videos are bad, the last one .*a\.mp4.* Mend the files"):
+        extract.main(words)
+    begun = list(extracted)
+    (tmp_path / "a.mp4").write_bytes(sound)
+    assert extract.main(words) == 0
+    assert sorted(extracted) == sorted([*begun, "a.mp4", *({"b.mp4", "c.mp4", "d.mp4"} - set(begun))])
+    assert sorted(records(f"{tmp_path}/data/frame/train/*.tfrecord")) == list("abcd")
+    (tmp_path / "b.mp4").write_bytes(sound + b" ")
+    with pytest.raises(UsageError, match="from other files or with other flags"):
+        extract.main(words)
+    (tmp_path / "b.mp4").unlink()
+    assert extract.main(words) == 0

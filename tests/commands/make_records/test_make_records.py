@@ -155,6 +155,28 @@ def test_made_once_is_not_made_again(
     assert (tmp_path / "out" / "frame" / "mine.txt").exists()
 
 
+def test_rewritten_features_are_noticed_and_most_of_them_may_be_deleted(
+    run: Callable[..., pathlib.Path], tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [(name, f"{name}.npy", "cat") for name in "abcdefgh"]
+    table = write_table(tmp_path / "few.csv", rows)
+    for name, path, _ in rows:
+        np.save(tmp_path / path, np.full(4, ord(name), np.float32))
+    before = read(run(table=table))
+    np.save(tmp_path / "c.npy", np.full(4, 7, np.float32))
+    with pytest.raises(UsageError, match="was made from another table, from other files or with other flags"):
+        run(table=table)
+    after = read(run(table=table, overwrite=True))
+    (name,) = set(after["c"][1].context) - {"id", "labels"}
+    assert list(after["c"][1].values(name)) == [7.0] * 4
+    assert list(after["d"][1].values(name)) == list(before["d"][1].values(name)) == [100.0] * 4
+    for _, path, _ in rows[1:]:  # the first one is read to learn the names and sizes of the features
+        (tmp_path / path).unlink()
+    capsys.readouterr()
+    assert run(table=table).exists()
+    assert "has all these records already" in capsys.readouterr().err
+
+
 def test_start_and_end_choose_frames(run: Callable[..., pathlib.Path], clips: pathlib.Path) -> None:
     rows = [
         ("a", "features/1.npy", "cat", "0.5", "1.5"),

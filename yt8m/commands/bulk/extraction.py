@@ -24,11 +24,12 @@ from yt8m.errors import RunError
 
 
 class VideosTask(NamedTuple):
-    """The videos of one shard."""
+    """The videos of one shard, and the newest version of their files."""
 
     number: int
     shard: str
     rows: Sequence[TableRow]
+    newest: int
 
 
 class _Settings(NamedTuple):
@@ -80,13 +81,13 @@ class _Distributed(Extraction):
         settings = _Settings(
             self._bulk, self._given, sums, journal.inputs, extractor.making, self._allowed_bad() - len(journal.bad())
         )
-        tasks = [VideosTask(number, shard, rows) for number, (shard, rows) in enumerate(left.items())]
+        tasks = [VideosTask(number, *item, self._newest(item[1])) for number, item in enumerate(left.items())]
         job = BeamJob(
             self._bulk.runner, self._bulk.workers, self._words, journal.path("done"), self._bulk.out, "videos"
         )
         done = run_tasks(job, tasks, lambda found: found | "extract" >> beam.ParDo(ShardFn(settings, _extracted)))
-        for shard in left:
-            journal.find(shard)
+        for task in tasks:
+            journal.find(task.shard, task.newest)
         self._refuse_many_bad(journal)
         failed = [one.error for one in done if one.error]
         if failed:
@@ -112,11 +113,12 @@ class _Worker:
 
     def extract(self, task: VideosTask) -> Done:
         """Makes a shard, unless it is finished: another worker may have died afterwards, or had the same task."""
-        if not self._journal.find(task.shard):
+        if not self._journal.find(task.shard, task.newest):
             if self._bad > self.settings.most_bad:
                 raise RunError("too many videos are bad")
             with self._extractor.pool() as pool:  # for each shard: decoders end with the thread that starts them
-                entry = self._extractor.extract(task.shard, task.rows, self._journal.begun(task.shard), pool, _count)
+                entry = self._journal.begun(task.newest)
+                self._extractor.extract(task.shard, task.rows, entry, pool, _count)
             self._journal.add(task.shard, entry)
             self._bad += len(entry.bad)
         bad = self._journal.finished.pop(task.shard).bad

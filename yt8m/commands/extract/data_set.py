@@ -23,10 +23,11 @@ from yt8m.commands.extract.shard_extraction import ShardExtractor, TableRow, cod
 from yt8m.commands.extract.video_table import open_videos
 from yt8m.commands.make_records.classes import known_vocabulary, number_labels, with_other_levels
 from yt8m.commands.make_records.features import LEARNED
-from yt8m.commands.make_records.output import Output, inputs_hash
+from yt8m.commands.make_records.output import Output, inputs_hash, newest_version
 from yt8m.commands.make_records.rows import BadRowError, BadRows, LabelRule, RowReader, Splits, second_in
 from yt8m.errors import RunError, UsageError
 from yt8m.records.data_format import FeatureFormat
+from yt8m.storage.base import Stamp
 
 if TYPE_CHECKING:
     from yt8m.commands.extract import ExtractConfig
@@ -75,6 +76,7 @@ class Extraction:
         self._classes = classes
         self._rows = self._read_rows(bad)
         self._weights = [weights.find(one.extractor, one.name) for one in chosen]
+        self._stamps: dict[str, Stamp] = {}
 
     def _read_rows(self, bad: BadRows) -> dict[int, TableRow]:
         """{position of a row in the table: the row}."""
@@ -110,7 +112,9 @@ class Extraction:
 
     def _run(self, outputs: dict[str, Output]) -> dict[str, Any]:
         config, inputs = self._config, self._inputs()
-        state = {level: output.resume(inputs, config.overwrite) for level, output in outputs.items()}
+        self._stamps = storage.stamps([row.clip.path for row in self._rows.values()])
+        newest = newest_version(self._stamps.values())
+        state = {level: output.resume(inputs, config.overwrite, newest) for level, output in outputs.items()}
         wanted = {level: output for level, output in outputs.items() if state[level] != "made"}
         for level, output in wanted.items():
             if state[level] != "begun":
@@ -141,7 +145,7 @@ class Extraction:
         first = next(iter(outputs.values()))
         plan = dict(first.parts(self._scan.splits, np.array(sorted(self._rows), np.int64)))
         rows = {shard: [self._rows[place] for place in places.tolist()] for shard, places in plan.items()}
-        left = {shard: found for shard, found in rows.items() if not journal.find(shard)}
+        left = {shard: found for shard, found in rows.items() if not journal.find(shard, self._newest(found))}
         if journal.finished:
             print(f"going on: {len(journal.finished)} of {len(plan)} shards are finished", file=sys.stderr)
         making = {level: output.making for level, output in outputs.items()}
@@ -161,8 +165,13 @@ class Extraction:
         videos = sum(map(len, left.values()))
         with extractor.pool() as pool, ProgressLine(len(self._rows), len(self._rows) - videos) as line:
             for shard, rows in left.items():
-                journal.add(shard, extractor.extract(shard, rows, journal.begun(shard), pool, line.advance))
+                entry = journal.begun(self._newest(rows))
+                journal.add(shard, extractor.extract(shard, rows, entry, pool, line.advance))
                 self._refuse_many_bad(journal)
+
+    def _newest(self, rows: Sequence[TableRow]) -> int:
+        """The newest version of the video files of some rows, when the command was started."""
+        return newest_version(self._stamps[row.clip.path] for row in rows if row.clip.path in self._stamps)
 
     def _finish(self, journal: Journal, outputs: dict[str, Output], floats: Sequence[FeatureFormat]) -> None:
         bad, ranges = journal.bad(), self._ranges

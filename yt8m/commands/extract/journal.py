@@ -36,6 +36,7 @@ class Finished:
       cut: number of videos that were cut to the limit of frames.
       videos: a line of extract.jsonl for each video that was left out or is unusual.
       bad: {number of a row: why it was left out}.
+      newest: the newest version of the video files, see `newest_version`; None if it was not noted.
     """
 
     inputs: str
@@ -47,6 +48,7 @@ class Finished:
     cut: int = 0
     videos: list[dict[str, Any]] = field(default_factory=list)
     bad: dict[str, str] = field(default_factory=dict)
+    newest: int | None = None
 
 
 class Journal:
@@ -56,17 +58,21 @@ class Journal:
         self._folder, self.inputs, self._levels = storage.join(out, _FOLDER), inputs, list(levels)
         self.finished: dict[str, Finished] = {}
 
-    def begun(self, shard: str) -> Finished:
-        """An empty entry for the shard."""
-        return Finished(self.inputs, self._levels)
+    def begun(self, newest: int) -> Finished:
+        """An empty entry for a shard; `newest` is the newest version of its video files."""
+        return Finished(self.inputs, self._levels, newest=newest)
 
-    def find(self, shard: str) -> bool:
-        """Whether the shard is finished, with these inputs and for these levels."""
+    def find(self, shard: str, newest: int) -> bool:
+        """Whether the shard is finished, with these inputs and for these levels.
+
+        It is not if one of its video files was rewritten since; `newest` is their newest version.
+        """
         try:
             found = Finished(**json_text.parse(storage.read_text(self.path(shard))))
         except (RunError, ValueError, TypeError):
             return False
-        if found.inputs != self.inputs or not set(self._levels) <= set(found.written):
+        is_older = found.newest is not None and found.newest < newest
+        if found.inputs != self.inputs or is_older or not set(self._levels) <= set(found.written):
             return False
         self.finished[shard] = found
         return True
@@ -97,6 +103,7 @@ class Journal:
     def fill(self, output: Output, level: str, features: Sequence[FeatureFormat]) -> None:
         """Sets the progress of `output`, as if it had written the shards of its level."""
         done = RecordsProgress(self.inputs, [list(one) for one in features])
+        done.newest = max((entry.newest or 0 for entry in self.finished.values()), default=0)
         for shard, entry in self.finished.items():
             split = shard.split("/")[0]
             if level in entry.levels:

@@ -137,7 +137,7 @@ class _NothingWrittenError(Exception):
 class ShardFiles:
     """One shard of each level, while it is written. Use it in a `with` block; the files appear at its end.
 
-    No file appears if no video was added.
+    No file appears if no video was added, and a file of an earlier start is removed.
 
     Args:
       paths: {level: path of the shard}.
@@ -165,6 +165,9 @@ class ShardFiles:
         if error is None and not self.levels:
             error = _NothingWrittenError()  # so that no empty file appears
         self._files.__exit__(type(error) if error else None, error, trace)
+        if isinstance(error, _NothingWrittenError):
+            for path in filter(storage.exists, self._paths.values()):
+                storage.remove(path)
 
     def add(self, video_id: bytes, classes: Sequence[int], arrays: Sequence[NDArray[np.float32]]) -> None:
         """Adds a video to each level.

@@ -18,7 +18,7 @@ from yt8m import options, storage
 from yt8m.commands.make_records import forked
 from yt8m.commands.make_records.classes import Classes, joined_names, known_vocabulary, number_labels, with_other_levels
 from yt8m.commands.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
-from yt8m.commands.make_records.output import Output, inputs_hash
+from yt8m.commands.make_records.output import Output, inputs_hash, newest_version
 from yt8m.commands.make_records.rows import BadRowError, BadRows, LabelRule, Labels, RowReader, Splits, TableVideos
 from yt8m.commands.make_records.tables import Table, open_table
 from yt8m.config import flags
@@ -52,7 +52,9 @@ class DataSetFlags(options.Checked):
     group_by: str = option("", "column whose equal values stay in one split")
     max_frames: int = option(300, "frames of a video that are kept, with --level=frame", minimum=1)
     shards: int = option(8, "number of files per split", minimum=1, maximum=10_000)
-    overwrite: bool = option(False, "replace records that were made of another table or with other flags")
+    overwrite: bool = option(
+        False, "replace records that were made of another table, of other files or with other flags"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -169,8 +171,8 @@ class _Work:
         )  # another process may have appended classes before this one had the lock
         videos = dict(zip(self._splits.names, self._scan.videos, strict=True))
         output = Output(config.out, config.level, videos, config.shards)
-        inputs = self._inputs()
-        state = output.resume(inputs, config.overwrite)
+        inputs, newest = self._inputs(), newest_version(storage.stamps(list(self._features.files())).values())
+        state = output.resume(inputs, config.overwrite, newest)
         for number, what in output.progress.bad.items():
             self._bad.add(int(number), what)
         if state == "made":
@@ -180,7 +182,7 @@ class _Work:
                 output.cut_shards()
                 print(f"going on after row {output.progress.rows} of {len(self._scan.splits)}", file=sys.stderr)
             else:
-                output.begin(inputs, self._stored_formats())
+                output.begin(inputs, self._stored_formats(), newest)
             self._features.formats = output.progress.formats()
             if not config.vocabulary and (told := joined_names(self._scan.names, config.label_separator)):
                 print(f"Warning: {told}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import zipfile
@@ -20,6 +21,7 @@ from yt8m.records import data_format, encoding, shards
 from yt8m.records.data_format import FeatureFormat, Range
 
 Arrays = dict[str, NDArray[Any]]
+_FILES_AT_ONCE = 8192  # rows whose paths are in memory together
 LEARNED = "learned"  # a range that the values of the training videos give
 
 
@@ -103,6 +105,13 @@ class FeatureReader:
             sum(rows.arrays[name][0].size for name in self.in_table)
         )  # maybe all frames, even for their means
         return max(in_table, frames * sum(feature.size for feature in self.formats))
+
+    def files(self) -> Iterator[str]:
+        """The paths of the videos' files, as far as the table names files that may be read."""
+        for rows in () if self.in_table else self._table.batches(_FILES_AT_ONCE):
+            for written in rows.cells["path"]:
+                with contextlib.suppress(BadRowError):
+                    yield self._path(str(written))
 
     def matrices(self, batch: TableVideos, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[NDArray[Any]]]:
         """The vectors of video-level records, one per video.

@@ -29,6 +29,7 @@ from yt8m.records import manifest, shards, vocabulary
 from yt8m.records.data_format import DataFormat, FeatureFormat
 from yt8m.records.manifest import Shard
 from yt8m.storage import json_text
+from yt8m.storage.base import Stamp
 
 PROGRESS, SUMMARY = ".progress.json", "summary.json"
 _SECONDS = 2.0  # between two writes of .progress.json
@@ -51,6 +52,7 @@ class RecordsProgress:
       longest: the largest number of frames of a video.
       cut: number of videos that were cut to the limit of frames.
       bad: {number of a row: what is wrong with it}, for rows that were found bad while the records were written.
+      newest: the newest version of the videos' files, see `newest_version`; None if it was not noted.
     """
 
     inputs: str
@@ -64,6 +66,11 @@ class RecordsProgress:
     cut: int = 0
     bad: dict[str, str] = field(default_factory=dict)
     complete: bool = False
+    newest: int | None = None
+
+    def is_of(self, inputs: str, newest: int) -> bool:
+        """Whether these are the records of `inputs`, and no file of a video was rewritten since."""
+        return self.inputs == inputs and (self.newest is None or newest <= self.newest)
 
     def formats(self) -> tuple[FeatureFormat, ...]:
         """The features."""
@@ -92,25 +99,30 @@ class Output:
         ]()  # shards of parts, in their order
         self._ends: dict[str, int] = {}  # of the shards, after the pending parts
 
-    def resume(self, inputs: str, overwrite: bool) -> str:
+    def resume(self, inputs: str, overwrite: bool, newest: int = 0) -> str:
         """Loads the progress of an earlier start; returns its state: `made`, `begun`, or empty if there was none.
+
+        Args:
+          inputs: hash of all inputs that determine the records.
+          overwrite: whether other records may be replaced.
+          newest: the newest version of the videos' files now.
 
         Raises:
           UsageError: the folder holds other records.
         """
         there = _read_progress(self.final)
-        if there is not None and there.complete and there.inputs == inputs:
+        if there is not None and there.complete and there.is_of(inputs, newest):
             if storage.exists(self.making):  # in a bucket, where objects are renamed one by one
                 storage.rename(self.making, self.final)
             self.progress = there
             return "made"
         if storage.exists(self.final) and not overwrite:
             raise UsageError(
-                f"{self.final} is there already, and was made from another table or with other flags; "
-                "add --overwrite to replace it, or name another folder as --out."
+                f"{self.final} is there already, and was made from another table, from other files or with other "
+                "flags; add --overwrite to replace it, or name another folder as --out."
             )
         begun = _read_progress(self.making)
-        if begun is not None and begun.inputs == inputs:
+        if begun is not None and begun.is_of(inputs, newest):
             self.progress = begun
             return "begun"
         if storage.exists(self.making):
@@ -125,9 +137,10 @@ class Output:
                 path, (_, size, _) = storage.join(folder, name), self._written(f"{split}/{name}")
                 storage.truncate(path, size) if size else storage.remove(path)
 
-    def begin(self, inputs: str, features: Sequence[FeatureFormat]) -> None:
+    def begin(self, inputs: str, features: Sequence[FeatureFormat], newest: int | None = None) -> None:
         """Starts from the first row, and removes what an earlier start wrote."""
-        self.progress = RecordsProgress(inputs, [list(feature) for feature in features], begun=[0] * len(self._videos))
+        formats = [list(feature) for feature in features]
+        self.progress = RecordsProgress(inputs, formats, begun=[0] * len(self._videos), newest=newest)
         self._note()
 
     def parts(self, splits: NDArray[np.int16], places: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
@@ -339,6 +352,11 @@ def _read_progress(folder: str) -> RecordsProgress | None:
         return RecordsProgress(**json_text.parse(storage.read_text(storage.join(folder, PROGRESS))))
     except (RunError, ValueError, TypeError):
         return None
+
+
+def newest_version(stamps: Iterable[Stamp]) -> int:
+    """The largest version of files, which grows if one of them is rewritten, and does not if one is deleted."""
+    return max((stamp.version for stamp in stamps), default=0)
 
 
 def inputs_hash(*parts: Any) -> str:
