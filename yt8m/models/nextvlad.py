@@ -128,7 +128,9 @@ class MixNeXtVladModel(NeXtVladModel):
     mix_number: int = option(3, "number of NeXtVLAD branches that are mixed", minimum=2)
     cl_temperature: float = option(3.0, "temperature T at which each branch is compared with the mixture", minimum=1e-3)
     cl_lambda: float = option(1.0, "weight of the branches' divergence from the mixture, times T^2", minimum=0)
-    cl_both_sides: bool = option(False, "as published: the divergence lacks the factor T^2, and the mixture learns from it too")
+    cl_both_sides: bool = option(
+        False, "as published: the divergence lacks the factor T^2, and the mixture learns from it too"
+    )
 
     def forward(self, net: Net, inputs: tf.Tensor, vocab_size: int, num_frames: tf.Tensor | None) -> ModelOutput:
         """Maps inputs [B, T, D] to predictions [B, vocab_size], with two side outputs for each branch."""

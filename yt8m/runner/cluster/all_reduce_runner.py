@@ -130,5 +130,5 @@ class AllReduceRunner(ReplicaRunner):
             return error
         logging.info("a step failed (%s): looking for processes that died", type(error).__name__)
         lost = self._peers.lost()
-        time.sleep(_LINGER_SECONDS)  # others that look for the dead now shall find this process alive
+        time.sleep(_LINGER_SECONDS)  # the others now check which process died; they must find this one alive
         return RunError(message_of_loss(lost)) if lost else error
