@@ -212,7 +212,7 @@ class OptimizerConfig(Checked, shapes="graph"):
         choices=("exponential", "cosine", "constant"),
     )
     learning_rate_decay: float = option(
-        0.95, "the learning rate is multiplied by this every learning_rate_decay_examples", minimum=1e-6, maximum=1
+        0.95, "what each decay multiplies the learning rate by", minimum=1e-6, maximum=1
     )
     learning_rate_decay_examples: float = option(
         4_000_000, "examples between decays (cosine: until the rate is 0)", minimum=1
