@@ -135,3 +135,9 @@ libc.malloc_stats()
     pages = 3 * (16 << 20) // resource.getpagesize()
     assert (int(found.stdout) < pages / 10) == is_reused
     assert 1 <= found.stderr.count("Arena ") <= max(2, len(os.sched_getaffinity(0)))
+
+
+def test_a_process_without_stderr_can_import_it():
+    program = "from yt8m.lazy import tf; print(tf.constant(1).dtype.name)"
+    command = f"exec {sys.executable} -c '{program}' 2>&-"
+    assert subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout == "int32\n"

@@ -29,10 +29,11 @@ def quiet_native_stderr() -> Iterator[None]:
     """Drops the messages of TensorFlow's C++ code on file descriptor 2 (CPU features, missing CUDA).
 
     TensorFlow prints these lines at import and at the first search for devices, before it reads its log level.
-    They hide the lines that matter. With TF_CPP_MIN_LOG_LEVEL=0 in the environment nothing is dropped.
+    They hide the lines that matter. Nothing is dropped with TF_CPP_MIN_LOG_LEVEL=0 in the environment, or in a process
+    that was started without stderr (`2>&-`), where descriptor 2 is closed or belongs to another file.
     Several threads may be inside at once: the first redirects the descriptor, the last restores it.
     """
-    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0":
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0" or sys.stderr is None:
         yield
         return
     with _Quiet.lock:
