@@ -374,3 +374,11 @@ def test_a_restored_iterator_goes_on_with_the_same_batches(
         resumed = second.batches(12)
     for ours, theirs in zip(resumed, unbroken, strict=True):
         tf.nest.map_structure(np.testing.assert_array_equal, ours, theirs)
+
+
+def test_files_in_a_bucket_are_read_through_a_buffer_whatever_is_named_before_them(monkeypatch: pytest.MonkeyPatch):
+    sizes: list[int] = []
+    monkeypatch.setattr(tf.data, "TFRecordDataset", lambda _, buffer_size: sizes.append(buffer_size))
+    for pattern in ("a.tfrecord", "gs://bucket/b.tfrecord", "a.tfrecord,gs://bucket/b.tfrecord"):
+        BatchQueue(YT8MFrameFeatureReader(), pattern)._all_of(pattern)
+    assert sizes == [0, 256 << 10, 256 << 10]

@@ -326,8 +326,8 @@ class BatchQueue(Inputter):
         if self._staged:
             return self._staged.records(files)
         # Without a buffer, each record would be three requests to a bucket that is read directly.
-        is_remote = any(map(storage.is_remote, self._patterns))
-        return tf.data.TFRecordDataset(files, buffer_size=pipeline.VIDEO_BUFFER if is_remote else self._buffer)
+        buffer = pipeline.VIDEO_BUFFER if pipeline.has_remote(self._patterns) else self._buffer
+        return tf.data.TFRecordDataset(files, buffer_size=buffer)
 
     def _own(self, records: tf.data.Dataset) -> tf.data.Dataset:
         return records.shard(self._parts, self._part) if self._parts > 1 else records
@@ -410,6 +410,6 @@ def read_calls(patterns: Sequence[str], num_readers: int) -> int | None:
     files occupies a core: it reads 300,000 cached video records a second, and handing records from thread to thread
     costs as much as reading them. So with fewer than 8 cores local files get no threads of their own.
     """
-    if any("gs://" in pattern for pattern in patterns):
+    if pipeline.has_remote(patterns):
         return num_readers
     return min(num_readers, cores() // 4) if cores() >= 8 else None

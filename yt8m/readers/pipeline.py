@@ -307,13 +307,18 @@ class StagedFiles(Stage):
         return np.array(self.take(path.decode()).encode(), object)
 
 
+def has_remote(patterns: Sequence[str]) -> bool:
+    """Whether any file is in a bucket; a pattern may be several, separated by commas."""
+    return any("gs://" in pattern for pattern in patterns)
+
+
 def staging_for(patterns: Sequence[str], num_readers: int, buffer: int = VIDEO_BUFFER) -> StagedFiles | None:
     """The `StagedFiles` for `patterns`; None if no file is in a bucket, or with --gs_reading=direct.
 
     Raises:
       UsageError: --gs_reading=direct was given, but this TensorFlow cannot read gs:// paths.
     """
-    if not any("gs://" in pattern for pattern in patterns):
+    if not has_remote(patterns):
         return None
     if base.current_settings().gs_reading == "staged":
         return StagedFiles(num_readers, buffer)
