@@ -184,31 +184,26 @@ def dense_labels(labels: tf.RaggedTensor, ids: tf.Tensor, num_classes: int) -> t
 
 def fixed_size(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> tf.Tensor:
     """[B, size] from lists of values; a list of another length fails with an error that names feature, sizes, video."""
-    lengths = feature.row_lengths()
-    right = require_of_video(
-        tf.equal(lengths, size),
-        lambda row: tf.gather(ids, row),
-        lambda row: (
-            *(f"feature {name} has ", tf.gather(lengths, row), f" values, expected {size}"),
-            " (0: it is missing); check --feature_names and --feature_sizes",
-        ),
-    )
+    expected = f" values, expected {size} (0: it is missing); check --feature_names and --feature_sizes"
+    right = _require_size(feature.row_lengths(), size, name, expected, ids)
     return tf.reshape(after_checks(feature.values, [right]), [-1, size])
 
 
 def fixed_bytes(feature: tf.RaggedTensor, name: str, size: int, ids: tf.Tensor) -> tf.Tensor:
     """uint8 [B, size] from lists of one string of `size` bytes each; other lengths fail as in `fixed_size`."""
     strings = tf.reshape(fixed_size(feature, name, 1, ids), [-1])
-    lengths = tf.strings.length(strings)
-    right = require_of_video(
+    expected = f" bytes, expected {size}; check --feature_sizes"
+    right = _require_size(tf.strings.length(strings), size, name, expected, ids)
+    return tf.reshape(tf.io.decode_raw(after_checks(strings, [right]), tf.uint8), [-1, size])
+
+
+def _require_size(lengths: tf.Tensor, size: int, name: str, expected: str, ids: tf.Tensor) -> tf.Tensor:
+    """A check that each of `lengths` [B] is `size`; in the error message, `expected` follows the wrong length."""
+    return require_of_video(
         tf.equal(lengths, size),
         lambda row: tf.gather(ids, row),
-        lambda row: (
-            *(f"feature {name} has ", tf.gather(lengths, row), f" bytes, expected {size}"),
-            "; check --feature_sizes",
-        ),
+        lambda row: (f"feature {name} has ", tf.gather(lengths, row), expected),
     )
-    return tf.reshape(tf.io.decode_raw(after_checks(strings, [right]), tf.uint8), [-1, size])
 
 
 def only_finite(

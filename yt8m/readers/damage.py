@@ -144,19 +144,16 @@ def sound_block(
 def find_damage(check: RecordCheck, paths: Sequence[str]) -> DamagedError | None:
     """The first damage in the files, or None; reads them until it finds one, then closes `check`."""
     try:
-        return next((damage for path in paths if (damage := _damage_in(check, path)) is not None), None)
+        for path in paths:
+            offset = number = 0
+            while offset != END:
+                records, offset, damage = sound_block(check, path, offset, number)
+                if damage is not None:
+                    return damage
+                number += len(records)
+        return None
     finally:
         check.close()
-
-
-def _damage_in(check: RecordCheck, path: str) -> DamagedError | None:
-    offset = number = 0
-    while offset != END:
-        records, offset, damage = sound_block(check, path, offset, number)
-        if damage is not None:
-            return damage
-        number += len(records)
-    return None
 
 
 def plain_reason(message: str) -> str:

@@ -222,12 +222,8 @@ def _format_of(files: Sequence[str]) -> DataFormat:
     found = discovery.find(files)
     if found is not None:
         return found.format
-    for path in files:  # damage is the likely cause; reading the shard gives an error that describes it
-        for number, payload in enumerate(itertools.islice(shards.read_shard(path), 1)):
-            try:
-                shards.parse(payload)
-            except ValueError as error:
-                raise DamagedError(path, number, f"{shards.NO_PROTO}: {error}") from error
+    for path in files:  # damage is the likely cause; reading the first record gives an error that describes it
+        next(shards.read_contexts(path), None)
     raise UsageError(
         f"{files[0]}: the first records do not show which features they have, and of which size. Write a manifest that "
         "says it, as `yt8m make-records` does."

@@ -69,10 +69,9 @@ def of_record(record: Record) -> DataFormat | None:
     shown if one of them has no frame, or has frames of several sizes.
     """
     has_frames = bool(record.lists)
-    of_video = {name: [one] for name, one in record.context.items() if name not in shards.NOT_FEATURES}
     kinds = ("float", "bytes") if has_frames else ("float",)
     features = []
-    for name, frames in sorted((record.lists or of_video).items()):
+    for name, frames in sorted((record.lists or record.features()).items()):
         found = {(one.kind, len(one.numbers())) for one in frames}
         if found and not {kind for kind, _ in found} & {*kinds, ""}:
             continue  # not a feature, but timestamps, for example

@@ -87,7 +87,9 @@ def read(path: str) -> Manifest:
         if written["format"] != FORMAT:
             raise ValueError(f"its format is {written['format']!r}")
         shards = {
-            storage.absolute(storage.join(folder, name) if folder else name): _shard(values)
+            storage.absolute(storage.join(folder, name)): Shard(
+                int(values["records"]), int(values["bytes"]), str(values["crc32c"])
+            )
             for name, values in written["shards"].items()
         }
         data = data_format.parse(written["data"]) if "data" in written else None
@@ -106,8 +108,7 @@ def find(files: Sequence[str]) -> Manifest:
     Raises:
       RunError: a file is not a valid manifest, or two contradict one another about the format of the records.
     """
-    folders = sorted({os.path.dirname(path) for path in files})
-    found = [storage.join(folder, NAME) if folder else NAME for folder in folders]
+    found = [storage.join(folder, NAME) for folder in sorted({os.path.dirname(path) for path in files})]
     parts = [read(path) for path in found if storage.exists(path)]
     shards = {name: shard for part in parts for name, shard in part.shards.items()}
     data = data_format.joined([(part.sources[0], part.data) for part in parts if part.data is not None])
@@ -168,10 +169,6 @@ def write_shard(path: str, payloads: Iterable[bytes]) -> Shard:
             file.write(framed)
             records, size, crc = records + 1, size + len(framed), google_crc32c.extend(crc, framed)
     return Shard(records, size, f"{crc:08x}")
-
-
-def _shard(values: Mapping[str, Any]) -> Shard:
-    return Shard(int(values["records"]), int(values["bytes"]), str(values["crc32c"]))
 
 
 def count_records(path: str) -> int:

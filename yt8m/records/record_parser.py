@@ -73,10 +73,13 @@ class RecordParser:
     Args:
       data: the format of the records; the class count must be known.
       max_frames: number of frames that are read from the start of a video.
+
+    Attributes:
+      format: as given.
     """
 
     def __init__(self, data: DataFormat, max_frames: int = 300) -> None:
-        self._data, self._max_frames = data, max_frames
+        self.format, self._max_frames = data, max_frames
         self._features = [(feature.name.encode(), feature) for feature in data.features]
         self._classes = data.num_classes or 0
 
@@ -86,11 +89,11 @@ class RecordParser:
         Raises:
           DamagedError: a record is damaged or not of the format; the message names file and record.
         """
-        found = _Videos(self, raws) if self._data.level == "video" else _Frames(self, raws, self._max_frames)
+        found = _Videos(self, raws) if self.format.level == "video" else _Frames(self, raws, self._max_frames)
         for values in found.features.values():
             for row in _unfit_rows(values):
                 self.refuse_damage(raws[row])
-        ranges = {one.name: one.range for one in self._data.features if one.range and self._data.level == "frame"}
+        ranges = {one.name: one.range for one in self.format.features if one.range and self.format.level == "frame"}
         return NumpyBatch(_texts(found.ids), found.features, found.num_frames, self._labels(found, raws), ranges)
 
     def _labels(self, found: _Parsed, raws: Sequence[Raw]) -> NDArray[np.bool_]:
@@ -142,9 +145,9 @@ class RecordParser:
     def by_protobuf(self, raw: Raw) -> Example:
         """The example in a record that is encoded in an unusual way; raises like `batch`."""
         self.refuse_damage(raw)
-        record, has_frames = shards.parse(raw[0]), self._data.level == "frame"
+        record, has_frames = shards.parse(raw[0]), self.format.level == "frame"
         found = []
-        for feature in self._data.features:
+        for feature in self.format.features:
             frames = record.lists.get(feature.name) if has_frames else [record.context.get(feature.name)]
             kind = "bytes" if feature.range else "float"
             if frames is None or any(frame is None or frame.kind != kind for frame in frames):
@@ -156,15 +159,9 @@ class RecordParser:
 
     def refuse_damage(self, raw: Raw) -> None:
         """Raises `DamagedError` if a check of the whole record finds something wrong."""
-        sizes = {feature.name: feature.size for feature in self._data.features}
-        problems = DeepCheck(sizes, self._classes).problems(raw[0], "")
+        problems = DeepCheck(self.format.sizes(), self._classes).problems(raw[0], "")
         if problems:
             raise DamagedError(*raw[1:], problems[0])
-
-    @property
-    def format(self) -> DataFormat:
-        """The format of the records."""
-        return self._data
 
 
 # What parsing raises if a record is not encoded as usual, or lacks a feature.

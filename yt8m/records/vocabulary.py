@@ -14,6 +14,7 @@ import csv
 import functools
 import importlib.resources
 import io
+import itertools
 import os
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,10 +65,8 @@ class Vocabulary:
 
     def first_difference(self, other: Vocabulary) -> int | None:
         """The first class that has another name in `other`, or that only one of them has; None if all are the same."""
-        for index, (own, its) in enumerate(zip(self.names, other.names, strict=False)):
-            if own != its:
-                return index
-        return None if len(self) == len(other) else min(len(self), len(other))
+        pairs = enumerate(itertools.zip_longest(self.names, other.names))
+        return next((index for index, (own, its) in pairs if own != its), None)
 
 
 def of_names(names: Sequence[str]) -> Vocabulary:
@@ -239,7 +238,7 @@ def _told(vocabulary: Vocabulary, index: int) -> str:
 
 def _nearest(folder: str) -> str:
     for _ in range(1 + _ABOVE):
-        path = storage.join(folder, NAME) if folder else NAME
+        path = storage.join(folder, NAME)
         if storage.exists(path):
             return path
         above = os.path.dirname(folder) if storage.is_remote(folder) else os.path.normpath(os.path.join(folder, ".."))

@@ -182,7 +182,7 @@ class GcsStore:
             return False
 
     def refuse_lost_lock(self, folder: str) -> None:
-        for path in _lost:
+        for path in list(_lost):  # `_renew` in another thread may add one meanwhile
             if path.startswith(folder.rstrip("/") + "/"):
                 raise RunError(
                     f"{path} was taken over by another process, because this process could not renew it for more than "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable
 from typing import Any
 
 _DEEPEST = 100  # this package's JSON has at most six levels; Python's recursion fails after some hundreds
@@ -19,13 +18,9 @@ def parse(text: str | bytes) -> Any:
     with contextlib.suppress(RecursionError):
         value = json.loads(text)
         level = [value]
-        for _ in range(_DEEPEST):
-            inner = [part for outer in level if isinstance(outer, dict | list) for part in _parts(outer)]
-            level = [part for part in inner if isinstance(part, dict | list)]
+        for _ in range(_DEEPEST + 1):
+            level = [part for part in level if isinstance(part, dict | list)]
             if not level:
                 return value
+            level = [part for outer in level for part in (outer.values() if isinstance(outer, dict) else outer)]
     raise ValueError(f"its lists or objects are nested deeper than {_DEEPEST} levels")
-
-
-def _parts(value: dict[str, Any] | list[Any]) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value
