@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import threading
 
 import pytest
 
@@ -91,3 +92,18 @@ def test_a_missing_shard_is_named_and_a_local_one_is_its_own_copy(
     with pytest.raises(storage.NotFoundError, match=f"{bucket}/gone"):
         stage.take(f"{bucket}/gone")
     assert stage.take(f"{tmp_path}/x") == f"{tmp_path}/x"
+
+
+def test_a_shard_is_fetched_later_if_no_thread_could_be_started(
+    shards: list[str], cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    stage = staging.Stage(in_use=1)
+    with monkeypatch.context() as without_threads:
+        without_threads.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            stage.announce(shards[2])
+    assert pathlib.Path(stage.take(shards[2])).read_bytes() == b"\2" * SIZE
+    assert set(held(cache)) == {"2.tfrecord"}

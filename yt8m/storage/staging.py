@@ -104,9 +104,9 @@ class Stage:
     def _begin(self, path: str) -> Future[_Shard]:
         if path not in self._coming:
             coming: Future[_Shard] = Future()
-            self._coming[path] = coming
             # This is not a thread of a pool: a pool would delay the end of the process until everything is fetched.
             threading.Thread(target=self._run, args=(path, coming), daemon=True).start()
+            self._coming[path] = coming  # only now: if no thread can be started, nobody must wait for this one
         return self._coming[path]
 
     def _run(self, path: str, coming: Future[_Shard]) -> None:
