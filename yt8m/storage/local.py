@@ -380,10 +380,8 @@ def free_bytes(folder: str) -> int:
       RunError: the file system does not report its free space.
     """
     place = _nearest(folder)
-    try:
+    with named("determine the free space of", place):
         return shutil.disk_usage(place).free
-    except OSError as error:
-        raise RunError(f"cannot determine the free space of {place}: {error.strerror}") from error
 
 
 def is_writable(folder: str) -> bool:
