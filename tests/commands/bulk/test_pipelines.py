@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import pathlib
@@ -65,6 +66,22 @@ def test_predictions_are_those_of_inference_and_a_used_folder_is_refused(
     assert "add --resume" in finish(start("infer", *video, output), 2)
     other = finish(start("infer", *video, output, "--batch_size=4", "--resume", "--top_k=3"), 2)
     assert "another top_k (20, and now 3)" in other
+
+
+def test_a_job_does_not_go_on_with_another_shard_or_other_weights(
+    video: tuple[str, str], tmp_path: pathlib.Path
+) -> None:
+    run, pattern = video
+    output = tmp_path / "out"
+    words = ["infer", *video, output, "--batch_size=4"]
+    finish(start(*words))
+    for path in (sorted(glob.glob(pattern))[1], f"{run}/model.ckpt-6.index"):
+        before = os.stat(path)
+        os.utime(path)  # as if the file had been written again, with as many bytes
+        said = finish(start(*words, "--resume"), 2)
+        assert f"--resume: {path} was rewritten since the job that began in {output}; name another folder." in said
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    finish(start(*words, "--resume"))
 
 
 def test_model_shards_and_predictions_may_be_in_a_bucket(

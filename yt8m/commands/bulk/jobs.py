@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from absl import logging
@@ -65,7 +65,7 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
     shards = _shards(config, _files(config))
     storage.makedirs(config.output)
     with storage.lock(storage.join(config.output, LOCK)):
-        _claim(name, config, shards)
+        _claim(config, _described(name, config, shards, weights))
         there = [shard for shard in shards if shard.output and storage.exists(shard.output)]
         if there:
             logging.info("%d of %d shards are done already", len(there), len(shards))
@@ -77,7 +77,8 @@ def run(name: str, config: BulkConfig, beam_words: Sequence[str]) -> int:
         logging.info("%d records of %d shards were read", records, len(shards) - len(there))
         finish = {"infer": _finish_predictions, "rank": _finish_ranking, "eval": _finish_evaluation}[name]
         finish(FinishedJob(config, shards, weights, step))
-        storage.remove_tree(storage.join(config.output, PARTS))
+        if storage.exists(parts := storage.join(config.output, PARTS)):  # not if no shard was left to do
+            storage.remove_tree(parts)
     return 0
 
 
@@ -120,21 +121,15 @@ def _shards(config: BulkConfig, files: Sequence[str]) -> list[ShardTask]:
     ]
 
 
-def _claim(name: str, config: BulkConfig, shards: Sequence[ShardTask]) -> None:
+def _claim(config: BulkConfig, told: Mapping[str, Any]) -> None:
     """Notes the job in the output folder. With --resume the folder must hold the same job.
 
     Raises:
       UsageError: the folder holds files already, or another job.
     """
     note = storage.join(config.output, JOB)
-    told = _described(name, config, shards)
     if isinstance(config, InferBulk) and config.resume and storage.exists(note):
-        found = json_text.parse(storage.read_text(note))
-        if different := [key for key in told if told[key] != found.get(key)]:
-            raise UsageError(
-                f"--resume: {config.output} holds a job with another {different[0]} "
-                f"({found.get(different[0])!r}, and now {told[different[0]]!r}); name another folder."
-            )
+        _refuse_other(config.output, told, json_text.parse(storage.read_text(note)))
         return
     if set(storage.names_in(config.output)) - {LOCK, WORKERS_LOG}:
         hint = "add --resume to go on with an interrupted job, or " if isinstance(config, InferBulk) else ""
@@ -142,11 +137,30 @@ def _claim(name: str, config: BulkConfig, shards: Sequence[ShardTask]) -> None:
     storage.write(note, json.dumps(told, indent=2))
 
 
-def _described(name: str, config: BulkConfig, shards: Sequence[ShardTask]) -> dict[str, Any]:
-    """The settings that must be the same for a job to continue."""
+def _refuse_other(output: str, now: Mapping[str, Any], begun: Mapping[str, Any]) -> None:
+    for key in now:
+        if key != "files" and now[key] != begun.get(key):
+            told = f"({begun.get(key)!r}, and now {now[key]!r})"
+            raise UsageError(f"--resume: {output} holds a job with another {key} {told}; name another folder.")
+    files, before = now["files"], begun.get("files", {})
+    for path in sorted({*files, *before}):
+        if files.get(path) != before.get(path):
+            what = (
+                "is new in" if path not in before else "is missing in" if path not in files else "was rewritten since"
+            )
+            raise UsageError(f"--resume: {path} {what} the job that began in {output}; name another folder.")
+
+
+def _described(name: str, config: BulkConfig, shards: Sequence[ShardTask], weights: str) -> dict[str, Any]:
+    """The settings, and the sizes and versions of files, that must be the same for a job to continue."""
     kept = ("model", "checkpoint", "top_k", "batch_size", "max_bad_records", "nan_policy")
-    sizes = {shard.path: storage.size(shard.path) for shard in shards}
-    return {"command": name, **{key: getattr(config, key) for key in kept}, "shards": sizes}
+    if storage.is_dir(weights):
+        of_model = [storage.join(folder, one) for folder, names in storage.tree(weights).items() for one in names]
+    else:
+        of_model = [weights, *storage.glob(f"{weights}.*")]  # an archive, or the files of a checkpoint
+    files = storage.stamps([*(shard.path for shard in shards), *of_model])
+    settings = {key: getattr(config, key) for key in kept}
+    return {"command": name, **settings, "files": {path: list(stamp) for path, stamp in files.items()}}
 
 
 def _check(config: BulkConfig, shards: Sequence[ShardTask], done: Sequence[Done]) -> None:
