@@ -247,13 +247,15 @@ def test_top_k_above_the_class_count_is_clipped(predicted: dict[str, dict[int, f
     assert {len(row) for row in predicted.values()} == {10}
 
 
-def test_inference_says_that_it_replaces_a_file(
+def test_inference_says_which_checkpoint_predicts_and_that_it_replaces_a_file(
     trained: pathlib.Path, predicted: dict[str, dict[int, float]], capfd: pytest.CaptureFixture[str]
 ) -> None:
     (trained / "out.csv").unlink()
     told = f"INFO {trained}/out.csv exists already: it will be replaced\n"
     first = predictions_of(trained, "--top_k=3")
-    assert told not in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert said.count(f"INFO predicting with {trained}/run/model.ckpt-20\n") == 1
+    assert told not in said
     assert first == {video_id: dict(list(row.items())[:3]) for video_id, row in predicted.items()}
     assert predictions_of(trained) == predicted
     assert capfd.readouterr().err.count(told) == 1

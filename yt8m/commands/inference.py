@@ -221,6 +221,7 @@ def _run(task: _Task, inputter: readers.BatchQueue, consumer: Any) -> None:
     config = task.config
     walked = input_check.check_input(inputter, task.data)
     inputter.threads.log(task.data.num_readers)
+    logging.info("predicting with %s", task.source.checkpoint)
     settings = runner.RunnerConfig(
         mode="infer",
         model_dir=task.source.folder,
