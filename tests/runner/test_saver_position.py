@@ -108,6 +108,27 @@ def test_a_position_that_means_nothing_now_is_not_taken(
     assert sum("the pass starts again" in line for line in lines()) == 1
 
 
+def test_an_exact_position_in_shards_that_were_rewritten_since_is_not_taken(
+    live: Callable, tmp_path: pathlib.Path, lines: Callable[[], list[str]]
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+
+    def write(first: int) -> None:
+        for shard in range(SHARDS):
+            names = [b"%d.%d" % (shard, row) for row in range(first, first + ROWS)]
+            records = [video_record(id=[name], mean_rgb=[1.0]) for name in names]
+            write_shard(folder / f"{shard}.tfrecord", records)
+
+    write(0)
+    live(f"{folder}/*.tfrecord", 3, exact_resume=True)
+    write(1000)  # names of other lengths, so the saved places are no borders of records
+    ids = live(f"{folder}/*.tfrecord", epochs=1, exact_resume=True)
+    assert Counter(ids) == Counter(f"{shard}.{1000 + row}" for shard in range(SHARDS) for row in range(ROWS))
+    (told,) = [line for line in lines() if "the pass starts again" in line]
+    assert "a shard was rewritten since: it has another size" in told
+
+
 def test_other_readers_and_batches_go_on_from_the_same_position(
     live: Callable, shards: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

@@ -194,13 +194,12 @@ class _PositionFile:
 
     def __init__(self, ops: InputOps, files: Sequence[str], shape: Mapping[str, Any]) -> None:
         self._ops, self._files = ops, list(files)
-        text = json.dumps([self._files, dict(shape)], sort_keys=True, default=str)
-        self._digest = hashlib.sha256(text.encode()).hexdigest()
+        self._digest = _digest([self._files, dict(shape)])
 
     def _path(self, model_dir: str, step: int) -> str:
         return checkpoints.path_of(model_dir, step, checkpoints.INPUT_NAME) + self._suffix
 
-    def _write(self, path: str, **values: int) -> None:
+    def _write(self, path: str, **values: int | str) -> None:
         storage.write(f"{path}.json", json.dumps({"data": self._digest, **values}))
 
     def _read(self, path: str, step: int, use: Callable[[Mapping[str, Any]], None]) -> bool:
@@ -228,6 +227,10 @@ class _PositionFile:
             return dict(found)
         except (ValueError, TypeError) as error:
             raise RunError(f"{path} cannot be read: {error}") from error
+
+
+def _digest(values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
 
 
 class ShardPosition(_PositionFile):
@@ -299,11 +302,12 @@ class Position(_PositionFile):
     def __init__(self, ops: InputOps, files: Sequence[str], shape: Mapping[str, Any], replica: int = 0) -> None:
         super().__init__(ops, files, shape)
         self._saver, self._suffix = input_saver(ops), f".replica{replica}" if replica else ""
+        self._sizes = _digest([stamp.bytes for stamp in storage.stamps(files).values()])
 
     def save(self, session: tf.Session, model_dir: str, step: int) -> None:
         """Writes `input-N`, and `input-N.json` with the digest of the data."""
         path = self._path(model_dir, step)
-        self._write(path)
+        self._write(path, sizes=self._sizes)
         self._saver.save(session, path, write_meta_graph=False, write_state=False)
 
     def start(self, session: tf.Session, model_dir: str, step: int) -> None:
@@ -313,6 +317,8 @@ class Position(_PositionFile):
         def restore(found: Mapping[str, Any]) -> None:
             if "data" not in found:
                 raise RunError(f"{path}.json has no digest of the data that it belongs to")
+            if found.get("sizes", self._sizes) != self._sizes:  # files of earlier versions have no such entry
+                raise RunError("a shard was rewritten since: it has another size")
             if not storage.exists(f"{path}.index"):
                 raise RunError(f"there is no {path}.index")
             self._saver.restore(session, copies.copy_of(path))
