@@ -165,6 +165,28 @@ def test_features_reach_a_model_by_their_names(tmp_path: pathlib.Path) -> None:
             list(exported.predict(batch))
 
 
+def test_a_dict_of_arrays_is_predicted_as_its_batch(world: pathlib.Path, data: yt8m.Records) -> None:
+    (batch,) = data
+    clip = np.concatenate([batch.features["clip"]] * 20)
+    assert len(clip) > 256
+    for folder in (world / "run", world / "run/export/3"):
+        with yt8m.load(folder) as model:
+            expected = list(told(model, batch).values()) * 20
+            for given in (clip, clip.astype(np.float64), clip.tolist()):
+                found = told(model, {"clip": given})
+                assert list(found) == [str(row) for row in range(len(clip))]
+                for scores, same in zip(found.values(), expected, strict=True):
+                    assert scores == pytest.approx(same, abs=1e-6)
+            assert told(model, {"clip": clip[:0]}) == {}
+            with pytest.raises(yt8m.UsageError, match=r"clip of video 7 holds NaN"):
+                list(model.predict({"clip": np.where(np.arange(len(clip))[:, np.newaxis] == 7, np.nan, clip)}))
+            for wrong in ({}, {"clip": clip[0]}, {"clip": clip, "more": clip[:1]}, {"clip": [[1.0], [1.0, 2.0]]}):
+                with pytest.raises(yt8m.UsageError, match="expected arrays of numbers"):
+                    list(model.predict(wrong))
+            with pytest.raises(yt8m.UsageError, match="has no labels"):
+                model.evaluate({"clip": clip})
+
+
 @pytest.mark.heavy
 def test_several_models_in_several_threads(world: pathlib.Path, data: yt8m.Records) -> None:
     batches = list(data)

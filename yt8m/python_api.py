@@ -32,6 +32,7 @@ from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics as metrics_of
 from yt8m.eval_util import top_k as best_of
 from yt8m.records import shards
+from yt8m.records.record_parser import NumpyBatch
 from yt8m.runner import metric_files
 from yt8m.types import Closing
 
@@ -74,11 +75,12 @@ class Model(Closing):
         """The best classes of each video, one video after another; only one batch is in memory.
 
         Args:
-          data: the result of `read_records`, a file pattern, or one or several `NumpyBatch`.
+          data: the result of `read_records`, a file pattern, one or several `NumpyBatch`, or a dict of arrays by the
+            names of the features, [videos, size] or [videos, frames, size]; then the ids are the numbers of the rows.
           top_k: number of classes for each video.
 
         Raises:
-          UsageError: the data do not fit the model, or no file matches.
+          UsageError: the data do not fit the model, no file matches, or an array holds NaN.
           RunError: a record is damaged (the message names file and record), or a score is NaN.
         """
         self._refuse_closed()
@@ -90,6 +92,7 @@ class Model(Closing):
         for given in inputs:
             ids, scores = self._backend.fed(given).scores(given)
             if np.isnan(scores).any():
+                _refuse_nan(given)
                 raise RunError(f"the predictions of {self.path} hold NaN: its training diverged.")
             best = best_of.top_k(scores, top_k)
             for one, classes, values in zip(ids, best.classes.tolist(), best.scores.tolist(), strict=True):
@@ -106,7 +109,7 @@ class Model(Closing):
         """Computes the same metrics as eval.py for these data; nothing is written.
 
         Args:
-          data: as in `predict`; the records must have labels.
+          data: as in `predict`, but with labels, so not a dict of arrays.
           top_k: number of best predictions of each video that count.
           segment_labels: evaluate on the rated segments of frame records, which must come from files.
           metrics: custom metrics besides the usual ones, as `package.module:Class`.
@@ -119,6 +122,8 @@ class Model(Closing):
           UsageError, RunError: for the reasons of `predict`, or the data have no example.
         """
         self._refuse_closed()
+        if isinstance(data, Mapping):
+            raise UsageError("a dict of arrays has no labels; give a yt8m.NumpyBatch.")
         config = EvalConfig(top_k=top_k, segment_labels=segment_labels, metrics=tuple(metrics))
         registry.set_command_line_names(metrics)
         chosen = metrics_of.load(config.metrics, evaluation.RESERVED_KEYS)
@@ -177,6 +182,16 @@ class Model(Closing):
     def close(self) -> None:
         """Closes the sessions, and removes the unpacked archive; a second call does nothing."""
         self._close()
+
+
+def _refuse_nan(given: Input) -> None:
+    """Raises `UsageError` if arrays that the user gave hold a NaN."""
+    if not isinstance(given, NumpyBatch):
+        return
+    for name, values in given.features.items():
+        rows = np.isnan(values).reshape(len(values), -1).any(axis=1)
+        if rows.any():
+            raise UsageError(f"{name} of video {given.ids[int(rows.argmax())]} holds NaN.")
 
 
 def load(path: str | os.PathLike[str], *, checkpoint: str = "last", trust_code: bool = False) -> Model:

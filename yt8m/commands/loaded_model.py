@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from yt8m import readers, storage
 from yt8m.commands import inference, saved_run
@@ -26,7 +27,8 @@ from yt8m.records.record_parser import NumpyBatch
 from yt8m.runner import checkpoints
 from yt8m.storage import copies
 
-Data = str | os.PathLike[str] | Records | NumpyBatch | Iterable[NumpyBatch]
+Data = str | os.PathLike[str] | Records | NumpyBatch | Iterable[NumpyBatch] | Mapping[str, Any]
+_ROWS_AT_ONCE = 256  # rows of arrays in a batch
 ARCHIVES = (".tgz", ".tar.gz")
 OTHER_RANGES = (
     "the bytes of these records stand for another range of values than those that the model was trained on, so they "
@@ -269,14 +271,41 @@ def _as_fed(values: Any) -> Any:
 
 
 def _batches(data: Any) -> Iterable[NumpyBatch]:
-    """Yields batches from `Records`, from one batch, or from several."""
+    """Yields batches from `Records`, from one batch, from several, or from arrays."""
+    if isinstance(data, Mapping):
+        return _of_arrays(data)
     return [data] if isinstance(data, NumpyBatch) else map(_refuse_other, data)
+
+
+def _of_arrays(given: Mapping[str, Any]) -> Iterator[NumpyBatch]:
+    """Batches of the rows of arrays, without labels. The ids are the numbers of the rows."""
+    arrays = {name: _as_array(values) for name, values in given.items()}
+    shapes = {values.shape[:-1] for values in arrays.values() if values.dtype.kind in "fiu"}
+    shape = shapes.pop() if len(shapes) == 1 else ()
+    if len(shape) not in (1, 2) or any(values.shape[:-1] != shape for values in arrays.values()):
+        told = ", ".join(f"{name} {values.dtype} {list(values.shape)}" for name, values in arrays.items())
+        raise UsageError(
+            "expected arrays of numbers, [videos, size] or [videos, frames, size], with as many videos and frames in "
+            f"each; found {told or 'none'}. If the videos differ in length, give yt8m.NumpyBatch with num_frames."
+        )
+    for start in range(0, shape[0], _ROWS_AT_ONCE):
+        rows = {name: values[start : start + _ROWS_AT_ONCE] for name, values in arrays.items()}
+        ids = [str(row) for row in range(start, min(start + _ROWS_AT_ONCE, shape[0]))]
+        lengths = np.full(len(ids), shape[1] if len(shape) == 2 else 1, np.int32)
+        yield NumpyBatch(ids, rows, lengths, np.zeros((len(ids), 0), np.bool_))
+
+
+def _as_array(values: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:  # lists of different lengths
+        return np.array(None)
 
 
 def _refuse_other(batch: Any) -> NumpyBatch:
     if not isinstance(batch, NumpyBatch):
         raise UsageError(
-            f"expected a file pattern, what read_records gives, or batches of yt8m.NumpyBatch; found "
+            f"expected a file pattern, what read_records gives, batches of yt8m.NumpyBatch, or arrays by name; found "
             f"a {type(batch).__name__}."
         )
     return batch
