@@ -152,8 +152,9 @@ def test_workers_share_the_records(five: pathlib.Path, count: int, seed: int | N
 def test_every_size_of_a_block_gives_the_same_records(five: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"{five}/4.tfrecord"
     expected = list(shards.read_shard(path))
-    for size in (1, 30, 200, 1000, 1 << 20):
+    for size, few in itertools.product((1, 30, 200, 1000, 1 << 20), (1, 2, 16)):
         monkeypatch.setattr(shards, "_BLOCK", size)
+        monkeypatch.setattr(shards, "_FEW", few)
         assert list(itertools.chain(*shards.read_blocks(path))) == expected
 
 

@@ -220,11 +220,12 @@ def read_until_damage(records: Iterable[bytes]) -> tuple[list[bytes], str]:
     return found, ""
 
 
-@pytest.mark.parametrize("block", [13, 40])
+@pytest.mark.parametrize(("block", "few"), [(13, 1), (40, 1), (80, 3)])
 def test_blocks_hold_what_reading_record_by_record_gives_whatever_is_damaged(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, block: int
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, block: int, few: int
 ) -> None:
     monkeypatch.setattr(shards, "_BLOCK", block)
+    monkeypatch.setattr(shards, "_FEW", few)
     whole = b"".join(shards.framed(bytes([number]) * size) for number, size in enumerate((0, 3, 30, 0, 1, 7)))
     flipped = (whole[:at] + bytes([whole[at] ^ 64]) + whole[at + 1 :] for at in range(len(whole)))
     path = tmp_path / "x.tfrecord"

@@ -40,6 +40,7 @@ NO_PROTO = "it is not an Example or SequenceExample"
 EMPTY = "the file is empty: it holds no example"
 
 _USUAL = 1 << 24  # bytes; before a longer read, `_is_there` checks that the file has that many
+_FEW = 16  # records of a block, of which `read_blocks` reads fewer one by one
 _BLOCK = 1 << 20  # number of bytes that `read_blocks` reads together; they stay in a core's cache
 _GZIP = b"\x1f\x8b"
 _MASK_DELTA, _WORD = 0xA282EAD8, 0xFFFFFFFF
@@ -198,8 +199,8 @@ def read_blocks(path: str) -> Iterator[list[bytes]]:
             if records:
                 yield records
             begun, number, data = begun + used, number + len(records), data[used:]
-            if len(data) > 12 and not used:
-                break  # a record longer than a block, or a damaged one
+            if len(data) > 12 and len(records) < _FEW:
+                break  # long records, which are read without the copies made here, or a damaged one
         file.seek(begun)
         rest = read_records(file, path, number)
         while records := list(itertools.islice(rest, 1)):
