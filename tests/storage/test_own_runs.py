@@ -48,6 +48,29 @@ def test_writers_side_by_side_lose_nothing_and_the_oldest_go(
     assert all(own_runs.is_noted(str(number)) for number in range(40, 50))
 
 
+def test_a_note_that_another_process_has_just_removed_does_not_keep_the_others(
+    notes: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(10):
+        own_runs.note(str(number))
+        (path,) = (one for one in notes.iterdir() if one.stat().st_mtime > 100)
+        os.utime(path, (number, number))
+    monkeypatch.setattr(own_runs, "MOST", 4)
+    original, gone = os.unlink, []
+
+    def late(path: str) -> None:
+        if not gone:  # the other process was faster
+            original(path)
+        gone.append(path)
+        original(path)
+
+    monkeypatch.setattr(os, "unlink", late)
+    own_runs.note("new")
+    assert len(gone) == 7
+    assert [number for number in range(10) if own_runs.is_noted(str(number))] == [7, 8, 9]
+    assert own_runs.is_noted("new")
+
+
 def test_what_others_may_write_to_does_not_count(notes: pathlib.Path) -> None:
     own_runs.note("a")
     notes.chmod(0o770)

@@ -66,8 +66,11 @@ def _is_private(path: str) -> bool:
 
 
 def _drop_oldest(folder: str, kept: str) -> None:
-    """Removes all notes except the newest `MOST`; `kept` always stays."""
-    with contextlib.suppress(FileNotFoundError):  # another process is removing them too
-        notes = sorted(os.scandir(folder), key=lambda one: one.stat(follow_symlinks=False).st_mtime)
-        for path in [one.path for one in notes if one.path != kept][: max(len(notes) - MOST, 0)]:
+    """Removes all notes except the newest `MOST`; `kept` always stays. Other processes may remove some meanwhile."""
+    notes: list[tuple[float, str]] = []
+    for one in os.scandir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            notes.append((one.stat(follow_symlinks=False).st_mtime, one.path))
+    for path in [path for _, path in sorted(notes) if path != kept][: max(len(notes) - MOST, 0)]:
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
