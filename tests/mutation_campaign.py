@@ -170,8 +170,6 @@ def prepare(target: Target) -> pathlib.Path:
     for name in _COPIED:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
         copy(ROOT / name, folder / name)
-    if (ROOT.parent / "shared").is_dir():  # recorded vectors, which some tests need
-        (folder / "shared").symlink_to(ROOT.parent / "shared")
     settings = {
         "source_paths": ["yt8m"],
         "only_mutate": [target.module],

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 
 import pytest
-from golden_data import SHARED, golden
+from golden_data import golden
 from small_run import run, train_words
 
 from yt8m import eval as evaluation_program
@@ -21,7 +21,7 @@ from yt8m.lazy import tf
 from yt8m.runner import checkpoints
 from yt8m.storage import copies
 
-DATA = SHARED / "golden" / "checkpoint_logistic" / "test.tfrecord"
+DATA = golden("checkpoint_logistic/test.tfrecord")
 
 
 @pytest.mark.promise("C7")

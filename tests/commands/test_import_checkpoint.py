@@ -261,8 +261,7 @@ every_file = pytest.mark.parametrize(
     [
         pytest.param(path.stem, marks=() if path.stem in QUICK else (pytest.mark.long, pytest.mark.heavy))
         for path in files()
-    ]
-    or [pytest.param("none", marks=pytest.mark.skip("../shared/golden/published/ is not here"))],
+    ],
 )
 
 

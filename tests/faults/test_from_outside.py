@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from golden_data import SHARED, golden
+from golden_data import golden
 
 from yt8m import cli, models, train
 from yt8m.config import flags, run_dir
@@ -21,7 +21,7 @@ from yt8m.config.registry import TRUST_HELP
 from yt8m.errors import UsageError
 from yt8m.records import vocabulary
 
-RECORDS = SHARED / "golden" / "checkpoint_logistic" / "test.tfrecord"
+RECORDS = golden("checkpoint_logistic/test.tfrecord")
 DATA = f"--eval_data_pattern={RECORDS}"
 INPUT = f"--input_data_pattern={RECORDS}"
 WARNING = "a model is a program that runs on this machine"

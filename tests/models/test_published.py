@@ -35,11 +35,7 @@ def compared(request: pytest.FixtureRequest) -> Iterator[Compared]:
         yield Compared(arrays, run(arrays))
 
 
-every_file = pytest.mark.parametrize(
-    "compared",
-    FILES or [pytest.param("none", marks=pytest.mark.skip("../shared/golden/published/ is not here"))],
-    indirect=True,
-)
+every_file = pytest.mark.parametrize("compared", FILES, indirect=True)
 
 
 @every_file
