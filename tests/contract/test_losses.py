@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -96,3 +97,34 @@ def test_weights_are_honoured(name: str) -> None:
     assert none == [0.0, 0.0]
     assert (gradient[3:] == 0).all()
     assert (gradient[1:3] != 0).any()
+
+
+EXTREMES = np.array([[0.0, 1.0, 0.5, 1e-39, 0.05, 1 - 2.0**-24]], np.float32)
+EXTREME_LOGITS = np.array([[-200.0, 200.0, 0.0, -90.0, -17.0, 17.0]], np.float32)
+SETTINGS: dict[str, list[dict[str, float]]] = {
+    "FocalLoss": [{"focal_gamma": gamma} for gamma in (0.0, 0.5, 1.0, 1.5)],
+    "AsymmetricLoss": [
+        {"asymmetric_positive_gamma": g, "asymmetric_negative_gamma": h, "asymmetric_margin": m}
+        for g, h, m in itertools.product((0.0, 0.5, 1.0), (0.0, 0.5, 4.0), (0.0, 0.05))
+    ],
+    "LogitAdjustmentLoss": [{"class_counts": (1, 5, 0, 3, 100, 2)}],
+}
+
+
+def test_value_and_gradient_are_finite_at_certain_predictions(name: str) -> None:
+    """A sigmoid gives exactly 0 and 1 for large logits; a NaN gradient there would end the training."""
+    made = [losses.create(name), *(losses.create(name, fields) for fields in SETTINGS.get(name, ()))]
+
+    def values() -> Any:
+        predictions, logits = tf.constant(EXTREMES), tf.constant(EXTREME_LOGITS)
+        results = []
+        for loss, are_labels in itertools.product(made, (False, True)):
+            labels = tf.fill([1, 6], are_labels)
+            forms = [loss.calculate_loss(predictions, labels), loss.calculate_loss_from_logits(logits, labels)]
+            gradients = [tf.gradients(forms[0], predictions)[0], tf.gradients(forms[1], logits)[0]]
+            results.append([*forms, *gradients, loss.gradient_from_logits(logits, labels)])
+        return results
+
+    for loss, results in zip(np.repeat(made, 2), run(values), strict=True):
+        for result in results:
+            assert np.isfinite(result).all(), (loss, results)

@@ -211,6 +211,11 @@ class WeightedCrossEntropyLoss(ClassLoss):
         return weighted((1.0 - labels) * tf.sigmoid(logits) - hits, weights)
 
 
+def _power(base: tf.Tensor, exponent: float) -> tf.Tensor:
+    """base^exponent, for a base of at least `EPSILON`: the slope of a power below 1 is infinite or NaN at base 0."""
+    return tf.pow(tf.maximum(base, EPSILON), exponent)
+
+
 @register
 @dataclass(frozen=True)
 class FocalLoss(ClassLoss):
@@ -225,8 +230,8 @@ class FocalLoss(ClassLoss):
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The term of each pair, with `EPSILON` added inside the logarithms."""
-        hits = tf.pow(1.0 - predictions, self.focal_gamma) * tf.math.log(predictions + EPSILON)
-        passes = tf.pow(predictions, self.focal_gamma) * tf.math.log(1.0 - predictions + EPSILON)
+        hits = _power(1.0 - predictions, self.focal_gamma) * tf.math.log(predictions + EPSILON)
+        passes = _power(predictions, self.focal_gamma) * tf.math.log(1.0 - predictions + EPSILON)
         return -labels * hits - (1.0 - labels) * passes
 
     def terms_from_logits(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -269,7 +274,7 @@ class AsymmetricLoss(ClassLoss):
 
     def terms(self, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The term of each pair, with `EPSILON` added inside the logarithms."""
-        hits = tf.pow(1.0 - predictions, self.asymmetric_positive_gamma) * tf.math.log(predictions + EPSILON)
+        hits = _power(1.0 - predictions, self.asymmetric_positive_gamma) * tf.math.log(predictions + EPSILON)
         costs = -tf.math.log(1.0 - tf.nn.relu(predictions - self.asymmetric_margin) + EPSILON)
         return -labels * hits + (1.0 - labels) * self._focused(predictions, costs)
 
@@ -288,7 +293,7 @@ class AsymmetricLoss(ClassLoss):
         gamma, p, q = self.asymmetric_positive_gamma, tf.sigmoid(logits), tf.sigmoid(-logits)
         hits = tf.exp(-gamma * softplus(logits)) * (gamma * p * softplus(-logits) + q)
         power, is_above = self.asymmetric_negative_gamma, p > self.asymmetric_margin
-        above = tf.where(is_above, p - self.asymmetric_margin, tf.ones_like(p))
+        above = tf.maximum(p - self.asymmetric_margin, EPSILON)
         # p (1 - p) / (1 - r): p alone without a margin, even if 1 - p is rounded to 0.
         share = p * q / (q + self.asymmetric_margin) if self.asymmetric_margin else p
         passes = tf.pow(above, power) * share + power * tf.pow(above, power - 1.0) * p * q * self._log_miss(logits)
@@ -296,10 +301,9 @@ class AsymmetricLoss(ClassLoss):
         return weighted((1.0 - labels) * passes - labels * hits, weights)
 
     def _focused(self, predictions: tf.Tensor, costs: tf.Tensor) -> tf.Tensor:
-        """r^h times the costs above the margin, else 0; so r^h is not differentiated at r = 0 (maybe NaN)."""
-        is_above = predictions > self.asymmetric_margin
-        above = tf.where(is_above, predictions - self.asymmetric_margin, tf.ones_like(predictions))
-        return tf.where(is_above, tf.pow(above, self.asymmetric_negative_gamma) * costs, tf.zeros_like(costs))
+        """r^h times the costs above the margin, else 0."""
+        powers = _power(predictions - self.asymmetric_margin, self.asymmetric_negative_gamma)
+        return tf.where(predictions > self.asymmetric_margin, powers * costs, tf.zeros_like(costs))
 
     def _log_miss(self, logits: tf.Tensor) -> tf.Tensor:
         """-log(1 - r), which does not overflow for large logits."""
