@@ -33,7 +33,7 @@ help:
 	@echo 'make test-all  the same, with the clusters of killed processes and the longest runs'
 	@echo 'make soak    training, evaluation, inference, bulk jobs and a cluster, killed at random for MINUTES=20, counted at the end'
 	@echo 'make lint    all of that but the tests'
-	@echo 'make fuzz    100,000 random changes of shards and records, which must all be noticed (half an hour)'
+	@echo 'make fuzz    100,000 random changes of shards and records, which must all be noticed, and 20 times as many new examples of every law'
 	@echo 'make mutants small changes of the code, one at a time, which the tests must notice; MUTANTS_ARGS=top_k for some modules'
 	@echo 'make format  put the code into format'
 	@echo 'make bench   speeds, as ratios to bare matmuls timed in the same run; BENCH_ARGS=--rows=... for some'
@@ -107,6 +107,7 @@ soak: $(DOCUMENTED)
 
 fuzz: $(INSTALLED)
 	PYTHONPATH=.:tests $(BIN)/python tests/fuzz_campaign.py $(FUZZ_ARGS)
+	$(BIN)/pytest $(TWO) -m hypothesis --hypothesis-profile=fuzz --timeout=7200 $(PYTEST_ARGS)
 
 mutants: $(MUTABLE)
 	PYTHONPATH=.:tests $(BIN)/python tests/mutation_campaign.py $(MUTANTS_ARGS)

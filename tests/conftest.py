@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 
 import hypothesis
+import laws
 import leaks
 import pytest
 from emulator import bucket, emulator_address
@@ -15,16 +16,19 @@ from emulator import bucket, emulator_address
 __all__ = ["bucket", "emulator_address"]
 
 # Examples have no deadline: on a busy machine any of them may take long, and pytest ends a test that hangs.
-hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.register_profile(
+    "fuzz", deadline=None, derandomize=False, max_examples=20 * laws.COMMON, print_blob=True
+)
+
+# Every `make test` tries the same examples, so that a newcomer's run is the same as ours.
+hypothesis.settings.register_profile("tests", deadline=None, derandomize=True, database=None, max_examples=laws.COMMON)
 hypothesis.settings.load_profile("tests")
 
-# `make mutants` runs the tests many times: always with the same few examples, and a failure is enough as it is found.
+# `make mutants` runs the tests many times: with few examples, and a failure is enough as it is found.
 hypothesis.settings.register_profile(
     "mutants",
     hypothesis.settings.get_profile("tests"),
     max_examples=30,
-    derandomize=True,
-    database=None,
     phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
 )
 

@@ -9,7 +9,7 @@ import pathlib
 import numpy as np
 import pytest
 from golden_data import golden
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reader_records import frame_record, write_shard
 
@@ -84,7 +84,6 @@ PAIRS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("abcdefg")), max_s
 RATINGS = st.lists(st.tuples(st.integers(0, 4), st.sampled_from("abcdehi"), st.booleans()), max_size=25)
 
 
-@settings(deadline=None)
 @given(PAIRS, RATINGS, st.one_of(st.none(), st.integers(1, 5)), st.booleans())
 def test_equals_loops(submitted: list, ratings: list, top_n: int | None, only: bool) -> None:
     lines: dict[int, list[str]] = {}

@@ -7,8 +7,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 
 from yt8m.commands import segment_inference
 from yt8m.commands.segment_inference import Candidates, SegmentRanking
@@ -29,7 +30,7 @@ def by_sorting(names: list[bytes], scores: np.ndarray, most: int) -> list[list[b
     return listed
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     st.lists(st.integers(1, 30), min_size=1, max_size=12),
     st.integers(1, 40),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 
 from yt8m.deploy import DeploymentConfig, local
 from yt8m.lazy import tf
@@ -68,7 +69,7 @@ def test_scopes():
     assert [DeploymentConfig(2).clone_scope(i) for i in range(2)] == ["clone_0", "clone_1"]
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(tasks=st.integers(1, 5), variables=st.integers(0, 12))
 def test_equal_variables_go_round_the_parameter_servers(tasks, variables):
     config = DeploymentConfig(num_ps_tasks=tasks)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from golden_data import golden
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from laws import examples
 
 from yt8m.deploy import average_gradients, clip_by_global_norm, clip_gradient_norms, combine_gradients, gradient_norms
 from yt8m.lazy import tf
@@ -71,7 +72,7 @@ def test_other_types_keep_their_type(session, dtype):
     np.testing.assert_allclose(session.run(clipped), [0.6, 0.8], rtol=1e-3)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(hnp.arrays(np.float32, hnp.array_shapes(max_dims=3), elements=st.floats(-9, 9, width=32, allow_subnormal=False)))
 def test_no_norm_is_above_the_bound_and_no_small_gradient_moves(values):
     with tf.Graph().as_default(), tf.Session() as session:

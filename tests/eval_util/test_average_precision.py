@@ -7,8 +7,9 @@ import itertools
 import numpy as np
 import pytest
 from golden_data import golden
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 from sklearn.metrics import average_precision_score
 
 from yt8m.eval_util import AveragePrecisionCalculator, MeanAveragePrecisionCalculator
@@ -59,7 +60,6 @@ def test_recorded_parts(recorded: dict[str, np.ndarray], extra: int) -> None:
         assert calculator.num_accumulated_positives == recorded["actuals"].sum() + extra * parts
 
 
-@settings(deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=40), st.randoms(use_true_random=False))
 def test_equals_scikit_learn_without_ties(hits: list[bool], random: object) -> None:
     scores = np.random.default_rng(len(hits)).permutation(len(hits)).astype(float)
@@ -67,7 +67,7 @@ def test_equals_scikit_learn_without_ties(hits: list[bool], random: object) -> N
     assert ap(scores, hits) == pytest.approx(expected)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(ITEMS, st.one_of(st.none(), st.integers(1, 7)), st.integers(0, 2))
 def test_ties_are_the_mean_over_all_orders(items: list, n: int | None, missing: int) -> None:
     scores, hits = [score for score, _ in items], [hit for _, hit in items]

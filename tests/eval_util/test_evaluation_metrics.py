@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from eval_util import brute_force
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.eval_util import EvaluationMetrics, calculate_gap
@@ -38,7 +38,6 @@ def check(total: dict, scores: np.ndarray, labels: np.ndarray, k: int, n: int | 
     assert total["map"] == pytest.approx(np.mean(list(aps.values())) if aps else np.nan, nan_ok=True)
 
 
-@settings(deadline=None)
 @given(batches(), st.integers(1, 8), st.one_of(st.none(), st.integers(1, 4)))
 def test_equals_the_definitions(batch: tuple, k: int, n: int | None) -> None:
     scores, labels = batch
@@ -49,7 +48,6 @@ def test_equals_the_definitions(batch: tuple, k: int, n: int | None) -> None:
     assert calculate_gap(scores, labels, k) == pytest.approx(brute_force.gap(scores, labels, k))
 
 
-@settings(deadline=None)
 @given(batches(), st.integers(1, 8), st.integers(0, 2**32))
 def test_pairs_not_rated_are_left_out(batch: tuple, k: int, seed: int) -> None:
     scores, labels = batch
@@ -62,7 +60,6 @@ def test_pairs_not_rated_are_left_out(batch: tuple, k: int, seed: int) -> None:
 OF_BATCHES = {"hit_at_one", "perr", "gap", "loss"}
 
 
-@settings(deadline=None)
 @given(batches(), st.integers(1, 6), st.integers(0, 3))
 def test_columns_give_what_dense_scores_give(batch: tuple, k: int, more: int) -> None:
     scores, labels = batch

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from evaluated_videos import drawn
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 from sklearn import metrics
 
 from yt8m.eval_util import EvaluationMetrics
@@ -89,7 +90,7 @@ def test_without_labels_every_class_has_the_same_threshold(videos):
     assert not points.is_own.any()
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 10_000), st.integers(2, 40), st.booleans())
 @pytest.mark.heavy
 def test_no_other_threshold_is_better(seed, videos, coarse):

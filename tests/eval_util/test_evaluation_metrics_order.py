@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.eval_util import EvaluationMetrics
@@ -40,7 +40,6 @@ def assert_same(found: EvaluationMetrics, expected: EvaluationMetrics) -> None:
             np.testing.assert_array_equal(ours[key], value, err_msg=key)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 10_000), max_size=9), st.randoms(use_true_random=False))
 def test_the_order_of_batches_changes_nothing(seeds: list[int], random: Any) -> None:
     ordered = list(seeds)
@@ -48,7 +47,6 @@ def test_the_order_of_batches_changes_nothing(seeds: list[int], random: Any) -> 
     assert_same(fed(*ordered), fed(*seeds))
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10_000), st.randoms(use_true_random=False))
 def test_batches_can_be_cut_and_ordered_in_any_way(seed: int, random: Any) -> None:
     scores, labels, loss = part(seed)

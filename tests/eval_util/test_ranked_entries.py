@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from eval_util import brute_force
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.eval_util import EvaluationMetrics
@@ -43,7 +43,6 @@ def evaluations(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, list[int]]:
     return scores, labels, [int(one) for one in random.integers(0, 4, classes) + np.eye(classes, dtype=int)[0]]
 
 
-@settings(deadline=None)
 @given(evaluations(), st.integers(1, 9))
 def test_gap_and_map_of_each_third_equal_the_definitions(evaluation: tuple, k: int) -> None:
     scores, labels, counts = evaluation

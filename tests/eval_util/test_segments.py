@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from evaluated_videos import add_rated
 from golden_data import golden
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 
 from yt8m.eval_util.segments import Pairs, RatedPairs, columns_of_pairs, mean_average_precision_at_n
 from yt8m.eval_util.top_k import perr_of_rows, rated_only, take_columns
@@ -52,7 +53,6 @@ def test_recorded() -> None:
         assert found.map == pytest.approx(aps.sum() / 6)
 
 
-@settings(deadline=None)
 @given(PAIRS, RATINGS, st.one_of(st.none(), st.integers(1, 5)))
 def test_equals_loops(submitted: list, ratings: list, top_n: int | None) -> None:
     found = mean_average_precision_at_n(*columns(submitted, 2), *columns(ratings, 3), top_n=top_n)
@@ -80,7 +80,7 @@ def test_refusals() -> None:
         mean_average_precision_at_n([1], ["a:0"], [1], ["a:0"], [1], top_n=0)
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(st.integers(1, 30), st.integers(1, 6), st.integers(0, 10_000), st.floats(0, 1))
 def test_equals_the_submission_of_the_same_scores(rows: int, classes: int, seed: int, share: float) -> None:
     draw = np.random.default_rng(seed)
@@ -128,7 +128,7 @@ def test_merged_parts_are_the_whole():
         whole.merge(RatedPairs(3))
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(st.integers(1, 12), st.integers(1, 30), st.integers(0, 10_000), st.floats(0, 1), st.integers(1, 30))
 def test_columns_of_pairs_are_those_of_dense_scores_in_which_nothing_else_is_ranked(
     rows: int, classes: int, seed: int, share: float, k: int

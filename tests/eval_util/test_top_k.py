@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -15,7 +15,6 @@ LEVELS = st.sampled_from([-np.inf, -1.5, -0.0, 0.0, 1e-45, 0.5, 0.75, 3.0, np.in
 MATRICES = hnp.arrays(np.float32, st.tuples(st.integers(0, 6), st.integers(1, 9)), elements=LEVELS)
 
 
-@settings(deadline=None)
 @given(MATRICES, st.integers(1, 12))
 def test_equals_a_stable_sort(scores: np.ndarray, k: int) -> None:
     best = top_k(scores, k)

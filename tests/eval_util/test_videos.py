@@ -7,8 +7,9 @@ import itertools
 
 import numpy as np
 from evaluated_videos import batch, drawn
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 
 from yt8m.eval_util.videos import VideoSample
 
@@ -21,7 +22,7 @@ def expected_rows(most: int) -> list[int]:
     return sorted(digest, key=digest.__getitem__)[:most]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(most=st.integers(1, 60), cuts=st.lists(st.integers(1, 49), max_size=6, unique=True), turned=st.booleans())
 def test_the_sample_depends_on_the_videos_alone(most, cuts, turned):
     edges = [0, *sorted(cuts), 50]

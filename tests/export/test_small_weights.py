@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from contract.model_cases import SIZES, C, T
 from contract.model_session import tiny
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from laws import examples
 
 from yt8m import graph, models
 from yt8m.export.saved_model import write_inference_model
@@ -22,7 +23,7 @@ from yt8m.video.modeler import VideoModeler
 matrices = hnp.arrays(np.float32, hnp.array_shapes(min_dims=2, max_dims=3), elements=st.floats(-100, 100, width=32))
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(matrices)
 def test_a_byte_moves_a_weight_by_half_a_step_at_most(value: np.ndarray) -> None:
     packed = pack(value, "int8")

@@ -9,8 +9,9 @@ import fault_shards
 import pytest
 from fault_shards import LEVELS
 from faults import mutations
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from laws import examples
 
 from yt8m.commands.verify import DeepCheck
 from yt8m.readers.damage import RecordCheck
@@ -20,7 +21,7 @@ CHANGES = st.builds(
     mutations.Change, st.sampled_from(mutations.KINDS), PLACES, PLACES, st.binary(min_size=1, max_size=20)
 )
 SHARDS = {level: fault_shards.sound(level, mutations.COUNT) for level in LEVELS}
-QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+REUSED = {"suppress_health_check": [HealthCheck.function_scoped_fixture]}  # the fixture is the same for all examples
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[mutations.
 @pytest.mark.promise("I1")
 @pytest.mark.promise("I2")
 @given(st.sampled_from(LEVELS), st.lists(CHANGES, min_size=1, max_size=2))
-@QUICK
+@examples(150, **REUSED)
 def test_shards(tmp_path: pathlib.Path, level: str, changes: list[mutations.Change]) -> None:
     changed = fault_shards.shard(SHARDS[level])
     for change in changes:
@@ -54,7 +55,7 @@ def test_shards(tmp_path: pathlib.Path, level: str, changes: list[mutations.Chan
 
 @pytest.mark.promise("I3")
 @given(st.sampled_from(LEVELS), st.lists(CHANGES, min_size=1, max_size=3))
-@settings(QUICK, max_examples=60)
+@examples(60, **REUSED)
 def test_records(parsers: dict[str, RecordCheck], level: str, changes: list[mutations.Change]) -> None:
     payload = SHARDS[level][0]
     for change in changes:
@@ -66,7 +67,7 @@ def test_records(parsers: dict[str, RecordCheck], level: str, changes: list[muta
 @pytest.mark.promise("I1")
 @pytest.mark.promise("I2")
 @given(st.lists(CHANGES, min_size=1, max_size=2))
-@settings(QUICK, max_examples=25)
+@examples(25, **REUSED)
 def test_shards_in_the_graph(
     graph: tuple[mutations.GraphReader, pathlib.Path], changes: list[mutations.Change]
 ) -> None:

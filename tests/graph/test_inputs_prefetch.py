@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from graph.staged_toy import BATCH, EPOCHS, Training, until_error
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
+from laws import examples
 
 from yt8m import graph
 from yt8m.lazy import tf
@@ -42,7 +43,7 @@ def training() -> Iterator[Callable[..., Training]]:
 @example(rows=0)  # no step at all
 @example(rows=1)  # fewer rows than towers
 @example(rows=7)  # a last batch that is not full
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_each_step_is_the_one_without(
     training: Callable[..., Training], towers: int, split: bool, numbered: bool, rows: int
 ) -> None:

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import UsageError
@@ -37,7 +38,7 @@ def expected(config: OptimizerConfig, step: int, examples: int) -> float:
 
 
 @pytest.mark.parametrize("schedule", ["exponential", "cosine", "constant"])
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     warmup=st.sampled_from([0, 1, 1000, 5000]),
     group=st.integers(1, 3),

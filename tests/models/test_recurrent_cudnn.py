@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 from models.forward import NUM_FRAMES, B, C, D, T, draw_frames, sigmoid
 
 from yt8m import models
@@ -106,7 +107,7 @@ def test_each_weight_has_its_place() -> None:
     assert found.tolist() == [*of_input, *of_state, 1, 3 + 1, 2, 4, 0, 0, 0, 0]
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(
     times=st.integers(1, 4),
     rows=st.integers(1, 3),

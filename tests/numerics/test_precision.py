@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 
 from yt8m.lazy import tf
 from yt8m.numerics import precision
@@ -56,7 +57,7 @@ def turned(matrix: np.ndarray, is_turned: bool) -> np.ndarray:
     return np.swapaxes(matrix, -1, -2) if is_turned else matrix
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     *(SIZES, SIZES, SIZES, st.booleans(), st.booleans(), st.booleans()),
     st.tuples(*3 * [st.integers(-30, 30)]),

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from golden_data import golden
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from laws import examples
 
 from yt8m.lazy import tf
 from yt8m.readers import dequantize, join_features, resize_axis
@@ -31,7 +32,7 @@ def test_dequantize_gives_the_recorded_values() -> None:
 
 
 @given(st.floats(-50, 50), st.floats(0.1, 100))
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_dequantize_follows_the_formula_and_stays_near_the_range(low: float, width: float) -> None:
     quantized = np.arange(256, dtype=np.uint8)
     values = run(lambda: dequantize(tf.constant(quantized), low + width, low))
@@ -56,7 +57,7 @@ def test_resize_axis_gives_the_recorded_arrays(name: str, axis: int, size: int, 
 
 
 @given(arrays(np.uint8, st.tuples(*[st.integers(0, 4)] * 3)), st.integers(0, 2), st.integers(0, 6), st.integers(0, 9))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_resize_axis_keeps_the_front_and_fills_the_rest(array: np.ndarray, axis: int, size: int, fill: int) -> None:
     resized = run(lambda: resize_axis(tf.constant(array), axis, size, fill))
     shape = list(array.shape)

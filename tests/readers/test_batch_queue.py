@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from laws import examples
 from reader_records import frame_record, video_record, write_shard
 
 from yt8m.config.train_config import DataConfig
@@ -88,7 +89,7 @@ def test_without_shuffling_files_and_records_keep_their_order(shards: pathlib.Pa
 
 
 @given(st.integers(1, 20), st.integers(1, 3), st.integers(1, 6), st.integers(1, 30), st.integers(0, 2**31 - 1))
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_epoch_has_every_record_once(
     shards: pathlib.Path, batch_size: int, epochs: int, readers: int, buffer: int, seed: int
 ) -> None:

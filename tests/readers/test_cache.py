@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from laws import examples
 from reader_records import video_record, write_shard
 
 from yt8m.errors import RunError
@@ -108,7 +109,7 @@ def queue(pattern: str, cache: Any = "", **more: Any) -> BatchQueue:
 
 
 @given(st.integers(1, 9), st.integers(1, 3), st.integers(1, 6), st.integers(1, 20), st.integers(0, 99))
-@settings(max_examples=3, deadline=None)
+@examples(3)
 def test_examples_and_their_order_are_those_without_it(
     pattern: str, filled: pathlib.Path, size: int, epochs: int, readers: int, buffer: int, seed: int
 ) -> None:
@@ -190,7 +191,7 @@ def damaged(content: bytes, at: int, bit: int | None) -> bytes:
 
 
 @given(st.integers(0, 4), st.integers(0, 1 << 20), st.none() | st.integers(0, 7))
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_damaged_file_is_not_read(
     filled: pathlib.Path, tmp_path: pathlib.Path, shard: int, at: int, bit: int | None
 ) -> None:

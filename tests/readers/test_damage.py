@@ -6,8 +6,9 @@ import fault_shards
 import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 from reader_records import Parsed, feature, frame_record, video_record
 
 from yt8m.lazy import tf
@@ -53,7 +54,7 @@ def test_changed_bytes_and_cut_records(make: object, request: pytest.FixtureRequ
     request.addfinalizer(parsed.close)
 
     @given(CHANGES, st.floats(0, 1) | st.just(1.0))
-    @settings(max_examples=150, deadline=None)
+    @examples(150)
     def check(changes: list[tuple[int, int]], kept: float) -> None:
         damaged = bytearray(whole)
         for at, value in changes:

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from golden_data import golden
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 from reader_records import Parsed, error_of, frame_record, read_shard
 
 from yt8m.errors import UsageError
@@ -62,7 +63,7 @@ def test_unequal_numbers_of_frames_are_refused() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 7), st.lists(st.integers(0, 9), max_size=4)), max_size=5))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_what_is_written_is_read(videos: list[tuple[int, list[int]]]) -> None:
     records = [record(b"v%d" % n, count, count, labels=labels) for n, (count, labels) in enumerate(videos)]
     parsed = _parsed(records)

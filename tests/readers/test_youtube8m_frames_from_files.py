@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from golden_data import golden
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 from reader_records import frame_record, read_shard, write_shard
 
 from yt8m.lazy import tf
@@ -127,7 +128,7 @@ VIDEOS = st.lists(
 
 @pytest.mark.heavy
 @pytest.mark.long
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(
     videos=VIDEOS,
     sizes=st.lists(st.integers(1, 7), min_size=1, max_size=len(NAMES)),

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from golden_data import golden
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 from reader_records import Parsed, error_of, frame_record, read_shard
 
 from yt8m.readers import YT8MFrameFeatureReader
@@ -52,7 +53,7 @@ RATINGS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 5), st.sampled_f
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), RATINGS), max_size=4))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_segments_are_those_of_a_loop_over_ratings(videos: list[tuple[int, Any]]) -> None:
     records = [record(b"v%d" % n, length, ratings) for n, (length, ratings) in enumerate(videos)]
     parsed = _parsed(records)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from golden_data import golden
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 from reader_records import Parsed, error_of, read_shard, video_record
 
 from yt8m.errors import UsageError
@@ -71,7 +72,7 @@ def test_static_shapes() -> None:
         max_size=6,
     )
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_what_is_written_is_read(videos: list[tuple[bytes, str, list[int] | None, list[float]]]) -> None:
     records = [
         video_record(labels=labels, mean_rgb=values[:3], mean_audio=values[3:], **{key: [name]})

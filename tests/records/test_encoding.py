@@ -6,7 +6,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.lazy import tf
@@ -36,7 +36,6 @@ def payloads(records: np.ndarray) -> list[bytes]:
     return found
 
 
-@settings(deadline=None)
 @given(VIDEOS)
 def test_videos_are_read_back_by_protobuf(videos: list[tuple[str, set[int]]]) -> None:
     places = np.flatnonzero(np.random.default_rng(len(videos)).random(len(videos)) < 0.8)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from golden_data import golden
 from google.protobuf.message import DecodeError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reader_records import frame_record, read_shard
 
@@ -31,7 +31,6 @@ def of_proto(feature: Any) -> list[Any]:
 
 
 @given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4))
-@settings(deadline=None)
 def test_any_context_reads_back(context: dict[str, Any]) -> None:
     record = shards.parse(frame_record(context, {}))
     assert {name: feature.values() for name, feature in record.context.items()} == context

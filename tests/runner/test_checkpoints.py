@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tiny_workload import TinyInputter
 
@@ -83,13 +83,17 @@ def test_what_is_kept(gaps: list[float], keep: int) -> None:
     last=st.one_of(st.floats(1e9 - 2e5, 1e9 + 2e5), st.integers(0, 39)),
     keep=st.integers(1, 6),
 )
+@example(times=[1e9, 1e9, 1e9 - 1, 1e9 - 1], last=1e9 - 1, keep=1)  # a drawn `last` may be the time of a step too
 def test_the_order_of_the_clock_keeps_nothing(times: list[float], last: float, keep: int) -> None:
-    """Of what was not decided before, one stays for each quarter of an hour by which the clock went on."""
+    """Of what was not decided before, one stays for each quarter of an hour by which the clock went on.
+
+    Steps up to the first one whose time is `last`, the time of the newest preserved one, were decided on before.
+    """
     by_step = dict(enumerate(times))
-    decided = last if isinstance(last, int) and last < len(times) else None
-    preserved = last if decided is None else times[decided]
+    preserved = times[last] if isinstance(last, int) and last < len(times) else last
     doomed, _ = checkpoints.to_delete(by_step, keep, preserved)
-    undecided = [step for step in by_step if decided is None or step > decided]
+    decided = times.index(preserved) if preserved in times else -1
+    undecided = [step for step in by_step if step > decided]
     on = sum(max(0.0, times[step] - times[step - 1]) for step in undecided if step)
     assert len(set(undecided) - set(doomed)) <= keep + 2 + on / 900
     assert not set(doomed) & set(range(len(times))[-keep:])

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 
 from yt8m import eval_util, losses, models
 from yt8m.graph import Reduction
@@ -121,7 +122,7 @@ def test_pairs_that_nobody_rated_are_left_out(mode: str) -> None:
     assert evaluator.get()["gap"] == pytest.approx(dense.get()["gap"], abs=1e-6)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(1, 8), st.integers(1, 6), st.integers(0, 1000))
 def test_equal_recall_precision_is_that_of_eval_util(rows: int, classes: int, seed: int) -> None:
     generator = np.random.default_rng(seed)

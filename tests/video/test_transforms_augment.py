@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 
 from yt8m import losses, models
 from yt8m.config.train_config import AugmentConfig
@@ -45,7 +46,7 @@ def augmented(
     return np.where(inside, (features - 4 / 512 + 2) * 255 / 4, -1), counts
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     crop=st.sampled_from([1.0, 0.5, 0.01]),
     dropout=st.sampled_from([0.0, 0.3, 0.99]),

@@ -6,8 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from laws import examples
 
 from yt8m import models
 from yt8m.lazy import tf
@@ -29,7 +30,7 @@ def by_hand(features: tuple[np.ndarray, ...], num_frames: np.ndarray) -> np.ndar
     return means
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(
     videos=st.integers(0, 9),
     frames=st.integers(0, 6),

@@ -27,7 +27,7 @@ def _read(path: pathlib.Path, size: int, skip: int = 0) -> list[tuple[str, str]]
     return found
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_ROWS, st.integers(1, 4), st.integers(0, 5), st.sampled_from(["\n", "\r\n", "\r"]), st.booleans())
 def test_cells_are_those_of_csv(
     tmp_path: pathlib.Path, rows: list[tuple[str, str]], size: int, skip: int, end: str, has_last_end: bool
