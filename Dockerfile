@@ -6,16 +6,20 @@
 #   docker build -t yt8m-beam --target=beam --build-arg EXTRA=dataflow .
 FROM apache/beam_python3.12_sdk:2.77.0 AS beam-sdk
 
-FROM python:3.12-slim AS installed
+FROM python:3.12.11-slim-bookworm AS installed
 
 # The NVIDIA driver is the host's; CUDA comes with TensorFlow's wheels.
 ARG EXTRA=gpu
 
+# The packages come first, with an empty package in place of the code: a change of the code installs only the code again.
 WORKDIR /opt/yt8m
 COPY pyproject.toml constraints.txt README.md LICENSE NOTICE ./
+RUN mkdir yt8m && touch yt8m/__init__.py && \
+  pip install --no-cache-dir --constraint constraints.txt ".${EXTRA:+[$EXTRA]}"
 COPY yt8m ./yt8m
-RUN pip install --no-cache-dir --constraint constraints.txt ".${EXTRA:+[$EXTRA]}"
+RUN pip install --no-cache-dir --no-deps --force-reinstall .
 
+RUN useradd --create-home --uid 1000 yt8m && install --directory --owner=yt8m /work
 WORKDIR /work
 
 FROM installed AS beam
@@ -23,4 +27,5 @@ COPY --from=beam-sdk /opt/apache/beam /opt/apache/beam
 ENTRYPOINT ["/opt/apache/beam/boot"]
 
 FROM installed
+USER yt8m
 ENTRYPOINT ["yt8m"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import importlib.metadata
 import os
 import pathlib
 import re
@@ -153,6 +154,39 @@ def test_every_dependency_is_pinned_and_has_its_reason():
     assert names - set(pinned) == set()
     reasons = (ROOT / "CONTRIBUTING.md").read_text()
     assert [name for name in sorted(names) if f"| {name} |" not in reasons] == []
+
+
+GOOGLE = {
+    "google.protobuf": "protobuf",
+    "google.api_core": "google-api-core",
+    "google.auth": "google-auth",
+    "google.cloud": "google-cloud-storage",
+}
+
+
+def imported_modules(path):
+    """The full names of all modules that a file imports from elsewhere."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module
+
+
+def test_every_imported_package_is_declared():
+    """What another package brings along today may be gone with its next version."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    declared = {re.split(r"[\[<>=]", requirement)[0] for group in groups for requirement in group}
+    distributions = importlib.metadata.packages_distributions()
+    modules = {module for path in (ROOT / "yt8m").rglob("*.py") for module in imported_modules(path)}
+    roots = {module.partition(".")[0] for module in modules} - {"google", "yt8m", "__future__"}
+    providers = {root: distributions.get(root, [root]) for root in roots - sys.stdlib_module_names}
+    providers |= {
+        module: [GOOGLE[".".join(module.split(".")[:2])]] for module in modules if module.startswith("google.")
+    }
+    normalized = {module: {name.lower().replace("_", "-") for name in names} for module, names in providers.items()}
+    assert {module for module, names in normalized.items() if not names & declared} == set()
 
 
 def test_pins_are_those_that_apache_beam_takes():

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 
 import pytest
 
@@ -54,9 +56,36 @@ def test_the_image_copies_what_there_is_and_nothing_is_hidden_from_it():
 def test_the_image_of_bulk_workers_has_the_beam_and_the_python_of_the_others():
     text, pins = (ROOT / "Dockerfile").read_text(), (ROOT / "constraints.txt").read_text()
     (version,) = re.findall(r"^apache-beam==(.+)$", pins, re.MULTILINE)
-    (python,) = re.findall(r"^FROM python:(.+)-slim AS installed$", text, re.MULTILINE)
+    (python,) = re.findall(r"^FROM python:(\d\.\d+)\.\d+-slim-\w+ AS installed$", text, re.MULTILINE)
     assert f"FROM apache/beam_python{python}_sdk:{version} AS beam-sdk" in text
-    assert text.rstrip().endswith('FROM installed\nENTRYPOINT ["yt8m"]')  # what is built unless a target is named
+    # What is built unless a target is named, and who runs it.
+    assert text.rstrip().endswith('FROM installed\nUSER yt8m\nENTRYPOINT ["yt8m"]')
+
+
+def test_the_extras_of_the_image_exist_and_the_code_comes_after_the_packages():
+    text = (ROOT / "Dockerfile").read_text()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = set(re.findall(r"EXTRA=([\w,]+)", text))
+    assert named == {"gpu", "dataflow"}
+    assert named <= set(extras)
+    assert text.index("--constraint constraints.txt") < text.index("COPY yt8m ./yt8m") < text.index("--no-deps")
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(shutil.which("docker") is None, reason="docker is not installed; an image needs it")
+def test_the_image_builds_and_runs_without_root(tmp_path):
+    def docker(*words):
+        return subprocess.run(["docker", *words], capture_output=True, text=True)
+
+    if docker("info").returncode != 0:
+        pytest.skip("docker's daemon does not answer; an image needs it")
+    built = docker("build", "--quiet", "--build-arg", "EXTRA=", "--iidfile", str(tmp_path / "id"), str(ROOT))
+    if built.returncode != 0 and "pulling" in built.stderr + built.stdout:
+        pytest.skip("the base image cannot be fetched: no registry of images is reached")
+    assert built.returncode == 0, built.stderr
+    image = (tmp_path / "id").read_text()
+    shown = docker("run", "--rm", "--entrypoint", "sh", image, "-c", "id -u && yt8m --version")
+    assert shown.stdout.split()[0] == "1000", shown.stderr
 
 
 @pytest.mark.long

@@ -30,11 +30,13 @@ class PublishedFile(NamedTuple):
       file: its name in the cache.
       address: its URL.
       md5: the published md5 in hexadecimal; empty if none is published.
+      sha256: that of the published file in hexadecimal; empty if it is not known.
     """
 
     file: str
     address: str
     md5: str = ""
+    sha256: str = ""
 
 
 class Scaling(NamedTuple):

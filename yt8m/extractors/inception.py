@@ -16,7 +16,7 @@ from yt8m.extractors.base import Compute, Extractor, PublishedFile, named, weigh
 from yt8m.records.data_format import PUBLISHED, Range
 
 _GRAPH = PublishedFile(
-    "inception-2015-12-05.tgz", "http://download.tensorflow.org/models/image/imagenet/inception-2015-12-05.tgz"
+    "inception-2015-12-05.tgz", "https://download.tensorflow.org/models/image/imagenet/inception-2015-12-05.tgz"
 )
 _PCA = PublishedFile("yt8m_pca.tgz", "http://data.yt8m.org/yt8m_pca.tgz")
 _IN_ARCHIVE = "classify_image_graph_def.pb"

@@ -26,7 +26,12 @@ from yt8m.storage import copies
 
 _AUDIOSET = "https://storage.googleapis.com/audioset"
 _MODEL = PublishedFile("vggish_model.ckpt", f"{_AUDIOSET}/vggish_model.ckpt", "d1c7011e6366aa34176bb05c705e31a8")
-_PCA = PublishedFile("vggish_pca_params.npz", f"{_AUDIOSET}/vggish_pca_params.npz", "c80cae691033abe7c7ecd11ea39fc834")
+_PCA = PublishedFile(
+    "vggish_pca_params.npz",
+    f"{_AUDIOSET}/vggish_pca_params.npz",
+    md5="c80cae691033abe7c7ecd11ea39fc834",
+    sha256="4d878af3e306defbfb37095365aa7e5a6cecb86bad13e859e626151c4e6a8b9d",
+)
 SPECTROGRAM, EMBEDDING = "vggish/input_features:0", "vggish/fc2/BiasAdd:0"
 _CONVOLUTIONS = (("conv1",), ("conv2",), ("conv3/conv3_1", "conv3/conv3_2"), ("conv4/conv4_1", "conv4/conv4_2"))
 _DENSE = ("fc1/fc1_1", "fc1/fc1_2", "fc2")

@@ -71,8 +71,8 @@ def of_source(source: PublishedFile | None, path: str = "") -> Extractor:
     return OfSource(path)
 
 
-def source_at(files: Files, md5: str = "") -> PublishedFile:
-    return PublishedFile("thing.bin", f"http://127.0.0.1:{files.server_port}/models/thing.bin", md5)
+def source_at(files: Files, md5: str = "", sha256: str = "") -> PublishedFile:
+    return PublishedFile("thing.bin", f"http://127.0.0.1:{files.server_port}/models/thing.bin", md5, sha256)
 
 
 def test_fetched_once_and_pinned(files: Files, cache: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,11 +98,14 @@ def test_a_file_that_changed_after_its_first_use_is_refused(files: Files, cache:
     assert weights.find(extractor, "thing").sha256["thing_file"] == hashlib.sha256(CONTENT).hexdigest()
 
 
-def test_the_published_md5_is_checked_of_a_file_that_was_put_there(files: Files, cache: pathlib.Path) -> None:
-    extractor = of_source(source_at(files, hashlib.md5(CONTENT).hexdigest()))
+@pytest.mark.parametrize("kind", ["md5", "sha256"])
+def test_the_published_digest_of_a_file_that_was_put_there_is_checked(
+    files: Files, cache: pathlib.Path, kind: str
+) -> None:
+    extractor = of_source(source_at(files, **{kind: hashlib.new(kind, CONTENT).hexdigest()}))
     cache.mkdir(parents=True)
     (cache / "thing.bin").write_bytes(b"other")
-    with pytest.raises(RunError, match=f"has the md5 {hashlib.md5(b'other').hexdigest()}; .* is published"):
+    with pytest.raises(RunError, match=f"has the {kind} {hashlib.new(kind, b'other').hexdigest()}; .* is published"):
         weights.find(extractor, "thing")
     (cache / "thing.bin").write_bytes(CONTENT)
     weights.find(extractor, "thing")

@@ -94,12 +94,12 @@ def _cached(source: PublishedFile, what: str, field: str) -> tuple[str, str]:
 
 
 def _check_published(source: PublishedFile, path: str) -> None:
-    found = _digest(path, "md5") if source.md5 else ""
-    if found != source.md5:
-        raise RunError(
-            f"{path} has the md5 {found}; {source.md5} is published. Remove it, and it is fetched again from "
-            f"{source.address}."
-        )
+    for kind, published in (("md5", source.md5), ("sha256", source.sha256)):
+        if published and (digest := _digest(path, kind)) != published:
+            raise RunError(
+                f"{path} has the {kind} {digest}; {published} is published. Remove it, and it is fetched again from "
+                f"{source.address}."
+            )
 
 
 def _fetch(source: PublishedFile, path: str, what: str, field: str) -> None:
