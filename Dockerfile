@@ -1,7 +1,7 @@
 # An image for training in the cloud or on a machine of one's own:
 #   docker build -t yt8m .                                  with CUDA, for GPUs
 #   docker build -t yt8m --build-arg EXTRA= .               without, half the size
-#   docker run --gpus all -v "$PWD:/work" yt8m train --train_dir=runs/first
+#   docker run --gpus all --user "$(id -u)" -v "$PWD:/work" yt8m train --train_dir=runs/first
 # and one for the workers of `yt8m bulk` on Dataflow (--sdk_container_image), started by Apache Beam's own program:
 #   docker build -t yt8m-beam --target=beam --build-arg EXTRA=dataflow .
 FROM apache/beam_python3.12_sdk:2.77.0 AS beam-sdk

@@ -17,9 +17,16 @@ pytestmark = pytest.mark.published
 _SLOW = ("h_bilstm", "n_mix", "w_gateddbof", "w_netfv", "w_netrvlad", "w_softdbof_max")
 FILES = [pytest.param(path.stem, marks=pytest.mark.heavy if path.stem in _SLOW else ()) for path in files()]
 
-# Published networks that are blind to padding, as all of ours are. The others pool padded frames as if they were
-# real: WILLOW's draw frames first and so see no padding; MixNeXtVladModel's mixture takes the mean of all frames.
-BLIND = {"LstmModel", "GruModel", "BiLstmModel", "LstmAttentionMaxPoolingModel", "NeXtVLADModel"}
+# Published networks that pool padded frames as if they were real, and by how much their predictions on padded videos
+# may differ from ours, which ignore padding. In use, WILLOW's draw frames first and so see no padding; the mixture of
+# MixNeXtVladModel takes the mean of all frames.
+POOLS_PADDING = {
+    "GatedDbofModelLF": 0.05,
+    "MixNeXtVladModel": 0.01,
+    "NetFVModelLF": 0.005,
+    "NetVLADModelLF": 0.005,
+    "SoftDbofModelLF": 0.05,
+}
 
 
 class Compared(NamedTuple):
@@ -65,9 +72,16 @@ def penalties(arrays: Any) -> float:
 
 @every_file
 def test_predictions_on_padded_videos(compared: Compared) -> None:
-    if str(compared.arrays["class"]) not in BLIND:
+    arrays, ours = compared
+    if str(arrays["level"]) == "video":
+        assert "padded/predictions" not in arrays
         return
-    np.testing.assert_allclose(compared.ours.padded["predictions"], compared.arrays["padded/predictions"], rtol=1e-5)
+    expected, predictions = arrays["padded/predictions"], ours.padded["predictions"]
+    limit = POOLS_PADDING.get(str(arrays["class"]))
+    differs = (arrays["num_frames"] < arrays["frames"]) & (limit is not None)
+    np.testing.assert_allclose(predictions[~differs], expected[~differs], rtol=1e-5)
+    if limit is not None:
+        assert 1e-5 < np.abs(predictions - expected)[differs].max() < limit
 
 
 @every_file
@@ -96,4 +110,5 @@ def test_moving_averages_after_a_step(compared: Compared) -> None:
     arrays, ours = compared
     told = {key.split("|")[1][:-2]: arrays[key] for key in arrays if key.startswith("train/after|")}
     for name, expected in told.items():
-        np.testing.assert_allclose(ours.after[name], expected, rtol=1e-5, atol=1e-7, err_msg=name)
+        # The mean of values that cancel each other is rounding error, about 3e-7 of inputs of size 1.
+        np.testing.assert_allclose(ours.after[name], expected, rtol=1e-5, atol=1e-6, err_msg=name)
