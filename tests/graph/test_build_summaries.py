@@ -48,6 +48,33 @@ def test_the_tags_are_the_names_of_losses_gradients_and_weights(towers: int) -> 
     assert values["weights"].histo.num == initial_weights().size
 
 
+class Summarising(Linear):
+    """Has summaries of its own, as any model of TensorFlow 1 may have."""
+
+    def build(self, batch: Any, is_training: bool) -> ModelOutput:
+        output = super().build(batch, is_training)
+        with tf.name_scope("mine"):
+            tf.summary.scalar("twice", 2.0 * output.loss)
+            tf.summary.histogram("predictions", output.predictions)
+            tf.summary.image("pictures", tf.zeros([2, 4, 4, 1]), max_outputs=2)
+        return output
+
+
+@pytest.mark.parametrize(("towers", "prefix"), [(1, ""), (3, "clone_0/")])
+def test_the_models_own_summaries_are_written_with_the_others(towers: int, prefix: str) -> None:
+    """Those of the first tower, in the very step that is run; those of the predict path are not."""
+    with Session(Summarising(), rows(9), towers, SGD) as run:
+        fetched = run.run([run.ops.summary_op, run.ops.label_loss])
+        tags = graph.summary_tags(run.ops.summary_op)
+    values = {value.tag: value for value in tf.Summary.FromString(fetched[0]).value}
+    own = {tag.removeprefix(f"{prefix}mine/") for tag in values if "mine" in tag}
+    assert own == {"twice", "predictions", "pictures/image/0", "pictures/image/1"}
+    assert values[f"{prefix}mine/predictions"].histo.num == 9 // towers * initial_weights().shape[1]
+    if towers == 1:
+        assert values["mine/twice"].simple_value == pytest.approx(2 * fetched[1], rel=1e-6)
+    assert set(tags) == set(values)
+
+
 @pytest.mark.parametrize("shape", [(1200, 330), (1000, 300, 2), (400_000,), (512, 256), (1152, 3862), (128, 256)])
 def test_a_histogram_of_many_values_takes_some_of_every_column(shape: tuple[int, ...]) -> None:
     columns = np.broadcast_to(np.arange(shape[-1], dtype=np.float32), shape)

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from runner import tiny_hooks
-from tiny_workload import TinyInputter
+from tiny_workload import TinyInputter, TinyModeler
 
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.runner import CallbackConfig, RunnerConfig, callbacks
+from yt8m.types import ModelOutput
 
 NUMBER = r"\d+\.\d\d"
 
@@ -97,6 +98,28 @@ def test_summaries_by_name(train: Callable, tmp_path: pathlib.Path) -> None:
         summary_names=("learn*", "label_loss"),
     )
     assert tags_by_step(events_of(tmp_path / "run"))[2] == {"learning_rate", "label_loss"}
+
+
+def test_a_name_that_is_no_summary_is_refused_before_a_step(train: Callable, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(UsageError, match=r"'los' matches none .*\(label_loss, learning_rate, .*weights/gradient\)"):
+        train(max_steps=2, summary_names=("learn*", "los"))
+    assert not list((tmp_path / "run").glob("model.ckpt-*"))
+
+
+class Counting(TinyModeler):
+    """Writes a summary of its own."""
+
+    def build(self, batch: Any, is_training: bool) -> ModelOutput:
+        tf.summary.scalar("rows", tf.shape(batch[1])[0])
+        return super().build(batch, is_training)
+
+
+def test_summaries_of_a_modelers_own_are_written_and_can_be_named(train: Callable, tmp_path: pathlib.Path) -> None:
+    train(max_steps=1, save_summary_steps=1, modeler=Counting())
+    train(max_steps=2, save_summary_steps=1, modeler=Counting(), summary_names=("rows",), log_every_n_iter=99)
+    tags = tags_by_step(events_of(tmp_path / "run"))
+    assert "rows" in tags[1]
+    assert tags[2] == {"rows"}
 
 
 def test_tensorboard_reads_the_event_file(train: Callable, tmp_path: pathlib.Path) -> None:

@@ -4,7 +4,7 @@ import importlib
 from typing import Any
 
 from yt8m.graph.apply import create_averages
-from yt8m.graph.build import build, build_eval
+from yt8m.graph.build import build, build_eval, summary_tags
 from yt8m.graph.optimizers import Synchrony, create_optimizer, learning_rate
 from yt8m.graph.protocols import (
     EvalOps,
@@ -42,6 +42,7 @@ __all__ = [
     "learning_rate",
     "restore_predict",
     "restore_train",
+    "summary_tags",
 ]
 
 

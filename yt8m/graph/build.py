@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from yt8m import deploy
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.errors import UsageError
@@ -86,7 +88,12 @@ def build(
         predictions=towers.rows("predictions"),
         reports=towers.reports(),
         predict=(predict := predict_path(modeler, deployment, read.batch)),
-        summary_op=train_summaries(applied.found.together, values, predict.histograms),
+        summary_op=train_summaries(
+            applied.found.together,
+            values,
+            predict.histograms,
+            model_summaries=towers.clones[0].collected(tf.GraphKeys.SUMMARIES),
+        ),
         input=read.ops,
         averages=applied.averages,
         bad_tower=applied.found.bad_tower,
@@ -245,11 +252,13 @@ def train_summaries(
     gradients: Sequence[tuple[Any, Any]],
     scalars: Mapping[str, tf.Tensor],
     histograms: Mapping[str, tf.Tensor] | None = None,
+    model_summaries: Sequence[tf.Tensor] = (),
 ) -> tf.Tensor:
     """One merged summary: scalars, histograms of each gradient and its weights (`_thinned`), and further histograms.
 
     They are not put into the SUMMARIES collection, because its summaries could run outside of a step. The tags
-    are exactly the names given; `tf.summary` would add a number to a name that an op already has.
+    are exactly the names given; `tf.summary` would add a number to a name that an op already has. `model_summaries`
+    are those that the modeler made with `tf.summary`; they keep the tags that they have.
     """
     merged = [tf.raw_ops.ScalarSummary(tags=name, values=value) for name, value in scalars.items()]
     for gradient, variable in gradients:
@@ -257,7 +266,27 @@ def train_summaries(
         for tag, shown in ((f"{variable.op.name}/gradient", values), (variable.op.name, variable.read_value())):
             merged.append(_histogram(tag, _thinned(shown)))
     merged += [_histogram(tag, shown) for tag, shown in (histograms or {}).items()]
-    return tf.summary.merge(merged, collections=[])
+    return tf.summary.merge([*merged, *model_summaries], collections=[])
+
+
+def summary_tags(summary_op: tf.Tensor) -> list[str]:
+    """The tags that `summary_op`, a merged summary, will write; those that only a session knows are left out."""
+    op = summary_op.op
+    if op.type == "MergeSummary":
+        return [tag for tensor in op.inputs for tag in summary_tags(tensor)]
+    tags = tf.get_static_value(op.inputs[0]) if op.inputs and op.inputs[0].dtype == tf.string else None
+    if tags is None:
+        return []
+    names = [name.decode() for name in np.ravel(tags)]
+    if op.type not in _MEDIA:
+        return names
+    kind, attribute = _MEDIA[op.type]
+    count = op.get_attr(attribute)
+    return [f"{name}/{kind}" + (f"/{index}" if count > 1 else "") for name in names for index in range(count)]
+
+
+# Summaries that write `tag/image/0`, `tag/image/1`, ...: the word, and the attribute that says how many there are.
+_MEDIA = {"ImageSummary": ("image", "max_images"), "AudioSummaryV2": ("audio", "max_outputs")}
 
 
 def _histogram(tag: str, values: tf.Tensor) -> tf.Tensor:

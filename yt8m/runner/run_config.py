@@ -32,7 +32,7 @@ class RunnerConfig:
       batch_size_per_gpu: examples per tower and step, equal to the inputter's; None for that of the inputter.
       gpu_count: number of towers. Inference always uses one.
       summary_names: patterns (`*` as in a shell) of the summaries that are written, each in an entry of its own or
-        several with commas between; empty for all.
+        several with commas between; empty for all. An entry that matches none is refused.
       log_every_n_iter: number of steps between lines in the log and in metrics.jsonl.
       save_summary_steps: number of steps between summaries of the graph; the first step also writes them; 0 for none.
       max_steps: training stops at this global step; None for no limit.

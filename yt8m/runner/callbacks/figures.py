@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from yt8m.errors import RunError
+from yt8m.errors import RunError, UsageError
+from yt8m.graph import summary_tags
 from yt8m.lazy import tf
 from yt8m.runner import metric_files
 from yt8m.runner.hooks import Callback
@@ -275,6 +276,16 @@ class TrainSummary(Callback):
         self._events = EventFile(folder or context.config.model_dir)
         context.line.listen(self._write_line)
 
+    def begin(self) -> None:
+        """Raises `UsageError` if an entry of `summary_names` matches none of the graph's summaries."""
+        tags = summary_tags(self.context.ops.summary_op)
+        for name in self.context.config.summary_names:
+            if not any(fnmatch.fnmatchcase(tag, name) for tag in tags):
+                raise UsageError(
+                    f"summary_names: {name!r} matches none of the summaries of this graph ({', '.join(sorted(tags))}); "
+                    "name some of these (* stands for any letters). The values of log lines are always written."
+                )
+
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Writes the graph and the hyper-parameters, and starts to count."""
         self._every.fired(self.context.step)
@@ -297,10 +308,9 @@ class TrainSummary(Callback):
         self._every.fired(self.context.step)
         self._has_written = True
         summary = tf.Summary.FromString(run_values.results)
-        wanted = self.context.config.summary_names
-        if wanted:
-            kept = [v for v in summary.value if any(fnmatch.fnmatchcase(v.tag, name) for name in wanted)]
-            summary = tf.Summary(value=kept)
+        if names := self.context.config.summary_names:
+            values = [v for v in summary.value if any(fnmatch.fnmatchcase(v.tag, name) for name in names)]
+            summary = tf.Summary(value=values)
         self._events.add(summary, self.context.step)
 
     def end(self, session: tf.Session) -> None:
