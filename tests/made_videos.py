@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -11,13 +12,25 @@ import numpy as np
 
 KINDS = ("square", "stripes", "disc")
 _TONES = {"square": 300.0, "stripes": 900.0, "disc": 2500.0}
-_CODECS = {
+CODECS = {
     "mp4": ("libx264", "aac"),
+    "m4v": ("mpeg4", "aac"),
+    "mov": ("libx264", "pcm_s16le"),
+    "3gp": ("mpeg4", "aac"),
     "webm": ("libvpx-vp9", "libopus"),
     "mkv": ("ffv1", "pcm_s16le"),
     "avi": ("mpeg4", "mp3"),
+    "mpg": ("mpeg2video", "mp2"),
+    "mpeg": ("mpeg1video", "mp2"),
+    "ts": ("libx264", "aac"),
+    "flv": ("flv", "mp3"),
+    "wmv": ("wmv2", "wmav2"),
+    "ogv": ("libvpx", "libopus"),
 }
-_QUICK = {"libx264": {"preset": "ultrafast"}, "libvpx-vp9": {"deadline": "realtime", "cpu-used": "8"}}
+SOUND_CODECS = {"mp3": "mp3", "m4a": "aac", "wav": "pcm_s16le", "flac": "flac", "ogg": "flac", "opus": "libopus"}
+_REALTIME = {"deadline": "realtime", "cpu-used": "8"}
+_QUICK = {"libx264": {"preset": "ultrafast"}, "libvpx-vp9": _REALTIME, "libvpx": _REALTIME}
+_OF_FIXED_RATES = {"mpeg2video": 25, "mpeg1video": 25}  # codecs that take few frame rates
 
 Picture = Callable[[float], np.ndarray]  # a picture uint8 [H, W, 3] at a second
 Tone = Callable[[np.ndarray], np.ndarray]  # samples from -1 to 1 at these seconds
@@ -66,6 +79,7 @@ def write(
     channels: int = 1,
     codecs: tuple[str, str] | None = None,
     pixels: str = "",
+    options: Mapping[str, str] | None = None,
     more: Callable[[Any], None] | None = None,
 ) -> str:
     """Writes a video and returns its path.
@@ -79,27 +93,32 @@ def write(
       rate, channels: of the sound; each channel has the same sound.
       codecs: of pictures and sound, if not the usual ones of the container.
       pixels: the pixel format.
+      options: further options of the encoder of the pictures, such as `g`, the number of frames between keyframes.
       more: called with the container before its streams are written.
     """
     import av
 
-    video_codec, audio_codec = codecs or _CODECS[path.suffix[1:]]
+    ending = path.suffix[1:]
+    video_codec, audio_codec = codecs or CODECS.get(ending) or ("", SOUND_CODECS[ending])
+    fps = _OF_FIXED_RATES.get(video_codec, fps)
     with av.open(str(path), "w") as container:
         if more is not None:
             more(container)
-        video = audio = None
+        packets: list[Iterator[tuple[float, Any]]] = []
         if picture is not None:
             first = picture(0.0)
-            video = container.add_stream(video_codec, rate=Fraction(fps), options=_QUICK.get(video_codec, {}))
+            chosen = {**_QUICK.get(video_codec, {}), **(options or {})}
+            video = container.add_stream(video_codec, rate=Fraction(fps), options=chosen)
             video.height, video.width = first.shape[:2]
             video.pix_fmt = pixels or ("bgr0" if video_codec == "ffv1" else "yuv420p")
+            packets.append(_encoded_pictures(video, picture, seconds, Fraction(fps), times))
         if sound is not None:
             layout = {1: "mono", 2: "stereo", 6: "5.1"}[channels]
             audio = container.add_stream(audio_codec, rate=48000 if audio_codec == "libopus" else rate, layout=layout)
-        if video is not None and picture is not None:
-            _write_pictures(container, video, picture, seconds, Fraction(fps), times)
-        if audio is not None and sound is not None:
-            _write_sound(container, audio, sound, seconds, channels)
+            audio.bit_rate = 96000
+            packets.append(_encoded_sound(audio, sound, seconds, channels))
+        for _, several in heapq.merge(*packets, key=lambda pair: pair[0]):
+            container.mux(several)
     return str(path)
 
 
@@ -112,9 +131,10 @@ def write_kinds(folder: pathlib.Path, count: int) -> None:
         write(folder / kind / f"{number}.mp4", picture, tone(kind, number), 2.0 + number % 3)
 
 
-def _write_pictures(
-    container: Any, stream: Any, picture: Picture, seconds: float, fps: Fraction, times: Sequence[float] | None
-) -> None:
+def _encoded_pictures(
+    stream: Any, picture: Picture, seconds: float, fps: Fraction, times: Sequence[float] | None
+) -> Iterator[tuple[float, Any]]:
+    """Yields (second, packets), so that the streams can be interleaved by time."""
     import av
 
     shown = [number / float(fps) for number in range(round(seconds * fps))] if times is None else times
@@ -124,22 +144,23 @@ def _write_pictures(
         frame = av.VideoFrame.from_ndarray(picture(second), format="rgb24").reformat(format=stream.pix_fmt)
         frame.pts = number if times is None else round(second * 1000)
         frame.time_base = unit
-        container.mux(stream.encode(frame))
-    container.mux(stream.encode(None))
+        yield second, stream.encode(frame)
+    yield seconds, stream.encode(None)
 
 
-def _write_sound(container: Any, stream: Any, sound: Tone, seconds: float, channels: int) -> None:
+def _encoded_sound(stream: Any, sound: Tone, seconds: float, channels: int) -> Iterator[tuple[float, Any]]:
+    """Yields (second, packets)."""
     import av
 
-    rate = stream.rate
+    rate, size = stream.rate, 1152 if stream.name in ("mp2", "mp3", "libmp3lame") else 1024
     samples = sound(np.arange(round(seconds * rate)) / rate).astype(np.float32)
-    resampler = av.AudioResampler(stream.format.name, stream.layout.name, rate, 1024)
-    for start in range(0, len(samples), 1024):
-        part = np.repeat(samples[np.newaxis, start : start + 1024], channels, axis=0)
+    resampler = av.AudioResampler(stream.format.name, stream.layout.name, rate, size)
+    for start in range(0, len(samples), size):
+        part = np.repeat(samples[np.newaxis, start : start + size], channels, axis=0)
         frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(part), format="fltp", layout=stream.layout.name)
         frame.sample_rate, frame.pts, frame.time_base = rate, start, Fraction(1, rate)
         for converted in resampler.resample(frame):
-            container.mux(stream.encode(converted))
+            yield start / rate, stream.encode(converted)
     for converted in resampler.resample(None):
-        container.mux(stream.encode(converted))
-    container.mux(stream.encode(None))
+        yield seconds, stream.encode(converted)
+    yield seconds, stream.encode(None)

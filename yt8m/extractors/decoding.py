@@ -19,7 +19,8 @@ from yt8m.extractors.base import Scaling
 from yt8m.extractors.sampling import NearestFrames, Sound, Windows, samples_of
 
 _TOLERANCE = 0.5  # seconds that may be missing at the end: containers round their durations
-_SEEK_FROM, _SEEK_BEFORE = 5.0, 2.0  # seconds: a later start is sought, so many seconds before it
+_SEEK_BEFORE = (2.0, 15.0)  # seconds before the start that are sought, one after the other
+_SEEK_FROM = 5.0  # an earlier start is not sought
 _USUAL_PIXELS = ("yuv420p", "yuvj420p", "nv12")
 _WINDOWS_AT_ONCE = 16
 # FFmpeg's names of the containers of videos and of sound. Other formats, such as playlists, are not opened.
@@ -110,14 +111,14 @@ def decode(request: Request) -> Iterator[Message]:
     try:
         with storage.open_read(request.path) as file:
             containers.refuse_cut(file, DecodeError)
-        can_seek = request.start >= _SEEK_FROM
+        if request.start >= _SEEK_FROM:
+            with _opened(av, request.path) as container:
+                decoder = _Decoder(container, request)
+                if decoder.seek():
+                    yield from decoder.messages()
+                    return
         with _opened(av, request.path) as container:
-            decoder = _Decoder(container, request, can_seek)
-            if not decoder.sought_too_far():
-                yield from decoder.messages()
-                return
-        with _opened(av, request.path) as container:
-            yield from _Decoder(container, request, False).messages()
+            yield from _Decoder(container, request).messages()
     except (av.error.FFmpegError, ValueError, UnicodeError) as error:
         raise DecodeError(f"it is damaged, or not a video ({_reason(error)})") from error
     except RunError as error:
@@ -146,7 +147,7 @@ def _opened(av: Any, path: str) -> Iterator[Any]:
 class _Decoder:
     """One pass over an open container."""
 
-    def __init__(self, container: Any, request: Request, can_seek: bool) -> None:
+    def __init__(self, container: Any, request: Request) -> None:
         self._container, self._request = container, request
         self._notes: list[str] = []
         self._video = self._stream("video", [one for one in container.streams.video if not _is_cover(one)])
@@ -163,8 +164,7 @@ class _Decoder:
         self._windows = [Windows(sound, request.start, request.seconds) for sound in request.sounds]
         self._intervals = [float("inf"), 0.0]
         self._last_time: float | None = None
-        self._has_sought = can_seek and self._seek()
-        self._packets = container.demux(self._streams)
+        self._blocked: set[int] = set()  # after a seek, the streams without a packet that could be decoded
 
     def _stream(self, kind: str, streams: list[Any]) -> Any:
         usable = [one for one in streams if one.codec_context is not None]
@@ -178,33 +178,54 @@ class _Decoder:
         found.codec_context.thread_count = self._request.threads
         return found
 
-    def _seek(self) -> bool:
-        target = self._origin + self._request.start - _SEEK_BEFORE
+    def seek(self) -> bool:
+        """Seeks a place at which all streams can be decoded up to the start; False if there is none near it.
+
+        A container may seek to any packet, in a transport stream for example. Then the pictures up to the next
+        keyframe cannot be decoded.
+        """
+        for before in _SEEK_BEFORE:
+            if before <= self._request.start and self._sought(before) and self._first_time() <= self._request.start:
+                return self._sought(before)
+        return False
+
+    def _sought(self, before: float) -> bool:
+        target = self._origin + self._request.start - before
+        self._blocked = {stream.index for stream in self._streams}
         try:
             self._container.seek(int(target * 1e6), backward=True, any_frame=False)
         except OSError:  # all errors of FFmpeg that concern files are of this kind
             return False
         return True
 
-    def sought_too_far(self) -> bool:
-        """Whether the seek went past the requested start in some stream, so that frames would be missing."""
-        if not self._has_sought:
-            return False
-        first: dict[int, float] = {}
-        wanted = {one.index for one in self._streams}
+    def _first_time(self) -> float:
+        """From when on all streams can be decoded after a seek, in seconds; infinity if that cannot be told."""
+        times: dict[int, float] = {}
         for packet in self._container.demux(self._streams):
-            if packet.pts is not None:
-                first.setdefault(packet.stream.index, float(packet.pts * packet.time_base) - self._origin)
-            if first.keys() == wanted:
-                break
-        if any(time > self._request.start for time in first.values()) or first.keys() != wanted:
-            return True
-        return not self._seek()
+            for frame in self._decoded(packet):
+                time = np.inf if frame.pts is None else float(frame.pts * frame.time_base) - self._origin
+                times.setdefault(packet.stream.index, time)
+            if len(times) == len(self._streams):
+                return max(times.values())
+        return np.inf
+
+    def _decoded(self, packet: Any) -> list[Any]:
+        """The frames of a packet; after a seek none before the first keyframe, or as long as packets are cut."""
+        if packet.stream.index not in self._blocked:
+            return list(packet.decode())
+        if packet.stream is self._video and not packet.is_keyframe:
+            return []
+        try:
+            frames = list(packet.decode())
+        except (OSError, ValueError):  # the errors of FFmpeg are of these kinds
+            return []
+        self._blocked.discard(packet.stream.index)
+        return frames
 
     def messages(self) -> Iterator[Message]:
         """Decodes to the end of the wanted part."""
         rows, is_whole = 0, True
-        for packet in self._packets:
+        for packet in self._container.demux(self._streams):
             for frame in self._frames_of(packet):
                 for message in self._of_picture(frame) if packet.stream is self._video else self._of_sound(frame):
                     rows = max(rows, message.row + 1) if message.kind == "picture" else rows
@@ -223,7 +244,7 @@ class _Decoder:
         """The frames of a packet. If its stream is not needed any more, this only notes when the packet ends."""
         is_needed = self._needs_pictures() if packet.stream is self._video else self._needs_sound()
         if is_needed:
-            yield from packet.decode()
+            yield from self._decoded(packet)
         elif packet.pts is not None:
             end = float((packet.pts + (packet.duration or 0)) * packet.time_base) - self._origin
             self._ends[packet.stream.index] = max(self._ends.get(packet.stream.index, 0.0), end)
