@@ -142,6 +142,8 @@ def test_the_newest_export_of_a_run_is_taken(world):
         (["{0}/a.tfrecord"], 2, "--train_dir is missing"),
         (["--model={0}/run"], 2, "no file is named"),
         (["--model={0}/run", "{0}/nothing"], 2, "no file matches"),
+        (["--model={0}/run", "{0}/a.tfrecord", "{0}/nothing"], 2, "no file matches '{0}/nothing'"),
+        (["--model={0}/run", "{0}/nothing,{0}/a.tfrecord"], 2, "no file matches '{0}/nothing'"),
         (["--model={0}", "{0}/a.tfrecord"], 2, "holds no saved_model.pb"),
         (["--model={0}/run/export/8", "{0}/a.tfrecord", "--tags"], 2, "export/8 has no thresholds.csv; run `yt8m eval"),
         (["--model={0}/run", "{0}/a.tfrecord", "--thresholds=x.csv"], 2, "--thresholds chooses the tags: add --tags"),
@@ -161,4 +163,4 @@ def test_what_cannot_be_says_why(world, capsys, words, status, part):
     (world / "broken").mkdir(exist_ok=True)
     (world / "broken/saved_model.pb").write_bytes(b"nothing of the kind")
     assert cli.main(["predict", *(word.format(world) for word in words)]) == status
-    assert part in capsys.readouterr().err
+    assert part.format(world) in capsys.readouterr().err

@@ -213,7 +213,7 @@ def test_data_that_do_not_fit_are_refused_before_the_run(
             [named],
             f"class 0 is 'dog' in {tmp_path}/train/vocabulary.csv, and 'cat' in {tmp_path}/vocabulary.csv. {remedy} ",
         ),
-        (f"{tmp_path}/none*", [], f"no file matches '{tmp_path}/none*'; give the shards to read"),
+        (f"{tmp_path}/none*", [], f"no file matches '{tmp_path}/none*'. Check the path"),
     ):
         assert run(tmp_path / "run", f"--eval_data_pattern={pattern}", *more) == 2
         assert f"error: --eval_data_pattern={pattern}: {message}" in capsys.readouterr().err

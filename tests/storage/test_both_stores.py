@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import re
 
 import pytest
 
@@ -92,6 +93,39 @@ def test_an_existing_path_matches_itself(root: str) -> None:
     path = storage.join(root, "odd[1]*.tfrecord")
     put(path)
     assert storage.glob(path) == [path]
+
+
+def test_an_existing_path_with_commas_matches_itself_in_a_list(root: str) -> None:
+    paths = [storage.join(root, name) for name in ("a,b,c.mp4", "d.mp4", "e, f.mp4")]
+    for path in paths:
+        put(path)
+    assert storage.glob(",".join(paths)) == paths
+    assert [storage.glob(path) for path in paths] == [[path] for path in paths]
+    missing = storage.join(root, "nothing")
+    assert dict(storage.paths_by_pattern(f"{paths[0]},{missing},{root}/d*")) == {
+        paths[0]: paths[:1],
+        missing: [],
+        f"{root}/d*": paths[1:2],
+    }
+
+
+@pytest.mark.promise("I8")
+def test_each_pattern_must_match_a_file_that_counts(root: str) -> None:
+    for name in ("a.mp4", "b.mp4", "notes.txt"):
+        put(storage.join(root, name))
+
+    def videos(paths: list[str]) -> list[str]:
+        return [path for path in paths if path.endswith(".mp4")]
+
+    assert storage.named_files([f"{root}/b*", f"{root}/*"], videos) == [f"{root}/b.mp4", f"{root}/a.mp4"]
+    for bad in ("notes.txt", "nothere.mp4", "*.webm"):
+        for patterns in (f"{root}/{bad}", [f"{root}/a.mp4", f"{root}/{bad}"], f"{root}/{bad},{root}/a.mp4"):
+            with pytest.raises(UsageError, match=f"no video matches '{re.escape(root)}/{re.escape(bad)}'"):
+                storage.named_files(patterns, videos, "video")
+    with pytest.raises(UsageError, match="no file is named"):
+        storage.named_files([])
+    with pytest.raises(UsageError, match="no file matches ''"):
+        storage.named_files(f"{root}/a.mp4,")
 
 
 def test_listing_and_kinds(root: str) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from yt8m import options, storage
-from yt8m.commands import ground_truth
 from yt8m.config import flags
 from yt8m.errors import RunError
 from yt8m.options import option
@@ -34,7 +33,7 @@ def main(argv: list[str]) -> int:
     """
     purpose = "Converts files of MediaPipe's features, one proto per video, to a shard of frame records."
     config = flags.read(FromMediapipeConfig, "yt8m from-mediapipe", purpose, argv)
-    paths = ground_truth.files(config.input_pattern, "input_pattern")
+    paths = flags.check_files("input_pattern", config.input_pattern)
     seen: dict[bytes, str] = {}
     with storage.write_atomic(config.output_file) as shard:
         for path in paths:

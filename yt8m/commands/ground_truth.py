@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from yt8m import storage
-from yt8m.errors import RunError, UsageError
+from yt8m.config import flags
+from yt8m.errors import RunError
 from yt8m.eval_util.arrays import Floats64, Ints64
-from yt8m.records import manifest, prediction_files, shards, vocabulary
+from yt8m.records import prediction_files, shards, vocabulary
 from yt8m.records.prediction_files import video_name
 from yt8m.records.shards import Record, id_bytes, id_text
 
@@ -49,25 +50,13 @@ class Ratings(NamedTuple):
     scores: Floats64
 
 
-def files(pattern: str, flag: str = "eval_data_pattern") -> list[str]:
-    """The files that match the pattern, which the user named by `flag`.
-
-    Raises:
-      UsageError: no file matches.
-    """
-    found = manifest.shards_at(pattern)
-    if not found:
-        raise UsageError(f"--{flag}={pattern}: no file matches. Check the path, and quote the pattern.")
-    return found
-
-
 def contexts(pattern: str, flag: str = "eval_data_pattern") -> Iterator[tuple[str, Record]]:
     """Yields (location, record) for each record. `location` is a text with path and number; the frames are left out.
 
     Raises:
       RunError: a record is damaged, or has no id.
     """
-    for path in files(pattern, flag):
+    for path in flags.check_files(flag, pattern):
         for number, (_, record) in enumerate(shards.read_contexts(path)):
             where = f"{path}: record {number}"
             if not record.id():

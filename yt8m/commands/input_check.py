@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-import os
 from collections.abc import Mapping, Sequence
 
 from absl import logging
@@ -243,8 +242,8 @@ def _differences(files: Sequence[str], counts: dict[str, int], known: Manifest, 
 
 def _gone(files: Sequence[str], known: Manifest, data: DataConfig) -> list[str]:
     """Shards that the manifest names and the pattern matches, but that do not exist."""
-    patterns = [os.path.abspath(piece.strip()) for piece in data.data_pattern.split(",")]
-    there = {os.path.abspath(path) for path in files}
+    patterns = [storage.absolute(piece) for piece, _ in storage.paths_by_pattern(data.data_pattern)]
+    there = set(map(storage.absolute, files))
     return [
         f"{path} is gone, but the manifest names it"
         for path in known.shards

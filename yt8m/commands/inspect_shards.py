@@ -18,7 +18,7 @@ from rich.text import Text
 from yt8m import options, storage
 from yt8m.commands.vocabulary_search import printable
 from yt8m.config import data_defaults, flags
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError
 from yt8m.options import option
 from yt8m.program import run_main
 from yt8m.records import discovery, manifest, shards, vocabulary
@@ -194,7 +194,7 @@ def main(argv: list[str]) -> int:
     patterns: list[str] = []
     purpose = "Shows what TFRecord shards hold: name files or patterns after the flags."
     config = flags.read(InspectConfig, "yt8m inspect", purpose, argv, patterns)
-    paths = named_files(patterns, "inspect")
+    paths = storage.named_files(patterns, manifest.shards_among)
     # Each folder has its own vocabulary, because the shards may be of different data sets.
     of_folders = {os.path.dirname(path): path for path in paths}
     data = {folder: discovery.find([path]) for folder, path in of_folders.items()}
@@ -223,29 +223,6 @@ def _names(config: InspectConfig, path: str, data: Found | None) -> Vocabulary:
     if found is None:
         count = data_defaults.class_count(count, data)
     return vocabulary.of(count, found.names if found else None)
-
-
-def named_files(patterns: list[str], command: str) -> list[str]:
-    """The files that match the patterns on the command line of `yt8m COMMAND`, without duplicates.
-
-    Args:
-      patterns: the patterns as the user gave them.
-      command: name of the command, for error messages.
-
-    Raises:
-      UsageError: there is no pattern, or one matches no file or names a folder.
-    """
-    if not patterns:
-        raise UsageError(f"no file is named: yt8m {command} FILE ... (patterns may be quoted).")
-    paths: dict[str, None] = {}
-    for pattern in patterns:
-        matching = manifest.shards_at(pattern)
-        if not matching:
-            raise UsageError(f"no file matches {pattern!r}.")
-        if storage.is_dir(pattern):
-            raise UsageError(f"{pattern} is a folder; name the files in it: {manifest.patterns_in(pattern)}.")
-        paths.update(dict.fromkeys(matching))
-    return list(paths)
 
 
 def table(shard: dict[str, Any]) -> Table:

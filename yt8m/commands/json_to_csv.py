@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from yt8m import options, storage
-from yt8m.commands import ground_truth
 from yt8m.config import flags
 from yt8m.errors import RunError
 from yt8m.options import option
@@ -35,7 +34,7 @@ def main(argv: list[str]) -> int:
     """
     purpose = "Converts the JSON lines of batch prediction to one prediction file."
     config = flags.read(JsonToCsvConfig, "yt8m json-to-csv", purpose, argv)
-    paths = ground_truth.files(config.json_prediction_files_pattern, "json_prediction_files_pattern")
+    paths = flags.check_files("json_prediction_files_pattern", config.json_prediction_files_pattern)
     seen: set[str] = set()
     with storage.write_atomic(config.csv_output_file, "w") as file:
         file.write(prediction_files.HEADER_LINE)

@@ -20,8 +20,8 @@ from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.export import saved_model
 from yt8m.export.saved_model import SavedModel
-from yt8m.records import vocabulary
-from yt8m.records.batches import Records, files_of, read_records
+from yt8m.records import manifest, vocabulary
+from yt8m.records.batches import Records, read_records
 from yt8m.records.data_format import PUBLISHED, DataFormat, FeatureFormat, usual_range
 from yt8m.records.record_parser import NumpyBatch
 from yt8m.runner import checkpoints
@@ -118,7 +118,7 @@ class LoadedRun:
           UsageError: this is not a form of data, no file matches, or features or vocabulary differ from the model's.
         """
         if isinstance(data, str | os.PathLike):
-            own = Records(files_of(data), _format_of(self.data), batch_size) if self.data.reader else None
+            own = Records(manifest.shards_at(data), _format_of(self.data), batch_size) if self.data.reader else None
             data = own or read_records(data, batch_size=batch_size)
         if not isinstance(data, Records):
             return map(self._arranged, _batches(data))

@@ -32,11 +32,7 @@ def main(argv: list[str]) -> int:
     config, given = flags.read_with(
         PredictConfig, "yt8m predict", purpose, argv, extractors, "extractors", operands=patterns
     )
-    if not patterns:
-        raise UsageError("no file is named: yt8m predict --train_dir=DIR FILE.")
-    files = manifest.shards_at(",".join(patterns))
-    if not files:
-        raise UsageError(f"no file matches {', '.join(patterns)}. Check the path, and quote the pattern.")
+    files = manifest.shards_at(patterns)
     if _are_videos(files):
         from yt8m.commands import video_predictions  # slow to import, and records do not need it
 

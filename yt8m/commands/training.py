@@ -161,8 +161,10 @@ def show_outcome(config: TrainConfig, outcome: runner.Outcome) -> int:
 def _what_next(config: TrainConfig, step: int) -> str:
     """Says in several lines where a run's results are, and which two commands users usually run next."""
     pattern = config.validation.eval_data_pattern or re.sub(r"\btrain", "validate", config.data.data_pattern)
-    found = [] if storage.is_remote(pattern) else manifest.shards_at(pattern)
-    files, first = (shlex.quote(pattern), shlex.quote(found[0])) if found else ("'FILES'", "FILE")
+    files, first = "'FILES'", "FILE"
+    if not storage.is_remote(pattern):
+        with contextlib.suppress(UsageError):  # no file matches
+            files, first = shlex.quote(pattern), shlex.quote(manifest.shards_at(pattern)[0])
     return (
         f"checkpoints, metrics.jsonl and event files for TensorBoard: {config.train_dir}\n"
         f"the exported model: {storage.join(config.train_dir, 'export', str(step))}\n"

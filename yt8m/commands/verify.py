@@ -16,7 +16,6 @@ from typing import Any, BinaryIO, NamedTuple
 import google_crc32c
 
 from yt8m import options, storage
-from yt8m.commands.inspect_shards import named_files
 from yt8m.config import data_defaults, flags
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
@@ -72,7 +71,7 @@ def main(argv: list[str]) -> int:
     patterns: list[str] = []
     purpose = "Checks TFRecord shards: lengths and checksums of all records, and their counts."
     config = flags.read(VerifyConfig, "yt8m verify", purpose, argv, patterns)
-    paths, known = named_files(patterns, "verify"), _known(config)
+    paths, known = storage.named_files(patterns, manifest.shards_among), _known(config)
     checker = DeepCheck(dict(zip(config.feature_names, config.feature_sizes, strict=True)), config.num_classes)
     said = {path: _data(_manifest_of(path, config)) for path in paths} if config.deep else {}
     for path, format in said.items():

@@ -6,8 +6,11 @@ import base64
 import contextlib
 import csv
 import dataclasses
+import html
 import importlib.resources
+import itertools
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -35,6 +38,7 @@ SECONDS = 5.0  # length of a part of the video
 _CLASSES = 12  # rows of the page
 _LEAST = 0.05  # a class that never scores more has no row, unless it is the best class of a part
 _SIDE = 96  # pixels of a thumbnail
+_PAGE_HEAD = 1 << 16  # bytes of a page that hold the address of its video
 
 
 class VideoScores(NamedTuple):
@@ -130,7 +134,7 @@ def main(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) 
                 print(one.path)
                 show_classes([(f"{score:.3f}", backend.names.name(index), str(index)) for index, score in rows])
             if one.over_time is not None:
-                path = f"{os.path.basename(one.path)}.timeline.html"
+                path = page_path(one.path)
                 tags = _tags(tagger, one.scores, backend.names)
                 write_timeline(path, one.path, one.over_time, backend.names, tags)
                 print(f"the timeline is in {path}")
@@ -198,6 +202,7 @@ def write_timeline(path: str, video: str, found: Timeline, names: Vocabulary, ta
     page = environment.get_template("timeline.html.jinja").render(
         style=(importlib.resources.files("yt8m") / "data" / "report.css").read_text(encoding="utf-8"),
         video=video,
+        address=storage.absolute(video),
         parts=[_clock(start) for start in found.starts],
         pictures=_thumbnails(video, found),
         rows=_rows(found, names),
@@ -206,6 +211,23 @@ def write_timeline(path: str, video: str, found: Timeline, names: Vocabulary, ta
         seconds=f"{SECONDS:g}",
     )
     storage.write(path, page)
+
+
+def page_path(video: str) -> str:
+    """The path of a video's page in the working folder: VIDEO.timeline.html, or VIDEO.2.timeline.html and so on.
+
+    Names of other files are passed over, also those of pages of other videos of the same name.
+    """
+    name = os.path.basename(video)
+    names = itertools.chain([name], (f"{name}.{number}" for number in itertools.count(2)))
+    paths = (f"{name}.timeline.html" for name in names)
+    return next(path for path in paths if not storage.exists(path) or _video_of_page(path) == storage.absolute(video))
+
+
+def _video_of_page(path: str) -> str:
+    """The address of the video that a page shows; empty if the file is no such page."""
+    address = re.search(rb'<meta name="video" content="(.*?)">', storage.read_start(path, _PAGE_HEAD))
+    return html.unescape(address[1].decode()) if address else ""
 
 
 def best_classes(found: Timeline) -> list[int]:

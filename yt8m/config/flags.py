@@ -41,8 +41,7 @@ from yt8m.errors import UsageError, suggestion
 from yt8m.eval_util import metrics
 from yt8m.models import published
 from yt8m.program import called
-from yt8m.records import vocabulary
-from yt8m.records.batches import files_of
+from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import OfData
 
 C = TypeVar("C")
@@ -341,9 +340,9 @@ def check_level(model: str, frame_features: bool, is_of_data: bool = False) -> N
 
 
 def check_files(flag: str, pattern: str) -> list[str]:
-    """The files that match the pattern of a flag; none for an empty one (the sample data). Raises like `files_of`."""
-    with about_flags(f"--{flag}="):
-        return files_of(pattern) if pattern else []
+    """The files that match the pattern of a flag; none for an empty one (the sample data). Raises like `shards_at`."""
+    with about_flags(f"--{flag}={pattern}: "):
+        return manifest.shards_at(pattern) if pattern else []
 
 
 def with_hyper_parameters(model: ModelConfig, given: Mapping[str, Any]) -> ModelConfig:

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from yt8m import storage
 from yt8m.config.train_config import DataConfig
-from yt8m.errors import RunError, UsageError
+from yt8m.errors import RunError
 from yt8m.graph.protocols import Inputter
 from yt8m.lazy import tf
 from yt8m.readers import pipeline
@@ -129,7 +128,7 @@ class BatchQueue(Inputter):
 
     def matching_files(self) -> list[str]:
         """The paths that match now, even if `keep_files` fixed other paths earlier; raises like `files`."""
-        return sorted({path for pattern in self._patterns for path in matching(pattern)})
+        return manifest.shards_at(self._patterns)
 
     def keep_files(self) -> list[str]:
         """Fixes `files` to the paths that match now, whatever is added or removed later; returns these paths."""
@@ -331,26 +330,6 @@ class BatchQueue(Inputter):
 
     def _own(self, records: tf.data.Dataset) -> tf.data.Dataset:
         return records.shard(self._parts, self._part) if self._parts > 1 else records
-
-
-def matching(pattern: str) -> list[str]:
-    """The paths that match one of the patterns in `pattern`, which commas separate.
-
-    Raises:
-      UsageError: one of them matches nothing.
-    """
-    if pattern and storage.glob(pattern) == [pattern]:  # an existing path, which may contain a comma
-        return [pattern]
-    found = []
-    for piece in (part.strip() for part in pattern.split(",")):
-        paths = manifest.shards_at(piece) if piece else []
-        if not paths:
-            raise UsageError(
-                f"no file matches {piece!r}; give the shards to read, such as '/data/train*.tfrecord' "
-                "or 'gs://bucket/train*.tfrecord' (quoted, so that the shell leaves the * alone)."
-            )
-        found += paths
-    return found
 
 
 def assert_not_empty(files: tf.Tensor) -> tf.Tensor:

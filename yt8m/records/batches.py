@@ -7,7 +7,6 @@ for batch in read_records("data/video/train/*.tfrecord", seed=1):
 from __future__ import annotations
 
 import itertools
-import os
 import random
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -144,27 +143,8 @@ def _shuffled(items: Iterator[T], size: int, draw: random.Random) -> Iterator[T]
     yield from held
 
 
-def files_of(pattern: str | os.PathLike[str] | Sequence[str]) -> list[str]:
-    """The sorted files that match a pattern or one of several (a list, or separated by commas), without manifests.
-
-    Raises:
-      UsageError: a pattern matches no file, or matches a folder.
-    """
-    patterns = [os.fspath(pattern)] if isinstance(pattern, str | os.PathLike) else list(pattern)
-    found = {one: manifest.shards_at(one) for one in patterns}
-    for one, files in found.items():
-        if not files:
-            raise UsageError(f"{one}: no file matches. Check the path, and quote the pattern.")
-        # Paths in buckets are not checked: each check would be a request.
-        if folder := next((path for path in files if not storage.is_remote(path) and storage.is_dir(path)), ""):
-            raise UsageError(f"{one}: {folder} is a folder; name the files in it: {manifest.patterns_in(folder)}.")
-    if not found:
-        raise UsageError("no file is named.")
-    return sorted({path for files in found.values() for path in files})
-
-
 def read_records(
-    pattern: str | os.PathLike[str] | Sequence[str],
+    pattern: storage.Patterns,
     *,
     batch_size: int = 1024,
     feature_names: Sequence[str] | None = None,
@@ -196,7 +176,7 @@ def read_records(
       UsageError: no file matches, or an argument is out of its bounds.
       DamagedError: there is no manifest to describe the data, and the first record is damaged.
     """
-    files = files_of(pattern)
+    files = manifest.shards_at(pattern)
     data = _format_of(files)
     features = data.features if feature_names is None else tuple(_feature(data, name) for name in feature_names)
     classes = num_classes or _classes_of(files, data)

@@ -142,9 +142,21 @@ def write(
     storage.write(path, text + "\n")
 
 
-def shards_at(pattern: str) -> list[str]:
-    """The sorted files that match the pattern, without manifests, which lie beside the shards."""
-    return [path for path in storage.glob(pattern) if os.path.basename(path) != NAME]
+def shards_at(patterns: storage.Patterns) -> list[str]:
+    """The sorted files that match the patterns a user gave, each once, without manifests, which lie beside the shards.
+
+    Raises:
+      UsageError: no pattern is given, one of them matches no file, or one matches a folder.
+    """
+    return sorted(storage.named_files(patterns, shards_among))
+
+
+def shards_among(paths: list[str]) -> list[str]:
+    """The paths that are not manifests; raises `UsageError` if one is a folder."""
+    # Paths in buckets are not checked: each check would be a request.
+    if folder := next((path for path in paths if not storage.is_remote(path) and storage.is_dir(path)), ""):
+        raise UsageError(f"{folder} is a folder; name the files in it: {patterns_in(folder)}.")
+    return [path for path in paths if os.path.basename(path) != NAME]
 
 
 def patterns_in(folder: str) -> str:

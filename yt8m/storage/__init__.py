@@ -7,9 +7,10 @@ and `gcs.GcsStore` do the work; both have a method for each function here.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from yt8m.storage.gcs import GcsStore
 
 Path = str | os.PathLike[str]
+Patterns = Path | Sequence[Path]
 
 
 def is_remote(path: Path) -> bool:
@@ -61,12 +63,65 @@ def glob(pattern: str) -> list[str]:
     Args:
       pattern: patterns separated by commas, with `*`, `?` and `[...]` inside one path component, and `~` (see
         `expanded`). A name that begins with a dot matches only a pattern that begins with a dot. An existing path
-        matches itself, even if it contains such characters.
+        matches itself, even if it contains such characters or commas.
+    """
+    return sorted({path for _, paths in paths_by_pattern(pattern) for path in paths})
+
+
+def paths_by_pattern(pattern: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields each of the patterns that commas separate with the sorted paths that match it; arguments as for `glob`.
+
+    Text between two commas that matches nothing is joined with the text after it, as long as that gives an existing
+    path: `a,b.mp4,c.mp4` are two videos if there is a file `a,b.mp4` and no `a`.
     """
     if not is_remote(pattern) and os.path.lexists(pattern):
-        return [pattern]
-    parts = filter(None, (piece.strip() for piece in expanded(pattern).split(",")))
-    return sorted({path for part in parts for path in _store(part).glob(part)})
+        yield pattern, [pattern]
+        return
+    pieces = expanded(pattern).split(",")
+    while pieces:
+        piece, count = pieces[0].strip(), 1
+        paths = sorted(_store(piece).glob(piece)) if piece else []
+        if not paths:
+            count = _pieces_of_path(pieces)
+            piece = ",".join(pieces[:count]).strip()
+            paths = [piece] if count > 1 else []
+        yield piece, paths
+        del pieces[:count]
+
+
+def _pieces_of_path(pieces: Sequence[str]) -> int:
+    """How many of the first pieces, joined by commas, are an existing path; 1 if no number of them is."""
+    for count in range(2, len(pieces) + 1):
+        if is_remote(pieces[count - 1].strip()):
+            break
+        if exists(",".join(pieces[:count]).strip()):
+            return count
+    return 1
+
+
+def named_files(
+    patterns: Patterns, choose: Callable[[list[str]], list[str]] = list[str], kind: str = "file"
+) -> list[str]:
+    """The files that match the patterns a user gave, each once: in the order of the patterns, those of one sorted.
+
+    Args:
+      patterns: a text for `paths_by_pattern`, or several.
+      choose: replaces the paths that match a pattern by the files that count.
+      kind: the kind of file, for the error.
+
+    Raises:
+      UsageError: no pattern is given, or no file that counts matches one of them.
+    """
+    texts = [patterns] if isinstance(patterns, str | os.PathLike) else patterns
+    chosen: dict[str, None] = {}
+    for pattern, paths in itertools.chain.from_iterable(paths_by_pattern(os.fspath(text)) for text in texts):
+        files = choose(paths)
+        if not files:
+            raise UsageError(f"no {kind} matches {pattern!r}. Check the path, and quote the pattern.")
+        chosen.update(dict.fromkeys(files))
+    if not chosen:
+        raise UsageError(f"no {kind} is named.")
+    return list(chosen)
 
 
 def exists(path: Path) -> bool:

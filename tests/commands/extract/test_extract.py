@@ -50,8 +50,9 @@ def run(clips: pathlib.Path, out: pathlib.Path, *words: str, jobs: int = 2) -> i
 
 def records(pattern: str) -> dict[str, Any]:
     """{id: record} of the shards."""
-    paths = manifest.shards_at(pattern)
-    return {one.id().decode(): one for path in paths for one in map(shards.parse, shards.read_shard(path))}
+    return {
+        one.id().decode(): one for path in storage.glob(pattern) for one in map(shards.parse, shards.read_shard(path))
+    }
 
 
 def frames(record: Any, name: str) -> np.ndarray:
@@ -339,6 +340,7 @@ def test_frames_a_second(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
     ("words", "told"),
     [
         (["--videos=nothing*.mp4"], "no video file matches"),
+        (["--videos={clips}/*/*,nothing/x.webm"], "no video file matches 'nothing/x.webm'"),
         (["--videos=nothing.csv"], "there is no such file"),
         (["--level=frames"], "expected frame, video, or frame,video"),
         (["--ranges=1:2,floats,floats"], "has 3 ranges, and there are 2 features"),
@@ -350,7 +352,7 @@ def test_frames_a_second(clips: pathlib.Path, tmp_path: pathlib.Path) -> None:
 )
 def test_wrong_usage(clips: pathlib.Path, tmp_path: pathlib.Path, words: list[str], told: str) -> None:
     given = {"--videos": str(clips), "--labels": "folder", "--out": str(tmp_path / "data")}
-    given |= dict(word.split("=", 1) for word in words)
+    given |= dict(word.replace("{clips}", str(clips)).split("=", 1) for word in words)
     with pytest.raises(UsageError, match=told):
         extract.main([BOTH, *(f"{name}={value}" for name, value in given.items())])
     assert not (tmp_path / "data").exists()

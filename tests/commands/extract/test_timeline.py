@@ -61,6 +61,19 @@ def test_thumbnails_are_of_their_parts(folder: pathlib.Path) -> None:
     assert max(sizes) < 20_000
 
 
+def test_no_page_replaces_that_of_another_video(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    videos = [f"a/{EVIL}", f"b/{EVIL}", f"{tmp_path}/c/{EVIL}"]
+    names = [f"{EVIL}{number}.timeline.html" for number in ("", ".2", ".3")]
+    timeline = Timeline([0.0], 1.0, np.full((1, 2), 0.5, np.float32))
+    for _ in range(2):  # predicting again replaces the video's own page
+        for video, name in zip(videos, names, strict=True):
+            assert video_predictions.page_path(video) == name
+            video_predictions.write_timeline(name, video, timeline, vocabulary.of_names(["x", "y"]), [])
+    pathlib.Path("c.mp4.timeline.html").write_text("notes of somebody")
+    assert video_predictions.page_path("c.mp4") == "c.mp4.2.timeline.html"
+
+
 @pytest.mark.long
 def test_the_page_is_painted_in_light_and_dark_on_a_desk_and_on_a_phone(
     folder: pathlib.Path, tmp_path: pathlib.Path

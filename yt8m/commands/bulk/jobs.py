@@ -29,7 +29,6 @@ from yt8m.commands.segment_inference import NO_SEGMENT
 from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError
 from yt8m.records import manifest, vocabulary
-from yt8m.records.batches import files_of
 from yt8m.records.prediction_files import SEGMENTS_HEADER
 from yt8m.runner import checkpoints
 from yt8m.storage import json_text
@@ -234,7 +233,7 @@ def _names(config: BulkConfig, num_classes: int) -> vocabulary.Vocabulary:
 
 
 def _files(config: BulkConfig) -> list[str]:
-    return files_of([one.strip() for one in config.input.split(",")])
+    return manifest.shards_at(config.input)
 
 
 def _result(name: str, config: BulkConfig) -> str:

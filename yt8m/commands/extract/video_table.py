@@ -9,6 +9,7 @@ from typing import Any
 
 from yt8m import storage
 from yt8m.commands.make_records.tables import COLUMNS, CsvTable, ParquetTable, Rows, Table
+from yt8m.config import flags
 from yt8m.errors import UsageError
 from yt8m.extractors.containers import ENDINGS
 
@@ -80,9 +81,8 @@ class _OfFiles:
         self.path, self._has_folders = videos, has_folders
         if more:
             raise UsageError(f"--group_by={more[0]}: a pattern of files has no columns; name a table as --videos.")
-        self._paths = sorted(_files(videos))
-        if not self._paths:
-            raise UsageError(f"--videos={videos}: no video file matches. Check the path, and quote the pattern.")
+        with flags.about_flags(f"--videos={videos}: "):
+            self._paths = sorted(storage.named_files(videos, _videos_among, "video file"))
         self._above = len(_common_folder(self._paths))
         self.columns: Sequence[str] = ["id", "labels", "path"]
 
@@ -102,17 +102,13 @@ def _common_folder(paths: Sequence[str]) -> str:
     return "/".join(part for part, _ in same)
 
 
-def _files(videos: str) -> list[str]:
-    """The files that match, and those with the ending of a video at any depth of a folder that matches."""
-    found: list[str] = []
-    for path in storage.glob(videos):
+def _videos_among(paths: Sequence[str]) -> list[str]:
+    """The files among the paths, and those with the ending of a video at any depth of the folders among them."""
+    files: list[str] = []
+    for path in paths:
         if not storage.is_dir(path):
-            found.append(path)
+            files.append(path)
             continue
-        for name in storage.names_in(path):
-            inner = storage.join(path, name)
-            if storage.is_dir(inner):
-                found += _files(inner)
-            elif name.lower().endswith(ENDINGS):
-                found.append(inner)
-    return found
+        inner = [storage.join(path, name) for name in storage.names_in(path)]
+        files += _videos_among([one for one in inner if one.lower().endswith(ENDINGS) or storage.is_dir(one)])
+    return files
