@@ -10,7 +10,7 @@ import inspect
 import types
 import typing
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from yt8m import storage
@@ -131,6 +131,11 @@ def declared(cls: type) -> dict[str, Option]:
     }
 
 
+def sections_of(cls: type) -> dict[str, Any]:
+    """{field: class} of the fields of a config that are configs themselves."""
+    return {name: kind for name, kind in typing.get_type_hints(cls).items() if dataclasses.is_dataclass(kind)}
+
+
 def shaping(config: Any, prefix: str = "") -> Iterator[Shaping]:
     """A `Shaping` for each option of a config and of its sections.
 
@@ -139,14 +144,35 @@ def shaping(config: Any, prefix: str = "") -> Iterator[Shaping]:
     """
     for field in dataclasses.fields(config):
         value, name = getattr(config, field.name), prefix + field.name
-        if dataclasses.is_dataclass(value):
-            yield from shaping(value, f"{name}.")
-        elif "help" in field.metadata:
+        if "help" not in field.metadata:
+            yield from shaping(value, f"{name}.") if dataclasses.is_dataclass(value) else ()
+        else:
             shapes = field.metadata["shapes"] or getattr(config, "shapes", None)
             of = field.metadata["shaped_by"] or (lambda value: value)
             if shapes is None:
                 raise TypeError(f"{type(config).__name__}.{field.name} does not say what it shapes: option(shapes=...)")
             yield Shaping(name, shapes, of(value), of(field.default))
+
+
+def signature(shapings: Iterable[Shaping]) -> dict[str, Any]:
+    """{option: value} of the options that shape the graph.
+
+    The name is the flag's. Hyper-parameters keep their section, because a model and a loss may use the same name.
+    """
+    return {short_name(one.name): one.value for one in shapings if one.shapes != "nothing"}
+
+
+def order_of_examples(shapings: Iterable[Shaping]) -> dict[str, Any]:
+    """{option: value} of the options that decide which examples come in which order.
+
+    Defaults are left out, so that an option that a later version adds does not change the order.
+    """
+    return {short_name(one.name): one.value for one in shapings if one.shapes == "input" and one.value != one.default}
+
+
+def short_name(path: str) -> str:
+    """The flag of the option at `path`, such as `batch_size` for `data.batch_size`."""
+    return path.removeprefix("model.") if "hyper_parameters." in path else path.rpartition(".")[2]
 
 
 def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

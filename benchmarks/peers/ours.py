@@ -17,7 +17,7 @@ from benchmarks.peers.rows import Network, Row
 from benchmarks.peers.turns import Turns, now, since
 from yt8m import deploy, graph, readers, runner
 from yt8m.commands import workload
-from yt8m.config.train_config import DataConfig, ModelConfig, OptimizerConfig
+from yt8m.config.train_config import DataConfig, DeviceConfig, ModelConfig, OptimizerConfig
 from yt8m.lazy import tf
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.runner import Callback, Context
@@ -58,7 +58,7 @@ def step(turns: Turns, row: Row, folder: pathlib.Path) -> None:
     deployment, _ = deploy.local(1, 0)
     with tf.Graph().as_default(), tf.Session(config=deployment.session_config()) as session:
         tf.set_random_seed(0)
-        ops = graph.build(inputter, modeler, deployment, OPTIMIZER, precision=row.precision)
+        ops = graph.build(inputter, modeler, deployment, OPTIMIZER, DeviceConfig(precision=row.precision))
         batch = tf.data.make_one_shot_iterator(inputter.dataset(inputter.files(), row.network.batch)).get_next()
         session.run(tf.global_variables_initializer())
         session.run(ops.input.initializer, {ops.input.files: inputter.files()})

@@ -31,6 +31,7 @@ class CifarInputter(Inputter):
     ) -> None:
         self.paths, self.records_per_file = list(paths), records_per_file
         self.batch_size, self.is_training, self.seed = batch_size, is_training, seed
+        self.example_order = {"records_per_file": records_per_file}
 
     def files(self) -> list[str]:
         """The files.

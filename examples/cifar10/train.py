@@ -61,7 +61,6 @@ def _runner_config(config: TrainConfig, data: DataSet) -> RunnerConfig:
         exact_resume=config.exact_resume,
         split_batch=False,
         signature={"workload": "cifar10"},
-        input_signature={"records_per_file": data.records_per_file},
         format_line=lambda values: format_line(values, config.batch_size),
     )
 

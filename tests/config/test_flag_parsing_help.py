@@ -153,10 +153,10 @@ def test_the_flags_of_each_program_stand_in_their_groups() -> None:
     expected = ["Run", "Data", "Model", "Optimizer", "Devices", "Checkpoints"]
     assert groups(list(training.values())) == [
         *expected,
+        "Cluster",
         "Distillation",
         "Augmentation",
         "Validation",
-        "Cluster",
         "Buckets",
     ]
     assert {"train_data_pattern", "seed", "model", "num_gpu"} <= set(training)

@@ -42,7 +42,7 @@ def test_each_flag_reaches_its_field(shard):
     assert (config.data.feature_names, config.data.feature_sizes) == (("rgb", "audio"), (16, 8))
     assert config.data.frame_features
     assert config.data.segment_labels
-    assert config.data.exact_resume
+    assert config.checkpoints.exact_resume
     assert (config.data.batch_size, config.data.num_classes, config.data.max_frames) == (32, 20, 30)
     assert (config.seed, config.data.seed, config.data.num_epochs) == (5, 5, 3)
     assert (config.model.model, config.model.label_loss) == ("FrameLevelLogisticModel", "HingeLoss")

@@ -35,9 +35,9 @@ def configs(draw):
         draw(names),
         data,
         ModelConfig(draw(names), values, draw(names)),
-        OptimizerConfig(base_learning_rate=draw(st.floats(1e-9, 10)), combine_gradients="sum"),
-        DeviceConfig(num_gpu=draw(st.integers(1, 1024))),
-        CheckpointConfig(draw(st.none() | positive), start_new_model=draw(st.booleans())),
+        optimizer=OptimizerConfig(base_learning_rate=draw(st.floats(1e-9, 10)), combine_gradients="sum"),
+        devices=DeviceConfig(num_gpu=draw(st.integers(1, 1024))),
+        checkpoints=CheckpointConfig(draw(st.none() | positive), start_new_model=draw(st.booleans())),
         callbacks=tuple(draw(st.lists(names, max_size=2))),
         max_steps=draw(st.none() | positive),
     )

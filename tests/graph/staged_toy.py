@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from yt8m import deploy, graph
-from yt8m.config.train_config import OptimizerConfig
+from yt8m.config.train_config import DeviceConfig, OptimizerConfig
 from yt8m.graph import Inputter, Modeler, Report
 from yt8m.lazy import tf
 from yt8m.runner.runner import is_end_of_data
@@ -74,8 +74,8 @@ class Training:
                 Scores(),
                 deployment,
                 OptimizerConfig(base_learning_rate=0.1),
+                DeviceConfig(prefetch_to_device=ahead),
                 split=split,
-                prefetch_to_device=ahead,
             )
             self.init = tf.global_variables_initializer()
             self.saver = tf.train.Saver(tf.global_variables())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from yt8m import deploy, graph, losses, models
-from yt8m.config.train_config import OptimizerConfig
+from yt8m.config.train_config import DeviceConfig, OptimizerConfig
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.lazy import tf
 from yt8m.types import Batch
@@ -47,7 +47,7 @@ def gap_after_training(precision: str, model: str) -> float:
             modeler,
             deploy.DeploymentConfig(1, clone_on_cpu=True),
             OptimizerConfig(base_learning_rate=0.02),
-            precision=precision,
+            DeviceConfig(precision=precision),
         )
         session.run(tf.global_variables_initializer())
         session.run(ops.input.initializer, {ops.input.files: ["none"]})

@@ -14,7 +14,7 @@ from contract.model_session import tiny
 from uneven_videos import Videos, quick
 
 from yt8m import deploy, graph, losses
-from yt8m.config.train_config import OptimizerConfig
+from yt8m.config.train_config import DeviceConfig, OptimizerConfig
 from yt8m.lazy import tf
 from yt8m.numerics import across_towers
 from yt8m.video.modeler import VideoModeler
@@ -53,7 +53,7 @@ def trained(
     with tf.Graph().as_default():
         tf.set_random_seed(3)
         deployment = deploy.DeploymentConfig(num_clones=towers, spread_on_cpu=True)
-        ops = graph.build(inputter, modeler, deployment, config, **options)
+        ops = graph.build(inputter, modeler, deployment, config, DeviceConfig(**options))
         with tf.Session(config=quick(deployment)) as session:
             session.run(tf.global_variables_initializer())
             session.run(ops.input.initializer, {ops.input.files: inputter.files()})
@@ -101,7 +101,7 @@ def test_a_model_without_batch_norm_has_the_same_graph_with_the_flag() -> None:
         with tf.Graph().as_default() as built:
             modeler = VideoModeler(tiny("MoeModel"), losses.get("CrossEntropyLoss")(), C)
             deployment = deploy.DeploymentConfig(num_clones=2, spread_on_cpu=True)
-            graph.build(Videos([7], False, 2), modeler, deployment, SGD, sync_batch_norm=flag)
+            graph.build(Videos([7], False, 2), modeler, deployment, SGD, DeviceConfig(sync_batch_norm=flag))
             found.append([(op.name, op.type, op.device) for op in built.get_operations()])
     assert found[0] == found[1]
 
@@ -155,7 +155,7 @@ def test_each_tower_computes_once_on_its_own_device_and_none_is_blamed() -> None
     modeler = VideoModeler(tiny("DbofModel", EVERY_FRAME), losses.get("CrossEntropyLoss")(), C, feature_sizes=SIZES)
     with tf.Graph().as_default() as built:
         deployment = deploy.DeploymentConfig(num_clones=2, spread_on_cpu=True)
-        ops = graph.build(inputter, modeler, deployment, SGD, sync_batch_norm=True)
+        ops = graph.build(inputter, modeler, deployment, SGD, DeviceConfig(sync_batch_norm=True))
         towers = [op for op in built.get_operations() if not op.name.startswith("predict")]
         found = collections.Counter((op.type, op.device) for op in towers)
         assert found["MatMul", "/device:CPU:0"] == found["MatMul", "/device:CPU:1"] > 20
@@ -171,7 +171,7 @@ def test_replicas_of_a_cluster_each_have_their_own_statistics() -> None:
     modeler = VideoModeler(tiny("DbofModel", EVERY_FRAME), losses.get("CrossEntropyLoss")(), C, feature_sizes=SIZES)
     with tf.Graph().as_default() as built:
         deployment = deploy.DeploymentConfig(2, num_replicas=2, replica_id=1, num_ps_tasks=1, spread_on_cpu=True)
-        graph.build(Videos([6], True, 2), modeler, deployment, SGD, sync_batch_norm=True)
+        graph.build(Videos([6], True, 2), modeler, deployment, SGD, DeviceConfig(sync_batch_norm=True))
         stacks = [op for op in built.get_operations() if "of_all_towers" in op.name]
         assert stacks
         assert {op.device for op in stacks} == {f"/job:worker/device:CPU:{index}" for index in range(2)}

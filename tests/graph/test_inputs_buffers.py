@@ -7,7 +7,7 @@ import pytest
 from graph.staged_toy import Names, Scores
 
 from yt8m import deploy, graph
-from yt8m.config.train_config import OptimizerConfig
+from yt8m.config.train_config import DeviceConfig, OptimizerConfig
 from yt8m.graph.inputs import DeviceBuffer, PrefetchBuffers, RowShare, StagedBatch
 from yt8m.lazy import tf
 
@@ -15,7 +15,7 @@ from yt8m.lazy import tf
 def places(deployment: deploy.DeploymentConfig) -> dict[str, set[tuple[str, ...]]]:
     """{device: the types that are put there at a time} of a training graph."""
     with tf.Graph().as_default() as made:
-        graph.build(Names(), Scores(), deployment, OptimizerConfig(), prefetch_to_device=True)
+        graph.build(Names(), Scores(), deployment, OptimizerConfig(), DeviceConfig(prefetch_to_device=True))
         puts = [op for op in made.get_operations() if op.type == "Stage"]
         takes = [op for op in made.get_operations() if op.type == "Unstage"]
     found: dict[str, set[tuple[str, ...]]] = {}

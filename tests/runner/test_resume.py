@@ -55,7 +55,7 @@ def test_changed_flags_take_effect_and_are_named_in_one_line(train: Callable, li
     assert outcome.global_step == 8
     said = [line for line in lines() if "rebuilt" in line]
     assert len(said) == 1
-    assert "batch_size was 8 and is 4" in said[0]
+    assert "batch_size_per_gpu was 8 and is 4" in said[0]
     assert "base_learning_rate was 0.01 and is 0.5" in said[0]
     assert "epochs was None and is 3" in said[0]
 

@@ -25,7 +25,7 @@ from yt8m.commands.report.measures import is_below_one
 from yt8m.commands.saved_run import keep_best
 from yt8m.config import data_defaults, run_dir
 from yt8m.config.programs import EvalConfig
-from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.config.train_config import DataConfig, DeviceConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util import metrics
 from yt8m.eval_util.metrics import Gap, Metric
@@ -289,17 +289,9 @@ def run_one(
 
 def runner_config(config: EvalConfig, run: TrainConfig, train_dir: str, checkpoint: str = "") -> runner.RunnerConfig:
     """The config of the runner for an evaluation."""
-    return runner.RunnerConfig(
-        mode="eval",
-        model_dir=train_dir,
-        checkpoint=checkpoint,
-        batch_size_per_gpu=config.batch_size,
-        gpu_count=config.num_gpu,
-        log_every_n_iter=config.log_every_n_steps,
-        seed=run.seed,
-        optimizer=run.optimizer,
-        progress=program.shows_bar(),
-    )
+    devices, steps = DeviceConfig(num_gpu=config.num_gpu), config.log_every_n_steps
+    options = {"checkpoint": checkpoint, "devices": devices, "log_every_n_steps": steps}
+    return runner.RunnerConfig.for_run(run, "eval", train_dir, **options, progress=program.shows_bar())
 
 
 def evaluated(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from typing import Any
 
 from absl import logging
@@ -60,10 +61,10 @@ def _export(config: ExportConfig, train_dir: str, run: TrainConfig, checkpoint: 
         for folder in (part, os.path.join(part, SAVED_MODEL)):  # a SavedModel is often moved alone
             thresholds.copy(train_dir, folder, checkpoints.step_of(checkpoint))
         if config.eval_data_pattern:
-            before = _gap(config, run.optimizer, checkpoint, parts.modeler, data)
+            before = _gap(run.optimizer, checkpoint, parts.modeler, data)
             prefix = os.path.join(part, INFERENCE_MODEL, INFERENCE_MODEL)
             exported = MetaGraphModeler(prefix, config.top_k, workload.create_loss(run.model), is_own=True)
-            after = _gap(config, OptimizerConfig(), prefix, exported, data)
+            after = _gap(OptimizerConfig(), prefix, exported, data)
             figures = {"gap_of_the_checkpoint": before, "gap_as_exported": after, "loss_in_gap": before - after}
         run_dir.write(part, dataclasses.replace(run, train_dir=config.out), names, is_own=run_dir.is_own(train_dir))
         step = checkpoints.step_of(checkpoint)
@@ -95,17 +96,11 @@ def _write(folder: str, config: ExportConfig, run: TrainConfig, checkpoint: str,
     return counts[0]
 
 
-def _gap(
-    config: ExportConfig, optimizer: OptimizerConfig, checkpoint: str, modeler: Modeler, data: DataConfig
-) -> float:
+def _gap(optimizer: OptimizerConfig, checkpoint: str, modeler: Modeler, data: DataConfig) -> float:
     """GAP of the checkpoint or inference model on the data of `--eval_data_pattern`."""
+    folder = checkpoint.rpartition("/")[0]
     settings = runner.RunnerConfig(
-        mode="eval",
-        model_dir=checkpoint.rpartition("/")[0],
-        checkpoint=checkpoint,
-        batch_size_per_gpu=config.batch_size,
-        log_every_n_iter=1_000_000,
-        optimizer=optimizer,
+        "eval", folder, checkpoint=checkpoint, log_every_n_steps=sys.maxsize, optimizer=optimizer
     )
     inputter = readers.BatchQueue.for_config(data, "eval")
     outcome = runner.build(settings, inputter, modeler, runner.CallbackConfig()).run()

@@ -77,7 +77,7 @@ class FedModel:
             config.gpu_options.allow_growth = True  # so that several models of one process can share a GPU
             self._session = tf.Session(graph=graph, config=config)
             try:
-                settings = RunnerConfig(mode=mode, model_dir=source.folder, checkpoint=source.checkpoint)
+                settings = RunnerConfig(mode, source.folder, checkpoint=source.checkpoint)
                 creation.start_session(self._session, created, start, settings)
                 self.modeler.restore(self._session)
             except (tf.errors.OpError, ValueError) as error:

@@ -15,7 +15,7 @@ from yt8m.commands import input_check, saved_run, segment_inference, workload
 from yt8m.commands.segment_inference import SegmentRanking
 from yt8m.config import data_defaults, run_dir
 from yt8m.config.programs import InferenceConfig, PassConfig
-from yt8m.config.train_config import DataConfig, TrainConfig
+from yt8m.config.train_config import DataConfig, DeviceConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export import archive, model_card
 from yt8m.export.saved_model import INFERENCE_MODEL, write_inference_model
@@ -222,13 +222,14 @@ def _run(task: _Task, inputter: readers.BatchQueue, consumer: Any) -> None:
     walked = input_check.check_input(inputter, task.data)
     inputter.threads.log(task.data.num_readers)
     logging.info("predicting with %s", task.source.checkpoint)
-    settings = runner.RunnerConfig(
-        mode="infer",
-        model_dir=task.source.folder,
-        checkpoint=task.source.checkpoint,
-        batch_size_per_gpu=config.batch_size,
-        log_every_n_iter=config.log_every_n_steps,
-        optimizer=task.source.run.optimizer,
+    source = task.source
+    settings = runner.RunnerConfig.for_run(
+        source.run,
+        "infer",
+        source.folder,
+        checkpoint=source.checkpoint,
+        devices=DeviceConfig(),
+        log_every_n_steps=config.log_every_n_steps,
         progress=program.shows_bar(),
     )
     callbacks = runner.CallbackConfig(config.callbacks, options={"infer_writer": {"consumer": consumer}})

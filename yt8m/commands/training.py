@@ -215,34 +215,12 @@ def _options(config: TrainConfig, exporter: Exporter, validator: Validator | Non
 
 def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> runner.RunnerConfig:
     """The config of the runner for a training run."""
-    data = config.data
-    return runner.RunnerConfig(
-        mode="train",
-        model_dir=config.train_dir,
-        batch_size_per_gpu=data.batch_size,
-        gpu_count=config.devices.num_gpu,
-        log_every_n_iter=config.log_every_n_steps,
-        save_summary_steps=config.save_summary_steps,
-        max_steps=config.max_steps,
-        seed=config.seed,
-        optimizer=config.optimizer,
-        checkpoints=config.checkpoints,
-        exact_resume=data.exact_resume,
-        prefetch_to_device=data.prefetch_to_device,
-        sync_batch_norm=config.devices.sync_batch_norm,
+    return runner.RunnerConfig.for_run(
+        config,
+        "train",
+        config.train_dir,
         signature=resume.graph_signature(_with_local_teacher(config)),
-        signature_defaults=resume.graph_defaults(config),
-        input_signature=resume.input_signature(config),
-        input_calls_python=_input_calls_python(config),
-        precision=config.devices.precision,
-        xla=config.devices.xla,
-        log_device_placement=config.devices.log_device_placement,
         cluster=cluster,
-        sync_replicas=config.distributed.sync_replicas,
-        exchange=config.distributed.exchange,
-        exchange_dtype=config.distributed.exchange_dtype,
-        check_replicas_steps=config.distributed.check_replicas_steps,
-        stall_timeout=config.distributed.stall_timeout,
         progress=program.shows_bar(),
     )
 
@@ -346,9 +324,3 @@ def _with_local_teacher(config: TrainConfig) -> TrainConfig:
         return config
     local = dataclasses.replace(config.distillation, distill_from=copies.file_copy(teacher))
     return dataclasses.replace(config, distillation=local)
-
-
-def _input_calls_python(config: TrainConfig) -> bool:
-    data = config.data
-    is_staged = "gs://" in data.data_pattern and config.storage.gs_reading == "staged"
-    return data.max_bad_records > 0 or data.nan_policy == "zero" or is_staged or bool(data.cache)

@@ -62,7 +62,7 @@ class Validator:
             own = metrics.load([config.validation.best_metric], evaluation.RESERVED_KEYS)
             self._parts.modeler.metric_classes = own
         runner_config = evaluation.runner_config(settings, config, config.train_dir)
-        runner_config = dataclasses.replace(runner_config, progress=False, log_every_n_iter=sys.maxsize)
+        runner_config = dataclasses.replace(runner_config, progress=False, log_every_n_steps=sys.maxsize)
         callbacks = runner.CallbackConfig(("-eval_speed",))
         self._standing = runner.StandingEvaluation(runner_config, self._parts.inputter, self._parts.modeler, callbacks)
 

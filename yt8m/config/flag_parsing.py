@@ -103,15 +103,10 @@ def import_flags(sources: Iterable[str]) -> list[Flag]:
 def program_flags(cls: type, heading: str) -> list[Flag]:
     """The flags of a program's config: its own under `heading`, then those of its sections."""
     found = flags_of(cls, heading)
-    for name, section in sections_of(cls).items():
+    for name, section in options.sections_of(cls).items():
         leave_out = (*DATA_WITHOUT_FLAGS, "seed") if name == "data" else ()  # the data use the run's seed
         found += map(_data_flag, flags_of(section, _HEADINGS.get(name, name.capitalize()), leave_out))
     return found
-
-
-def sections_of(cls: type) -> dict[str, Any]:
-    """{field: class} of the fields that are configs themselves."""
-    return {name: kind for name, kind in typing.get_type_hints(cls).items() if dataclasses.is_dataclass(kind)}
 
 
 def _data_flag(flag: Flag) -> Flag:

@@ -28,7 +28,6 @@ from yt8m.config.flag_parsing import (
     owners,
     parse,
     program_flags,
-    sections_of,
     training_flags,
     usage,
 )
@@ -40,6 +39,7 @@ from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, Train
 from yt8m.errors import UsageError, suggestion
 from yt8m.eval_util import metrics
 from yt8m.models import published
+from yt8m.options import sections_of
 from yt8m.program import called
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import OfData

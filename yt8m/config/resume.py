@@ -16,15 +16,12 @@ from typing import Any, NamedTuple
 
 from yt8m import losses, models, options, storage
 from yt8m.config import run_dir
-from yt8m.config.flag_parsing import find_switch, find_word, sections_of
+from yt8m.config.flag_parsing import find_switch, find_word
 from yt8m.config.run_dir import SavedRun
 from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import Shapes, Shaping
 from yt8m.records import vocabulary
-
-# Input positions saved by earlier versions contain these options even at their defaults.
-_ALWAYS_IN_POSITIONS = ("num_epochs", "num_readers", "shuffle_buffer")
 
 # Options that are never taken over: the run's folders, and the flag that moves an earlier run aside.
 _ITS_OWN = ("train_dir", "export_dir", "log_dir", "start_new_model")
@@ -91,21 +88,7 @@ def refuse_other_model(train_dir: str, found: list[Change]) -> None:
 
 def graph_signature(config: TrainConfig) -> dict[str, Any]:
     """{option: value} of all options that shape the training graph; a saved graph with another signature is rebuilt."""
-    return {_short(one.name): one.value for one in shaping(config) if one.shapes != "nothing"}
-
-
-def graph_defaults(config: TrainConfig) -> dict[str, Any]:
-    """{option: default}: the values to assume for a graph that was saved before an option existed."""
-    return {_short(one.name): one.default for one in shaping(config) if one.shapes != "nothing"}
-
-
-def input_signature(config: TrainConfig) -> dict[str, Any]:
-    """{option: value} of the options that, besides the files, decide the order of examples; defaults are left out."""
-    return {
-        name: one.value
-        for one, name in ((one, _short(one.name)) for one in shaping(config))
-        if one.shapes == "input" and (one.value != one.default or name in _ALWAYS_IN_POSITIONS)
-    }
+    return options.signature(shaping(config))
 
 
 def shaping(config: TrainConfig) -> Iterator[Shaping]:
@@ -122,11 +105,6 @@ def _of_class(section: str, cls: Any, values: Mapping[str, Any]) -> Iterator[Sha
         shapes = declared[name].shapes if name in declared else "variables"
         for path, inner in options.flat({name: value}, f"{section}.").items():
             yield Shaping(path, shapes, inner, None)
-
-
-def _short(name: str) -> str:
-    """The flag's name. Hyper-parameters keep their section, because a model and a loss may use the same name."""
-    return name.removeprefix("model.") if "hyper_parameters." in name else name.rpartition(".")[2]
 
 
 def _shown(value: Any) -> str:
@@ -165,7 +143,7 @@ class Start(NamedTuple):
 
     def _options(self) -> Iterator[tuple[str, tuple[Any, Any]]]:
         """(flag, (value, default)) of each option. `seed` comes twice: for the data and, last, for the run."""
-        sections = [getattr(self.config, name) for name in sections_of(TrainConfig)]
+        sections = [getattr(self.config, name) for name in options.sections_of(TrainConfig)]
         for section in (*sections, self.config):
             for field in dataclasses.fields(section):
                 if "help" in field.metadata:

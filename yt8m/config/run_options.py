@@ -21,6 +21,7 @@ class CheckpointConfig(Checked, shapes="nothing"):
     keep_checkpoints: int = option(
         5, "number of newest checkpoints to keep, besides one per quarter of an hour", minimum=1
     )
+    exact_resume: bool = option(False, "save the position in the data too, so that a resumed run skips no example")
     export_model_steps: int = option(1000, "steps between exported models", minimum=1)
     start_new_model: bool = option(False, "move an earlier run in train_dir aside and start a new one")
 
@@ -29,9 +30,7 @@ class CheckpointConfig(Checked, shapes="nothing"):
 class DistributedConfig(Checked, shapes="nothing"):
     """Training on a cluster; only used if TF_CONFIG or CLUSTER_SPEC describes a cluster."""
 
-    # On one machine this option has no effect. For a cluster the runner adds it to the graph's signature.
     sync_replicas: bool = option(False, "chief and workers take each step together, on the mean of their gradients")
-    # The same holds for the next three.
     exchange: str = option(
         "parameter-servers",
         "how the processes of a cluster share what they learn: parameter servers hold the variables, or each process "

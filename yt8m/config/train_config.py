@@ -20,11 +20,6 @@ MOST_CLASSES = 10_000_000  # the predictions for one video then take 40 MB
 # The features of the published records, and their sizes.
 KNOWN_SIZES = {"mean_rgb": 1024, "mean_audio": 128, "rgb": 1024, "audio": 128}
 
-NO_POSITION = (
-    "--exact_resume saves how far the input has read, and with --prefetch_to_device that is one batch "
-    "further than what was trained on: a resumed run would leave that batch out. Leave out one of the two."
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class DamagePolicy(Checked):
@@ -96,13 +91,8 @@ class DataConfig(DamagePolicy):
         minimum=1,
         maximum=10_000_000,  # tf.data allocates 24 bytes for each at once; no data set of this field has more records
     )
-    seed: int = option(0, "seed of the order of examples", shapes="input", minimum=0, maximum=2**31 - 1)
-    exact_resume: bool = option(
-        False, "save the position in the data too, so that a resumed run skips no example", shapes="nothing"
-    )
-    prefetch_to_device: bool = option(
-        False, "copy the next step's batch to the towers' devices during the current step", shapes="graph"
-    )
+    # The seed of the run, which declares what it shapes.
+    seed: int = option(0, "seed of the order of examples", shapes="nothing", minimum=0, maximum=2**31 - 1)
     reader: str = option(
         "", "your own reader, for records of another layout, as package.module:Class [YouTube-8M's]", shapes="input"
     )
@@ -124,8 +114,6 @@ class DataConfig(DamagePolicy):
             raise UsageError(
                 "--segment_labels needs --frame_features: segments are parts of frame records. Give both, or neither."
             )
-        if self.prefetch_to_device and self.exact_resume:
-            raise UsageError(NO_POSITION)
 
     def check_cache(self) -> None:
         """Refuses a cache together with an option that it cannot serve."""
@@ -320,6 +308,9 @@ class DeviceConfig(Checked, shapes="graph"):
     sync_batch_norm: bool = option(
         False, "take the statistics of batch norm over all towers of this process, so that N towers learn as one"
     )
+    prefetch_to_device: bool = option(
+        False, "copy the next step's batch to the towers' devices during the current step"
+    )
     # This option and the next two are settings of the session, not of the graph.
     xla: bool = option(
         False, "compile the step with XLA; fuses all ops but products; useful mainly on GPUs", shapes="nothing"
@@ -339,30 +330,51 @@ class DeviceConfig(Checked, shapes="graph"):
             )
 
 
-@dataclass(frozen=True)
-class TrainConfig(Checked):
-    """A whole training run."""
+@dataclass(frozen=True, kw_only=True)
+class EngineConfig(Checked):
+    """What the engine takes of a run, whatever its workload; a training's config and `RunnerConfig` share it."""
 
-    train_dir: str = option("", "folder of the run; by default a new one under runs/", shapes="nothing")
-    data: DataConfig = field(default_factory=DataConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     devices: DeviceConfig = field(default_factory=DeviceConfig)
     checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
-    callbacks: tuple[str, ...] = option(
-        (),
-        "callbacks to add, by name or package.module:Class, separated by commas; -name removes a usual one",
-        shapes="nothing",
-    )
+    distributed: DistributedConfig = field(default_factory=DistributedConfig)
     max_steps: int | None = option(
         None, "step after which training ends, counted over all starts of the run", shapes="nothing", minimum=1
     )
     log_every_n_steps: int = option(10, "steps between two lines in the log", shapes="nothing", minimum=1)
     save_summary_steps: int = option(
-        100, "steps between summaries for TensorBoard; also at the first step", shapes="nothing", minimum=1
+        100, "steps between summaries for TensorBoard; also at the first step; 0: none", shapes="nothing", minimum=0
     )
     seed: int = option(
         0, "seed of weights, sampling and the order of examples", shapes="input", minimum=0, maximum=2**31 - 1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.devices.prefetch_to_device and self.checkpoints.exact_resume:
+            raise UsageError(
+                "--exact_resume saves how far the input has read, and with --prefetch_to_device that is one batch "
+                "further than what was trained on: a resumed run would leave that batch out. Leave out one of the two."
+            )
+
+
+@dataclass(frozen=True)
+class RunConfig(Checked):
+    """The folder of a run, its data and its model."""
+
+    train_dir: str = option("", "folder of the run; by default a new one under runs/", shapes="nothing")
+    data: DataConfig = field(default_factory=DataConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+
+
+@dataclass(frozen=True)
+class TrainConfig(EngineConfig, RunConfig):  # in this order, the fields of RunConfig come first
+    """A whole training run."""
+
+    callbacks: tuple[str, ...] = option(
+        (),
+        "callbacks to add, by name or package.module:Class, separated by commas; -name removes a usual one",
+        shapes="nothing",
     )
     init_from: str = option("", "folder of a run to read the initial weights from, by variable name", shapes="nothing")
     export_dir: str = option(
@@ -372,7 +384,6 @@ class TrainConfig(Checked):
     distillation: DistillConfig = field(default_factory=DistillConfig)
     augmentation: AugmentConfig = field(default_factory=AugmentConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)
-    distributed: DistributedConfig = field(default_factory=DistributedConfig)
     storage: StorageConfig = field(default_factory=StorageConfig)
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from yt8m import deploy
-from yt8m.config.train_config import OptimizerConfig
+from yt8m.config.train_config import DeviceConfig, OptimizerConfig
 from yt8m.errors import UsageError
 from yt8m.graph import collections
 from yt8m.graph.apply import Gradients, apply_gradients, tower_gradients
@@ -25,14 +25,12 @@ def build(
     modeler: Modeler,
     deployment: deploy.DeploymentConfig,
     optimizer: OptimizerConfig,
+    devices: DeviceConfig | None = None,
     *,
     seed: int = 0,
     split: bool = True,
     signature: Mapping[str, Any] | None = None,
     synchrony: Synchrony | deploy.AllReduce | None = None,
-    precision: str = "float32",
-    prefetch_to_device: bool = False,
-    sync_batch_norm: bool = False,
 ) -> TrainOps:
     """Builds one training step in the current graph and publishes it to collections.
 
@@ -41,20 +39,20 @@ def build(
       modeler: the model and its loss.
       deployment: the towers and their devices.
       optimizer: the settings of optimizer, learning rate, clipping, regularisation and averages.
+      devices: how the towers compute, and whether each step copies the next one's batch to their devices; None for the
+        defaults. The predict path is always in float32. With `sync_batch_norm` a custom modeler can share its own
+        statistics too, by `across_towers.gathered`.
       seed: the seed of all random ops in the graph.
       split: whether one batch is split over the towers; if false, each tower gets a batch of its own.
-      signature: the options that shaped this graph; they are stored in it, so that a resume can compare them.
+      signature: the options that shaped this graph; they are stored in it, so that a resume can compare them. If the
+        input calls Python, they are not stored, because a resume cannot use the graph.
       synchrony: how the replicas of a cluster take each step together; None if they do not. With `AllReduce` a step
         never reports the end of the data; its `examples` is 0 then.
-      precision: the precision of the towers' matrix products; the predict path stays float32.
-      prefetch_to_device: each step copies the next one's batch to the towers' devices while it computes.
-      sync_batch_norm: batch norm takes its statistics over all towers of this process rather than over each
-        tower by itself. A custom modeler can share its statistics by `across_towers.gathered`.
 
     Returns:
       The handles. N towers give the same gradients as one tower on the same batch, except for rounding. For models with
-      batch norm this holds with `sync_batch_norm` only. It never holds for models that draw random values, nor
-      for a loss that compares examples with one another.
+      batch norm this holds only if its statistics are taken over all towers. It never holds for models that draw
+      random values, nor for a loss that compares examples with one another.
 
     Raises:
       UsageError: gradients are to be accumulated in a cluster.
@@ -63,9 +61,9 @@ def build(
     global_step = tf.train.get_or_create_global_step()
     # Read only once: a second read in the same step could give another value.
     start = tf.identity(global_step.read_value(), name="step_at_start")
-    read = read_shares(inputter, deployment, split, prefetch_to_device, endless=isinstance(synchrony, deploy.AllReduce))
-    how: dict[str, Any] = {"mode": "train", "seed": seed, "step": start, "computed_in": precision}
-    towers = build_towers(modeler, deployment, read.shares, **how, sync_batch_norm=sync_batch_norm)
+    devices, is_endless = devices or DeviceConfig(), isinstance(synchrony, deploy.AllReduce)
+    read = read_shares(inputter, deployment, split, devices.prefetch_to_device, endless=is_endless)
+    towers = build_towers(modeler, deployment, read.shares, mode="train", seed=seed, step=start, devices=devices)
     replicas = synchrony.replicas if synchrony is not None else 1
     rate = learning_rate(optimizer, start, inputter.batch_size * deployment.num_clones * replicas)
     # Read the rate before the global step is incremented: with accumulation that happens before the update.
@@ -98,12 +96,8 @@ def build(
         averages=applied.averages,
         bad_tower=applied.found.bad_tower,
     )
-    return _published(ops, signature or {})
-
-
-def _published(ops: TrainOps, signature: Mapping[str, Any]) -> TrainOps:
     keep_order_of_sums(tf.get_default_graph())
-    collections.publish_train(ops, signature)
+    collections.publish_train(ops, None if inputter.calls_python else signature or {})
     return ops
 
 

@@ -37,14 +37,17 @@ _REPORTS = "reports"
 _TEXTS = "run_texts"
 
 
-def publish_train(ops: TrainOps, signature: Mapping[str, Any]) -> None:
-    """Puts every handle of a training graph, and the options that shaped the graph, into collections."""
+def publish_train(ops: TrainOps, signature: Mapping[str, Any] | None) -> None:
+    """Puts every handle of a training graph, and the options that shaped it, into collections.
+
+    None for a graph that is of no use in another process.
+    """
     _add(_TRAIN, ops)
     _publish_common(ops.predict, ops.input, ops.reports)
     texts = {
         "gradient_variables": ops.gradient_variables,
         "averages": ops.averages,
-        "signature": dict(signature),
+        **({} if signature is None else {"signature": dict(signature)}),
         "reports": list(ops.reports),
     }
     tf.add_to_collection(_TEXTS, json.dumps(texts).encode())
@@ -91,7 +94,7 @@ def recover_predict() -> PredictOps:
 
 
 def signature_in(meta_graph: tf.MetaGraphDef) -> dict[str, Any] | None:
-    """The options that shaped the training graph in `meta_graph`; None if this project did not write it."""
+    """The options that shaped the training graph in `meta_graph`; None if it has no training graph to go on with."""
     items = meta_graph.collection_def[_TEXTS].bytes_list.value if _TEXTS in meta_graph.collection_def else []
     return json_text.parse(items[0]).get("signature") if items else None
 

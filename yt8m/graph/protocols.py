@@ -36,6 +36,10 @@ class Inputter(abc.ABC):
         If it is given, the engine asks for `numbered_dataset` in place of `dataset`, and a resumed run skips
         the shards that were already begun. None: shards have no numbers, and a resumed run without `exact_resume`
         reads all files again from the start.
+      example_order: the other settings that decide which examples come in which order, as JSON values. With
+        `exact_resume`, a saved position is not used if they have changed.
+      calls_python: whether the dataset calls Python functions. A meta-graph cannot hold these, so a resumed run builds
+        its graph by code.
     """
 
     batch_size: int
@@ -43,6 +47,8 @@ class Inputter(abc.ABC):
     records: int | None = None
     expected_records: Mapping[str, int] = MappingProxyType({})
     shard_order: Mapping[str, Any] | None = None
+    example_order: Mapping[str, Any] = MappingProxyType({})
+    calls_python: bool = False
 
     @abc.abstractmethod
     def files(self) -> Sequence[str]:

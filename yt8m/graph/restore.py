@@ -21,7 +21,7 @@ from yt8m.storage import copies
 
 
 def signature_of(meta_path: str) -> dict[str, Any] | None:
-    """The options that shaped the training graph in a `.meta` file; None if this project did not write it."""
+    """The options that shaped the training graph in a `.meta` file; None if it has none to go on with."""
     return collections.signature_in(read_meta_graph(meta_path))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from yt8m import deploy
+from yt8m.config.train_config import DeviceConfig
 from yt8m.graph.inputs import RowShare, reduce_reports, reduce_values
 from yt8m.graph.protocols import Modeler, Reduction, Report
 from yt8m.lazy import tf
@@ -78,15 +79,16 @@ def build_towers(
     mode: str,
     seed: int,
     step: tf.Tensor,
-    computed_in: str = "float32",
-    sync_batch_norm: bool = False,
+    devices: DeviceConfig | None = None,
 ) -> Towers:
-    """Runs `modeler.build` and `modeler.reports` on every tower's share; products have the type `computed_in`.
+    """Runs `modeler.build` and `modeler.reports` on every tower's share.
 
-    With `sync_batch_norm`, in training, the towers exchange values through `across_towers`.
+    Training computes as `devices` says, the other modes in float32. Towers whose batch norm has common statistics
+    exchange values through `across_towers`.
     """
     todo = iter(enumerate(shares))
-    is_exchanging = sync_batch_norm and mode == "train" and len(shares) > 1
+    devices = devices if devices and mode == "train" else DeviceConfig()
+    is_exchanging = devices.sync_batch_norm and len(shares) > 1
     exchange = across_towers.Exchange(len(shares)) if is_exchanging else None
 
     def model_fn() -> tuple[ModelOutput, Mapping[str, Report]]:
@@ -94,7 +96,7 @@ def build_towers(
         place = deployment.replica_id * deployment.num_clones + index
         with (
             random_keys.scope(seed, step, place),
-            precision.scope(computed_in),
+            precision.scope(devices.precision),
             exchange.tower(index, share.rows) if exchange else nullcontext(),
         ):
             output = modeler.build(share.batch, is_training=mode == "train")

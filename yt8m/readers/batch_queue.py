@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
+from yt8m import options
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.graph.protocols import Inputter
@@ -90,6 +91,8 @@ class BatchQueue(Inputter):
         self._counts: ReadCounts | None = None
         self._check = RecordCheck(reader)
         self.tolerance = Tolerance(self._check, max_bad_records) if max_bad_records else None
+        is_counting = self.tolerance is not None or getattr(reader, "zeroed", None) is not None
+        self.calls_python = is_counting or bool(cache) or pipeline.is_staged(self._patterns)
 
     @classmethod
     def for_config(cls, data: DataConfig, mode: str, reader: Reader | None = None) -> BatchQueue:
@@ -120,6 +123,7 @@ class BatchQueue(Inputter):
             cache=data.cache if training else "",
         )
         queue.threads = threads_for(reader, training, data.parse_threads, data.prefetch)
+        queue.example_order = options.order_of_examples(options.shaping(data))
         return queue
 
     def files(self) -> list[str]:

@@ -312,17 +312,20 @@ def has_remote(patterns: Sequence[str]) -> bool:
     return any("gs://" in pattern for pattern in patterns)
 
 
+def is_staged(patterns: Sequence[str]) -> bool:
+    """Whether shards in a bucket are copied to the cache ahead of time, which Python functions do."""
+    return has_remote(patterns) and base.current_settings().gs_reading == "staged"
+
+
 def staging_for(patterns: Sequence[str], num_readers: int, buffer: int = VIDEO_BUFFER) -> StagedFiles | None:
     """The `StagedFiles` for `patterns`; None if no file is in a bucket, or with --gs_reading=direct.
 
     Raises:
       UsageError: --gs_reading=direct was given, but this TensorFlow cannot read gs:// paths.
     """
-    if not has_remote(patterns):
-        return None
-    if base.current_settings().gs_reading == "staged":
+    if is_staged(patterns):
         return StagedFiles(num_readers, buffer)
-    if "gs" not in tf.io.gfile.get_registered_schemes():
+    if has_remote(patterns) and "gs" not in tf.io.gfile.get_registered_schemes():
         raise UsageError(
             f"--gs_reading=direct: this TensorFlow {tf.version.VERSION} has no file system for gs://; leave "
             "the flag out, so that shards are staged."

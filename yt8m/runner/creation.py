@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,46 +46,11 @@ class CreatedGraph:
 
 def graph_signature(config: RunnerConfig) -> dict[str, Any]:
     """All settings that shape the graph, as they are after JSON was written and read (tuples are lists)."""
-    given = {**config.input_signature, **config.signature, **_own_signature(config)}
-    return json.loads(json.dumps(given, default=str))
-
-
-_SAME_NAMES = ("split_batch", "seed", "precision", "prefetch_to_device", "sync_batch_norm")
-
-
-def _own_signature(config: RunnerConfig) -> dict[str, Any]:
-    """The runner's part of the signature: the towers, their devices, the cluster."""
-    signature = {
-        "batch_size": config.batch_size_per_gpu,
-        "num_gpu": config.towers,
-        **{name: getattr(config, name) for name in _SAME_NAMES},
-        **dataclasses.asdict(config.optimizer),
-        **_python_signature(config),
-    }
-    cluster = config.cluster
-    if cluster is not None and config.is_all_reduce:
-        signature["replicas, exchange_dtype"] = [len(cluster.replicas), config.exchange_dtype]
-    elif cluster is not None and cluster.is_distributed:
-        shape = [len(cluster.replicas), len(cluster.servers), config.sync_replicas]
-        signature["replicas, parameter servers, sync_replicas"] = shape
+    signature = {**options.signature(options.shaping(config)), **config.signature}
     # A graph for GPUs may hold ops without a CPU kernel; one for the CPU leaves a GPU idle.
     if not deploy.local(config.towers, deploy.count_gpus())[0].clone_on_cpu:
         signature["devices"] = "GPU"
-    return signature
-
-
-def _python_signature(config: RunnerConfig) -> dict[str, Any]:
-    return {"calls Python": True} if config.input_calls_python else {}
-
-
-def input_signature(config: RunnerConfig) -> dict[str, Any]:
-    """The options besides the files that decide which examples come in which order."""
-    return {
-        **config.input_signature,
-        "batch_size": (config.batch_size_per_gpu or 0) * (config.towers if config.split_batch else 1),
-        "seed": config.seed,
-        **_python_signature(config),
-    }
+    return json.loads(json.dumps(signature, default=str))
 
 
 def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.DeploymentConfig:
@@ -105,7 +69,7 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
     deployment, message = deploy.local(config.towers, deploy.count_gpus())
     if message and not quiet:
         logging.info(message)
-    slow = precision.slowness(config.precision) if deployment.clone_on_cpu else ""
+    slow = precision.slowness(config.devices.precision) if deployment.clone_on_cpu else ""
     if slow and not quiet:
         logging.warning(slow)
     places: dict[str, Any] = {"variables_on_clone": False} if config.name == "parameter_server_runner" else {}
@@ -121,8 +85,8 @@ def deployment_for(config: RunnerConfig, quiet: bool = False) -> deploy.Deployme
 def session_config(config: RunnerConfig, deployment: deploy.DeploymentConfig) -> tf.ConfigProto:
     """The session configuration of a run."""
     found = deployment.session_config()
-    found.log_device_placement = config.log_device_placement
-    if config.xla:
+    found.log_device_placement = config.devices.log_device_placement
+    if config.devices.xla:
         found.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
     return found
 
@@ -143,13 +107,11 @@ def replicate(
         modeler,
         deployment,
         config.optimizer,
+        config.devices,
         seed=config.seed,
         split=config.split_batch,
         signature=graph_signature(config),
         synchrony=synchrony,
-        precision=config.precision,
-        prefetch_to_device=config.prefetch_to_device,
-        sync_batch_norm=config.sync_batch_norm,
     )
 
 
@@ -170,7 +132,7 @@ def create(
     checkpoint = checkpoints.newest_readable(config.model_dir)
     reason = ""
     if checkpoint is not None:
-        reason = _why_rebuild(checkpoint, config)
+        reason = _why_rebuild(checkpoint, config, inputter)
         if not reason:
             return _from_meta_graph(checkpoint)
         logging.info("the graph is rebuilt and filled from %s: %s", checkpoint, reason)
@@ -199,13 +161,13 @@ def choose(config: RunnerConfig) -> str:
     return checkpoint
 
 
-def _why_rebuild(checkpoint: str, config: RunnerConfig) -> str:
+def _why_rebuild(checkpoint: str, config: RunnerConfig, inputter: Inputter) -> str:
     """The reason why this run cannot use the meta-graph of `checkpoint`; empty if it can."""
     from google.protobuf.message import DecodeError  # imported here because it is slow, and --help does not need it
 
     if not config.signature:
         return "the run does not say what shapes its graph"
-    if config.input_calls_python:
+    if inputter.calls_python:
         return "the input calls Python, which no meta-graph holds"
     meta = f"{checkpoint}.meta"
     if not storage.exists(meta):
@@ -215,29 +177,16 @@ def _why_rebuild(checkpoint: str, config: RunnerConfig) -> str:
     except (RunError, ValueError, DecodeError) as error:
         return f"its .meta cannot be read ({error})"
     if stored is None:
-        return "its .meta was not written by this project"
+        return "its .meta has no graph to go on with (the graph calls Python, or another project wrote it)"
     return "; ".join(differences(stored, config))
 
 
 def differences(stored: Mapping[str, Any], config: RunnerConfig) -> Iterator[str]:
     """The differences between a saved graph's signature and that of this run, in words."""
-    current = options.flat(graph_signature(config))
-    defaults = {**_own_signature(RunnerConfig(model_dir=config.model_dir)), **config.signature_defaults}
-    defaults = options.flat(json.loads(json.dumps(defaults, default=str)))
-    saved = _with_present_names(options.flat(stored))
+    saved, current = options.flat(stored), options.flat(graph_signature(config))
     for name in sorted({*saved, *current}):
-        was, value = saved.get(name, defaults.get(name)), current.get(name)
-        if was != value:
-            yield f"{name} was {was!r} and is {value!r}"
-
-
-def _with_present_names(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """A signature with each option under the name of its flag; earlier versions put a section before some names."""
-    names = {"towers": "num_gpu"}
-    return {names.get(name, _OLD_SECTIONS.sub("", name)): value for name, value in saved.items()}
-
-
-_OLD_SECTIONS = re.compile(r"^(optimizer|distillation|augmentation)\.")
+        if saved.get(name) != current.get(name):
+            yield f"{name} was {saved.get(name)!r} and is {current.get(name)!r}"
 
 
 def _from_meta_graph(checkpoint: str) -> CreatedGraph:

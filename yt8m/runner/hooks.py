@@ -167,7 +167,7 @@ class StepHook(Callback):
         if not inputter.records or not inputter.num_epochs:
             return limit
         in_all = inputter.records * inputter.num_epochs / (inputter.batch_size * config.towers)
-        if config.exact_resume:
+        if config.checkpoints.exact_resume:
             before = 0
         elif isinstance(self._position, ShardPosition):
             in_all *= 1 - self._position.share_begun

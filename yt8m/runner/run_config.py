@@ -2,138 +2,124 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from yt8m.config.run_options import CheckpointConfig
-from yt8m.config.train_config import NO_POSITION, OptimizerConfig
+from yt8m.config.train_config import EngineConfig
 from yt8m.deploy.cluster import ClusterConfig
-from yt8m.errors import UsageError
+from yt8m.errors import UsageError, suggestion
 from yt8m.graph import Modeler
-from yt8m.options import expand_home
+from yt8m.options import option, sections_of
 from yt8m.runner.lines import StepLine, StepValues
 from yt8m.runner.signals import StopSignals
 
 MODES = ("train", "eval", "infer")
 
+# Keywords of the runner/inputter/modeler design whose option has another name in the sections of a training's config.
+_DESIGN = {"gpu_count": "num_gpu", "log_every_n_iter": "log_every_n_steps"}
 
-@dataclass(frozen=True)
-class RunnerConfig:
-    """One run of one mode.
+
+def _processes(cluster: ClusterConfig | None) -> list[int] | None:
+    """The numbers of replicas and of parameter servers; None if one process trains."""
+    return [len(cluster.replicas), len(cluster.servers)] if cluster and cluster.is_distributed else None
+
+
+@dataclass(frozen=True, init=False)
+class RunnerConfig(EngineConfig):
+    """One run of one mode: the sections that a training's config has too, and what only the runner has to know.
+
+    Every option of a section is also a keyword: `RunnerConfig(precision="bfloat16")` means
+    `RunnerConfig(devices=DeviceConfig(precision="bfloat16"))`. `gpu_count` is the option `num_gpu` of the devices, and
+    `log_every_n_iter` is `log_every_n_steps`.
 
     Attributes:
       mode: train, eval or infer.
       model_dir: the folder of checkpoints, event files and metrics.jsonl.
+      checkpoint: the checkpoint for evaluation and inference; empty for the newest in `model_dir`.
+      optimizer, checkpoints, distributed: training only, except for `optimizer.moving_average_decay`: evaluation
+        reads the averages of the weights if it is not 0.
+      devices: inference always uses one tower; evaluation and inference compute in float32.
       name: local_runner (one tower, which holds its variables) or parameter_server_runner (several towers,
         the variables on the CPU); empty to choose by the number of towers.
       batch_size_per_gpu: examples per tower and step, equal to the inputter's; None for that of the inputter.
-      gpu_count: number of towers. Inference always uses one.
       summary_names: patterns (`*` as in a shell) of the summaries that are written, each in an entry of its own or
         several with commas between; empty for all. An entry that matches none is refused.
-      log_every_n_iter: number of steps between lines in the log and in metrics.jsonl.
-      save_summary_steps: number of steps between summaries of the graph; the first step also writes them; 0 for none.
-      max_steps: training stops at this global step; None for no limit.
-      seed: the seed of all random ops in the graph.
-      optimizer, checkpoints: training only, except for `optimizer.moving_average_decay`: evaluation reads
-        the averages of the weights if it is not 0.
-      exact_resume: whether the exact position in the data is saved with each checkpoint.
-      prefetch_to_device: each step of a training copies the next one's batch to the towers' devices while it
-        computes. Not with exact_resume: the saved position would be one batch ahead.
-      sync_batch_norm: batch norm in training takes its statistics over all towers of this process.
       split_batch: whether each step splits one batch over the towers; if false, each tower gets a batch of its own.
-      signature: the other options that shape the graph (model, features, epochs, ...), as JSON values. If it is
-        empty, or differs from the checkpoint's, a resumed run rebuilds its graph by code.
-      signature_defaults: values for entries that a checkpoint's signature lacks because it is older than the
-        option; an entry that is missing here too counts as None.
-      input_signature: the other options that decide which examples come in which order (epochs, shuffling, ...);
-        a saved position is ignored if they have changed.
-      input_calls_python: whether the input calls Python functions. Then the graph saved with a checkpoint is of no use.
-      checkpoint: the checkpoint for evaluation and inference; empty for the newest in `model_dir`.
+      signature: the options of the workload that shape the graph (model, features, epochs, ...), as JSON values. If it
+        is empty, or differs from the checkpoint's, a resumed run rebuilds its graph by code.
       init_checkpoint: for a new training, the checkpoint from which weights are read by name (optimizer slots and the
           step are not read); empty for none.
       init_leave_out: names of variables that are not read from there.
       cluster: for training by several processes, all of them and the role of this one.
-      sync_replicas: whether the replicas of a cluster take each step together; otherwise each steps on its own.
-      exchange: how the replicas of a cluster share what they learn: parameter-servers or all-reduce.
-      exchange_dtype: dtype in which all-reduce sends gradients.
-      check_replicas_steps: steps after which all-reduce compares the variables of all replicas; 0 for never.
-      precision: dtype of the towers' matrix products in training: float32, bfloat16 or float16.
-      xla: whether XLA compiles the ops that it supports.
-      stall_timeout: seconds that a process of a cluster waits for the others before it fails.
       stop_grace_seconds: after SIGTERM or ctrl-C, the seconds that the current step may take to end by itself.
       format_line: formats the log line; None for the mode's published format.
       progress: whether a progress bar on stderr, which must be a terminal, replaces the lines.
     """
 
-    mode: str = "train"
+    mode: str = option("train", "what the run does", shapes="nothing", choices=MODES)
     model_dir: str = ""
-    name: str = ""
-    batch_size_per_gpu: int | None = None
-    gpu_count: int = 1
-    summary_names: tuple[str, ...] = ()
-    log_every_n_iter: int = 10
-    save_summary_steps: int = 100
-    max_steps: int | None = None
-    seed: int = 0
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
-    exact_resume: bool = False
-    prefetch_to_device: bool = False
-    sync_batch_norm: bool = False
-    split_batch: bool = True
-    signature: Mapping[str, Any] = field(default_factory=dict)
-    signature_defaults: Mapping[str, Any] = field(default_factory=dict)
-    input_signature: Mapping[str, Any] = field(default_factory=dict)
-    input_calls_python: bool = False
     checkpoint: str = ""
+    name: str = ""
+    batch_size_per_gpu: int | None = option(None, "examples per tower and step", shapes="input", minimum=1)
+    summary_names: tuple[str, ...] = ()
+    split_batch: bool = option(True, "whether the towers share one batch", shapes="graph")
+    signature: Mapping[str, Any] = field(default_factory=dict)
     init_checkpoint: str = ""
     init_leave_out: frozenset[str] = frozenset()
-    precision: str = "float32"
-    xla: bool = False
-    log_device_placement: bool = False
-    cluster: ClusterConfig | None = None
-    sync_replicas: bool = False
-    exchange: str = "parameter-servers"
-    exchange_dtype: str = "float32"
-    check_replicas_steps: int = 0
-    stall_timeout: float = 600.0
+    cluster: ClusterConfig | None = option(None, "the processes", shapes="graph", shaped_by=_processes)  # noqa: RUF009 - one that is immutable
     stop_grace_seconds: float = 20.0
     format_line: Callable[[StepValues], str] | None = None
     progress: bool = False
 
+    def __init__(self, mode: str = "train", model_dir: str = "", **settings: Any) -> None:
+        """Takes the attributes, and the options of the sections, which change the sections that are given.
+
+        Raises:
+          TypeError: there is no such keyword.
+          UsageError: a value is not valid.
+        """
+        values = {"mode": mode, "model_dir": model_dir, **_in_sections(settings)}
+        for one in dataclasses.fields(self):
+            default = one.default if one.default_factory is dataclasses.MISSING else one.default_factory()
+            object.__setattr__(self, one.name, values.pop(one.name, default))
+        for name in values:
+            names = [one.name for one in dataclasses.fields(self)]
+            raise TypeError(f"RunnerConfig has no keyword {name!r}{suggestion(name, names)}")
+        self.__post_init__()
+
+    @classmethod
+    def for_run(cls, run: EngineConfig, mode: str, model_dir: str, **settings: Any) -> RunnerConfig:
+        """The config of one run in `mode` of a model trained as `run` says; `settings` take precedence over `run`."""
+        shared = {field.name: getattr(run, field.name) for field in dataclasses.fields(EngineConfig)}
+        return cls(mode, model_dir, **{**shared, **settings})
+
     def __post_init__(self) -> None:
-        expand_home(self)
         names = (self.summary_names,) if isinstance(self.summary_names, str) else self.summary_names
         split = tuple(part.strip() for name in names for part in name.split(",") if part.strip())
         object.__setattr__(self, "summary_names", split)
-        if self.mode not in MODES:
-            raise UsageError(f"mode must be one of {', '.join(MODES)}; it is {self.mode!r}")
-        for name in ("gpu_count", "log_every_n_iter"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 1; it is {getattr(self, name)}")
+        super().__post_init__()
         if not self.model_dir and not (self.mode != "train" and self.checkpoint):
             raise UsageError("model_dir must name a folder; it is empty")
-        if self.prefetch_to_device and self.exact_resume:
-            raise UsageError(NO_POSITION)
         if self.is_distributed:
             self._check_cluster()
 
     def _check_cluster(self) -> None:
         """Refuses options that a cluster does not support."""
-        self.members.check_servers(self.exchange)
+        self.members.check_servers(self.distributed.exchange)
         if self.mode != "train":
             raise UsageError(f"a cluster trains; the mode is {self.mode}")
-        if self.exact_resume and not self.is_all_reduce:
+        if self.checkpoints.exact_resume and not self.is_all_reduce:
             raise UsageError(
                 "exact_resume is for one machine or --exchange=all-reduce: replicas on parameter servers have no "
                 "common position in the data; leave it out"
             )
         # If a lost server interrupts a step, its batch may still be staged while the next step stages another, and
         # nothing ends that wait.
-        if self.prefetch_to_device:
+        if self.devices.prefetch_to_device:
             raise UsageError(
                 "prefetch_to_device is for one machine: a replica of a cluster may have to begin its data "
                 "again in the middle of a step; leave it out"
@@ -158,12 +144,23 @@ class RunnerConfig:
     @property
     def is_all_reduce(self) -> bool:
         """Whether several processes train together without parameter servers."""
-        return self.is_distributed and self.exchange == "all-reduce"
+        return self.is_distributed and self.distributed.exchange == "all-reduce"
 
     @property
     def towers(self) -> int:
         """The number of towers in this mode."""
-        return 1 if self.mode == "infer" else self.gpu_count
+        return 1 if self.mode == "infer" else self.devices.num_gpu
+
+
+def _in_sections(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords of a `RunnerConfig`, with each option of a section put into its section."""
+    values = {_DESIGN.get(name, name): value for name, value in settings.items()}
+    for section, kind in sections_of(EngineConfig).items():
+        names = values.keys() & {field.name for field in dataclasses.fields(kind)} - {section}
+        if names:
+            options = {name: values.pop(name) for name in names}
+            values[section] = dataclasses.replace(values.get(section, kind()), **options)
+    return values
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ class Runner:
         """The context that the callbacks share, and the position in the data (None if it is not saved)."""
         config = self.config
         format_line = config.format_line or FORMATS[config.mode]
-        line = StepLine(config.log_every_n_iter)
+        line = StepLine(config.log_every_n_steps)
         if not config.progress:
             line.listen(lambda values: logging.info("%s", format_line(values)))
         is_resumed = created.checkpoint is not None
@@ -142,12 +142,18 @@ class Runner:
     def _position(self, created: CreatedGraph, files: Sequence[str]) -> SavedPosition | None:
         """The position in the data that is saved with each checkpoint; None if none is saved."""
         inputs, order = created.ops.input, self.inputter.shard_order
-        if self.config.exact_resume:
-            return Position(inputs, files, creation.input_signature(self.config))
+        if self.config.checkpoints.exact_resume:
+            return Position(inputs, files, self._order())
         # A replica reads some of the shards only; a graph of an earlier version does not number them.
         if self.config.is_distributed or order is None or inputs.begun is None:
             return None
         return ShardPosition(inputs, files, order, self.inputter.num_epochs)
+
+    def _order(self) -> dict[str, Any]:
+        """What besides the files decides which examples come in which order."""
+        config, rows = self.config, self.inputter.batch_size
+        rows *= config.towers if config.split_batch else 1
+        return {**self.inputter.example_order, "batch_size": rows, "seed": config.seed}
 
     def _hooks(
         self, context: Context, files: Sequence[str], position: SavedPosition | None
@@ -223,7 +229,7 @@ class StandingEvaluation(Runner):
         return self._created
 
     def _pass(self, created: CreatedGraph, signals: StopSignals) -> Outcome:
-        context = Context(self.config, created.ops, self.modeler, StepLine(self.config.log_every_n_iter))
+        context = Context(self.config, created.ops, self.modeler, StepLine(self.config.log_every_n_steps))
         hooks: list[tf.train.SessionRunHook] = []
         try:
             hooks += self._hooks(context, self._files, None)

@@ -137,7 +137,7 @@ def test_inference_without_a_checkpoint_leaves_no_file(tmp_path):
 def test_a_run_saves_every_thousand_steps_and_can_log_where_ops_run():
     data = types.SimpleNamespace(is_generated=True, records_per_file=1)
     settings = train._runner_config(TrainConfig(log_device_placement=True), data)
-    assert (settings.checkpoints.save_checkpoint_steps, settings.log_device_placement) == (1000, True)
+    assert (settings.checkpoints.save_checkpoint_steps, settings.devices.log_device_placement) == (1000, True)
     placed = deployed._session_config(DeployConfig(log_device_placement=True), deploy.DeploymentConfig())
     assert placed.log_device_placement
 

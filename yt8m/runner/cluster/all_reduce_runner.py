@@ -46,10 +46,10 @@ class AllReduceRunner(ReplicaRunner):
             session_config = creation.session_config(self.config, deployment)
             tf.get_default_graph().finalize()
             runtime = servers.start(cluster, dict(session_config.device_count), collective_config())
-            if not self._peers.wait_for_all(lambda: signals.requested, self.config.stall_timeout):
+            if not self._peers.wait_for_all(lambda: signals.requested, self.config.distributed.stall_timeout):
                 return Outcome(Status.STOPPED, 0, "stopped by a signal", signals.signal)
             # Only from here on does this process wait without a limit of its own.
-            self._watchdog = Watchdog(self.config.stall_timeout, lambda: suspects(cluster.others))
+            self._watchdog = Watchdog(self.config.distributed.stall_timeout, lambda: suspects(cluster.others))
             try:
                 with self._watchdog, tf.Session(runtime.target, config=session_config) as session:
                     signals.guard(session)
@@ -62,7 +62,7 @@ class AllReduceRunner(ReplicaRunner):
         from yt8m.runner.cluster.common_steps import Rounds, Team  # imports TensorFlow
 
         config, cluster = self.config, self.config.members
-        collectives = deploy.AllReduce(cluster.replica, len(cluster.replicas), config.exchange_dtype)
+        collectives = deploy.AllReduce(cluster.replica, len(cluster.replicas), config.distributed.exchange_dtype)
         deployment = creation.deployment_for(config)
         ops = creation.replicate(config, self.inputter, self.modeler, deployment, collectives)
         waited, rounds = collectives.waited(), Rounds(collectives)
@@ -80,12 +80,11 @@ class AllReduceRunner(ReplicaRunner):
         return Team(collectives, rounds, context, signals, waited, exact)
 
     def _position(self, created: CreatedGraph, files: Sequence[str]) -> SavedPosition | None:
-        if not self.config.exact_resume:
+        if not self.config.checkpoints.exact_resume:
             return None
         cluster = self.config.members
         place = {"replica": cluster.replica, "replicas": len(cluster.replicas)}
-        shape = {**creation.input_signature(self.config), **place}
-        return Position(created.ops.input, files, shape, cluster.replica)
+        return Position(created.ops.input, files, {**self._order(), **place}, cluster.replica)
 
     def _all_hooks(self, team: Any, files: Sequence[str]) -> list[Any]:
         from yt8m.runner.cluster.common_steps import AgreeHook, AnnounceHook

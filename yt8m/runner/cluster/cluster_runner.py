@@ -71,7 +71,7 @@ class ClusterRunner(ReplicaRunner):
         cluster = self.config.members
         servers_by_name = {f"parameter server {i} ({address})": address for i, address in enumerate(cluster.servers)}
         peers = servers_by_name | cluster.others
-        with Watchdog(self.config.stall_timeout, lambda: suspects(peers)) as self._watchdog:
+        with Watchdog(self.config.distributed.stall_timeout, lambda: suspects(peers)) as self._watchdog:
             self._signals, self._files = signals, self._take_share()
             self._graph = build_replica(self.config, self.inputter, self.modeler)
             runtime = servers.start(cluster, dict(self._graph.deployment.session_config().device_count))
@@ -185,7 +185,7 @@ class ClusterRunner(ReplicaRunner):
         """Seconds that the others may take for a step; fewer at max_steps, when each only finishes its current step."""
         limit = self.config.max_steps
         is_last = limit is not None and self._shared.step >= limit
-        return LAST_STEP_SECONDS if is_last else self.config.stall_timeout
+        return LAST_STEP_SECONDS if is_last else self.config.distributed.stall_timeout
 
 
 def without_the_chiefs(given: CallbackConfig) -> CallbackConfig:

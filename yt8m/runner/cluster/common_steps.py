@@ -19,13 +19,14 @@ from yt8m.deploy.collective import AllReduce, Round, Word
 from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
 from yt8m.runner.cluster.peers import Stragglers
+from yt8m.runner.creation import graph_signature
 from yt8m.runner.run_config import Context, RunnerConfig
 from yt8m.runner.saver import Position
 from yt8m.runner.signals import StopSignals
 
 _BY_SIGNAL, _BY_CALLBACK = 1, 2
-# Settings of a run's signature that may differ between machines: threads, and paths of local copies.
-_OF_EACH_MACHINE = ("parse_threads", "prefetch", "distill_from")
+# Settings of a run's signature that may differ between machines: threads, paths of local copies, and GPUs.
+_OF_EACH_MACHINE = ("parse_threads", "prefetch", "distill_from", "devices")
 
 
 class Rounds:
@@ -95,12 +96,11 @@ class Rounds:
 
 
 def _common_settings(config: RunnerConfig) -> list[Any]:
-    shared = {name: value for name, value in config.signature.items() if name not in _OF_EACH_MACHINE}
+    shared = {name: value for name, value in graph_signature(config).items() if name not in _OF_EACH_MACHINE}
+    exchange = config.distributed
     return [
-        shared,
-        *(config.members.replicas, config.optimizer, config.batch_size_per_gpu, config.towers, config.split_batch),
-        *(config.seed, config.precision, config.max_steps, config.exact_resume, config.sync_batch_norm),
-        *(config.exchange_dtype, config.check_replicas_steps),
+        *(shared, config.members.replicas, config.max_steps, config.checkpoints.exact_resume),
+        *(exchange.exchange_dtype, exchange.check_replicas_steps),
     ]
 
 
@@ -231,6 +231,6 @@ class AnnounceHook(tf.train.SessionRunHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Compares the variables of all replicas, if that is due."""
         context = self._team.context
-        every = context.config.check_replicas_steps
+        every = context.config.distributed.check_replicas_steps
         if every and context.step % every == 0:
             self._team.rounds.check(run_context.session, context.config, context.step)

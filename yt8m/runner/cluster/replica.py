@@ -60,7 +60,7 @@ def build_replica(config: RunnerConfig, inputter: Inputter, modeler: Modeler) ->
     with tf.device(server_device(0)):
         tf.train.get_or_create_global_step()
     synchrony = None
-    if config.sync_replicas:
+    if config.distributed.sync_replicas:
         synchrony = graph.Synchrony(deployment.num_replicas, state.table)
         config = _averages_on_the_chief(config)
     ops = replicate(config, inputter, modeler, deployment, synchrony)
