@@ -39,9 +39,9 @@ def build(
       modeler: the model and its loss.
       deployment: the towers and their devices.
       optimizer: the settings of optimizer, learning rate, clipping, regularisation and averages.
-      devices: how the towers compute, and whether each step copies the next one's batch to their devices; None for the
-        defaults. The predict path is always in float32. With `sync_batch_norm` a custom modeler can share its own
-        statistics too, by `across_towers.gathered`.
+      devices: how the towers compute, and whether each step copies the next one's batch to their devices. The
+        predict path is always in float32. With `sync_batch_norm` a custom modeler can share its own statistics too, by
+        `across_towers.gathered`.
       seed: the seed of all random ops in the graph.
       split: whether one batch is split over the towers; if false, each tower gets a batch of its own.
       signature: the options that shaped this graph; they are stored in it, so that a resume can compare them. If the
@@ -71,7 +71,6 @@ def build(
         applied = _apply(towers, rate, optimizer, global_step, synchrony)
     train_op, step = _whole_step(applied.train_op, read.put_next, global_step)
     losses = _losses(towers, optimizer.regularization_penalty)
-    values = {**towers.single_losses(), "learning_rate": rate, **losses}
     ops = TrainOps(
         train_op=train_op,
         global_step=global_step,
@@ -86,18 +85,25 @@ def build(
         predictions=towers.rows("predictions"),
         reports=towers.reports(),
         predict=(predict := predict_path(modeler, deployment, read.batch)),
-        summary_op=train_summaries(
-            applied.found.together,
-            values,
-            predict.histograms,
-            model_summaries=towers.clones[0].collected(tf.GraphKeys.SUMMARIES),
-        ),
+        summary_op=_summaries(towers, applied.found, {"learning_rate": rate, **losses}, predict),
         input=read.ops,
         averages=applied.averages,
         bad_tower=applied.found.bad_tower,
     )
+    return _published(ops, None if inputter.calls_python else signature or {})
+
+
+def _summaries(
+    towers: Towers, gradients: Gradients, scalars: Mapping[str, tf.Tensor], predict: PredictOps
+) -> tf.Tensor:
+    scalars = {**towers.single_losses(), **scalars}
+    of_model = towers.clones[0].collected(tf.GraphKeys.SUMMARIES)
+    return train_summaries(gradients.together, scalars, predict.histograms, model_summaries=of_model)
+
+
+def _published(ops: TrainOps, signature: Mapping[str, Any] | None) -> TrainOps:
     keep_order_of_sums(tf.get_default_graph())
-    collections.publish_train(ops, None if inputter.calls_python else signature or {})
+    collections.publish_train(ops, signature)
     return ops
 
 
