@@ -19,7 +19,11 @@ from yt8m.runner import checkpoints
 
 INTERVAL, KILLS, STEPS_A_LIFE = 3, 5, 9
 GLANCE = 0.0005  # seconds from look to look: less than a save takes
-SAME = {"exact_resume": True, "checkpoints": {"save_checkpoint_steps": INTERVAL, "keep_checkpoints": 2}}
+SAME = {
+    "exact_resume": True,
+    "log_every_n_iter": 1,
+    "checkpoints": {"save_checkpoint_steps": INTERVAL, "keep_checkpoints": 2},
+}
 # A save in the order in which its files appear; "step" is a moment between two saves.
 MOMENTS = (
     "step",
@@ -40,6 +44,12 @@ def read_losses(path: pathlib.Path) -> dict[int, str]:
     """The loss of each step, as written; a line that a kill cut short does not count."""
     whole = path.read_text().rpartition("\n")[0] if path.exists() else ""
     return {int(step): loss for step, loss in (line.split() for line in whole.splitlines())}
+
+
+def metrics(run: pathlib.Path) -> list[dict[str, Any]]:
+    """The rows of metrics.jsonl without the speed, which alone differs from run to run."""
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in row.items() if name != "examples_per_second"} for row in rows]
 
 
 def kill_at(process: Forked, run: pathlib.Path, log: pathlib.Path, step: int, moment: str, pause: float) -> None:
@@ -117,6 +127,7 @@ def test_killed_around_saves_it_goes_on_bit_for_bit(
     assert done.returncode == 0, said
     rest = read_losses(tmp_path / "losses-last")
     assert rest == {step: expected[step] for step in range(reached + 1, last + 1)}
+    assert metrics(run) == metrics(whole / "run")  # each step once, although the killed run took some of them twice
     mine, theirs = (tf.train.load_checkpoint(f"{folder}/model.ckpt-{last}") for folder in (run, whole / "run"))
     for name in theirs.get_variable_to_shape_map():
         np.testing.assert_array_equal(mine.get_tensor(name), theirs.get_tensor(name), err_msg=name)

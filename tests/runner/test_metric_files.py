@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import time
 
 import numpy as np
@@ -13,6 +14,7 @@ from tensorboard.plugins.pr_curve import summary as curves
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.lazy import tf
 from yt8m.runner import metric_files
+from yt8m.runner.lines import StepValues
 
 
 def test_hyper_parameters_are_those_that_were_given() -> None:
@@ -36,6 +38,25 @@ def test_how_a_run_ended(is_well: bool, status: int) -> None:
     found = metadata.parse_session_end_info_plugin_data(value.metadata.plugin_data.content)
     assert found.status == status
     assert found.end_time_secs == pytest.approx(time.time(), abs=600)
+
+
+def test_a_resumed_run_removes_the_rows_of_steps_that_it_takes_again(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    stays = b'{"step": 2, "loss": 1.0}\nnot a row\n{"step": 4, "mode": "validate", "loss": 1.5}\n'
+    path.write_bytes(stays + b'{"step": 6, "loss": 0.5}\n{"step": 8, "lo')
+    file = metric_files.MetricsFile(str(path))
+    file.go_back_to(4)
+    assert path.read_bytes() == stays
+    before = path.stat().st_ino
+    file.go_back_to(4)
+    assert path.stat().st_ino == before  # what is right is not written anew
+    file.add(StepValues(step=6, loss=0.25))
+    assert [row["step"] for row in metric_files.rows(str(tmp_path))] == [2, 4, 6]
+
+
+def test_a_run_without_metrics_has_none_to_remove(tmp_path: pathlib.Path) -> None:
+    metric_files.MetricsFile(str(tmp_path / "metrics.jsonl")).go_back_to(0)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_curve_is_the_one_that_tensorboard_draws_from_the_same_predictions() -> None:

@@ -1,7 +1,8 @@
 """The base class of callbacks, and the engine's own: input, step count, bad records, epochs, log line, replicas.
 
 `Runner._hooks` gives their order: the input starts before any other hook uses it, the step is counted before
-any callback runs, and the line is written after all callbacks have filled it in.
+any callback runs, the line is written after all callbacks have filled it in, and the step is saved after its line is
+written.
 
 They subclass a class of TensorFlow, so this module must be imported only when a session is about to open.
 """
@@ -13,7 +14,7 @@ import math
 import sys
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from absl import logging
@@ -32,7 +33,14 @@ from yt8m.runner.signals import StopSignals
 
 
 class Callback(tf.train.SessionRunHook):
-    """A SessionRunHook that knows the run's context and is closed however the run ends."""
+    """A SessionRunHook that knows the run's context and is closed however the run ends.
+
+    Attributes:
+      saves: whether it saves checkpoints. It then runs after the line of the step was written: if a run was killed
+        between the save and the line, the resumed run would lack that row of metrics.jsonl.
+    """
+
+    saves: ClassVar[bool] = False
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -147,6 +155,8 @@ class StepHook(Callback):
         context.global_step = int(session.run(context.ops.global_step))
         context.step = context.global_step if self._is_training else 0
         context.last_step = self._last_step()
+        if context.metrics is not None:
+            context.metrics.go_back_to(context.step)
         context.line.start(context.step, context.last_step)
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:

@@ -84,6 +84,28 @@ class MetricsFile:
         line = json.dumps({key: value if math.isfinite(value) else None for key, value in given.items()} | mode)
         self._quietly(lambda: storage.append_line(self._file.local, line))
 
+    def go_back_to(self, step: int) -> None:
+        """Removes the rows of later steps, which a resumed run takes again, and a line that a kill cut off."""
+        self._quietly(lambda: self._cut(step))
+
+    def _cut(self, step: int) -> None:
+        if not storage.exists(self._file.local):
+            return
+        *lines, _ = written = storage.read_bytes(self._file.local).split(b"\n")
+        remaining = [line for line in lines if _step_in(line) <= step]
+        if [*remaining, b""] != written:
+            storage.write(self._file.local, b"".join(line + b"\n" for line in remaining))
+
+
+def _step_in(line: bytes) -> float:
+    """The step of a row of metrics.jsonl; -infinity for a line that is no row."""
+    try:
+        values = json_text.parse(line)
+    except ValueError:
+        return -math.inf
+    step = values.get("step") if isinstance(values, dict) else None
+    return step if isinstance(step, int) else -math.inf
+
 
 _numbers = itertools.count()
 

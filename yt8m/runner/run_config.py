@@ -232,6 +232,7 @@ class Context:
       modeler: the model, which gives callbacks its evaluator.
       line: the line of the step, which all callbacks share.
       saver: the RunSaver that saves checkpoints; None in evaluation and inference.
+      metrics: the run's metrics.jsonl; None in evaluation and inference.
       is_resumed: whether the variables came from a checkpoint.
       step: the last completed step: the global step in training, else the number of batches.
       global_step: the step of the training, or of the checkpoint.
@@ -254,6 +255,7 @@ class Context:
     modeler: Modeler
     line: StepLine
     saver: Any = None
+    metrics: Any = None
     is_resumed: bool = False
     step: int = 0
     global_step: int = 0

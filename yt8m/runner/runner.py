@@ -131,7 +131,8 @@ class Runner:
         context.records, context.num_files = self.inputter.records, len(files)
         if created.saver is None:
             return context, None
-        line.listen(MetricsFile(storage.join(config.model_dir, "metrics.jsonl")).add, validations=True)
+        context.metrics = MetricsFile(storage.join(config.model_dir, "metrics.jsonl"))
+        line.listen(context.metrics.add, validations=True)
         position = self._position(created, files)
         saved = checkpoints.step_of(created.checkpoint) if created.checkpoint else None
         context.saver = RunSaver(
@@ -163,15 +164,18 @@ class Runner:
 
         # A graph of an earlier version has no shard numbers.
         is_counted = self.config.mode == "train" and context.ops.input.shards is not None and self.inputter.records
+        chosen = callbacks.build(self.callbacks, context)
+        saving = [hook for hook in chosen if getattr(hook, "saves", False)]
         return [
             *([] if self.config.is_distributed else [hooks.CompileHook(context)]),
             hooks.InputHook(context, files, position),
             hooks.StepHook(context, self.inputter, position),
             hooks.SkippedHook(context, self.inputter),
             *([hooks.EpochHook(context, self.inputter, files)] if is_counted else []),
-            *callbacks.build(self.callbacks, context),
+            *(hook for hook in chosen if hook not in saving),
             *([callbacks.progress_bar(context)] if self.config.progress else []),
             hooks.LineHook(context),
+            *saving,
         ]
 
     def _failed(self, error: Exception, signals: StopSignals) -> Outcome:

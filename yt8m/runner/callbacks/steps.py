@@ -48,6 +48,8 @@ class TrainBasic(Callback):
     saved, but not on other steps, since fetching it takes time.
     """
 
+    saves = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         wanted = context.config.checkpoints
@@ -114,6 +116,8 @@ class TrainExport(Callback):
       exporter: called with the checkpoint's path and its step. The session's graph is already finalized, so an exporter
         builds a graph of its own.
     """
+
+    saves = True
 
     def __init__(self, context: Context, exporter: Callable[[str, int], None]) -> None:
         super().__init__(context)

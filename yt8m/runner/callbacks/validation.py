@@ -36,6 +36,8 @@ class TrainValidation(Callback):
       data: describes the validation data, see `History`.
     """
 
+    saves = True
+
     def __init__(
         self,
         context: Context,
