@@ -154,10 +154,9 @@ class StepHook(Callback):
         context = self.context
         context.global_step = int(session.run(context.ops.global_step))
         context.step = context.global_step if self._is_training else 0
-        context.last_step = self._last_step()
         if context.metrics is not None:
             context.metrics.go_back_to(context.step)
-        context.line.start(context.step, context.last_step)
+        context.line.start(context.step, self._last_step())
 
     def before_run(self, run_context: Any) -> tf.train.SessionRunArgs | None:
         """Requests the step as read after train_op; the variable itself could be read before or after it."""

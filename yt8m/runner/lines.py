@@ -72,18 +72,24 @@ class StepLine:
 
     A callback asks `due` before the step, fetches what its part needs only then, and fills `values`
     after it. The engine's own last hook calls `emit`.
+
+    Attributes:
+      last_step: the step at which the run will end; None if that is not known.
+      paused_seconds: seconds of this run in which no step ran because of a validation.
     """
 
     def __init__(self, steps: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._every, self._clock = Every(steps=steps), clock
         self._sinks: list[tuple[Callable[[StepValues], None], bool]] = []  # each with: whether it wants validations
         self.values = StepValues()
+        self.last_step: int | None = None
+        self.paused_seconds = 0.0
         self.start(0)
 
     def start(self, step: int, last: int | None = None) -> None:
         """Starts to count at `step`; the run ends at step `last`, if that is known."""
         self._every.fired(step)
-        self._last, self._since, self._is_first = last, (step, self._clock()), True
+        self.last_step, self._since, self._is_first = last, (step, self._clock()), True
 
     def listen(self, sink: Callable[[StepValues], None], *, validations: bool = False) -> None:
         """Calls `sink` with the values of each line from now on, and if `validations` with those of each validation."""
@@ -99,7 +105,7 @@ class StepLine:
             return
         values, self.values = self.values, StepValues()
         values.step, values.global_step = step, global_step
-        values.last_step, values.seconds_left = self._last, self._left(step)
+        values.last_step, values.seconds_left = self.last_step, self._left(step)
         self._every.fired(step)
         for sink, _ in self._sinks:
             sink(values)
@@ -112,12 +118,12 @@ class StepLine:
     def _left(self, step: int) -> float | None:
         """The seconds until the last step, at the speed since the first line, because the first steps take longer."""
         first, since = self._since
-        if self._last is None or step <= first:
+        if self.last_step is None or step <= first:
             return None
         now = self._clock()
         if self._is_first:
             self._since, self._is_first = (step, now), False
-        return (now - since) / (step - first) * max(self._last - step, 0)
+        return (now - since) / (step - first) * max(self.last_step - step, 0)
 
 
 def training_line(values: StepValues) -> str:

@@ -226,27 +226,30 @@ class Outcome:
 class Context:
     """The state that callbacks share; each gets it when it is made. The engine keeps `step` up to date.
 
+    These are fixed when a run begins:
+
     Attributes:
       config: the config of the run.
       ops: the graph's handles: TrainOps in training, else EvalOps.
       modeler: the model, which gives callbacks its evaluator.
-      line: the line of the step, which all callbacks share.
+      line: the line of the step, which all callbacks share. It knows when the run will end.
       saver: the RunSaver that saves checkpoints; None in evaluation and inference.
       metrics: the run's metrics.jsonl; None in evaluation and inference.
-      is_resumed: whether the variables came from a checkpoint.
-      step: the last completed step: the global step in training, else the number of batches.
-      global_step: the step of the training, or of the checkpoint.
-      last_step: the step, counted as `step`, at which the run will end; None if that is not known.
-      has_read_all: whether all data were read; set before the callbacks' `end` is called.
       signals: the signals that ask the run to stop; None in a cluster, which has its own.
       records: number of records of one epoch; None if it is not known.
       num_files: number of files of one epoch.
+
+    These change:
+
+    Attributes:
+      step: the last completed step: the global step in training, else the number of batches.
+      global_step: the step of the training, or of the checkpoint.
+      is_resumed: whether the variables came from a checkpoint.
+      has_read_all: whether all data were read; set before the callbacks' `end` is called.
       save_planned: whether a checkpoint will be saved after the step about to run. A callback that saves says so in
         `before_run`.
       stop_planned: whether the run will end after the step about to run.
-      keeps_to_plan: whether only planned checkpoints are saved, because other processes have to save their part.
       ending: why a callback asked the run to end, for the Outcome; empty if there is nothing to say.
-      paused_seconds: seconds of this run in which no step ran because of a validation.
       results: values that callbacks put into the Outcome.
     """
 
@@ -256,22 +259,24 @@ class Context:
     line: StepLine
     saver: Any = None
     metrics: Any = None
-    is_resumed: bool = False
-    step: int = 0
-    global_step: int = 0
-    last_step: int | None = None
-    has_read_all: bool = False
     signals: StopSignals | None = None
     records: int | None = None
     num_files: int = 0
+    step: int = 0
+    global_step: int = 0
+    is_resumed: bool = False
+    has_read_all: bool = False
     save_planned: bool = False
     stop_planned: bool = False
-    keeps_to_plan: bool = False
     ending: str = ""
-    paused_seconds: float = 0.0
     results: dict[str, Any] = field(default_factory=dict)
 
     @property
     def line_due(self) -> bool:
         """Whether the step about to run gets a line."""
         return self.line.due(self.step + 1)
+
+    @property
+    def keeps_to_plan(self) -> bool:
+        """Whether only planned checkpoints are saved, because other processes have to save their positions."""
+        return self.config.is_all_reduce and self.config.checkpoints.exact_resume

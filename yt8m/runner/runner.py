@@ -83,8 +83,7 @@ class Runner:
     def _run(self, signals: StopSignals) -> Outcome:
         files = list(self.inputter.files())  # listed before anything is built, so that missing files are reported first
         created = self.create_graph()
-        context, position = self._context(created, files)
-        context.signals = signals
+        context, position = self._context(created, files, signals)
         hooks: list[tf.train.SessionRunHook] = []
         try:
             hooks += self._hooks(context, files, position)
@@ -119,34 +118,38 @@ class Runner:
             for hook in hooks:
                 hook.end(session)
 
-    def _context(self, created: CreatedGraph, files: Sequence[str]) -> tuple[Context, SavedPosition | None]:
+    def _context(
+        self, created: CreatedGraph, files: Sequence[str], signals: StopSignals | None = None, saver: Any = None
+    ) -> tuple[Context, SavedPosition | None]:
         """The context that the callbacks share, and the position in the data (None if it is not saved)."""
-        config = self.config
+        config, position, metrics = self.config, None, None
         format_line = config.format_line or FORMATS[config.mode]
         line = StepLine(config.log_every_n_steps)
         if not config.progress:
             line.listen(lambda values: logging.info("%s", format_line(values)))
-        is_resumed = created.checkpoint is not None
-        context = Context(config, created.ops, self.modeler, line, is_resumed=is_resumed)
-        context.records, context.num_files = self.inputter.records, len(files)
-        if created.saver is None:
-            return context, None
-        context.metrics = MetricsFile(storage.join(config.model_dir, "metrics.jsonl"))
-        line.listen(context.metrics.add, validations=True)
-        position = self._position(created, files)
-        saved = checkpoints.step_of(created.checkpoint) if created.checkpoint else None
-        context.saver = RunSaver(
-            config.model_dir, created.saver, config.checkpoints.keep_checkpoints, saved_step=saved, position=position
+        if created.saver is not None:
+            metrics = MetricsFile(storage.join(config.model_dir, "metrics.jsonl"))
+            line.listen(metrics.add, validations=True)
+            position = self._position(created, files)
+            saver = self._saver(created, position)
+        context = Context(
+            *(config, created.ops, self.modeler, line, saver, metrics, signals, self.inputter.records, len(files)),
+            is_resumed=created.checkpoint is not None,
         )
         return context, position
+
+    def _saver(self, created: CreatedGraph, position: SavedPosition | None) -> RunSaver:
+        config = self.config
+        saved = checkpoints.step_of(created.checkpoint) if created.checkpoint else None
+        keep = config.checkpoints.keep_checkpoints
+        return RunSaver(config.model_dir, created.saver, keep, saved_step=saved, position=position)
 
     def _position(self, created: CreatedGraph, files: Sequence[str]) -> SavedPosition | None:
         """The position in the data that is saved with each checkpoint; None if none is saved."""
         inputs, order = created.ops.input, self.inputter.shard_order
         if self.config.checkpoints.exact_resume:
             return Position(inputs, files, self._order())
-        # A replica reads some of the shards only; a graph of an earlier version does not number them.
-        if self.config.is_distributed or order is None or inputs.begun is None:
+        if self.config.is_distributed or order is None:  # a replica reads some of the shards only
             return None
         return ShardPosition(inputs, files, order, self.inputter.num_epochs)
 
@@ -162,7 +165,6 @@ class Runner:
         # Imported here: classes in these modules derive from one of TensorFlow, so importing them imports TensorFlow.
         from yt8m.runner import callbacks, hooks
 
-        # A graph of an earlier version has no shard numbers.
         is_counted = self.config.mode == "train" and context.ops.input.shards is not None and self.inputter.records
         chosen = callbacks.build(self.callbacks, context)
         saving = [hook for hook in chosen if getattr(hook, "saves", False)]

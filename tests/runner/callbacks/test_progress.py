@@ -64,7 +64,7 @@ def test_a_run_that_goes_on_in_the_data_ends_earlier(begun: int, last: int) -> N
     """Two epochs of 4 shards are 25 steps; 10 are done, and the shards that were begun are not read again."""
     position = ShardPosition(None, ["a", "b", "c", "d"], {}, 2)  # type: ignore[arg-type]
     position.count_shards(begun - 1)
-    assert started(RunnerConfig(model_dir="run"), KNOWN, StepLine(1), 10, position).last_step == last
+    assert started(RunnerConfig(model_dir="run"), KNOWN, StepLine(1), 10, position).line.last_step == last
 
 
 def test_the_time_left_is_that_of_the_steps_after_the_first_line() -> None:

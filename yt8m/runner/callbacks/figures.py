@@ -101,18 +101,18 @@ class _ExampleCounter(Callback):
 class Speed(_ExampleCounter):
     """Examples per second of all towers since the previous line, in training and evaluation, without pauses."""
 
-    _paused = 0.0  # the context's paused_seconds at the previous line
+    _paused = 0.0  # the line's paused_seconds at the previous line
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Starts the clock and the count; starts them again if a cluster opens a new session."""
         super().after_create_session(session, coord)
-        self.examples, self._paused = 0, self.context.paused_seconds
+        self.examples, self._paused = 0, self.context.line.paused_seconds
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Adds the examples of the step; puts the speed into the line if one is due."""
         super().after_run(run_context, run_values)
         if self.is_due:
-            now, paused = time.monotonic(), self.context.paused_seconds
+            now, paused = time.monotonic(), self.context.line.paused_seconds
             elapsed = now - self.since - (paused - self._paused)
             self.context.line.values.examples_per_second = self.examples / max(elapsed, 1e-9)
             self.examples, self.since, self._paused = 0, now, paused

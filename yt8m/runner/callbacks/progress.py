@@ -20,7 +20,7 @@ class Progress(Callback):
     """Shows the run's step; log lines appear above it.
 
     Args:
-      context: the context of the run; its `last_step`, if known, is the end of the bar.
+      context: the context of the run; the `last_step` of its line, if known, is the end of the bar.
       console: where to draw the bar; by default the error stream.
     """
 
@@ -35,7 +35,7 @@ class Progress(Callback):
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Starts the bar at the first step of this run, since earlier steps say nothing about its speed."""
         if self._bar is None:
-            step, last = self.context.step, self.context.last_step
+            step, last = self.context.step, self.context.line.last_step
             self._bar = _bar(self._console, last is not None)
             verb = _VERBS[self.context.config.mode]
             self._task = self._bar.add_task(verb, total=last, completed=step, figures="")

@@ -137,7 +137,7 @@ class TrainValidation(Callback):
         context.line.tell(values)
         self._history.add(values, self._epochs)
         self._last = self._passed_by(step)
-        context.paused_seconds += time.monotonic() - begun
+        context.line.paused_seconds += time.monotonic() - begun
 
     def _refuse_missing_metric(self, values: StepValues) -> None:
         """Raises `RunError` if the data do not give the metric that chooses the best checkpoint."""

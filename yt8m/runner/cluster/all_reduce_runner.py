@@ -74,7 +74,6 @@ class AllReduceRunner(ReplicaRunner):
         context, position = self._join(self._created, files)
         if not cluster.is_chief:
             position = self._position(self._created, files)
-        context.keeps_to_plan = position is not None
         self._hooks_position = position
         exact = position if isinstance(position, Position) else None
         return Team(collectives, rounds, context, signals, waited, exact)

@@ -46,9 +46,8 @@ class ReplicaRunner(Runner):
             self._marker = exchange.begin_run_marker(self.config.model_dir)
             return self._context(created, files)
         self.callbacks = without_the_chiefs(self.callbacks)
-        context, position = self._context(dataclasses.replace(created, saver=None, checkpoint=None), files)
-        context.saver = SavedByTheChief(self.config.model_dir)
-        return context, position
+        saver = SavedByTheChief(self.config.model_dir)
+        return self._context(dataclasses.replace(created, saver=None, checkpoint=None), files, saver=saver)
 
     def _ended(self, context: Context, signals: StopSignals) -> Outcome:
         """The outcome of a run without an error. Unless it was stopped, the chief writes that the run has ended."""
