@@ -10,6 +10,7 @@ for video in model.predict("data/video/test/*.tfrecord", top_k=3):
 from __future__ import annotations
 
 import contextvars
+import dataclasses
 import itertools
 import os
 import weakref
@@ -48,10 +49,17 @@ class ScoredClass:
 
 @dataclass(frozen=True)
 class VideoPrediction:
-    """The text of a video's id, and its best classes, best first."""
+    """The text of a video's id, and its best classes, best first.
+
+    Attributes:
+      id: the id of a record, or the path of a video file.
+      classes: the best classes.
+      seconds: of a video file, how many seconds of it were scored.
+    """
 
     id: str
     classes: tuple[ScoredClass, ...]
+    seconds: float | None = None
 
 
 class Model(Closing):
@@ -154,6 +162,9 @@ class Model(Closing):
     ) -> VideoPrediction:
         """The best classes of a video file, by the extractors that the model's training data were made with.
 
+        A video longer than the records of the training is scored in windows of their length; its scores are the means
+        of the windows' scores, weighted by the numbers of their frames.
+
         Args:
           path: the video, local or gs://.
           top_k: number of classes.
@@ -173,7 +184,8 @@ class Model(Closing):
         if found.bad:
             raise RunError(f"{whole}: {found.bad}.")
         best = best_of.top_k(found.scores[np.newaxis], top_k)
-        return self._prediction(whole, best.classes[0].tolist(), best.scores[0].tolist())
+        prediction = self._prediction(whole, best.classes[0].tolist(), best.scores[0].tolist())
+        return dataclasses.replace(prediction, seconds=found.seconds)
 
     def _refuse_closed(self) -> None:
         if not self._close.alive:

@@ -42,7 +42,7 @@ def test_a_model_of_sixty_videos_knows_held_out_ones(walked: str) -> None:
 
 @pytest.mark.heavy
 def test_a_film_is_tagged_and_its_timeline_shows_the_change(walked: str) -> None:
-    told = walked[walked.index("\nfilm.mp4\n") :]
+    told = walked[walked.index("\nfilm.mp4: 30.0 seconds scored\n") :]
     assert {name for _, name in re.findall(r"^(\d\.\d+)  (\w+)", told, re.MULTILINE)[:2]} == {"disc", "stripes"}
     page = pathlib.Path("film.mp4.timeline.html").read_text()
     rows = {

@@ -21,6 +21,10 @@ from yt8m.records.record_parser import NumpyBatch
 from yt8m.types import Closing
 
 Entry = Mapping[str, Any]
+Part = tuple[int, int]  # the first frame, and the frame after the last one
+
+_LONGEST = 100_000  # frames of a video that is scored
+_DECODING_SECONDS = 7200.0  # limit for a video that is scored; a film of hours takes longer than a clip
 
 
 class VideoFeatures(Closing):
@@ -30,11 +34,13 @@ class VideoFeatures(Closing):
       entries: the extractors, as manifests name them.
       chosen: the same extractors, with the paths of their weights.
       found: their weights.
-      most: the largest number of frames of a video; by default that of the entries.
       jobs: processes that decode.
+      is_scored: whether a video is extracted as a whole, to be scored in windows; by default its first frames are, as
+        many as the entries say.
 
     Attributes:
       per_second: frames a second.
+      max_frames: the largest number of frames of a record of the training data.
     """
 
     def __init__(
@@ -42,14 +48,15 @@ class VideoFeatures(Closing):
         entries: Sequence[Entry],
         chosen: Sequence[Chosen],
         found: Sequence[weights.Weights],
-        most: int | None = None,
         jobs: int = 1,
+        *,
+        is_scored: bool = False,
     ) -> None:
         self._entries = entries
-        self.per_second, self._usual = float(entries[0]["frames_per_second"]), int(entries[0]["max_frames"])
-        settings = Settings(self.per_second, most or self._usual)
+        self.per_second, self.max_frames = float(entries[0]["frames_per_second"]), int(entries[0]["max_frames"])
+        settings = Settings(self.per_second, _LONGEST if is_scored else self.max_frames)
         self._computer = Computer(chosen, found, settings)
-        self._pool = DecoderPool(jobs, Limits())
+        self._pool = DecoderPool(jobs, Limits(_DECODING_SECONDS) if is_scored else Limits())
 
     def close(self) -> None:
         """Ends the processes that decode, and closes the extractors."""
@@ -64,16 +71,13 @@ class VideoFeatures(Closing):
             pairs = zip(self._entries, found.arrays, strict=not found.bad)
             yield path, found._replace(arrays=[_as_stored(values, entry["range"]) for entry, values in pairs])
 
-    def batch(
-        self, takes: Takes, arrays: Sequence[NDArray[np.float32]], parts: Sequence[tuple[int, int]] = ()
-    ) -> NumpyBatch:
-        """The batch for a model: the whole video, or several parts. A part (first, last) ends before frame `last`."""
+    def batch(self, takes: Takes, arrays: Sequence[NDArray[np.float32]], parts: Sequence[Part]) -> NumpyBatch:
+        """The batch for a model: parts of a video."""
         by_name = {
             f"{prefix}{one['feature']}": values
             for one, values in zip(self._entries, arrays, strict=True)
             for prefix in ("", "mean_")
         }
-        parts = parts or [(0, min(len(arrays[0]), self._usual))]
         counts = np.array([last - first for first, last in parts], np.int32)
         features = {}
         for name in takes.features:
@@ -98,21 +102,15 @@ def _as_stored(values: NDArray[np.float32], bounds: Sequence[float] | None) -> N
 
 
 def for_model(
-    takes: Takes,
-    given: Mapping[str, Any],
-    names: Sequence[str] = (),
-    *,
-    trust_code: bool = False,
-    most: int | None = None,
+    takes: Takes, given: Mapping[str, Any], names: Sequence[str] = (), *, trust_code: bool = False
 ) -> VideoFeatures:
-    """The extraction for a model, by just the extractors that its training data were made with.
+    """The extraction of videos to score, by just the extractors that the model's training data were made with.
 
     Args:
       takes: what the model takes.
       given: settings and paths of weights by name, which take precedence.
       names: extractors, if the model does not name its own.
       trust_code: import the code, or load the SavedModels, that the model names.
-      most: the largest number of frames of a video; by default as in the training data.
 
     Raises:
       UsageError: the extractors are unknown, are not trusted, or have other weights.
@@ -129,7 +127,7 @@ def for_model(
         found = [weights.find(one.extractor, one.name) for one in chosen]
         for entry, of_one in zip(entries, found, strict=True):
             _refuse_other_weights(takes, entry, of_one)
-    return VideoFeatures(entries, chosen, found, most)
+    return VideoFeatures(entries, chosen, found, is_scored=True)
 
 
 def _named(

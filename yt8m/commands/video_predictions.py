@@ -6,6 +6,7 @@ import base64
 import contextlib
 import csv
 import dataclasses
+import functools
 import html
 import importlib.resources
 import itertools
@@ -23,18 +24,18 @@ from yt8m import program, storage
 from yt8m.commands import loaded_model, video_features
 from yt8m.commands.loaded_model import LoadedExport, LoadedRun
 from yt8m.commands.predict import PredictConfig, show_classes, tagger_for
+from yt8m.commands.video_features import Part, VideoFeatures
 from yt8m.errors import RunError, missing_extra
 from yt8m.eval_util import top_k as best_of
 from yt8m.extractors.base import Scaling
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.extractors.decoding import DecodeError, Request, import_av
 from yt8m.records import thresholds
-from yt8m.records.record_parser import NumpyBatch
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.storage import copies
 
-_LONGEST = 100_000  # frames of a video whose timeline is drawn
 SECONDS = 5.0  # length of a part of the video
+_PARTS_AT_ONCE = 64  # parts of a video that the model scores in a step
 _CLASSES = 12  # rows of the page
 _LEAST = 0.05  # a class that never scores more has no row, unless it is the best class of a part
 _SIDE = 96  # pixels of a thumbnail
@@ -47,20 +48,25 @@ class VideoScores(NamedTuple):
     Attributes:
       path: the video.
       scores: float32 [C]; empty if the video is bad.
+      seconds: length of what was scored; a video ends after at most 100,000 frames.
       bad: why it has no scores; empty if it has.
       over_time: the scores of its parts, if they were asked for.
     """
 
     path: str
     scores: NDArray[np.float32]
+    seconds: float = 0.0
     bad: str = ""
     over_time: Timeline | None = None
 
 
 def predict(
-    backend: LoadedRun | LoadedExport, source: video_features.VideoFeatures, paths: Sequence[str], seconds: float = 0
+    backend: LoadedRun | LoadedExport, source: VideoFeatures, paths: Sequence[str], seconds: float = 0
 ) -> Iterator[VideoScores]:
     """Yields the prediction for each video.
+
+    A video longer than the records of the training is scored in windows of their length, without overlap. Its scores
+    are the means of the windows' scores, weighted by the numbers of their frames.
 
     Args:
       backend: the model.
@@ -71,30 +77,47 @@ def predict(
     Raises:
       RunError: the scores are NaN.
     """
-    takes = backend.takes()
     for path, found in source.of(paths):
         if found.bad:
-            yield VideoScores(path, np.zeros(0, np.float32), found.bad)
+            yield VideoScores(path, np.zeros(0, np.float32), bad=found.bad)
             continue
-        (scores,) = _scores(backend, source.batch(takes, found.arrays))
+        score, count = functools.partial(_scores, backend, source, found.arrays), len(found.arrays[0])
+        windows = _parts(count, source.max_frames)
+        scores = np.average(score(windows), axis=0, weights=[last - first for first, last in windows])
         over_time = None
         if seconds:
-            step, count = max(1, round(seconds * source.per_second)), len(found.arrays[0])
-            parts = [(first, min(first + step, count)) for first in range(0, count, step)]
-            if len(parts) > 1 and 2 * (parts[-1][1] - parts[-1][0]) < step:  # a short rest belongs to the last part
-                parts[-2:] = [(parts[-2][0], count)]
-            rows = _scores(backend, source.batch(takes, found.arrays, parts))
+            parts = _with_long_end(_parts(count, max(1, round(seconds * source.per_second))))
             starts = [first / source.per_second for first, _ in parts]
-            over_time = Timeline(starts, count / source.per_second, rows)
-        yield VideoScores(path, scores, over_time=over_time)
+            over_time = Timeline(starts, count / source.per_second, score(parts))
+        scored_seconds = min(found.seconds, count / source.per_second)
+        yield VideoScores(path, scores.astype(np.float32), scored_seconds, over_time=over_time)
 
 
-def _scores(backend: Any, batch: NumpyBatch) -> NDArray[np.float32]:
-    labels = np.zeros((len(batch), backend.num_classes), np.bool_)
-    (given,) = backend.inputs([dataclasses.replace(batch, labels=labels)])
-    scores: NDArray[np.float32] = backend.fed(given).scores(given)[1]
+def _parts(count: int, size: int) -> list[Part]:
+    """`count` frames in parts of `size`; the last one may be shorter."""
+    return [(first, min(first + size, count)) for first in range(0, count, size)]
+
+
+def _with_long_end(parts: list[Part]) -> list[Part]:
+    """The parts, the last one joined to the one before it if it has less than half its length."""
+    if len(parts) > 1 and 2 * (parts[-1][1] - parts[-1][0]) < parts[0][1]:
+        return [*parts[:-2], (parts[-2][0], parts[-1][1])]
+    return parts
+
+
+def _scores(
+    backend: Any, source: VideoFeatures, arrays: Sequence[NDArray[np.float32]], parts: Sequence[Part]
+) -> NDArray[np.float32]:
+    """float32 [parts, C]: the scores of parts of a video, of which `arrays` are the features."""
+    takes, rows = backend.takes(), []
+    for first in range(0, len(parts), _PARTS_AT_ONCE):
+        batch = source.batch(takes, arrays, parts[first : first + _PARTS_AT_ONCE])
+        labels = np.zeros((len(batch), backend.num_classes), np.bool_)
+        (model_input,) = backend.inputs([dataclasses.replace(batch, labels=labels)])
+        rows.append(backend.fed(model_input).scores(model_input)[1])
+    scores = np.concatenate(rows)
     if np.isnan(scores).any():
-        raise RunError(f"the predictions of {backend.takes().folder} are NaN: its training diverged.")
+        raise RunError(f"the predictions of {takes.folder} are NaN: its training diverged.")
     return scores
 
 
@@ -111,9 +134,8 @@ def main(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) 
         backend = loaded_model.load(config.train_dir, trust_code=config.trust_code)
         stack.callback(backend.close)
         takes = backend.takes()
-        most = _LONGEST if config.timeline else None
         source = stack.enter_context(
-            video_features.for_model(takes, given, config.extractors, trust_code=config.trust_code, most=most)
+            video_features.for_model(takes, given, config.extractors, trust_code=config.trust_code)
         )
         tagger = tagger_for(config, takes.folder, backend.num_classes)
         found = predict(backend, source, paths, SECONDS if config.timeline else 0)
@@ -129,9 +151,10 @@ def main(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) 
                 kept = tagger.are_tags(classes, scores)
                 classes, scores = classes[kept], scores[kept]
             rows = list(zip(classes.tolist(), scores.tolist(), strict=True))
-            lines += [(one.path, index, backend.names.name(index), f"{score:.6f}") for index, score in rows]
+            length = f"{one.seconds:.1f}"
+            lines += [(one.path, index, backend.names.name(index), f"{score:.6f}", length) for index, score in rows]
             if not config.csv:
-                print(one.path)
+                print(f"{one.path}: {length} seconds scored")
                 show_classes([(f"{score:.3f}", backend.names.name(index), str(index)) for index, score in rows])
             if one.over_time is not None:
                 path = page_path(one.path)
@@ -153,7 +176,7 @@ def _tags(tagger: thresholds.Tagger | None, scores: NDArray[np.float32], names: 
 
 def _write(path: str, lines: Sequence[tuple[Any, ...]]) -> None:
     with storage.write_atomic(path, "w") as file:
-        csv.writer(file, lineterminator="\n").writerows([("path", "index", "name", "score"), *lines])
+        csv.writer(file, lineterminator="\n").writerows([("path", "index", "name", "score", "seconds"), *lines])
     print(f"the scores are in {path}")
 
 

@@ -19,7 +19,7 @@ from yt8m.commands import extract, predict, video_features
 from yt8m.commands.loaded_model import Takes
 from yt8m.config import registry
 from yt8m.errors import RunError, UsageError
-from yt8m.records import manifest
+from yt8m.records import data_format, manifest
 
 pytestmark = pytest.mark.long
 
@@ -106,6 +106,46 @@ def test_several_videos_as_a_table_and_a_bad_one(
     assert [float(row["score"]) for row in rows[:2]] == pytest.approx([one.score for one in expected], abs=1e-4)
 
 
+@pytest.mark.parametrize("level", ["frame", "video"])
+def test_a_long_video_is_scored_in_windows_weighted_by_their_frames(
+    world: World, level: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    film = made_videos.write(tmp_path / "film.mp4", made_videos.shape("disc", seed=1), made_videos.tone("disc", 1), 7.0)
+    run = shutil.copytree(world.runs[level], tmp_path / "run", ignore=shutil.ignore_patterns("export"))
+    config = (run / "config.json").read_text()
+    (run / "config.json").write_text(config.replace('"max_frames": 300', '"max_frames": 3'))
+    assert '"max_frames": 3,' in (run / "config.json").read_text()
+    extractors = ["own_extractors:Bands", f"onnx:{world.colour}"]
+    arrays = yt8m.extract(film, extractors=extractors, picture_size=16)
+    (bands, colours), prefix = arrays.values(), "" if level == "frame" else "mean_"
+    names = [f"{prefix}{name}" for name in arrays]
+    if level == "frame":  # the records hold them as bytes
+        colours = data_format.dequantized(data_format.quantized(colours, (-9, 9)), (-9, 9))
+    assert len(bands) == len(colours) == 8
+    windows = [(0, 3), (3, 6), (6, 8)]
+    with yt8m.load(run) as model:
+        scores = []
+        for first, last in windows:
+            rows = [array[np.newaxis, first:last] for array in (bands, colours)]
+            rows = rows if level == "frame" else [array.mean(axis=1) for array in rows]
+            (window,) = model.predict(dict(zip(names, rows, strict=True)), top_k=3)
+            scores.append({one.name: one.score for one in window.classes})
+        expected = {
+            name: np.average([one[name] for one in scores], weights=[last - first for first, last in windows])
+            for name in scores[0]
+        }
+        found = model.predict_video(film, top_k=3, trust_code=True)
+    assert found.seconds == pytest.approx(7.0, abs=0.1)
+    assert {one.name: one.score for one in found.classes} == pytest.approx(expected, abs=1e-4)
+    assert predict.main([f"--model={run}", film, "--trust_code"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"{film}: {found.seconds:.1f} seconds scored\n")
+    assert scores_in(printed) == pytest.approx({one.name: one.score for one in found.classes}, abs=6e-4)
+    assert predict.main([f"--model={run}", film, "--trust_code", f"--csv={tmp_path}/film.csv"]) == 0
+    with open(tmp_path / "film.csv", newline="") as file:
+        assert [row["seconds"] for row in csv.DictReader(file)] == [f"{found.seconds:.1f}"] * 3
+
+
 def test_other_weights_are_refused(world: World, tmp_path: pathlib.Path) -> None:
     video, other = str(next(world.clips.rglob("*.mp4"))), tmp_path / "other.onnx"
     content = pathlib.Path(world.colour).read_bytes()
@@ -140,7 +180,7 @@ def test_models_without_extractors_need_names(world: World, tmp_path: pathlib.Pa
     video = str(next(world.clips.rglob("*.mp4")))
     with video_features.for_model(takes(), paths, ["inception"]) as source:
         ((_, found),) = source.of([video])
-        batch = source.batch(takes(), found.arrays)
+        batch = source.batch(takes(), found.arrays, [(0, len(found.arrays[0]))])
     assert batch.features["mean_rgb"].shape == (1, 1024)
     assert np.abs(batch.features["mean_rgb"]).max() <= 2.01  # as the bytes of YouTube-8M
 
