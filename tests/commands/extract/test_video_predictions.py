@@ -119,8 +119,9 @@ def test_a_long_video_is_scored_in_windows_weighted_by_their_frames(
     arrays = yt8m.extract(film, extractors=extractors, picture_size=16)
     (bands, colours), prefix = arrays.values(), "" if level == "frame" else "mean_"
     names = [f"{prefix}{name}" for name in arrays]
-    if level == "frame":  # the records hold them as bytes
-        colours = data_format.dequantized(data_format.quantized(colours, (-9, 9)), (-9, 9))
+    colours = data_format.dequantized(
+        data_format.quantized(colours, (-9, 9)), (-9, 9)
+    )  # as the frame records hold them
     assert len(bands) == len(colours) == 8
     windows = [(0, 3), (3, 6), (6, 8)]
     with yt8m.load(run) as model:
