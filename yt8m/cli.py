@@ -58,7 +58,10 @@ _GROUPS = {
         "average-checkpoints": Command("yt8m.commands.average_checkpoints", "average checkpoints of a run"),
         "export": Command("yt8m.commands.export_model", "export a model, with smaller weights if asked"),
     },
-    "more": {"completion": Command("yt8m.commands.completion", "let the shell complete commands, flags and names")},
+    "more": {
+        "doctor": Command("yt8m.commands.doctor", "show what this machine has, and try a training step on each device"),
+        "completion": Command("yt8m.commands.completion", "let the shell complete commands, flags and names"),
+    },
 }
 COMMANDS = {name: command for group in _GROUPS.values() for name, command in group.items()}
 
