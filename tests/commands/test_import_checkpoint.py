@@ -17,6 +17,7 @@ from small_run import weights
 
 import yt8m
 from yt8m import cli
+from yt8m.commands.import_checkpoint import Checkpoint
 from yt8m.lazy import tf
 from yt8m.models.published import NETWORKS, SCOPE, SOURCES, find, variables
 from yt8m.records import vocabulary
@@ -227,6 +228,47 @@ def test_wrong_usage(words: list[str], message: str, capfd: pytest.CaptureFixtur
     assert message in told(capfd)
 
 
+TRANSFORMS = {
+    "l2_normalize": lambda raw: tf.nn.l2_normalize(raw, 2),
+    "reverse_whitening": lambda raw: tf.multiply(raw - tf.fill([8], 0.1), tf.fill([8], 2.0)),
+    "": tf.identity,
+}
+
+
+def checkpoint_with_graph(path: pathlib.Path, transform: str) -> str:
+    """A checkpoint whose .meta has the collections of the published train.py; its variables are of no network."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        raw = tf.placeholder(tf.float32, [None, 3, 8])
+        tf.add_to_collection("input_batch_raw", raw)
+        tf.add_to_collection("input_batch", TRANSFORMS[transform](raw))
+        tf.add_to_collection("predictions", tf.get_variable("tower/w", [2]))
+        session.run(tf.global_variables_initializer())
+        return str(tf.train.Saver().save(session, str(path / "model.ckpt"), 5))
+
+
+NEXTVLAD = ("--model=NeXtVladModel", "--feature_names=rgb,audio", "--feature_sizes=1024,128", "--frame_features")
+
+
+@pytest.mark.parametrize(("transform", "other"), [("l2_normalize", "raw"), ("reverse_whitening", "l2_normalize")])
+def test_the_input_transform_is_that_of_the_checkpoints_graph(
+    transform: str, other: str, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = checkpoint_with_graph(tmp_path, transform)
+    assert Checkpoint.open(path).input_transform() == transform
+    assert imported("linrongc", path, tmp_path / "out", *NEXTVLAD, f"--input_transform={other}") == 2
+    assert f"--input_transform={other}, but the graph in {path}.meta has {transform}" in told(capfd)
+
+
+def test_an_input_transform_that_no_graph_shows_is_asked_for(
+    tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = checkpoint_with_graph(tmp_path, "")
+    assert imported("linrongc", path, tmp_path / "out", *NEXTVLAD) == 2
+    assert "give --input_transform=reverse_whitening for train.py of linrongc/youtube-8m (2018), or " in told(capfd)
+    assert imported("linrongc", path, tmp_path / "out", *NEXTVLAD, "--input_transform=l2_normalize") == 1
+    assert "is not of this NeXtVladModel" in told(capfd)  # it goes on to the variables
+
+
 def test_the_page_lists_the_networks() -> None:
     page = pathlib.Path(__file__).parents[2] / "docs/users/published.md"
     told = re.findall(r"^\| (\w+) \| (\w+)(?: with `--(\w+)`)? \| (\w+) \|$", page.read_text(), re.MULTILINE)
@@ -281,14 +323,15 @@ class Imported(NamedTuple):
     predictions: np.ndarray
 
 
-def imported_vectors(name: str, folder: pathlib.Path) -> Imported:
+def imported_vectors(name: str, folder: pathlib.Path, transform: str = "") -> Imported:
     """Imports a checkpoint of the variables of a file; the published defaults are left to the command."""
     with np.load(published() / f"{name}.npz") as arrays:
         drawn, kind = Drawn.of(arrays), described(arrays)
         words = [f"--{option}={value}" for option, value in given_for(arrays).items()]
         expected = arrays["eval/predictions"]
     path = write_checkpoint(folder, {name.removeprefix(SCOPE): value for name, value in drawn.values.items()})
-    x = as_dequantised(drawn.inputs, is_whitened=kind.source == "linrongc")
+    words += [f"--input_transform={transform}"] if transform else []
+    x = as_dequantised(drawn.inputs, is_whitened=transform == "reverse_whitening")
     has_frames = x.ndim == 3
     names = ("rgb", "audio") if has_frames else ("mean_rgb", "mean_audio")
     words += [f"--model={kind.model}", f"--feature_names={','.join(names)}", "--feature_sizes=1024,128"]
@@ -311,8 +354,11 @@ def as_dequantised(inputs: np.ndarray, is_whitened: bool) -> np.ndarray:
 @pytest.mark.published
 @every_file
 def test_imported_networks_predict_as_the_vectors(name: str, tmp_path: pathlib.Path) -> None:
-    made = imported_vectors(name, tmp_path)
-    np.testing.assert_allclose(predicted(made.run, made.batch), made.predictions, rtol=1e-5)
+    # The vectors of linrongc's networks begin after the transform, so they hold for each.
+    for transform in ("reverse_whitening", "l2_normalize") if name.startswith("n_") else ("",):
+        made = imported_vectors(name, folder := tmp_path / (transform or "run"), transform)
+        assert folder.is_dir()
+        np.testing.assert_allclose(predicted(made.run, made.batch), made.predictions, rtol=1e-5)
 
 
 @pytest.mark.published

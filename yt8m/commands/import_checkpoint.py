@@ -6,14 +6,15 @@ averaged or cut. `yt8m.models.published` knows which variable is which.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
+from google.protobuf.message import DecodeError
 
 from yt8m import program, storage
 from yt8m.commands import saved_run, training, workload
@@ -22,6 +23,7 @@ from yt8m.config.run_dir import Ended
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError, first_line
 from yt8m.export.saved_model import replaced_folder
+from yt8m.graph import collections
 from yt8m.graph.restore import assign
 from yt8m.lazy import tf
 from yt8m.models import published
@@ -52,12 +54,14 @@ def main(argv: list[str]) -> int:
         another number of classes than the checkpoint.
       RunError: the file is not a checkpoint, or it is not of this model.
     """
-    asked, config = flags.import_config(argv)
+    asked, config, given = flags.import_config(argv)
     program.set_up_log()
     saved_run.refuse_used(asked.out)
-    found = Checkpoint.open(asked.checkpoint)
+    found, network = Checkpoint.open(asked.checkpoint), published.find(asked.source, config.model.model)
+    if network.transforms:
+        config = _with_input_transform(config, network, found, "input_transform" in given)
     weights, left_out = found.split()
-    named = published.variables(published.find(asked.source, config.model.model), weights)
+    named = published.variables(network, weights)
     shapes = {name: named[name].shape(shape) for name, shape in weights.items() if named[name].name}
     config, ours = _sized(config, asked.num_classes, {named[name].name: shape for name, shape in shapes.items()})
     named_by_user = vocabulary.of_data(config.data.vocabulary, ())
@@ -117,6 +121,20 @@ class Checkpoint(NamedTuple):
         """The step at which it was saved; 0 if it does not say."""
         return int(self.value(STEP)) if STEP in self.shapes else 0
 
+    def input_transform(self) -> str:
+        """The transform that makes `input_batch` in the graph (`.meta`) beside it; empty if no graph shows it."""
+        try:
+            graph = tf.MetaGraphDef.FromString(storage.read_bytes(f"{self.path}.meta"))
+            output = collections.predict_names_in(graph)["input_batch"]
+        except (RunError, KeyError, DecodeError):
+            return ""
+        nodes = {node.name: node for node in graph.graph_def.node}
+        last = nodes[output.partition(":")[0]]
+        inputs = {nodes[name.lstrip("^").partition(":")[0]].op for name in last.input}
+        # x * rsqrt(sum of squares), as tf.nn.l2_normalize computes it; or (x - offset) * sqrt(eigenvalues).
+        known = {"Rsqrt": "l2_normalize", "Sub": "reverse_whitening"} if last.op == "Mul" else {}
+        return next((known[op] for op in sorted(inputs) if op in known), "")
+
     def value(self, name: str) -> np.ndarray:
         """The value of a variable.
 
@@ -130,6 +148,31 @@ class Checkpoint(NamedTuple):
         if not np.isfinite(value).all():
             raise RunError(f"{self.path}: the variable {name} holds NaN or infinity, so its training had failed.")
         return value
+
+
+def _with_input_transform(
+    config: TrainConfig, network: published.Network, checkpoint: Checkpoint, is_given: bool
+) -> TrainConfig:
+    """The config with the input transform that the checkpoint's graph has, or else the one that the user gave.
+
+    Raises:
+      UsageError: neither the graph nor the user says which one it is, or they contradict each other.
+    """
+    options, in_graph = dict(config.model.hyper_parameters), checkpoint.input_transform()
+    if not in_graph and not is_given:
+        choices = ", or ".join(f"--input_transform={name} for {code}" for name, code in network.transforms.items())
+        raise UsageError(
+            f"the programs of {network.source} transform the input in different ways, which no variable shows, and "
+            f"there is no {checkpoint.path}.meta whose graph shows it: give {choices}."
+        )
+    if in_graph and is_given and in_graph != options["input_transform"]:
+        raise UsageError(
+            f"--input_transform={options['input_transform']}, but the graph in {checkpoint.path}.meta has "
+            f"{in_graph}; leave the flag out."
+        )
+    options["input_transform"] = in_graph or options["input_transform"]
+    logging.info("input transform: %s (%s)", options["input_transform"], network.transforms[options["input_transform"]])
+    return dataclasses.replace(config, model=dataclasses.replace(config.model, hyper_parameters=options))
 
 
 def _prefix(given: str) -> str:
@@ -155,7 +198,7 @@ def _sized(config: TrainConfig, given: int | None, theirs: Shapes) -> tuple[Trai
     model = workload.create_model(config.model, config.data)
     few, more = (training.shapes_of(model, config.data, count) for count in (_FEW, _FEW + 1))
     if given is None:
-        votes = collections.Counter(_counts(few, more, theirs))
+        votes = Counter(_counts(few, more, theirs))
         given = votes.most_common(1)[0][0] if votes else config.data.num_classes
     # Every size is a * C + b for C classes.
     ours = {
@@ -188,7 +231,7 @@ def _refuse_misfits(
     Raises:
       RunError: the message names each such variable, and both shapes.
     """
-    takers = collections.Counter(variable.name for variable in named.values() if variable.name)
+    takers = Counter(variable.name for variable in named.values() if variable.name)
     left_over = [name for name, one in named.items() if one.name and (one.name not in ours or takers[one.name] > 1)]
     lacking = sorted(ours.keys() - takers.keys() - {STEP})
     other = [

@@ -92,8 +92,10 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
     return _training(begun, begun.values(typed), own, files_are_here)
 
 
-def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig]:
+def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[str]]:
     """What `yt8m import-checkpoint WORDS` asks for, and the config of the run to write; raises like `train_config`.
+
+    The third value has the names of the model's options that the user gave, by flags or by --config.
 
     The model has the options that make it the published network; options that are not given have the published
     defaults. `train_dir` is the folder to write.
@@ -105,8 +107,8 @@ def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig]:
     asked = _section(ImportConfig, {**typed, "source": typed.get("from", "")})
     given = {**begun.values(typed), "train_dir": asked.out}
     network = published.find(asked.source, given.get("model", ModelConfig.model))
-    own = published.options(network, own, usual=not begun.path)
-    return asked, _training(begun, given, own)
+    config = _training(begun, given, published.options(network, own, usual=not begun.path))
+    return asked, config, {*own, *begun.hyper_parameters_for(config.model).hyper_parameters}
 
 
 def _training(begun: Start, given: dict[str, Any], own: Mapping[str, Any], files_are_here: bool = True) -> TrainConfig:
@@ -399,11 +401,12 @@ def check_model_takes(data: DataConfig, model: ModelConfig, level_is_of_data: bo
     """
     cls, sizes = models.get(model.model), data.feature_sizes
     check_level(model.model, data.frame_features, level_is_of_data)
-    if getattr(cls, "input_transform", "") == "reverse_whitening" and KNOWN_SIZES["rgb"] not in sizes:
+    transform = model.hyper_parameters.get("input_transform", getattr(cls, "input_transform", ""))
+    if transform == "reverse_whitening" and KNOWN_SIZES["rgb"] not in sizes:
         raise UsageError(
             f"--model={model.model} undoes the whitening of the {KNOWN_SIZES['rgb']} rgb features, but "
-            f"--feature_sizes is {','.join(map(str, sizes))}; add rgb to --feature_names, or choose another "
-            "--model."
+            f"--feature_sizes is {','.join(map(str, sizes))}; add rgb to --feature_names, give "
+            "--input_transform=l2_normalize, or choose another --model."
         )
     if "feature_sizes" in models.hyper_parameters(cls):
         with about_flags():

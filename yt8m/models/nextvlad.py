@@ -20,11 +20,15 @@ from yt8m.types import ModelOutput, SideOutput
 class NeXtVladModel(NormalisedModel, ClassifiedModel):
     """NeXtVLAD (Lin et al. 2018, section 3): VLAD over groups of an expanded frame, under attention."""
 
-    input_transform: ClassVar[str] = "reverse_whitening"
     # Whether the published gate averages biased variances (`biased` of `Net.batch_norm`), as its other layers do.
     biased_gate: ClassVar[bool] = True
 
     video_level_classifier_model: str = option("LogisticModel", "video-level model that is the classifier at the end")
+    input_transform: str = option(  # type: ignore[misc]  # the other models have no choice
+        "reverse_whitening",
+        "how frames are transformed first; reverse_whitening needs the rgb features of YouTube-8M",
+        choices=("reverse_whitening", "l2_normalize", "raw"),
+    )
     nextvlad_cluster_size: int = aggregation.clusters_of_streams(128)
     nextvlad_hidden_size: int = option(2048, "units of the hidden layer after the pooling", minimum=1)
     groups: int = option(8, "number of groups of the first feature; the others have half as many", minimum=1)

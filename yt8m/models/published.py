@@ -38,6 +38,8 @@ class Network(NamedTuple):
       switch: the flag that chooses the network within its class; empty if the class has one network.
       always: {option: value} that make our model this network. Many of them are not visible in its variables.
       usual: {option: value} for published flags whose defaults differ from ours, and for what only training needs.
+      transforms: {input transform: the group's code that trains with it}, if its programs have several; no variable
+        shows which. Empty if they have one.
       renamed: (pattern, replacement) of names without the scope; the first pattern that fits is used.
     """
 
@@ -47,6 +49,7 @@ class Network(NamedTuple):
     switch: str = ""
     always: Mapping[str, Any] = {}
     usual: Mapping[str, Any] = {}
+    transforms: Mapping[str, str] = {}
     renamed: Renamed = ()
 
 
@@ -110,10 +113,17 @@ def _of_pooling(family: str, **always: Any) -> dict[str, Any]:
     return {"always": always, "usual": usual, "renamed": _POOLED}
 
 
+_LINRONGC = {
+    "reverse_whitening": "train.py of linrongc/youtube-8m (2018)",
+    "l2_normalize": "train.py of linrongc/solution_youtube8m_v3 (2019)",
+}
+
+
 def _of_nextvlad(**usual: Any) -> dict[str, Any]:
     # Its mixture of experts averages logits, and ours probabilities.
     always = {"as_published": True, "video_level_classifier_model": "LogisticModel"}
-    return {"always": always, "usual": {"l2_biases": True, "l2_penalty": 1e-8, **usual}, "renamed": _NEXTVLAD}
+    usual = {"l2_biases": True, "l2_penalty": 1e-8, **usual}
+    return {"always": always, "usual": usual, "transforms": _LINRONGC, "renamed": _NEXTVLAD}
 
 
 _STATES = {"lstm_memory": True, "all_layers": True}
