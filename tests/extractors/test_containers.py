@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import io
+import pathlib
 import struct
 
+import made_videos
 import pytest
 
-from yt8m.extractors.containers import refuse_cut
+from yt8m.extractors.containers import states_length
 
 
 def box(kind: bytes, size: int) -> bytes:
@@ -14,7 +16,7 @@ def box(kind: bytes, size: int) -> bytes:
 
 def check(content: bytes) -> str:
     try:
-        refuse_cut(io.BytesIO(content), ValueError)
+        states_length(io.BytesIO(content), ValueError)
     except ValueError as error:
         return str(error)
     return ""
@@ -52,3 +54,45 @@ def test_riff_and_others() -> None:
     assert check(whole[:99]) == "it is cut: it has 99 of 100 bytes"
     assert check(b"") == "it is empty"
     assert check(b"OggS" + bytes(100)) == check(b"x") == ""
+
+
+@pytest.mark.promise("X7")
+@pytest.mark.parametrize("ending", sorted({*made_videos.CODECS, *made_videos.SOUND_CODECS} - {"flac"}))
+def test_no_beginning_of_a_file_is_whole(tmp_path: pathlib.Path, ending: str) -> None:
+    """Of MPEG streams only between packets; flac states its duration alone."""
+    picture = made_videos.grey if ending in made_videos.CODECS else None
+    path = made_videos.write(tmp_path / f"clip.{ending}", picture, made_videos.tone("square"), 2.0)
+    content = pathlib.Path(path).read_bytes()
+    packet = {"ts": 188, "mpg": 2048, "mpeg": 2048}.get(ending, 0)
+    assert check(content) == ""
+    for size in range(4096, len(content), 997):
+        assert check(content[:size]).startswith("it is cut") or (packet and size % packet == 0), size
+
+
+def test_what_a_live_recording_states() -> None:
+    fragment = box(b"ftyp", 16) + box(b"moov", 50) + box(b"moof", 20) + box(b"mdat", 60)
+    assert not states_length(io.BytesIO(fragment), ValueError)
+    assert states_length(io.BytesIO(fragment + box(b"mfra", 8)), ValueError)
+    tag = b"\x09" + (5).to_bytes(3, "big") + bytes(7) + bytes(5) + (16).to_bytes(4, "big")
+    flv = b"FLV\x01\x05" + (9).to_bytes(4, "big") + bytes(4) + tag * 3
+    assert not states_length(io.BytesIO(flv), ValueError)
+    assert check(flv[:-1]) == "it is cut: it has 72 of 73 bytes"
+    properties = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365") + bytes(24) + (500).to_bytes(8, "little")
+    asf = bytes.fromhex("3026b2758e66cf11") + bytes(20) + properties
+    assert not states_length(io.BytesIO(asf + bytes(40) + b"\1" + bytes(400)), ValueError)
+    assert check(asf + bytes(400)) == "it is cut: it has 476 of 500 bytes"
+
+
+def test_a_large_avi_has_several_lists() -> None:
+    lists = [b"RIFF" + struct.pack("<I", 92) + kind + bytes(88) for kind in (b"AVI ", b"AVIX")]
+    assert check(b"".join(lists)) == ""
+    assert check(b"".join(lists)[:-1]) == "it is cut: it has 199 of 200 bytes"
+    assert not states_length(io.BytesIO(b"RIFF" + bytes(4) + b"WAVE" + bytes(88)), ValueError)
+
+
+def test_an_end_code_states_the_end_of_a_program_stream() -> None:
+    pack = b"\0\0\1\xba\x44" + bytes(8) + b"\xf8"
+    stream = pack + b"\0\0\1\xe0" + (100).to_bytes(2, "big") + bytes(100)
+    assert not states_length(io.BytesIO(stream), ValueError)
+    assert states_length(io.BytesIO(stream + b"\0\0\1\xb9"), ValueError)
+    assert check(stream[:-1]) == "it is cut: it has 119 of 120 bytes"

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yt8m.extractors.sampling import NearestFrames, Sound, Windows
+from yt8m.extractors.vggish import log_mel
 
 
 def chosen(times: list[float], per_second: float, start: float = 0.0, end: float | None = None, most: int = 300):
@@ -96,3 +97,24 @@ def test_a_rate_that_changes_is_refused() -> None:
     list(windows.add(0.0, np.ones(50, np.float32), 100))
     with pytest.raises(ValueError, match="sample rate of its sound changes"):
         list(windows.add(0.5, np.ones(50, np.float32), 200))
+
+
+@pytest.mark.parametrize("rate", [8000, 11025, 12000, 22050, 24000, 32000, 44100, 48000, 96000])
+def test_resampled_sound_is_that_of_an_ideal_low_pass(rate: int) -> None:
+    """The reference cuts and extends the spectrum of the whole sound, which ends below half of the lower rate."""
+    seconds, highest = 3, 0.9 * min(rate, 16000) / 2
+    spectrum = np.zeros(seconds * rate // 2 + 1, np.complex128)
+    phases = np.random.default_rng(0).uniform(0, 2 * np.pi, int(highest * seconds))
+    spectrum[: len(phases)] = np.exp(1j * phases)
+    expected_spectrum = np.zeros(seconds * 16000 // 2 + 1, np.complex128)
+    expected_spectrum[: len(phases)] = np.exp(1j * phases)
+    sound = np.fft.irfft(spectrum, seconds * rate) * rate / 1000
+    expected = np.fft.irfft(expected_spectrum, seconds * 16000) * 16
+    windows = Windows(Sound(16000, 16000, 16000), 0.0, 300.0)
+    found = [
+        values[0]
+        for place in range(0, len(sound), 1000)
+        for _, values in windows.add(place / rate, sound[place : place + 1000].astype(np.float32), rate)
+    ]
+    middle = log_mel(np.stack(found)[1:2]), log_mel(expected[np.newaxis, 16000:32000])
+    np.testing.assert_allclose(*middle, rtol=0, atol=0.1)

@@ -21,6 +21,7 @@ from yt8m.extractors.sampling import NearestFrames, Sound, Windows, samples_of
 _TOLERANCE = 0.5  # seconds that may be missing at the end: containers round their durations
 _SEEK_BEFORE = (2.0, 15.0)  # seconds before the start that are sought, one after the other
 _SEEK_FROM = 5.0  # an earlier start is not sought
+_PERHAPS_CUT = "perhaps cut: its container does not say how long it is"
 _USUAL_PIXELS = ("yuv420p", "yuvj420p", "nv12")
 _WINDOWS_AT_ONCE = 16
 # FFmpeg's names of the containers of videos and of sound. Other formats, such as playlists, are not opened.
@@ -92,12 +93,13 @@ def import_av() -> Any:
     """PyAV.
 
     Raises:
-      UsageError: it is not installed.
+      UsageError: it is not installed, or soxr, which resamples sound, is not.
     """
     try:
         import av
+        import soxr  # noqa: F401
     except ImportError as error:
-        raise missing_extra("reading video files", "PyAV (av)", "video") from error
+        raise missing_extra("reading video files", "PyAV (av) and soxr", "video") from error
     return av
 
 
@@ -110,15 +112,15 @@ def decode(request: Request) -> Iterator[Message]:
     av = import_av()
     try:
         with storage.open_read(request.path) as file:
-            containers.refuse_cut(file, DecodeError)
+            states_length = containers.states_length(file, DecodeError)
         if request.start >= _SEEK_FROM:
             with _opened(av, request.path) as container:
-                decoder = _Decoder(container, request)
+                decoder = _Decoder(container, request, states_length)
                 if decoder.seek():
                     yield from decoder.messages()
                     return
         with _opened(av, request.path) as container:
-            yield from _Decoder(container, request).messages()
+            yield from _Decoder(container, request, states_length).messages()
     except (av.error.FFmpegError, ValueError, UnicodeError) as error:
         raise DecodeError(f"it is damaged, or not a video ({_reason(error)})") from error
     except RunError as error:
@@ -147,8 +149,8 @@ def _opened(av: Any, path: str) -> Iterator[Any]:
 class _Decoder:
     """One pass over an open container."""
 
-    def __init__(self, container: Any, request: Request) -> None:
-        self._container, self._request = container, request
+    def __init__(self, container: Any, request: Request, states_length: bool) -> None:
+        self._container, self._request, self._states_length = container, request, states_length
         self._notes: list[str] = []
         self._video = self._stream("video", [one for one in container.streams.video if not _is_cover(one)])
         self._audio = self._stream("audio", list(container.streams.audio))
@@ -225,7 +227,9 @@ class _Decoder:
     def messages(self) -> Iterator[Message]:
         """Decodes to the end of the wanted part."""
         rows, is_whole = 0, True
-        for packet in self._container.demux(self._streams):
+        for (
+            packet
+        ) in self._container.demux():  # all streams, because the length of the container is that of the longest
             for frame in self._frames_of(packet):
                 for message in self._of_picture(frame) if packet.stream is self._video else self._of_sound(frame):
                     rows = max(rows, message.row + 1) if message.kind == "picture" else rows
@@ -241,9 +245,9 @@ class _Decoder:
         yield self._end(rows)
 
     def _frames_of(self, packet: Any) -> Iterator[Any]:
-        """The frames of a packet. If its stream is not needed any more, this only notes when the packet ends."""
-        is_needed = self._needs_pictures() if packet.stream is self._video else self._needs_sound()
-        if is_needed:
+        """The frames of a packet. If its stream is not needed (any more), this only notes when the packet ends."""
+        is_picture, is_sound = packet.stream is self._video, packet.stream is self._audio
+        if (is_picture and self._needs_pictures()) or (is_sound and self._needs_sound()):
             yield from self._decoded(packet)
         elif packet.pts is not None:
             end = float((packet.pts + (packet.duration or 0)) * packet.time_base) - self._origin
@@ -307,17 +311,24 @@ class _Decoder:
 
     def _refuse_cut(self) -> None:
         """Refuses a file whose streams end long before the time that the container states."""
-        whole = self._container.duration
-        for stream in self._streams if self._container.format.name in containers.STATES_DURATION else ():
-            stated = stream.duration * stream.time_base if stream.duration else None
-            if stated is None and stream is self._streams[0] and whole:
-                stated = whole / 1e6 - max(0.0, (self._container.start_time or 0) / 1e6)
-            found = self._ends.get(stream.index, 0.0)
-            if stated is not None and float(stated) - found > _TOLERANCE:
-                raise DecodeError(f"it is cut: it has {found:.1f} of {float(stated):.1f} seconds")
+        if not self._states_length:
+            self._notes.append(_PERHAPS_CUT)
+        if self._container.format.name not in containers.STATES_DURATION:
+            return
+        for stream in self._streams:
+            if stream.duration:
+                self._refuse_end(self._ends.get(stream.index, 0.0), float(stream.duration * stream.time_base))
+        if self._container.duration and not any(stream.duration for stream in self._streams):
+            start = max(0.0, (self._container.start_time or 0) / 1e6)
+            self._refuse_end(max(self._ends.values(), default=0.0), self._container.duration / 1e6 - start)
+
+    @staticmethod
+    def _refuse_end(end: float, stated: float) -> None:
+        if stated - end > _TOLERANCE:
+            raise DecodeError(f"it is cut: it has {end:.1f} of {stated:.1f} seconds")
 
     def _end(self, rows: int) -> Message:
-        seconds = max(self._ends.values(), default=0.0)
+        seconds = max((self._ends.get(stream.index, 0.0) for stream in self._streams), default=0.0)
         sound = max((one.end for one in self._windows), default=0.0)
         if self._video is None or not rows:
             if self._video is not None and "no pictures" not in self._notes and self._request.pictures:

@@ -116,7 +116,7 @@ class Windows:
     def finish(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Yields the windows that are left at the end of the sound."""
         if self._resampler is not None:
-            yield from self._cut(_joined(self._resampler.resample(None)))
+            yield from self._cut(self._resampler.resample_chunk(np.zeros(0, np.float32), last=True))
         if len(self._held) and not self.is_done:
             filled = np.zeros((1, self._sound.window), np.float32)
             filled[0, : len(self._held)] = self._held
@@ -126,13 +126,11 @@ class Windows:
     def _resampled(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
         if self._input_rate == self._sound.rate:
             return samples
-        import av
-
         if self._resampler is None:
-            self._resampler = av.AudioResampler("flt", "mono", self._sound.rate)
-        frame = av.AudioFrame.from_ndarray(samples[np.newaxis], "flt", "mono")
-        frame.sample_rate = self._input_rate
-        return _joined(self._resampler.resample(frame))
+            import soxr
+
+            self._resampler = soxr.ResampleStream(self._input_rate, self._sound.rate, 1, dtype="float32")
+        return np.asarray(self._resampler.resample_chunk(samples), np.float32)
 
     def _cut(self, samples: NDArray[np.float32]) -> Iterator[tuple[int, NDArray[np.float32]]]:
         self._made += len(samples)
@@ -147,11 +145,6 @@ class Windows:
             self._next += count
             self._skip = max(0, count * hop - len(self._held))
             self._held = self._held[count * hop :]
-
-
-def _joined(frames: list[Any]) -> NDArray[np.float32]:
-    parts = [frame.to_ndarray().reshape(-1) for frame in frames]
-    return np.concatenate(parts).astype(np.float32) if parts else np.zeros(0, np.float32)
 
 
 def samples_of(frame: Any) -> NDArray[np.float32]:
