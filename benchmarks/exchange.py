@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from yt8m import graph, losses, models, program, runner
+from yt8m import graph, losses, models, runner
+from yt8m.command_line import program
 from yt8m.deploy import cluster
 from yt8m.lazy import tf
 from yt8m.types import Batch

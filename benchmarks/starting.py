@@ -22,8 +22,8 @@ _IMPORT = "from yt8m.lazy import tf; tf.Graph"  # TensorFlow, imported as all pr
 
 def overview(repeats: int) -> Measured:
     """`yt8m --help`, the interpreter's own start included."""
-    _process(["-m", "yt8m.cli", "--help"])  # fills the page cache
-    return Measured(1, [_process(["-m", "yt8m.cli", "--help"]) for _ in range(repeats)], [])
+    _process(["-m", "yt8m.command_line.cli", "--help"])  # fills the page cache
+    return Measured(1, [_process(["-m", "yt8m.command_line.cli", "--help"]) for _ in range(repeats)], [])
 
 
 def first_step(repeats: int) -> Measured:
@@ -69,7 +69,7 @@ def _trained() -> Iterator[list[str]]:
     """The words of `yt8m predict` on one record, with a model that was trained for a step."""
     shards = _shards()
     with tempfile.TemporaryDirectory() as folder:
-        run = ("-m", "yt8m.cli")
+        run = ("-m", "yt8m.command_line.cli")
         _process([*run, "train", f"--train_data_pattern={shards}", "--max_steps=1", f"--train_dir={folder}/run"])
         yield [*run, "predict", f"--train_dir={folder}/run", "--count=1", sorted(glob.glob(shards))[0]]
 
@@ -87,7 +87,7 @@ def _first_step() -> Sample:
         start = time.time()
         _process(
             [
-                *("-m", "yt8m.cli", "train", f"--train_data_pattern={_shards()}"),
+                *("-m", "yt8m.command_line.cli", "train", f"--train_data_pattern={_shards()}"),
                 *("--max_steps=1", f"--train_dir={folder}/run", f"--callbacks={__name__}:told"),
             ],
             {_TOLD_IN: str(told)},

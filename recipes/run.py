@@ -13,8 +13,8 @@ from recipes import files
 from recipes.figures import Row
 from yt8m import eval as evaluation
 from yt8m import train
+from yt8m.command_line import flags
 from yt8m.commands.sample_data import SampleConfig, generate_once
-from yt8m.config import flags
 from yt8m.lazy import tf
 
 LEVELS = ("video", "frame")

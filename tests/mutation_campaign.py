@@ -30,7 +30,7 @@ from typing import NamedTuple
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "mutants"
 _SLOW = (  # start TensorFlow
-    "tests/config/test_flags.py::test_every_listed_optimizer_can_be_made",
+    "tests/command_line/test_flags.py::test_every_listed_optimizer_can_be_made",
     "tests/config/test_resume.py::test_a_new_option_that_the_modeler_uses_rebuilds_the_graph",
 )
 _COPIED = ("yt8m", "tests", "docs", "pyproject.toml")
@@ -55,10 +55,10 @@ class Target(NamedTuple):
 
 _METRICS = ("tests/eval_util",)
 _FLAGS = tuple(
-    f"tests/config/test_flags{end}.py"
+    f"tests/command_line/test_flags{end}.py"
     for end in ("", "_environment", "_of_losses", "_of_models", "_programs", "_training")
 )
-_PARSING = ("tests/config/test_flag_parsing.py", "tests/config/test_flag_parsing_help.py")
+_PARSING = ("tests/command_line/test_flag_parsing.py", "tests/command_line/test_flag_parsing_help.py")
 
 TARGETS = (
     Target("yt8m/eval_util/arrays.py", _METRICS),
@@ -69,15 +69,19 @@ TARGETS = (
     Target("yt8m/eval_util/top_k.py", _METRICS),
     Target("yt8m/eval_util/videos.py", _METRICS),
     Target("yt8m/options.py", ("tests/test_options.py",)),
-    Target("yt8m/config/flag_parsing.py", _PARSING),
-    Target("yt8m/config/flags.py", _FLAGS),
-    Target("yt8m/config/programs.py", ("tests/config/test_programs.py", "tests/config/test_flags.py")),
-    Target("yt8m/config/registry.py", ("tests/config/test_registry.py",)),
-    Target("yt8m/config/resume.py", ("tests/config/test_resume.py", "tests/config/test_resume_config.py")),
+    Target("yt8m/command_line/flag_parsing.py", _PARSING),
+    Target("yt8m/command_line/flags.py", _FLAGS),
+    Target("yt8m/config/programs.py", ("tests/config/test_programs.py", "tests/command_line/test_flags.py")),
+    Target("yt8m/registry.py", ("tests/test_registry.py",)),
+    Target("yt8m/config/resume.py", ("tests/config/test_resume.py", "tests/command_line/test_start.py")),
     Target("yt8m/config/run_dir.py", ("tests/config/test_run_dir_files.py", "tests/config/test_run_dir.py")),
     Target(
         "yt8m/config/train_config.py",
-        ("tests/config/test_train_config.py", "tests/config/test_flags.py", "tests/config/test_flags_training.py"),
+        (
+            "tests/config/test_train_config.py",
+            "tests/command_line/test_flags.py",
+            "tests/command_line/test_flags_training.py",
+        ),
     ),
     Target("yt8m/records/data_format.py", ("tests/records/test_data_format.py",)),
     Target("yt8m/records/manifest.py", ("tests/records/test_manifest.py",)),

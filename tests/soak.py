@@ -101,7 +101,7 @@ class Soak:
 
     def _words_of_bulk(self) -> list[str]:
         """A job with a folder of its own, which a start after a kill continues."""
-        words = ["cli", "bulk", "infer", f"--model={self.folder}/fixed", f"--input={self.folder}/test*"]
+        words = ["command_line.cli", "bulk", "infer", f"--model={self.folder}/fixed", f"--input={self.folder}/test*"]
         return [*words, "--batch_size=64", "--resume", f"--output={self.folder}/bulk{self.jobs}"]
 
     def _cluster(self, folder: str, roles: Sequence[str], *flags: str) -> None:

@@ -127,10 +127,18 @@ def test_no_two_files_and_no_two_classes_of_the_package_have_one_name():
         assert [name for name, count in collections.Counter(names).items() if count > 1] == []
 
 
+def test_each_room_of_the_package_stands_on_one_floor():
+    """import-linter accepts a folder that stands on several floors, so that imports may run up between them."""
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    floors = [name for floor in contract["layers"] for name in re.split(r" [|:] ", floor)]
+    rooms = [path.stem for path in (ROOT / "yt8m").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()]
+    assert sorted(floors) == sorted(f"yt8m.{room}" for room in rooms if room not in ("__init__", "__main__"))
+
+
 def test_absl_flags_are_read_in_one_package():
     readers = re.compile(r"^\s*(from absl import .*\bflags\b|from absl\.flags|import absl\.flags)", re.MULTILINE)
     found = {path.parent for path in python_files() if readers.search(path.read_text())}
-    assert found == {ROOT / "yt8m" / "config"}
+    assert found == {ROOT / "yt8m" / "command_line"}
 
 
 def test_no_file_names_this_machine_or_its_package_index():

@@ -2,6 +2,6 @@
 
 import sys
 
-from yt8m.cli import main
+from yt8m.command_line.cli import main
 
 sys.exit(main())

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 
-from yt8m import program
-from yt8m.config import flags
+from yt8m.command_line import flags, program
 from yt8m.deploy import cluster
 
 

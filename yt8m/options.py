@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from yt8m import storage
-from yt8m.config.registry import Registry
 from yt8m.errors import UsageError, suggestion
+from yt8m.registry import Registry
 
 _LARGEST = 2**63 - 1  # a whole number that TensorFlow and NumPy can hold
 
@@ -66,6 +66,7 @@ def option(
     divides: str = "",
     choices: tuple[str, ...] = (),
     alias: str = "",
+    is_flag: bool = True,
 ) -> Any:
     """Declares a dataclass field with its help and its bounds (inclusive), which `check` enforces.
 
@@ -85,6 +86,7 @@ def option(
       divides: name of an option of the same class whose value must be a multiple of this one's.
       choices: the only allowed values, if not empty.
       alias: another name of the flag.
+      is_flag: False if no flag sets the option, because its value follows from the model or from the data.
     """
     metadata = {
         "help": help,
@@ -95,6 +97,7 @@ def option(
         "divides": divides,
         "choices": choices,
         "alias": alias,
+        "is_flag": is_flag,
     }
     if isinstance(default, dict):
         return dataclasses.field(default_factory=lambda: dict(default), metadata=metadata)
@@ -188,6 +191,13 @@ def with_tuples(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: with_tuples(inner) for name, inner in value.items()}
     return tuple(map(with_tuples, value)) if isinstance(value, list | tuple) else value
+
+
+def shown(value: Any) -> str:
+    """A value as it is written on the command line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def expand_home(instance: Any) -> None:

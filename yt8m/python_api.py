@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import program, runner, storage
+from yt8m import options, progress_bar, registry, runner, storage
+from yt8m.command_line import flag_parsing, flags, program
 from yt8m.commands import evaluation, loaded_model, training, video_features, video_predictions
 from yt8m.commands.extract.computing import Settings
 from yt8m.commands.fed_model import Input
 from yt8m.commands.loaded_model import Data, LoadedExport, LoadedRun
-from yt8m.config import flag_parsing, flags, registry
 from yt8m.config.programs import EvalConfig
 from yt8m.deploy import cluster
 from yt8m.errors import RunError, UsageError
@@ -142,7 +142,7 @@ class Model(Closing):
         with self._backend.evaluating(config, first[0]) as fed:
             fed.modeler.metric_classes = chosen
             evaluator, examples = fed.modeler.evaluator(), 0
-            for given in program.with_bar(itertools.chain(first, inputs), "evaluating"):
+            for given in progress_bar.with_bar(itertools.chain(first, inputs), "evaluating"):
                 step = fed.evaluated(given)
                 evaluator.accumulate(step.reports, step.loss)
                 examples += step.examples
@@ -325,7 +325,7 @@ def _word(name: str, value: Any) -> str:
     parts = value if isinstance(value, list | tuple) else [value]
     if not all(isinstance(part, str | bool | int | float) for part in parts):
         raise UsageError(f"{name}={value!r}: expected a text, a number, True or False, or a list of them.")
-    return flag_parsing.shown(value)
+    return options.shown(value)
 
 
 def _figures(train_dir: str) -> dict[str, float]:

@@ -6,8 +6,7 @@ import functools
 import os
 import sys
 
-from yt8m import program
-from yt8m.config import flags
+from yt8m.command_line import flags, program
 
 
 def run(words: list[str]) -> int:

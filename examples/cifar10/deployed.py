@@ -21,13 +21,13 @@ from examples.cifar10.inputter import CifarInputter
 from examples.cifar10.modeler import tower_loss
 from examples.cifar10.network import network
 from examples.cifar10.train import last_step
-from yt8m import deploy, graph, program, runner
-from yt8m.config import flags
+from yt8m import deploy, graph, runner
+from yt8m.command_line import flags, program
+from yt8m.command_line.program import run_main
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.deploy import DeployedModel, DeploymentConfig
 from yt8m.errors import RunError
 from yt8m.lazy import tf
-from yt8m.program import run_main
 from yt8m.runner import StopSignals
 
 _GRACE_SECONDS = 20.0  # first for the current step, then for saving

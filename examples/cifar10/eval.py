@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from examples.cifar10.config import EvalConfig, TrainConfig
 from examples.cifar10.data import prepare
 from examples.cifar10.modeler import CifarModeler
-from yt8m import program, runner
-from yt8m.config import flags
-from yt8m.program import run_main
+from yt8m import runner
+from yt8m.command_line import flags, program
+from yt8m.command_line.program import run_main
 from yt8m.runner import Outcome, RunnerConfig
 
 

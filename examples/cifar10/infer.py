@@ -12,10 +12,10 @@ from examples.cifar10.config import InferenceConfig, TrainConfig
 from examples.cifar10.data import prepare
 from examples.cifar10.modeler import CifarModeler
 from examples.cifar10.records import NUM_CLASSES
-from yt8m import program, runner, storage
-from yt8m.config import flags
+from yt8m import runner, storage
+from yt8m.command_line import flags, program
+from yt8m.command_line.program import run_main
 from yt8m.errors import RunError
-from yt8m.program import run_main
 from yt8m.runner import CallbackConfig, RunnerConfig
 
 

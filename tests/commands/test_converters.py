@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from reader_records import Parsed, frame_record, read_shard
 
-from yt8m import cli
+from yt8m.command_line import cli
 from yt8m.readers import YT8MFrameFeatureReader
 from yt8m.records import prediction_files, shards
 

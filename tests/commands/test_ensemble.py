@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from reader_records import video_record, write_shard
 
-from yt8m import cli
+from yt8m.command_line import cli
 from yt8m.commands import ground_truth
 from yt8m.commands.ensemble import joined_files
 from yt8m.commands.ensemble.joined_files import aligned, side_by_side

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from golden_data import golden
 
-from yt8m import cli, inference, train
+from yt8m import inference, train
+from yt8m.command_line import cli
 
 pytestmark = [pytest.mark.long, pytest.mark.heavy]
 

@@ -8,8 +8,8 @@ import threading
 import pytest
 from clusters import free_addresses
 
+from yt8m.command_line import flags
 from yt8m.commands import cluster_training, evaluation
-from yt8m.config import flags
 from yt8m.errors import RunError
 from yt8m.runner.cluster import exchange
 from yt8m.runner.cluster.exchange import answers

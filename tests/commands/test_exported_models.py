@@ -13,7 +13,8 @@ from golden_data import golden
 from small_run import evaluate, losses, run, weights
 from tensorboard.plugins.hparams import api_pb2, metadata
 
-from yt8m import cli, inference
+from yt8m import inference
+from yt8m.command_line import cli
 from yt8m.commands import average_checkpoints, export_model
 from yt8m.lazy import tf
 

@@ -16,7 +16,7 @@ from reader_records import frame_record, video_record, write_shard
 from small_run import weights
 
 import yt8m
-from yt8m import cli
+from yt8m.command_line import cli
 from yt8m.commands.import_checkpoint import Checkpoint
 from yt8m.lazy import tf
 from yt8m.models.published import NETWORKS, SCOPE, SOURCES, find, variables

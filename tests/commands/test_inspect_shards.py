@@ -11,7 +11,7 @@ import pytest
 from golden_data import golden
 from reader_records import frame_record, video_record, write_shard
 
-from yt8m import cli
+from yt8m.command_line import cli
 
 
 def told(capsys: pytest.CaptureFixture[str], *paths: object, status: int = 0) -> list[dict[str, Any]]:

@@ -15,8 +15,9 @@ import pytest
 from reader_records import video_record, write_shard
 
 import yt8m
-from yt8m import cli, inference, storage, train
 from yt8m import eval as evaluation
+from yt8m import inference, storage, train
+from yt8m.command_line import cli
 from yt8m.commands.serve import ServeConfig
 from yt8m.commands.serve.service import Service
 from yt8m.config import run_dir

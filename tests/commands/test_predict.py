@@ -11,8 +11,9 @@ import small_exports
 from reader_records import frame_record, video_record, write_shard
 from sklearn import metrics
 
-from yt8m import cli, train
 from yt8m import eval as evaluation
+from yt8m import train
+from yt8m.command_line import cli
 from yt8m.errors import RunError
 from yt8m.export import saved_model
 from yt8m.lazy import tf

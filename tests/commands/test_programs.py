@@ -17,8 +17,9 @@ import tensorflow as tf2
 from golden_data import golden
 from sklearn.metrics import average_precision_score
 
-from yt8m import cli, inference, train
 from yt8m import eval as evaluation
+from yt8m import inference, train
+from yt8m.command_line import cli
 from yt8m.commands.report import eval_samples
 from yt8m.lazy import tf
 from yt8m.runner import metric_files

@@ -15,7 +15,8 @@ import pytest
 from own_clips import NAMES
 from small_run import evaluate, run
 
-from yt8m import cli, storage
+from yt8m import storage
+from yt8m.command_line import cli
 from yt8m.commands import runs, training
 from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError

@@ -10,7 +10,7 @@ import pytest
 from golden_data import golden
 from reader_records import video_record, write_shard
 
-from yt8m import cli
+from yt8m.command_line import cli
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.ranked_entries import THIRDS
 from yt8m.records import vocabulary

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reader_records import frame_record, write_shard
 
-from yt8m import cli
+from yt8m.command_line import cli
 from yt8m.commands import ground_truth
 from yt8m.commands.ground_truth import Ratings
 from yt8m.commands.segment_eval import evaluate

@@ -7,8 +7,9 @@ import pathlib
 
 import pytest
 
-from yt8m import cli, inference, train
 from yt8m import eval as evaluation
+from yt8m import inference, train
+from yt8m.command_line import cli
 from yt8m.commands.sample_data import SampleConfig, generate
 
 pytestmark = [pytest.mark.long, pytest.mark.heavy]

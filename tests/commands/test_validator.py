@@ -12,8 +12,9 @@ from golden_data import golden
 from small_run import evaluate, run, weights
 
 from yt8m import storage
+from yt8m.command_line import flags
 from yt8m.commands import runs
-from yt8m.config import flags, run_dir
+from yt8m.config import run_dir
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
 from yt8m.records import shards, vocabulary

@@ -10,7 +10,7 @@ import fault_shards
 import google_crc32c
 import pytest
 
-from yt8m.cli import main
+from yt8m.command_line.cli import main
 
 # What `fault_shards.cut_before_labels` is.
 CUT = "it is not an Example or SequenceExample: a field of 91 bytes at byte 2 runs past the end of 75"

@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-from yt8m import cli
+from yt8m.command_line import cli
 from yt8m.commands.vocabulary_search import search
 from yt8m.records import vocabulary
 

@@ -9,8 +9,8 @@ import shutil
 import pytest
 from golden_data import golden
 
-from yt8m import storage
-from yt8m.config import registry, run_dir
+from yt8m import registry, storage
+from yt8m.config import run_dir
 from yt8m.config.train_config import ModelConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from yt8m import cli
+from yt8m.command_line import cli, flags, start
 from yt8m.commands import cloud_job
-from yt8m.config import flags, resume
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [
@@ -173,7 +172,7 @@ def _parse(words: list[str], main: Callable[[list[str]], int] = cli.main) -> Non
             patch.setattr(flags, name, _then_stop(getattr(flags, name)))
         patch.setattr(cloud_job, "_show", _then_stop(lambda *_: 0))
         patch.setattr(flags, "check_files", lambda *_: [])
-        patch.setattr(resume, "start_named_in", lambda _: resume.Start())
+        patch.setattr(flags, "start_named_in", lambda _: start.Start())
         patch.setattr(flags, "check_level", lambda *_: None)  # the records, which are not there, give the level
         patch.setenv("YT8M_DEBUG", "1")
         patch.chdir(ROOT)

@@ -13,8 +13,7 @@ import tomllib
 
 import pytest
 
-from yt8m import cli
-from yt8m.config import flags
+from yt8m.command_line import cli, flags
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/users/cloud.md").read_text()

@@ -11,7 +11,7 @@ import pytest
 from docs.command_blocks import ROOT, Block
 
 from docs import command_blocks
-from yt8m import cli
+from yt8m.command_line import cli
 
 
 def _name(page: pathlib.Path) -> str:

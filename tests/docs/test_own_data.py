@@ -21,7 +21,7 @@ from docs.command_blocks import ROOT, Block
 
 import yt8m
 from docs import command_blocks
-from yt8m import cli
+from yt8m.command_line import cli
 from yt8m.records import shards, vocabulary
 
 PAGE = ROOT / "docs" / "users" / "own_data.md"

@@ -11,7 +11,7 @@ import pytest
 from docs.command_blocks import ROOT
 
 from docs import command_blocks
-from yt8m import cli
+from yt8m.command_line import cli
 
 PAGE = ROOT / "docs" / "users" / "tutorial.md"
 HEADING = "## Fine-tune on classes of your own"

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import pathlib
 
-from yt8m.config import flags
+from yt8m.command_line import flags
 from yt8m.export import model_card
 
 WORDS = [

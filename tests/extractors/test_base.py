@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from yt8m import extractors
-from yt8m.config import registry
+from yt8m import extractors, registry
 from yt8m.errors import UsageError
 from yt8m.extractors.base import Compute
 from yt8m.options import option

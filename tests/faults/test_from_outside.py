@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 from golden_data import golden
 
-from yt8m import cli, models, train
-from yt8m.config import flags, run_dir
-from yt8m.config.registry import TRUST_HELP
+from yt8m import models, train
+from yt8m.command_line import cli, flags
+from yt8m.config import run_dir
 from yt8m.errors import UsageError
 from yt8m.records import vocabulary
+from yt8m.registry import TRUST_HELP
 
 RECORDS = golden("checkpoint_logistic/test.tfrecord")
 DATA = f"--eval_data_pattern={RECORDS}"

@@ -12,7 +12,7 @@ from faults.mutations import read
 
 from yt8m import eval as evaluation
 from yt8m import inference, train
-from yt8m.cli import main
+from yt8m.command_line.cli import main
 from yt8m.records import manifest
 from yt8m.records.shards import DamagedError
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import pytest
 from reader_records import video_record
 
-from yt8m import cli, train
+from yt8m import train
+from yt8m.command_line import cli
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf

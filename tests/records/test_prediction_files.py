@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yt8m import cli, storage
+from yt8m import storage
+from yt8m.command_line import cli
 from yt8m.commands import ground_truth
 from yt8m.commands.segment_inference import Candidates, SegmentRanking
 from yt8m.errors import RunError

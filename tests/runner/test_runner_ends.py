@@ -11,9 +11,9 @@ from collections.abc import Callable
 import pytest
 from tiny_workload import TinyModeler
 
+from yt8m.command_line.program import Terminated, run_main
 from yt8m.errors import RunError, UsageError
 from yt8m.lazy import tf
-from yt8m.program import Terminated, run_main
 from yt8m.runner import Outcome, Status
 from yt8m.runner.runner import explain
 

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from yt8m import program, storage
+from yt8m import storage
+from yt8m.command_line import flags, program
 from yt8m.commands import saved_run, workload
-from yt8m.config import flags, run_dir
+from yt8m.config import run_dir
 from yt8m.config.programs import AverageConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from yt8m import options, storage
-from yt8m.config import flag_parsing, flags
-from yt8m.config.flag_parsing import HelpAsked, Program, find_word, parse, usage
+from yt8m.command_line import flag_parsing, flags
+from yt8m.command_line.flag_parsing import HelpAsked, Program, find_word, parse, usage
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import option
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
     # `given` includes the flags from flagfiles, because the flagfiles themselves are not sent to the job.
     towers = {"num_gpu": job.accelerator_count} if job.accelerator and job.accelerator_count > 1 else {}
     exchange = {"exchange": "all-reduce"} if job.workers and not job.ps else {}
-    args = [f"--{name}={flag_parsing.shown(value)}" for name, value in {**towers, **exchange, **given}.items()]
+    args = [f"--{name}={options.shown(value)}" for name, value in {**towers, **exchange, **given}.items()]
     run = flags.train_config(args, files_are_here=False)
     _check_exchange(job, run)
     _refuse_local_paths(job, run, given.get("config", ""))

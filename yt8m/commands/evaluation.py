@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from yt8m import program, runner, storage
+from yt8m import progress_bar, runner, storage
 from yt8m.commands import input_check, report, saved_run, workload
 from yt8m.commands.input_check import check_input
 from yt8m.commands.report import eval_samples, media_links
 from yt8m.commands.report.measures import is_below_one
 from yt8m.commands.saved_run import keep_best
-from yt8m.config import data_defaults, run_dir
+from yt8m.config import data_fit, run_dir
 from yt8m.config.programs import EvalConfig
 from yt8m.config.train_config import DataConfig, DeviceConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
@@ -200,7 +200,7 @@ def parts_for(
     data = sample(named)
     parts = workload.create(data, run.model, "eval", config.top_k)
     shown = vocabulary.of(run.data.num_classes, names)
-    parts.modeler.class_counts = data_defaults.training_counts(shown, run.data)
+    parts.modeler.class_counts = data_fit.training_counts(shown, run.data)
     return parts._replace(walked=check_input(parts.inputter, data, are_copies=data != named), names=names)
 
 
@@ -221,7 +221,7 @@ def _data(
     names = saved_run.names_for(own, where, data, remedy)
     given = {"num_classes": config.num_classes, "segment_labels": config.segment_labels}
     files = storage.glob(data.data_pattern)
-    return data_defaults.fitted(data, files, "eval_data_pattern", given, is_rated=segments, remedy=remedy), names
+    return data_fit.fitted(data, files, "eval_data_pattern", given, is_rated=segments, remedy=remedy), names
 
 
 def _checkpoints(train_dir: str, run_once: bool, deleted: Collection[str]) -> Iterator[str]:
@@ -291,7 +291,7 @@ def runner_config(config: EvalConfig, run: TrainConfig, train_dir: str, checkpoi
     """The config of the runner for an evaluation."""
     devices, steps = DeviceConfig(num_gpu=config.num_gpu), config.log_every_n_steps
     options = {"checkpoint": checkpoint, "devices": devices, "log_every_n_steps": steps}
-    return runner.RunnerConfig.for_run(run, "eval", train_dir, **options, progress=program.shows_bar())
+    return runner.RunnerConfig.for_run(run, "eval", train_dir, **options, progress=progress_bar.shows_bar())
 
 
 def evaluated(

@@ -9,9 +9,10 @@ from typing import Any
 
 from absl import logging
 
-from yt8m import program, readers, runner, storage
+from yt8m import readers, runner, storage
+from yt8m.command_line import flags, program
 from yt8m.commands import saved_run, workload
-from yt8m.config import flags, run_dir
+from yt8m.config import run_dir
 from yt8m.config.programs import ExportConfig
 from yt8m.config.train_config import DataConfig, OptimizerConfig, TrainConfig
 from yt8m.errors import RunError

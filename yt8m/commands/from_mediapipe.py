@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from yt8m import options, storage
-from yt8m.config import flags
+from yt8m.command_line import flags
 from yt8m.errors import RunError
 from yt8m.options import option
 from yt8m.records import data_format, shards

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from yt8m import storage
-from yt8m.config import flags
+from yt8m.command_line import flags
 from yt8m.errors import RunError
 from yt8m.eval_util.arrays import Floats64, Ints64
 from yt8m.records import prediction_files, shards, vocabulary

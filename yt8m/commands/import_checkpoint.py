@@ -16,9 +16,10 @@ import numpy as np
 from absl import logging
 from google.protobuf.message import DecodeError
 
-from yt8m import program, storage
+from yt8m import storage
+from yt8m.command_line import flags, program
 from yt8m.commands import saved_run, training, workload
-from yt8m.config import flags, run_dir
+from yt8m.config import run_dir
 from yt8m.config.run_dir import Ended
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError, first_line

@@ -10,17 +10,17 @@ from typing import Any, NamedTuple, TypeVar
 
 from absl import logging
 
-from yt8m import program, readers, runner, storage
+from yt8m import progress_bar, readers, runner, storage
+from yt8m.command_line.program import terminable
 from yt8m.commands import input_check, saved_run, segment_inference, workload
 from yt8m.commands.segment_inference import SegmentRanking
-from yt8m.config import data_defaults, run_dir
+from yt8m.config import data_fit, run_dir
 from yt8m.config.programs import InferenceConfig, PassConfig
 from yt8m.config.train_config import DataConfig, DeviceConfig, TrainConfig
 from yt8m.errors import RunError, UsageError
 from yt8m.export import archive, model_card
 from yt8m.export.saved_model import INFERENCE_MODEL, write_inference_model
 from yt8m.graph.restore import read_meta_graph
-from yt8m.program import terminable
 from yt8m.records import vocabulary
 from yt8m.records.prediction_files import PredictionWriter
 from yt8m.records.vocabulary import Vocabulary
@@ -156,7 +156,7 @@ def _data(config: InferenceConfig, source: Source) -> tuple[DataConfig, Vocabula
     data = input_check.default_to_sample_data(data, "test") if is_read else data
     names = saved_run.names_for(source.names, config.input_model_tgz or source.folder, data)
     given = {"num_classes": config.num_classes}
-    return data_defaults.fitted(data, storage.glob(data.data_pattern), "input_data_pattern", given), names
+    return data_fit.fitted(data, storage.glob(data.data_pattern), "input_data_pattern", given), names
 
 
 def _pack(path: str, source: Source, modeler: VideoModeler) -> None:
@@ -230,7 +230,7 @@ def _run(task: _Task, inputter: readers.BatchQueue, consumer: Any) -> None:
         checkpoint=source.checkpoint,
         devices=DeviceConfig(),
         log_every_n_steps=config.log_every_n_steps,
-        progress=program.shows_bar(),
+        progress=progress_bar.shows_bar(),
     )
     callbacks = runner.CallbackConfig(config.callbacks, options={"infer_writer": {"consumer": consumer}})
     outcome = runner.build(settings, inputter, task.modeler, callbacks).run()

@@ -16,11 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from yt8m import options, storage
+from yt8m.command_line import flags
+from yt8m.command_line.program import run_main
 from yt8m.commands.vocabulary_search import printable
-from yt8m.config import data_defaults, flags
+from yt8m.config import data_fit
 from yt8m.errors import RunError
 from yt8m.options import option
-from yt8m.program import run_main
 from yt8m.records import discovery, manifest, shards, vocabulary
 from yt8m.records.data_format import Range
 from yt8m.records.discovery import Found
@@ -221,7 +222,7 @@ def _names(config: InspectConfig, path: str, data: Found | None) -> Vocabulary:
     found = vocabulary.of_data(config.vocabulary, [path])
     count = vocabulary.class_count(config.num_classes, found)
     if found is None:
-        count = data_defaults.class_count(count, data)
+        count = data_fit.class_count(count, data)
     return vocabulary.of(count, found.names if found else None)
 
 

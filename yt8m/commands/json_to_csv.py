@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from yt8m import options, storage
-from yt8m.config import flags
+from yt8m.command_line import flags
 from yt8m.errors import RunError
 from yt8m.options import option
 from yt8m.records import prediction_files

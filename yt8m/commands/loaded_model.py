@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from yt8m import readers, storage
 from yt8m.commands import inference, saved_run
 from yt8m.commands.fed_model import FedExport, FedModel, Input
-from yt8m.config import data_defaults, run_dir
+from yt8m.config import data_fit, run_dir
 from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
@@ -108,7 +108,7 @@ class LoadedRun:
         segments = config.segment_labels or (self.source.run.data.segment_labels and _types(first) is None)
         data = saved_run.data_for(config, self.source.run.data, "", segments)
         with contextlib.closing(FedModel(self.source, data, "eval", config.top_k, _types(first))) as fed:
-            fed.modeler.class_counts = data_defaults.training_counts(self.names, self.source.run.data)
+            fed.modeler.class_counts = data_fit.training_counts(self.names, self.source.run.data)
             yield fed
 
     def inputs(self, data: Data, batch_size: int = 1024) -> Iterator[Input]:
@@ -214,7 +214,7 @@ class LoadedExport:
         if config.segment_labels:
             raise UsageError("an export cannot be evaluated on rated segments: load the run instead, or use eval.py.")
         fed = FedExport(self._model, config.top_k)
-        fed.modeler.class_counts = data_defaults.training_counts(self.names, DataConfig(num_classes=self.num_classes))
+        fed.modeler.class_counts = data_fit.training_counts(self.names, DataConfig(num_classes=self.num_classes))
         yield fed
 
     def inputs(self, data: Data, batch_size: int = 1024) -> Iterator[Input]:

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from yt8m import extractors, options, program
+from yt8m import extractors, options
+from yt8m.command_line import flags, program
 from yt8m.commands import vocabulary_search
-from yt8m.config import flags
-from yt8m.config.registry import TRUST_HELP
 from yt8m.errors import RunError, UsageError
 from yt8m.export import saved_model
 from yt8m.extractors.containers import ENDINGS
 from yt8m.options import option
 from yt8m.records import manifest, shards, thresholds, vocabulary
+from yt8m.registry import TRUST_HELP
 
 
 def main(argv: list[str]) -> int:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from yt8m import options, storage
+from yt8m.command_line import flags
 from yt8m.commands import ground_truth
 from yt8m.commands.ground_truth import VideoLabels
-from yt8m.config import data_defaults, flags
+from yt8m.config import data_fit
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import RunError
 from yt8m.eval_util import EvaluationMetrics
@@ -56,7 +57,7 @@ def main(argv: list[str]) -> int:
     rows = prediction_files.read_predictions(config.predictions, num_classes)
     found = vocabulary.of_data("", storage.glob(config.eval_data_pattern))
     names = vocabulary.of(num_classes, found.names if found else None)
-    class_counts = data_defaults.training_counts(names, DataConfig(num_classes=num_classes))
+    class_counts = data_fit.training_counts(names, DataConfig(num_classes=num_classes))
     figures = score(rows, truth, num_classes, config.top_k, class_counts)
     for metric in gap_first(metrics.all()):
         if metric is not Loss and metric.figure_key() in figures:

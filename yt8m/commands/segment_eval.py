@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from yt8m import options, storage
+from yt8m.command_line import flags
 from yt8m.commands import ground_truth
 from yt8m.commands.ground_truth import Ratings
-from yt8m.config import flags
 from yt8m.errors import RunError, UsageError
 from yt8m.eval_util.segments import SegmentFigures, mean_average_precision_at_n
 from yt8m.options import option

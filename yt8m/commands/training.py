@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
-from yt8m import program, runner, storage
+from yt8m import progress_bar, runner, storage
 from yt8m.commands import input_check, workload
 from yt8m.commands.input_check import check_input
 from yt8m.commands.workload import Workload
@@ -221,7 +221,7 @@ def runner_config(config: TrainConfig, cluster: ClusterConfig | None = None) -> 
         config.train_dir,
         signature=resume.graph_signature(_with_local_teacher(config)),
         cluster=cluster,
-        progress=program.shows_bar(),
+        progress=progress_bar.shows_bar(),
     )
 
 

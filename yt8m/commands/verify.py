@@ -16,10 +16,11 @@ from typing import Any, BinaryIO, NamedTuple
 import google_crc32c
 
 from yt8m import options, storage
-from yt8m.config import data_defaults, flags
+from yt8m.command_line import flags
+from yt8m.command_line.program import run_main
+from yt8m.config import data_fit
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
-from yt8m.program import run_main
 from yt8m.records import manifest, shards
 from yt8m.records.deep_check import DeepCheck
 from yt8m.records.discovery import Found
@@ -102,7 +103,7 @@ def _refuse_contradiction(config: VerifyConfig, said: DataFormat | None, source:
     values = {name: getattr(config, name) for name in ("feature_names", "feature_sizes", "num_classes")}
     if said is not None:
         given = {name: value for name, value in values.items() if value not in ((), None)}
-        data_defaults.refuse_contradiction(given, Found(said, source, True))
+        data_fit.refuse_contradiction(given, Found(said, source, True))
 
 
 def _data(path: str) -> DataFormat | None:

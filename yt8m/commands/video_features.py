@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import extractors
+from yt8m import extractors, registry
 from yt8m.commands.extract import choose, weights
 from yt8m.commands.extract.computing import Chosen, Clip, Computer, Features, Settings, described
 from yt8m.commands.loaded_model import Takes
-from yt8m.config import registry
 from yt8m.errors import UsageError
 from yt8m.extractors.decoder_pool import DecoderPool, Limits
 from yt8m.records import data_format

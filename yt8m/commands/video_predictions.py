@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from yt8m import program, storage
+from yt8m import progress_bar, storage
+from yt8m.command_line import program
 from yt8m.commands import loaded_model, video_features
 from yt8m.commands.loaded_model import LoadedExport, LoadedRun
 from yt8m.commands.predict import PredictConfig, show_classes, tagger_for
@@ -140,7 +141,7 @@ def main(config: PredictConfig, given: Mapping[str, Any], paths: Sequence[str]) 
         tagger = tagger_for(config, takes.folder, backend.num_classes)
         found = predict(backend, source, paths, SECONDS if config.timeline else 0)
         lines = []
-        for one in program.with_bar(found, "predicting") if config.csv else found:
+        for one in progress_bar.with_bar(found, "predicting") if config.csv else found:
             if one.bad:
                 status = 1
                 print(f"{one.path}: {one.bad}", file=sys.stderr)

@@ -12,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from yt8m import options, storage
-from yt8m.config import flags, run_dir
+from yt8m.command_line import flags
+from yt8m.command_line.program import run_main
+from yt8m.config import run_dir
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
-from yt8m.program import run_main
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 

@@ -8,7 +8,7 @@ from absl import logging
 
 from yt8m import losses, models, readers, storage
 from yt8m.commands.input_check import Walked
-from yt8m.config import data_defaults, run_dir
+from yt8m.config import data_fit, run_dir
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.export.saved_model import INFERENCE_MODEL
@@ -154,7 +154,7 @@ def create_loss(model: ModelConfig, data: DataConfig | None = None) -> Any:
 
 def _class_counts(loss: str, data: DataConfig) -> tuple[int, ...]:
     found = vocabulary.of_data(data.vocabulary, ())
-    counts = data_defaults.training_counts(vocabulary.of(data.num_classes, found.names if found else None), data)
+    counts = data_fit.training_counts(vocabulary.of(data.num_classes, found.names if found else None), data)
     if counts is None:
         raise UsageError(
             f"--label_loss={loss} needs the number of training videos of each class, which neither the vocabulary (its "

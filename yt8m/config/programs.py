@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-from yt8m.config.registry import TRUST_HELP
 from yt8m.config.run_options import StorageConfig
 from yt8m.config.train_config import MOST_CLASSES, DamagePolicy, DataConfig, DeviceConfig, TrainConfig
 from yt8m.errors import UsageError
 from yt8m.options import Checked, option
+from yt8m.registry import TRUST_HELP
 
 
 def same_as(cls: Any, name: str, *, alias: str = "", **changed: Any) -> Any:

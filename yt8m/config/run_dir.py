@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 from absl import logging
 
 import yt8m
-from yt8m import options, storage
-from yt8m.config import registry
+from yt8m import options, registry, storage
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import RunError, UsageError, suggestion
 from yt8m.records import vocabulary

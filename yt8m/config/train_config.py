@@ -58,7 +58,7 @@ class DataConfig(DamagePolicy):
         False, "the records hold a feature vector per frame, not only one per video", shapes="variables"
     )
     segment_labels: bool = option(False, "learn from the rated 5-second segments of frame records", shapes="input")
-    segment_size: int = option(5, "frames of a segment", shapes="input", minimum=1)
+    segment_size: int = option(5, "frames of a segment", shapes="input", minimum=1, is_flag=False)
     num_classes: int = option(3862, "number of classes", shapes="variables", minimum=1, maximum=MOST_CLASSES)
     vocabulary: str = option(
         "",
@@ -103,9 +103,13 @@ class DataConfig(DamagePolicy):
     # This option has no flag, because the data's manifest gives the value: () if all features have YouTube-8M's range,
     # else one entry for each feature. An entry has the two ends of the range that the bytes stand for; it is () for a
     # feature that is stored as floats.
-    feature_ranges: tuple[tuple[float, ...], ...] = option((), "ranges of features stored as bytes", shapes="graph")
+    feature_ranges: tuple[tuple[float, ...], ...] = option(
+        (), "ranges of features stored as bytes", shapes="graph", is_flag=False
+    )
     # Nor has this one: the manifest names the extractors that `yt8m extract` used, and `yt8m predict` uses them again.
-    extractors: tuple[Mapping[str, Any], ...] = option((), "extractors of the features", shapes="nothing")
+    extractors: tuple[Mapping[str, Any], ...] = option(
+        (), "extractors of the features", shapes="nothing", is_flag=False
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -22,7 +22,6 @@ from typing import ClassVar, NamedTuple, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from yt8m.config.registry import Registry
 from yt8m.errors import UsageError, suggestion
 from yt8m.eval_util.arrays import Floats64, require_positive_int
 from yt8m.eval_util.average_precision import global_average_precision
@@ -30,6 +29,7 @@ from yt8m.eval_util.ranked_entries import THIRDS
 from yt8m.eval_util.ranked_entries import RankedEntries as RankedEntries
 from yt8m.eval_util.segments import MOST_SEGMENTS, Pairs, RatedPairs
 from yt8m.eval_util.top_k import Columns, perr_of_rows, rated_only, take_columns
+from yt8m.registry import Registry
 
 
 class ScoredBatch(NamedTuple):

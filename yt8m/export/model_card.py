@@ -9,9 +9,9 @@ from typing import Any
 
 from yt8m import options, storage
 from yt8m.config import run_dir
-from yt8m.config.flag_parsing import DATA_WITHOUT_FLAGS, shown
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError
+from yt8m.options import shown
 from yt8m.records import thresholds, vocabulary
 from yt8m.records.vocabulary import Vocabulary
 from yt8m.storage import json_text
@@ -167,7 +167,7 @@ def _changed(section: Any) -> Iterator[tuple[str, Any]]:
     names = {"data_pattern": "train_data_pattern"}
     for field in dataclasses.fields(section):
         value = getattr(section, field.name)
-        is_flag = "help" in field.metadata and field.name not in ("train_dir", *DATA_WITHOUT_FLAGS)
+        is_flag = field.metadata.get("is_flag") and field.name != "train_dir"
         if is_flag and value != field.default and (field.name != "seed" or isinstance(section, TrainConfig)):
             yield names.get(field.name, field.name), value
 

@@ -13,7 +13,6 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from yt8m.config.registry import Registry
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.lazy import tf
@@ -21,6 +20,7 @@ from yt8m.readers import base, flat_frames
 from yt8m.readers.base import Reader
 from yt8m.readers.flat_frames import Frames
 from yt8m.records.data_format import usual_range
+from yt8m.registry import Registry
 from yt8m.types import Batch
 
 

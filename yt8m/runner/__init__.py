@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from yt8m.config.registry import Registry
 from yt8m.graph import Inputter, Modeler
+from yt8m.registry import Registry
 from yt8m.runner.cluster.all_reduce_runner import AllReduceRunner
 from yt8m.runner.cluster.cluster_runner import ClusterRunner
 from yt8m.runner.cluster.exchange import say_done

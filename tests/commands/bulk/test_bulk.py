@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from yt8m import cli
+from yt8m.command_line import cli
 from yt8m.commands import bulk
 
 

@@ -10,8 +10,7 @@ import subprocess
 import pytest
 from commands.cloud_job.vertex_schema import check_command, check_job, check_message, list_of
 
-from yt8m import cli
-from yt8m.config import flags
+from yt8m.command_line import cli, flags
 
 JOB = ["--project=my-project", "--region=us-central1"]
 TRAIN = [

@@ -11,7 +11,7 @@ import pytest
 from commands.download import shard_server
 from commands.download.shard_server import ShardServer
 
-from yt8m import cli
+from yt8m.command_line import cli
 
 NAMES = ("trainaa", "trainab", "trainbF", "trainpj")
 SAVED = dict(zip(NAMES, ("train0000", "train0001", "train0093", "train0939"), strict=True))

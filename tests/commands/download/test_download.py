@@ -11,7 +11,8 @@ from commands.download import shard_server
 from commands.download.download_runs import assert_all_there, run
 from commands.download.shard_server import cut, lie, stall, status
 
-from yt8m import cli, storage
+from yt8m import storage
+from yt8m.command_line import cli
 
 
 def test_all_files_come_under_their_names(server, tmp_path, capsys):

@@ -15,9 +15,9 @@ import pytest
 import stand_ins
 
 import yt8m
+from yt8m import registry
 from yt8m.commands import extract, predict, video_features
 from yt8m.commands.loaded_model import Takes
-from yt8m.config import registry
 from yt8m.errors import RunError, UsageError
 from yt8m.records import data_format, manifest
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from own_clips import write_table
 
+from yt8m.command_line import flags
 from yt8m.commands.make_records import RecordsConfig, make
-from yt8m.config import flags
 from yt8m.errors import UsageError
 from yt8m.records import manifest, shards
 

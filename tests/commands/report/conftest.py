@@ -7,7 +7,7 @@ import pathlib
 import pytest
 from commands.report import report_runs
 
-from yt8m import cli
+from yt8m.command_line import cli
 from yt8m.records import vocabulary
 
 

@@ -11,7 +11,7 @@ import pytest
 from commands.report import report_runs
 from sklearn import metrics
 
-from yt8m import cli
+from yt8m.command_line import cli
 from yt8m.commands.report import differences, eval_samples
 from yt8m.commands.report.loading import Run, load, same_videos
 from yt8m.config import run_dir

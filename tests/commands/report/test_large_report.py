@@ -8,7 +8,7 @@ import re
 import pytest
 
 from benchmarks import large_report
-from yt8m import cli
+from yt8m.command_line import cli
 from yt8m.records import vocabulary
 
 

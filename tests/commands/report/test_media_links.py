@@ -13,7 +13,7 @@ from commands.report import report_runs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yt8m import cli
+from yt8m.command_line import cli
 from yt8m.commands.report import media_links
 from yt8m.commands.report.media_links import link_to, read
 from yt8m.errors import RunError, UsageError

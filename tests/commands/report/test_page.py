@@ -13,7 +13,7 @@ import pytest
 from commands.report import report_runs as pages
 from sklearn import metrics
 
-from yt8m import cli
+from yt8m.command_line import cli
 from yt8m.commands.report import eval_samples, loading
 from yt8m.commands.report.charts import legend, picture
 from yt8m.commands.report.loading import difference_interval, figure, interval_of, load

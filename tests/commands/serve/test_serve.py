@@ -22,7 +22,7 @@ import pytest
 import requests
 import small_exports
 
-from yt8m import cli
+from yt8m.command_line import cli
 from yt8m.export.saved_model import Predictions, SavedModel
 from yt8m.lazy import tf
 from yt8m.records.shards import framed

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from yt8m import cli
+from yt8m.command_line import cli
 from yt8m.export import saved_model
 from yt8m.export.saved_model import Predictions
 from yt8m.records import shards, vocabulary

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from tiny_workload import CLASSES, FEATURES, TinyInputter, TinyModeler
 
-from yt8m import program, runner
+from yt8m import runner
+from yt8m.command_line import program
+from yt8m.command_line.program import run_main
 from yt8m.config.run_options import CheckpointConfig
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.deploy.cluster import from_environment
 from yt8m.lazy import tf
-from yt8m.program import run_main
 from yt8m.runner.cluster.servers import serve
 
 

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from yt8m import extractors, program, storage
+from yt8m import extractors, storage
+from yt8m.command_line import flags, program
 from yt8m.commands.extract import ExtractConfig
-from yt8m.config import flags
 from yt8m.config.programs import EvalConfig, InferenceConfig, OfRun, same_as
 from yt8m.config.train_config import DamagePolicy
 from yt8m.errors import UsageError, missing_extra, suggestion

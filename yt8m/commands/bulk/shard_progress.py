@@ -11,7 +11,7 @@ import threading
 
 from absl import logging
 
-from yt8m import program, storage
+from yt8m import progress_bar, storage
 from yt8m.commands.bulk import Done
 from yt8m.errors import RunError
 
@@ -38,7 +38,7 @@ class ShardProgress:
 
     def __init__(self, folder: str, shards: int, unit: str) -> None:
         self._folder, self._unit = folder, unit
-        self._work = program.CountedWork(shards, "shards", lambda line: logging.info("%s", line))
+        self._work = progress_bar.CountedWork(shards, "shards", lambda line: logging.info("%s", line))
         self._seconds = REMOTE_LOOK_SECONDS if storage.is_remote(folder) else LOOK_SECONDS
         self._over = threading.Event()
 

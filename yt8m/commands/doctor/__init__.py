@@ -20,9 +20,9 @@ import numpy as np
 from rich import filesize
 
 from yt8m import __version__, options
+from yt8m.command_line import flags
 from yt8m.commands.doctor import trial_steps
 from yt8m.commands.vocabulary_search import show
-from yt8m.config import flags
 from yt8m.errors import RunError
 from yt8m.options import option
 from yt8m.storage.local import free_bytes

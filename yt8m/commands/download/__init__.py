@@ -22,12 +22,12 @@ from rich import progress as bars
 from rich.console import Console
 
 from yt8m import options, storage
+from yt8m.command_line import flags
+from yt8m.command_line.program import terminable
 from yt8m.commands.download import transfer
 from yt8m.commands.download.transfer import Client, Job, StoppedError
-from yt8m.config import flags
 from yt8m.errors import RunError, UsageError
 from yt8m.options import option
-from yt8m.program import terminable
 from yt8m.storage import json_text
 from yt8m.storage.local import free_bytes
 

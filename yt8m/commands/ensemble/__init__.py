@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from yt8m import options, program, storage
+from yt8m import options, storage
+from yt8m.command_line import flags, program
 from yt8m.commands import ground_truth
 from yt8m.commands.ensemble import joined_files
-from yt8m.config import flags
-from yt8m.config.registry import TRUST_HELP
 from yt8m.errors import UsageError
 from yt8m.eval_util.arrays import Floats64
 from yt8m.options import option
 from yt8m.records import prediction_files
+from yt8m.registry import TRUST_HELP
 
 _LISTS = ("predictions", "train_dir", "runs", "weights")
 

@@ -9,11 +9,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from yt8m import extractors
+from yt8m.command_line import flags
 from yt8m.commands.extract import weights
 from yt8m.commands.extract.computing import Chosen
 from yt8m.commands.extract.data_set import Extraction
 from yt8m.commands.make_records import DataSetFlags
-from yt8m.config import flags
 from yt8m.errors import UsageError
 from yt8m.options import option
 from yt8m.records.data_format import LEVELS

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from yt8m import storage
+from yt8m.command_line import flags
 from yt8m.commands.make_records.tables import COLUMNS, CsvTable, ParquetTable, Rows, Table
-from yt8m.config import flags
 from yt8m.errors import UsageError
 from yt8m.extractors.containers import ENDINGS
 

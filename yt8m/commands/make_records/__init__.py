@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yt8m import options, storage
+from yt8m.command_line import flags
 from yt8m.commands.make_records import forked
 from yt8m.commands.make_records.classes import Classes, joined_names, known_vocabulary, number_labels, with_other_levels
 from yt8m.commands.make_records.features import LEARNED, FeatureReader, FrameRule, learn_ranges, parse_ranges
 from yt8m.commands.make_records.output import Output, inputs_hash, newest_version
 from yt8m.commands.make_records.rows import BadRowError, BadRows, LabelRule, Labels, RowReader, Splits, TableVideos
 from yt8m.commands.make_records.tables import Table, open_table
-from yt8m.config import flags
 from yt8m.config.train_config import KNOWN_SIZES
 from yt8m.errors import UsageError
 from yt8m.options import option

@@ -11,17 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 from absl import logging
 
-from yt8m import options, program, storage
+from yt8m import options, storage
+from yt8m.command_line import flags, program
+from yt8m.command_line.program import run_main
 from yt8m.commands.report import eval_samples, media_links, worst_videos
 from yt8m.commands.report.loading import Run, config_of, load
 from yt8m.commands.report.page import page
 from yt8m.commands.report.slices import ClassCounts
-from yt8m.config import data_defaults, flags, run_dir
+from yt8m.config import data_fit, run_dir
 from yt8m.config.programs import EvalConfig, same_as
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError, missing_extra
 from yt8m.options import option
-from yt8m.program import run_main
 from yt8m.records import vocabulary
 from yt8m.records.vocabulary import Vocabulary
 
@@ -96,7 +97,7 @@ def class_counts(run: Run, names: Vocabulary) -> ClassCounts:
     """
     count, config = run.samples.num_classes, config_of(run)
     data = config.data if config else DataConfig()
-    counts = data_defaults.training_counts(names, dataclasses.replace(data, num_classes=count))
+    counts = data_fit.training_counts(names, dataclasses.replace(data, num_classes=count))
     if counts is None:
         return ClassCounts(np.zeros(count, np.int64))
     return ClassCounts(counts, "videos, by the vocabulary") if names.counts.any() else ClassCounts(counts)

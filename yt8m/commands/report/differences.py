@@ -11,9 +11,9 @@ import numpy as np
 from yt8m import options
 from yt8m.commands.report.loading import FEWEST, Run, config_of, difference_interval, figure, same_videos
 from yt8m.config import run_dir
-from yt8m.config.flag_parsing import shown
 from yt8m.eval_util.metrics import Description, gap_first
 from yt8m.eval_util.resampling import Interval
+from yt8m.options import shown
 
 # Options that are not compared: paths, which differ between any two runs, and start_new_model, which only says whether
 # the folder was cleared first.

@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from yt8m import options, storage
+from yt8m.command_line import flags
 from yt8m.commands.sample_data import synthetic_videos
 from yt8m.commands.sample_data.synthetic_videos import AUDIO, RGB, SEGMENT, Video
-from yt8m.config import flags
 from yt8m.errors import UsageError
 from yt8m.options import option
 from yt8m.records import manifest, shards, vocabulary

@@ -11,7 +11,8 @@ import contextlib
 import importlib.util
 from dataclasses import dataclass
 
-from yt8m import options, program
+from yt8m import options
+from yt8m.command_line import program
 from yt8m.errors import missing_extra
 from yt8m.options import option
 from yt8m.records import thresholds
@@ -24,7 +25,7 @@ def main(argv: list[str]) -> int:
       UsageError: there is no model, or the packages for HTTP are not installed.
       RunError: the model cannot be loaded, or the server cannot listen on the address.
     """
-    from yt8m.config import flags
+    from yt8m.command_line import flags
 
     purpose = "Answers HTTP requests by an exported model: POST /predict, GET /health, /ready, /metrics."
     config = flags.read(ServeConfig, "yt8m serve", purpose, argv)

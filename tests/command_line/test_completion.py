@@ -10,8 +10,9 @@ import sys
 
 import pytest
 
-from yt8m import cli, losses, models
-from yt8m.commands.completion import candidates
+from yt8m import losses, models
+from yt8m.command_line import cli
+from yt8m.command_line.completion import candidates
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from yt8m import losses
+from yt8m.command_line import flag_parsing, flags
 from yt8m.commands import workload
-from yt8m.config import flag_parsing, flags, resume, run_dir
+from yt8m.config import resume, run_dir
 from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.config.train_config import DataConfig, ModelConfig, TrainConfig
 from yt8m.errors import UsageError

@@ -21,6 +21,7 @@ from yt8m import losses, models, options
 from yt8m.config import train_config
 from yt8m.config.programs import ImportConfig, StartFlags
 from yt8m.errors import UsageError, suggestion
+from yt8m.options import sections_of, shown
 
 
 class Flag(NamedTuple):
@@ -71,9 +72,6 @@ _FEW = 30  # `--help` of a program with at most this many flags lists them all
 # The headings in `--help` of the sections of a config, by field, if they are not the field's name.
 _HEADINGS = {"distributed": "Cluster", "storage": "Buckets"}
 
-# Fields of DataConfig that no flag sets: they follow from the model, or from the manifest of the data.
-DATA_WITHOUT_FLAGS = ("segment_size", "feature_ranges", "extractors")
-
 
 def training_flags() -> list[Flag]:
     """The flags of train.py, without the models' own."""
@@ -103,8 +101,8 @@ def import_flags(sources: Iterable[str]) -> list[Flag]:
 def program_flags(cls: type, heading: str) -> list[Flag]:
     """The flags of a program's config: its own under `heading`, then those of its sections."""
     found = flags_of(cls, heading)
-    for name, section in options.sections_of(cls).items():
-        leave_out = (*DATA_WITHOUT_FLAGS, "seed") if name == "data" else ()  # the data use the run's seed
+    for name, section in sections_of(cls).items():
+        leave_out = ("seed",) if name == "data" else ()  # the data use the run's seed
         found += map(_data_flag, flags_of(section, _HEADINGS.get(name, name.capitalize()), leave_out))
     return found
 
@@ -183,7 +181,7 @@ def _loadable(catalogue: Any, chosen: str) -> Sequence[str]:
 
 def flags_of(cls: type, group: str, leave_out: Sequence[str] = ()) -> list[Flag]:
     """Flags of the declared fields of one config class."""
-    declared = {field.name: field.metadata for field in dataclasses.fields(cls) if "help" in field.metadata}
+    declared = {field.name: field.metadata for field in dataclasses.fields(cls) if field.metadata.get("is_flag")}
     return [
         Flag(name, _plain(option.type), option.default, _help(option, declared[name]), group, declared[name]["alias"])
         for name, option in options.declared(cls).items()
@@ -206,13 +204,6 @@ def _shared_help(found: Sequence[tuple[str, options.Option]]) -> str:
     """The help, with the default of each class unless it is empty."""
     defaults = [f"{model}: {text}" for model, option in found if (text := shown(option.default))]
     return found[0][1].help + (f" ({', '.join(defaults)})" if defaults else "")
-
-
-def shown(value: Any) -> str:
-    """A value as it is written on the command line."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def usage(

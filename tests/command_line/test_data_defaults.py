@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from reader_records import frame_record, video_record, write_shard
 
-from yt8m.config import data_defaults, flags
+from yt8m.command_line import flags
+from yt8m.config import data_fit
 from yt8m.config.train_config import DataConfig
 from yt8m.errors import UsageError
 from yt8m.records import manifest, vocabulary
@@ -240,24 +241,24 @@ def test_data_that_do_not_fit_a_run_are_refused(
     path = shard(CLIPS, DataFormat("video", (CLIP, SOUND), **said)).partition("=")[2]
     data = dataclasses.replace(own, data_pattern=path)
     with pytest.raises(UsageError) as refusal:
-        data_defaults.fitted(data, [path], "eval_data_pattern", is_rated=is_rated)
+        data_fit.fitted(data, [path], "eval_data_pattern", is_rated=is_rated)
     where = path.replace("a.tfrecord", "manifest.json")
     assert str(refusal.value) == (
         f"--eval_data_pattern={path}: the data do not fit the model, which {message} ({where}). "
         "Name data made like those of the training, or another run."
     )
     foreign = dataclasses.replace(data, reader="my:Reader")
-    assert data_defaults.fitted(foreign, [path], "eval_data_pattern") == foreign
+    assert data_fit.fitted(foreign, [path], "eval_data_pattern") == foreign
 
 
 def test_data_are_read_by_their_own_ranges(shard: Make) -> None:
     """A byte's meaning belongs to the shards, also if the training's had another range, or floats."""
     path = shard(FRAMES, DataFormat("frame", (CLIP._replace(range=(0.0, 6.0)),))).partition("=")[2]
     run = dataclasses.replace(RUN, frame_features=True, feature_ranges=((),))
-    assert data_defaults.fitted(run, [path], "f").feature_ranges == ((0.0, 6.0),)
+    assert data_fit.fitted(run, [path], "f").feature_ranges == ((0.0, 6.0),)
     (pathlib.Path(path).parent / "manifest.json").unlink()
-    assert data_defaults.fitted(run, [path], "f") == run  # a record says no range
-    assert data_defaults.fitted(run, [], "f") == run
+    assert data_fit.fitted(run, [path], "f") == run  # a record says no range
+    assert data_fit.fitted(run, [], "f") == run
 
 
 def test_training_counts_come_from_the_vocabulary_or_else_from_the_manifest(
@@ -269,7 +270,7 @@ def test_training_counts_come_from_the_vocabulary_or_else_from_the_manifest(
     data = DataConfig(pattern, num_classes=3)
 
     def counts(names: Vocabulary, data: DataConfig) -> list[int] | None:
-        found = data_defaults.training_counts(names, data)
+        found = data_fit.training_counts(names, data)
         return None if found is None else found.tolist()
 
     assert counts(counted, data) == [5, 0, 2]

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from absl import logging
 
-from yt8m import losses, models, readers, storage
-from yt8m.config import data_defaults, registry, resume
-from yt8m.config.flag_parsing import (
+from yt8m import losses, models, readers, registry, storage
+from yt8m.command_line import data_defaults
+from yt8m.command_line.flag_parsing import (
     HelpAsked,
     Program,
     find_word,
@@ -31,8 +31,10 @@ from yt8m.config.flag_parsing import (
     training_flags,
     usage,
 )
+from yt8m.command_line.program import called
+from yt8m.command_line.start import Start, start_named_in
+from yt8m.config import resume
 from yt8m.config.programs import EvalConfig, ImportConfig, InferenceConfig
-from yt8m.config.resume import Start
 from yt8m.config.run_dir import SavedRun
 from yt8m.config.run_options import StorageConfig
 from yt8m.config.train_config import KNOWN_SIZES, DataConfig, ModelConfig, TrainConfig
@@ -40,7 +42,6 @@ from yt8m.errors import UsageError, suggestion
 from yt8m.eval_util import metrics
 from yt8m.models import published
 from yt8m.options import sections_of
-from yt8m.program import called
 from yt8m.records import manifest, vocabulary
 from yt8m.records.vocabulary import OfData
 
@@ -86,7 +87,7 @@ def train_config(words: Sequence[str], *, files_are_here: bool = True) -> TrainC
       RunError: the file that --config names is damaged.
       SystemExit: with status 0, after `--help` was printed.
     """
-    begun = resume.start_named_in(words)
+    begun = start_named_in(words)
     program = Program("train.py", "Trains a model on TFRecord files.", training_flags())
     typed, own = _given(program, words, TRAIN, begun)
     return _training(begun, begun.values(typed), own, files_are_here)
@@ -100,7 +101,7 @@ def import_config(words: Sequence[str]) -> tuple[ImportConfig, TrainConfig, set[
     The model has the options that make it the published network; options that are not given have the published
     defaults. `train_dir` is the folder to write.
     """
-    begun = resume.start_named_in(words)
+    begun = start_named_in(words)
     purpose = "Makes a run from a checkpoint that the published code of another group wrote."
     program = Program("yt8m import-checkpoint", purpose, import_flags(published.SOURCES))
     typed, own = _given(program, words, {}, begun)

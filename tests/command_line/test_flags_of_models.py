@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from yt8m import models
-from yt8m.config import flag_parsing, flags
+from yt8m.command_line import flag_parsing, flags
 from yt8m.config.train_config import ModelConfig
 from yt8m.errors import UsageError
 from yt8m.options import option

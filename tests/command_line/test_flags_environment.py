@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from yt8m.config import flags
+from yt8m.command_line import flags
 
 FOLDERS = {
     "AIP_CHECKPOINT_DIR": "gs://bucket/run/checkpoints/",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yt8m.config.flag_parsing import Flag, HelpAsked, find_switch, find_word, parse
+from yt8m.command_line.flag_parsing import Flag, HelpAsked, find_switch, find_word, parse
 from yt8m.errors import UsageError
 
 KNOWN = [

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from yt8m.command_line.program import calling, run_main
 from yt8m.errors import UsageError, suggestion
-from yt8m.program import calling, run_main
 
 
 class Command(NamedTuple):
@@ -60,7 +60,7 @@ _GROUPS = {
     },
     "more": {
         "doctor": Command("yt8m.commands.doctor", "show what this machine has, and try a training step on each device"),
-        "completion": Command("yt8m.commands.completion", "let the shell complete commands, flags and names"),
+        "completion": Command("yt8m.command_line.completion", "let the shell complete commands, flags and names"),
     },
 }
 COMMANDS = {name: command for group in _GROUPS.values() for name, command in group.items()}

@@ -8,7 +8,8 @@ import pathlib
 import pytest
 from golden_data import golden
 
-from yt8m.config import flags, run_dir
+from yt8m.command_line import flags
+from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import importlib.util
 import logging
 import os
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn, Self, TypeVar
+from typing import NoReturn
 
 from absl import logging as absl_logging
 
@@ -97,100 +95,6 @@ def _shown_log() -> Callable[[], None]:
 
 
 _undo_log: Callable[[], None] = lambda: None  # noqa: E731 - replaced whenever the log is set up
-
-
-def shows_bar() -> bool:
-    """Whether long work shows a progress bar: on a terminal or in a notebook, and only in the main thread.
-
-    While it is shown, the bar redirects the output streams of the whole process, which other threads must not do.
-    """
-    is_main = threading.current_thread() is threading.main_thread()
-    return is_main and (sys.stderr.isatty() or _is_notebook())
-
-
-def _is_notebook() -> bool:
-    """Whether this is a Jupyter kernel that can show a bar: rich draws it by ipywidgets."""
-    ipython = sys.modules.get("IPython")
-    shell = type(ipython.get_ipython()).__name__ if ipython is not None else ""
-    return shell == "ZMQInteractiveShell" and importlib.util.find_spec("ipywidgets") is not None
-
-
-T = TypeVar("T")
-
-
-def with_bar(items: Iterator[T], doing: str) -> Iterator[T]:
-    """The items, with a progress bar if `shows_bar`."""
-    if not shows_bar():
-        return items
-    from rich import progress
-    from rich.console import Console
-
-    return iter(progress.track(items, doing, console=Console(stderr=True)))
-
-
-LINE_SECONDS = 30.0  # between two lines of `CountedWork`
-
-
-class CountedWork:
-    """Shows how much of some work is done, its speed and the time left; a context.
-
-    On a terminal it shows a bar; elsewhere there is a line every 30 seconds.
-
-    Args:
-      total: the number of all parts of the work.
-      unit: what the parts are, such as `videos`.
-      tell: prints or logs a line.
-      done: number of parts that were done before.
-      doing: the text before the bar.
-    """
-
-    def __init__(self, total: int, unit: str, tell: Callable[[str], None], done: int = 0, doing: str = "") -> None:
-        self._total, self._unit, self._tell, self._before, self._doing = total, unit, tell, done, doing
-        self._began = self._told = time.monotonic()
-        self._bar: Any = None
-        self._task: Any = None
-
-    def __enter__(self) -> Self:
-        if shows_bar():
-            from rich import progress
-            from rich.console import Console
-
-            self._bar = progress.Progress(
-                *([self._doing] if self._doing else []),
-                *(progress.BarColumn(), progress.MofNCompleteColumn(), self._unit),
-                *(progress.TextColumn("{task.fields[speed]}"), progress.TimeRemainingColumn()),
-                console=Console(stderr=True),
-            )
-            self._task = self._bar.add_task("", total=self._total, completed=self._before, speed="")
-            self._bar.start()
-        return self
-
-    def __exit__(self, *unused: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    @property
-    def has_bar(self) -> bool:
-        """Whether it shows a bar."""
-        return self._bar is not None
-
-    def show(self, done: int, amount: float, unit: str, detail: str = "") -> None:
-        """Moves the bar, or tells a line if one is due.
-
-        Args:
-          done: number of parts that are done, with those that were done before.
-          amount: what was done in this time, for the speed.
-          unit: the unit of `amount`.
-          detail: a further text in the line, which ends with a comma and a blank.
-        """
-        now = time.monotonic()
-        speed = f"{amount / max(now - self._began, 1e-3):.1f} {unit}/s"
-        if self._bar is not None:
-            self._bar.update(self._task, completed=done, speed=speed)
-        elif done > self._before and now > self._told + LINE_SECONDS:
-            self._told = now
-            left = (now - self._began) / (done - self._before) * (self._total - done)
-            self._tell(f"{done} of {self._total} {self._unit}, {detail}{speed}, {left / 60:.1f} minutes left")
 
 
 def _no_deprecation_notice(record: logging.LogRecord) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from yt8m.config import flags, registry
+from yt8m import registry
+from yt8m.command_line import flags
 from yt8m.errors import UsageError
 from yt8m.options import Checked, option
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from yt8m.config import registry
-from yt8m.config.registry import Registry
+from yt8m import registry
 from yt8m.errors import UsageError
+from yt8m.registry import Registry
 
 
 def test_names_suggestions_and_doubles() -> None:

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 import pytest
 from absl import logging as absl_logging
 
-from yt8m import program
+from yt8m.command_line import program
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 _PROGRAM = """
 from absl import logging
-from yt8m import program
+from yt8m.command_line import program
 from yt8m.lazy import tf
 program.set_up_log()
 logging.info("from absl before")
@@ -93,26 +93,3 @@ def test_a_log_that_the_process_has_set_up_is_left_alone() -> None:
             assert root.handlers == [own]
             assert absl_logging.get_verbosity() == level
         root.removeHandler(own)
-
-
-class ZMQInteractiveShell:
-    """Stands for the shell of a Jupyter kernel, which rich and yt8m know by its name."""
-
-
-class _IPython:
-    @staticmethod
-    def get_ipython() -> ZMQInteractiveShell:
-        return ZMQInteractiveShell()
-
-
-def test_a_bar_is_shown_in_a_notebook_and_in_the_main_thread_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ipywidgets")
-    assert not program.shows_bar()
-    assert list(program.with_bar(iter([1, 2]), "counting")) == [1, 2]
-    monkeypatch.setitem(sys.modules, "IPython", _IPython)
-    assert program.shows_bar()
-    shown: list[bool] = []
-    thread = threading.Thread(target=lambda: shown.append(program.shows_bar()))
-    thread.start()
-    thread.join()
-    assert shown == [False]

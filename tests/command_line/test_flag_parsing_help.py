@@ -10,11 +10,11 @@ import pytest
 
 from yt8m import eval as evaluation
 from yt8m import inference, train
-from yt8m.config import flag_parsing
-from yt8m.config.flag_parsing import Flag, Program, shown, usage
+from yt8m.command_line import flag_parsing
+from yt8m.command_line.flag_parsing import Flag, Program, usage
 from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.config.train_config import TrainConfig
-from yt8m.options import option
+from yt8m.options import option, shown
 
 KNOWN = [
     Flag("batch_size", int, 1024, "examples per step", "Data"),

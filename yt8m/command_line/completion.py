@@ -72,7 +72,7 @@ def candidates(line: str, is_whole: bool = False) -> list[str]:
     words = line.split(" ")
     started, before = words[-1], [word for word in words[1:-1] if word]
     end = "" if is_whole else " "
-    commands: Mapping[str, object] = importlib.import_module("yt8m.cli").COMMANDS
+    commands: Mapping[str, object] = importlib.import_module("yt8m.command_line.cli").COMMANDS
     if not before:
         return [name + end for name in commands if name.startswith(started)]
     if before[0] not in commands or not started.startswith("-"):
@@ -103,7 +103,7 @@ def _flags(command: str) -> dict[str, list[str] | None]:
 
 def _help(command: str) -> str:
     """The `--help=all` text of the command; empty if it prints none."""
-    module = importlib.import_module("yt8m.cli").COMMANDS[command].module
+    module = importlib.import_module("yt8m.command_line.cli").COMMANDS[command].module
     printed = io.StringIO()
     for words in _SUBCOMMANDS.get(command, ([],)):
         quiet = contextlib.redirect_stderr(io.StringIO())

@@ -1,8 +1,5 @@
-"""Takes the flags that describe the records (level, features, classes) from the shards if the user gives none.
+"""Whether data fit a config: what their manifest or their records say, compared with flags and with trained models.
 
-If the user describes the records, or if they have features of YouTube-8M, a training uses the published defaults
-instead. Later programs take the description from the run, and refuse data that do not fit it. The data also say how
-often each class occurs in the training.
 Nothing here imports TensorFlow.
 """
 
@@ -14,62 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from absl import logging
 from numpy.typing import NDArray
 
-from yt8m import options, storage
-from yt8m.config.flag_parsing import shown
-from yt8m.config.train_config import KNOWN_SIZES, DataConfig, known_sizes
+from yt8m import storage
+from yt8m.config.train_config import KNOWN_SIZES, DataConfig
 from yt8m.errors import RunError, UsageError
+from yt8m.options import shown
 from yt8m.records import discovery, manifest
 from yt8m.records.data_format import DataFormat, usual_range
 from yt8m.records.discovery import Found
-from yt8m.records.vocabulary import OfData, Vocabulary
+from yt8m.records.vocabulary import Vocabulary
 
-_DESCRIBING = ("feature_names", "feature_sizes", "frame_features")
+DESCRIBING = ("feature_names", "feature_sizes", "frame_features")
 _ALL = "--feature_names, --feature_sizes and --frame_features"
-
-
-def complete(
-    given: Mapping[str, Any], files: Sequence[str], named: OfData | None = None
-) -> tuple[dict[str, Any], bool]:
-    """Adds the flags that describe the records to the flags given for a training; logs in one line what was found.
-
-    Args:
-      given: {flag: value}.
-      files: the shards; empty if this machine cannot see them, or if they are the sample data.
-      named: the vocabulary of the shards, which gives the class count; None if there is none.
-
-    Returns:
-      ({option: value}, including `given`; whether the level and the features were taken from the data).
-
-    Raises:
-      UsageError: a flag contradicts the data, or a size is missing; the message names the flag to give.
-      RunError: a manifest is damaged, or two contradict one another.
-    """
-    # A custom reader may read records of another layout, which cannot be checked here.
-    found = discovery.find(files, given.get("manifest", "")) if files and "reader" not in given else None
-    of_names = {} if named is None else {"vocabulary": named.path, "num_classes": len(named.names)}
-    if found is None:
-        return _with_sizes({"feature_names": _published_names(given), **given, **of_names}, {}, ""), False
-    _refuse_more_classes(named, found)
-    is_own = not any(feature.name in KNOWN_SIZES for feature in found.format.features)
-    is_taken = is_own and not any(name in given for name in _DESCRIBING)
-    taken: dict[str, Any] = _taken(found.format) if is_taken else {"feature_names": _published_names(given)}
-    values = {"frame_features": False, **taken, **given, **of_names}
-    if is_own and found.format.num_classes is not None:
-        values.setdefault("num_classes", found.format.num_classes)
-    if found.is_declared or not given.get("max_bad_records"):  # otherwise the first record may be a bad one
-        # The vocabulary has at least the classes of the data; more of them were appended after the data were made.
-        of_records = {name: value for name, value in given.items() if named is None or name != "num_classes"}
-        refuse_contradiction(of_records, found, values, is_own)
-    if is_taken:
-        _log_taken(values, found)
-    else:
-        _log_unused(values, found)
-    values["feature_ranges"] = _ranges(values["feature_names"], found.format)
-    values["extractors"] = options.with_tuples(found.extractors)
-    return _with_sizes(values, found.format.sizes(), str(found)), is_taken
 
 
 def fitted(
@@ -106,7 +60,7 @@ def fitted(
             f"--{flag}={data.data_pattern}: the data do not fit the model, which {difference} ({found}). "
             f"{remedy or 'Name data made like those of the training, or another run.'}"
         )
-    ranges = _ranges(data.feature_names, found.format) if found.is_declared else data.feature_ranges
+    ranges = feature_ranges(data.feature_names, found.format) if found.is_declared else data.feature_ranges
     return dataclasses.replace(data, feature_ranges=ranges)
 
 
@@ -131,15 +85,6 @@ def training_counts(names: Vocabulary, data: DataConfig) -> NDArray[np.int64] | 
     return None
 
 
-def _refuse_more_classes(named: OfData | None, found: Found) -> None:
-    """Refuses records with more classes than their vocabulary names. Fewer are fine: classes may have been appended."""
-    if named is not None and (found.format.num_classes or 0) > len(named.names):
-        raise UsageError(
-            f"{named.path} names {len(named.names)} classes, but according to {found} the data have "
-            f"{found.format.num_classes}; name their own vocabulary by --vocabulary."
-        )
-
-
 def _misfits(data: DataConfig, found: Found, is_rated: bool) -> Iterator[str]:
     """The differences between data and those that a model takes, each as the end of a sentence about the model."""
     format, sizes = found.format, found.format.sizes()
@@ -155,35 +100,6 @@ def _misfits(data: DataConfig, found: Found, is_rated: bool) -> Iterator[str]:
         yield "is to be evaluated on rated segments, but these records have none"
     if (format.num_classes or 0) > data.num_classes:
         yield f"has {data.num_classes} classes, but these records have {format.num_classes}"
-
-
-def _taken(format: DataFormat) -> dict[str, Any]:
-    """{option: value} of the options that follow from the data."""
-    values: dict[str, Any] = {
-        "feature_names": tuple(feature.name for feature in format.features),
-        "feature_sizes": tuple(feature.size for feature in format.features),
-        "frame_features": format.level == "frame",
-        "segment_labels": format.segment_labels,
-    }
-    # The limit is never below the default, because later videos may be longer than those of the training.
-    return values | {"max_frames": max(DataConfig.max_frames, format.max_frames or 0)}
-
-
-def _published_names(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """The features that are read by default: only rgb, as in the published code; for the sample data, rgb and audio."""
-    names = ("rgb", "audio") if given.get("frame_features") else ("mean_rgb", "mean_audio")
-    return names[:1] if "train_data_pattern" in given else names
-
-
-def _with_sizes(values: dict[str, Any], sizes: Mapping[str, int], where: str) -> dict[str, Any]:
-    """Adds the sizes of YouTube-8M's features to `values`, unless sizes are given; `sizes` are those of the data."""
-    names = values["feature_names"]
-    if "feature_sizes" in values:
-        return values
-    if not set(names) <= KNOWN_SIZES.keys() and set(names) <= sizes.keys():
-        given = f"--feature_names={shown(names)}"
-        raise UsageError(f"{given} needs --feature_sizes={shown(tuple(sizes[name] for name in names))} too ({where}).")
-    return {**values, "feature_sizes": known_sizes(names)}
 
 
 def refuse_contradiction(
@@ -213,7 +129,7 @@ def refuse_contradiction(
         if is_training and name == "frame_features":
             asked = "frame" if values[name] else "video"
             remedy += f" and a {found.format.level}-level --model, or name {asked}-level data"
-        if is_own and name in _DESCRIBING:
+        if is_own and name in DESCRIBING:
             remedy += f", or none of {_ALL}: the data then give them"
         raise UsageError(f"{flag} contradicts the data: according to {found} {what}. Give {remedy}.")
 
@@ -261,22 +177,7 @@ def _in_order(format: DataFormat) -> tuple[str, ...]:
     return (*known, *(name for name in names if name not in known))
 
 
-def _log_taken(values: Mapping[str, Any], found: Found) -> None:
-    unknown = (
-        "" if "num_classes" in values else f"; they do not give the class count, so {DataConfig.num_classes} is assumed"
-    )
-    logging.info("taken from the data: %s (%s)%s", found.format, found, unknown)
-
-
-def _log_unused(values: Mapping[str, Any], found: Found) -> None:
-    read = values["feature_names"]
-    unused = [name for name in found.format.sizes() if name not in read]
-    if unused and set(read) <= found.format.sizes().keys():
-        names = shown((*read, *unused))
-        logging.info("not used: %s of the data (%s); --feature_names=%s uses all", shown(unused), found, names)
-
-
-def _ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[float, ...], ...]:
+def feature_ranges(names: Sequence[str], format: DataFormat) -> tuple[tuple[float, ...], ...]:
     """`DataConfig.feature_ranges` of these features; empty if all have YouTube-8M's range, or one is missing."""
     found = {feature.name: feature.range for feature in format.features}
     usual = {name: usual_range(format.level, name) for name in names}

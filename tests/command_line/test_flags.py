@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from yt8m.config import flags
-from yt8m.config.flags import OPTIMIZERS
+from yt8m.command_line import flags
+from yt8m.command_line.flags import OPTIMIZERS
 from yt8m.config.programs import EvalConfig, InferenceConfig
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import UsageError

@@ -10,10 +10,10 @@ import sys
 import pytest
 
 import yt8m
-from yt8m import cli
+from yt8m.command_line import cli
 from yt8m.errors import RunError, UsageError
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def python(*words, **more):
@@ -141,7 +141,8 @@ def test_a_refusal_of_a_script_is_its_exit_status(tmp_path):
 
 _WITHOUT_TENSORFLOW = """
 import contextlib, sys
-from yt8m import cli, eval, inference, train
+from yt8m.command_line import cli
+from yt8m import eval, inference, train
 assert cli.main([]) == 0
 for main in (train.main, eval.main, inference.main):
     with contextlib.suppress(SystemExit):
