@@ -47,6 +47,20 @@ def kept_videos(scores: np.ndarray, labels: np.ndarray, top_k: int) -> Videos:
     return videos
 
 
+def corrected_ap(scores: np.ndarray, hits: np.ndarray) -> float:
+    """AP of one class whose precisions leave out the label itself; a score of -inf is not ranked."""
+    total, precisions = int(hits.sum()), []
+    for row in np.flatnonzero(hits & (scores > -np.inf)):
+        ahead = (scores > scores[row]) + 0.5 * (scores == scores[row])
+        ahead[row] = 0
+        if not ahead.any():
+            precisions.append(1.0)
+        elif right := ahead[hits].sum():
+            odds = total / (total - 1)
+            precisions.append(odds * right / (odds * right + ahead[~hits].sum()))
+    return sum(precisions) / total
+
+
 def add_rated(pairs: RatedPairs, scores: npt.ArrayLike, hits: npt.ArrayLike) -> None:
     """Adds dense scores [B, C]; those at -inf were not rated."""
     values, positive = np.asarray(scores, np.float32), np.asarray(hits) > 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import pickle
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from yt8m.eval_util import EvaluationMetrics
 from yt8m.eval_util.arrays import Entries
+from yt8m.eval_util.metrics import HitAtOne
 
 CLASSES = 5
 
@@ -58,6 +61,47 @@ def test_batches_can_be_cut_and_ordered_in_any_way(seed: int, random: Any) -> No
     assert_same(one_by_one, fed(seed))
 
 
+@given(st.lists(st.integers(0, 10_000), max_size=9), st.lists(st.integers(0, 9), max_size=4), st.integers(0, 4))
+def test_merged_workers_have_what_one_accumulator_has(seeds: list[int], cuts: list[int], last: int) -> None:
+    """Any split of the batches over workers, merged in another order; each worker came from another process."""
+    places = [0, *sorted(min(cut, len(seeds)) for cut in cuts), len(seeds)]
+    workers = [pickle.loads(pickle.dumps(fed(*seeds[i:j]))) for i, j in itertools.pairwise(places)]
+    before = [worker.get() for worker in workers]
+    merged = fed()
+    for worker in workers[last:] + workers[:last]:
+        merged.merge(worker)
+    assert_same(merged, fed(*seeds))
+    for worker, figures in zip(workers, before, strict=True):
+        np.testing.assert_equal(worker.get(), figures)
+
+
+def test_a_merged_accumulator_goes_on() -> None:
+    merged, other = fed(1), fed(2)
+    merged.merge(other)
+    merged.accumulate(*part(3))
+    assert_same(merged, fed(1, 2, 3))
+    assert_same(other, fed(2))
+    merged.merge(merged)
+    assert_same(merged, fed(1, 2, 3, 1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("other", "difference"),
+    [
+        (EvaluationMetrics(6, 3, 4), "num_class=5 .* num_class=6"),
+        (EvaluationMetrics(CLASSES, 2, 4), "top_k=3 .* top_k=2"),
+        (EvaluationMetrics(CLASSES, 3), "top_n=4 .* top_n=None"),
+        (EvaluationMetrics(CLASSES, 3, 4, [HitAtOne]), "metric_classes"),
+        (EvaluationMetrics(CLASSES, 3, 4, class_counts=range(5)), "class_counts"),
+    ],
+)
+def test_accumulators_with_other_settings_are_not_merged(other: EvaluationMetrics, difference: str) -> None:
+    metrics = fed(1)
+    with pytest.raises(ValueError, match=difference):
+        metrics.merge(other)
+    assert_same(metrics, fed(1))
+
+
 def test_clear() -> None:
     metrics = fed(1, 2)
     metrics.clear()
@@ -74,6 +118,14 @@ def test_memory_is_eight_bytes_an_entry() -> None:
     held = metrics._entries
     assert sum(part.nbytes for part in held._chunks + held._recent) == 1000 * 7 * 8
     assert len(held._chunks) + len(held._recent) < 300
+
+
+def test_merging_many_small_accumulators_keeps_few_arrays() -> None:
+    merged = fed()
+    for seed in range(1000):
+        merged.merge(fed(seed))
+    assert len(merged._entries._chunks) + len(merged._entries._recent) < 300
+    assert_same(merged, fed(*range(1000)))
 
 
 def test_entries_survive_many_parts() -> None:

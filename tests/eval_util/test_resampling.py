@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from evaluated_videos import by_metrics, drawn, kept_videos
+from evaluated_videos import by_metrics, corrected_ap, drawn, kept_videos
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -19,19 +19,47 @@ def test_each_resample_is_what_the_metrics_say_of_those_videos(coarse, top_k):
     scores, labels = drawn(5, videos=40, classes=12, coarse=coarse)
     labels[:, 7] = False
     labels[3, 7] = True  # a class that some resamples lack
-    found, class_aps = resample(kept_videos(scores, labels, top_k), 12, resamples=6, seed=9)
+    found, class_aps, _ = resample(kept_videos(scores, labels, top_k), 12, resamples=6, seed=9)
+    ranked = np.where(np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1) < top_k, scores, -np.inf)
     order = np.argsort(hashes([b"v%d" % row for row in range(40)]))
     draw = np.random.default_rng(9)
     for number in range(6):
         rows = order[draw.integers(40, size=40)]
         expected = by_metrics(scores[rows], labels[rows], top_k)
-        for name in ("hit_at_one", "perr", "gap", "map"):
+        for name in ("hit_at_one", "perr", "gap"):
             assert found[name][number] == pytest.approx(expected[name], abs=1e-12), name
         losses = -np.log(np.where(labels, scores, 1 - scores)[rows] + 1e-5).sum(1)
         assert found["loss"][number] == pytest.approx(losses.mean())
         aps = np.full(12, np.nan)
-        aps[expected["aps_class"]] = expected["aps"]
+        for each in expected["aps_class"]:
+            aps[each] = corrected_ap(ranked[rows, each], labels[rows, each])
         np.testing.assert_allclose(class_aps[number], aps, atol=1e-12)
+        assert found["map"][number] == pytest.approx(np.nanmean(aps), abs=1e-12)
+
+
+@pytest.mark.parametrize("coarse", [False, True], ids=["distinct scores", "ties"])
+def test_the_excess_is_what_the_correction_takes_from_each_ap(coarse: bool) -> None:
+    scores, labels = drawn(5, videos=40, classes=12, coarse=coarse)
+    labels[:, 7] = False
+    aps = by_metrics(scores, labels, 12)["aps"]
+    others = [number for number in range(12) if number != 7]
+    expected = [ap - corrected_ap(scores[:, number], labels[:, number]) for ap, number in zip(aps, others, strict=True)]
+    found = resample(kept_videos(scores, labels, 12), 12, resamples=1, seed=0).excess
+    np.testing.assert_allclose(found[others], expected, atol=1e-12)
+    assert np.isnan(found[7])
+
+
+def test_the_corrected_ap_of_chance_is_the_share_of_the_labels() -> None:
+    """3 labels at random places of 12: AP is 0.25 over many videos, and far above in sets of 12."""
+    draw, plain, corrected = np.random.default_rng(0), [], []
+    for _ in range(400):
+        hits = draw.permutation(12) < 3
+        scores = draw.permutation(12).astype(np.float32)
+        table = scores[:, np.newaxis], hits[:, np.newaxis]
+        plain.append(by_metrics(*table, 1)["map"])
+        corrected.append(plain[-1] - resample(kept_videos(*table, 1), 1, resamples=1, seed=0).excess[0])
+    assert np.mean(plain) > 0.37
+    assert np.mean(corrected) < 0.31
 
 
 def test_the_width_of_a_share_is_that_of_the_binomial_law():

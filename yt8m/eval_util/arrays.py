@@ -143,7 +143,8 @@ class Entries:
     def extend(self, other: Entries) -> None:
         """Adds all present entries of `other`; the arrays are shared, not copied."""
         self._chunks += other._chunks
-        self._recent += other._recent
+        for keys in list(other._recent):
+            self.append(keys)
 
     def all(self) -> Keys:
         """All entries, in no particular order."""

@@ -198,6 +198,29 @@ class EvaluationMetrics:
         self._num_examples += ranked.num_examples
         return figures
 
+    def merge(self, other: EvaluationMetrics) -> None:
+        """Adds all examples of `other`, which stays as it is; workers that each accumulate a share merge into one.
+
+        The values are those of one accumulator that was fed all batches: counts, `gap` and `aps` to the last bit, the
+        means up to the rounding of their sums. Accumulators can be pickled, so they may come from other processes.
+
+        Raises:
+          ValueError: the two were made with other settings; nothing is added.
+        """
+        for name in ("num_class", "top_k", "top_n", "metric_classes"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise ValueError(f"metrics with {name}={mine} cannot merge those with {name}={theirs}")
+        if (self.class_counts is None) != (other.class_counts is None) or not np.array_equal(
+            self.class_counts, other.class_counts
+        ):
+            raise ValueError("metrics cannot merge those with other class_counts")
+        for metric, part in zip(self._metrics, other._metrics, strict=True):
+            metric.merge(part)
+        self._entries.extend(other._entries)
+        self._label_counts = self._label_counts + other._label_counts
+        self._num_examples += other._num_examples
+
     def get(self) -> dict[str, Any]:
         """The metrics of all batches.
 

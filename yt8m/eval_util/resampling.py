@@ -1,6 +1,12 @@
 """Confidence intervals of metrics, by resampling videos with replacement (the bootstrap).
 
 B. Efron and R. Tibshirani, An Introduction to the Bootstrap (1993), chapters 10 and 13.
+
+The AP of a class with few labels is too high, because the precision at a label counts that label itself. For example,
+one label at a random place among 100 videos has on average an AP of 0.05, not 0.01. So mAP of few videos is too high,
+and resamples of the videos do not show by how much (K. Boyd, K. H. Eng and C. D. Page, Area under the Precision-Recall
+Curve: Point Estimates and Confidence Intervals, ECML PKDD 2013). The intervals of AP and of its means are therefore
+computed from a corrected AP, see `_RepeatedLists.corrected`.
 """
 
 from __future__ import annotations
@@ -21,12 +27,16 @@ class Resampled(NamedTuple):
     """The metrics of R sets of videos.
 
     Attributes:
-      figures: {key of the metric: float64 [R]}.
-      class_aps: float64 [min(R, MOST_CLASS_APS), C], AP of each class; nan for a class without a label in the set.
+      figures: {key of the metric: float64 [R]}; mAP is the mean of the corrected APs.
+      class_aps: float64 [min(R, MOST_CLASS_APS), C], corrected AP of each class; nan for a class without a label in
+        the set.
+      excess: float64 [C], by how much the AP of each class over the videos themselves, each once, is above the
+        corrected AP; nan for a class without a label.
     """
 
     figures: Mapping[str, Floats64]
     class_aps: Floats64
+    excess: Floats64
 
 
 def resample(videos: Videos, num_classes: int, resamples: int, seed: int) -> Resampled:
@@ -34,7 +44,8 @@ def resample(videos: Videos, num_classes: int, resamples: int, seed: int) -> Res
 
     Each of the sets has as many videos as `videos`, drawn from them with replacement. The same seed and number of
     videos draw the same sets. So the metrics of two models on the same videos (in the same order) may be subtracted,
-    set by set. Each value is exactly what `EvaluationMetrics` gives for the videos of the set.
+    set by set. Each value is exactly what `EvaluationMetrics` gives for the videos of the set, except for AP and mAP,
+    which are corrected.
 
     Args:
       videos: the videos to draw from.
@@ -49,7 +60,8 @@ def resample(videos: Videos, num_classes: int, resamples: int, seed: int) -> Res
         figures, aps = resampler.figures(np.bincount(draw.integers(size, size=size), minlength=size))
         rows.append(figures)
         class_aps[number : number + 1] = aps
-    return Resampled({key: np.array([row[key] for row in rows]) for key in rows[0]}, class_aps)
+    figures = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    return Resampled(figures, class_aps, resampler.excess(np.ones(size, np.int64)))
 
 
 class Interval(NamedTuple):
@@ -64,16 +76,16 @@ def interval(
 ) -> Interval:
     """The percentile interval: the middle `level` of the resamples, shifted so that their median is `figure`.
 
-    The resamples are shifted because each lacks some of the rare classes. That makes its mAP higher than that of the
-    videos themselves, so only the spread of the resamples is meaningful. Shares are shifted and shrunk on the
-    scale arcsin(sqrt(x)), which stabilises the variance of a share, and stop at the ends of that scale. So the
-    interval never leaves the range of the figure, and it always contains the figure.
+    The resamples are shifted because each lacks some of the rare classes and repeats videos. That makes its mAP
+    higher than that of the videos themselves, so only the spread of the resamples is meaningful. Shares are shifted
+    and shrunk on the scale arcsin(sqrt(x)), which stabilises the variance of a share, and stop at the ends of that
+    scale. So the interval never leaves the range of the figure, and it always contains the figure.
 
     Source of the scale: F. J. Anscombe, The transformation of Poisson, binomial and negative-binomial data,
     Biometrika 35 (1948).
 
     Args:
-      figure: the value over all videos, from `least` to 1.
+      figure: the value over all videos, from `least` to 1; corrected, if the resamples are.
       resampled: [R], the values of the resamples; nan (not defined) is left out.
       shrink: factor by which the spread is multiplied. If the resampled videos are themselves a sample of all videos,
         give the square root of the sample's share.
@@ -123,6 +135,13 @@ def _angles(figures: Floats64, least: float) -> Floats64:
     return np.asarray(np.arcsin(np.sqrt(np.clip((figures - least) / (1 - least), 0, 1))))
 
 
+def means_of_rows(values: Floats64) -> Floats64:
+    """float64 [R], the mean of each row without its nans; nan for a row of nans."""
+    defined = ~np.isnan(values)
+    sizes = np.count_nonzero(defined, axis=1)
+    return np.where(sizes > 0, np.where(defined, values, 0).sum(1) / np.maximum(sizes, 1), np.nan)
+
+
 class _Resampler:
     """Computes metrics of videos that may be repeated.
 
@@ -139,25 +158,45 @@ class _Resampler:
         rows = np.repeat(np.arange(len(videos)), np.count_nonzero(columns.ranked, axis=1))
         self._by_class = _RepeatedLists(keys, rows, num_classes)
         self._pooled = _RepeatedLists(without_class(keys), rows, 1)
-        self._harmonic = np.append(0.0, np.cumsum(1 / np.arange(1, len(keys) * 2 + 2)))
 
     def figures(self, counts: Ints64) -> tuple[dict[str, float], Floats64]:
-        """The metrics, and the AP of each class [C], of a set of videos that holds video n `counts[n]` times."""
-        label_counts = np.bincount(self._labels, counts[self._owners], minlength=self._num_classes)
-        if (needed := int(self._by_class.total(counts)) + 1) > len(self._harmonic):
-            self._harmonic = np.append(0.0, np.cumsum(1 / np.arange(1, needed + 1)))
-        by_class = np.full(self._num_classes, np.nan)
-        np.divide(self._by_class.sums(counts, self._harmonic), label_counts, out=by_class, where=label_counts > 0)
-        known = by_class[label_counts > 0]
-        pooled = self._pooled.sums(counts, self._harmonic)[0] / max(label_counts.sum(), 1)
+        """The metrics, and the corrected AP of each class [C], of a set that holds video n `counts[n]` times."""
+        label_counts = self._label_counts(counts)
+        by_class = self._by_class.corrected(counts, label_counts)
+        pooled = self._pooled.average_precisions(counts, label_counts.sum(keepdims=True))
         return {key: float(counts @ values / counts.sum()) for key, values in self._means.items()} | {
-            Gap.key: float(pooled),
-            MeanAveragePrecision.key: float(known.mean()) if len(known) else float("nan"),
+            Gap.key: float(np.nan_to_num(pooled[0])),
+            MeanAveragePrecision.key: float(means_of_rows(by_class[np.newaxis])[0]),
         }, by_class
+
+    def excess(self, counts: Ints64) -> Floats64:
+        """float64 [C], AP minus corrected AP of each class; nan for a class without a label."""
+        label_counts = self._label_counts(counts)
+        plain = self._by_class.average_precisions(counts, label_counts)
+        return np.asarray(plain - self._by_class.corrected(counts, label_counts))
+
+    def _label_counts(self, counts: Ints64) -> Floats64:
+        return np.bincount(self._labels, counts[self._owners], minlength=self._num_classes)
+
+
+class _Blocks(NamedTuple):
+    """Blocks of equal scores that have a positive, with repetitions. All arrays are int64, an entry for each block.
+
+    Attributes:
+      rank: number of items of the list before the block.
+      size: number of items in the block.
+      before: number of positives of the list before the block.
+      right: number of positives in the block.
+    """
+
+    rank: Ints64
+    size: Ints64
+    before: Ints64
+    right: Ints64
 
 
 class _RepeatedLists:
-    """Sums of expected precisions of ranked lists, each of whose items is repeated as often as its video.
+    """The AP of ranked lists, each of whose items is repeated as often as its video.
 
     Which items tie (the blocks) does not depend on the repetitions, and only blocks with a positive add to a sum. So
     they are found once; a resample needs only the numbers of items in them.
@@ -174,31 +213,65 @@ class _RepeatedLists:
         self._lists = lists[self._start]
         self._first = np.searchsorted(lists, np.arange(num_lists))[self._lists]
         self._hit_rows = self._rows[hits]
-        self._hit_start, self._hit_end, self._hit_first = (places[one] for one in (self._start, self._end, self._first))
+        self._hit_start, self._hit_end, self._hit_first = (places[at] for at in (self._start, self._end, self._first))
+        self._harmonic: Floats64 = np.zeros(1)
 
-    def total(self, counts: Ints64) -> int:
-        """The number of items with their repetitions."""
-        return int(counts[self._rows].sum())
+    def _repeated(self, counts: Ints64) -> _Blocks:
+        items = np.append(0, np.cumsum(counts[self._rows]))
+        positives = np.append(0, np.cumsum(counts[self._hit_rows]))
+        return _Blocks(
+            items[self._start] - items[self._first],
+            items[self._end] - items[self._start],
+            positives[self._hit_start] - positives[self._hit_first],
+            positives[self._hit_end] - positives[self._hit_start],
+        )
 
-    def sums(self, counts: Ints64, harmonic: Floats64) -> Floats64:
-        """The AP of each of the L lists, times its number of positives: float64 [L].
+    def average_precisions(self, counts: Ints64, num_positives: Floats64) -> Floats64:
+        """The AP of each of the L lists: float64 [L]; nan for a list without a positive.
 
-        Tied items count as in `average_precisions`.
+        Tied items count as in `average_precision.average_precisions`.
 
         Args:
           counts: int64 [N], how often each video is repeated.
-          harmonic: float64, the harmonic numbers from 0 on, at least as many as there are items.
+          num_positives: float64 [L], number of positives of each list with their repetitions, including those that
+            are not among its items.
         """
-        items = np.append(0, np.cumsum(counts[self._rows]))
-        positives = np.append(0, np.cumsum(counts[self._hit_rows]))
-        rank = items[self._start] - items[self._first]
-        size = items[self._end] - items[self._start]
-        before = positives[self._hit_start] - positives[self._hit_first]
-        right = positives[self._hit_end] - positives[self._hit_start]
+        rank, size, before, right = self._repeated(counts)
+        harmonic = self._harmonic_numbers(int((rank + size).max(initial=0)))
         # The expected precision of the item at place j of a block is (before + 1 + j * others) / (rank + 1 + j).
         others = (right - 1) / np.maximum(size - 1, 1)
-        rest = before + 1 - others * (rank + 1)
-        expected = others * size + rest * (harmonic[rank + size] - harmonic[rank])
+        constant = before + 1 - others * (rank + 1)
+        expected = others * size + constant * (harmonic[rank + size] - harmonic[rank])
         expected = np.where(size == 1, (before + 1) / (rank + 1), expected)
-        sums = np.bincount(self._lists, right / np.maximum(size, 1) * expected, minlength=self._num_lists)
-        return sums.astype(np.float64, copy=False)
+        return self._means(right / np.maximum(size, 1) * expected, num_positives)
+
+    def corrected(self, counts: Ints64, num_positives: Floats64) -> Floats64:
+        """An AP for few positives that is less biased than `average_precisions`; arguments and result are the same.
+
+        AP over very many videos is the mean, over the positives, of the precision w S / (w S + F), where S is the share
+        of the other positives above the score, F the same share of the negatives, and w the odds of a positive. Each
+        is replaced by its value in the list without the positive itself: with P of K - 1 other positives and N
+        negatives above it, the precision is K P / (K P + (K - 1) N), and 1 if nothing is above it. AP has the positive
+        itself in place of the factor: (P + 1) / (P + 1 + N). Half of the tied items count as above.
+
+        Leaving out one item is the idea of the jackknife: M. H. Quenouille, Notes on Bias in Estimation, Biometrika 43
+        (1956).
+        """
+        rank, size, before, right = self._repeated(counts)
+        total = num_positives[self._lists]
+        above = total * (before + (right - 1) / 2)
+        wrong = (total - 1) * (rank - before + (size - right) / 2)
+        precision = np.divide(above, above + wrong, out=np.zeros(len(above)), where=above > 0)
+        precision[rank + size == 1] = 1
+        return self._means(right * precision, num_positives)
+
+    def _means(self, sums: Floats64, num_positives: Floats64) -> Floats64:
+        """The sums of the blocks of each list, divided by its number of positives."""
+        totals = np.bincount(self._lists, sums, minlength=self._num_lists)
+        return np.divide(totals, num_positives, out=np.full(self._num_lists, np.nan), where=num_positives > 0)
+
+    def _harmonic_numbers(self, most: int) -> Floats64:
+        """The harmonic numbers from 0 to `most` at least."""
+        if most >= len(self._harmonic):
+            self._harmonic = np.append(0.0, np.cumsum(1 / np.arange(1, 2 * most + 2)))
+        return self._harmonic

@@ -11,6 +11,7 @@ import re
 import numpy as np
 import pytest
 from commands.report import report_runs as pages
+from evaluated_videos import corrected_ap
 from sklearn import metrics
 
 from yt8m.command_line import cli
@@ -126,12 +127,6 @@ def test_the_figures_are_those_of_scikit_learn(world: pathlib.Path) -> None:
         assert f"{count}\n{ap:.3f}" in table
 
 
-def precision_at_hits(truth: np.ndarray, scores: np.ndarray) -> float:
-    """AP, as the mean precision at each label; only copies of one video tie."""
-    right = truth[np.argsort(-scores, kind="stable")]
-    return float((np.cumsum(right) / np.arange(1, len(right) + 1))[right].mean())
-
-
 def test_the_table_of_all_classes_is_that_of_scikit_learn(tmp_path: pathlib.Path) -> None:
     pages.make_run(tmp_path, 1)
     scores, labels = pages.data(1)
@@ -151,8 +146,8 @@ def test_the_table_of_all_classes_is_that_of_scikit_learn(tmp_path: pathlib.Path
         assert row[3:5] == (f"{truth.sum()}", f"{ap:.3f}")
         assert row[6:10] == (f"{precision:.3f}", f"{recall:.3f}", f"{f1:.3f}", f"{points.thresholds[c]:.3g}")
         assert row.is_own
-        aps = np.array([precision_at_hits(truth[one], scores[one, c]) for one in sets])
-        low, high = interval(ap, aps)
+        aps = np.array([corrected_ap(scores[rows, c], truth[rows]) for rows in sets])
+        low, high = interval(corrected_ap(scores[:, c], truth), aps)
         assert row.interval == f"{low:.3f} to {high:.3f}"
     for row in rows[11:]:
         assert (row.positives, row.average_precision, row.interval, row.recall, row.is_own) == ("0", *["—"] * 3, False)

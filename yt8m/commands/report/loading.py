@@ -16,8 +16,8 @@ from yt8m.commands.report.eval_samples import EvalSamples
 from yt8m.config import run_dir
 from yt8m.config.train_config import TrainConfig
 from yt8m.errors import RunError, UsageError
-from yt8m.eval_util.arrays import Floats64
-from yt8m.eval_util.metrics import Loss, gap_first, metrics
+from yt8m.eval_util.arrays import Floats64, Ints64
+from yt8m.eval_util.metrics import Loss, MeanAveragePrecision, gap_first, metrics
 from yt8m.eval_util.resampling import Interval, Resampled, interval, intervals, resample
 from yt8m.runner import metric_files, validation_history
 
@@ -83,7 +83,8 @@ class Run(NamedTuple):
       validations: {name: curve of the validations during training}.
       evaluations: {name: curve of the evaluated checkpoints}.
       resampled: {key of the metric: its values on the resampled videos, float64 [resamples]}.
-      class_aps: float64 [resamples, C], AP of each class on the resampled videos.
+      class_aps: float64 [resamples, C], corrected AP of each class on the resampled videos.
+      excess: float64 [C], by how much the AP of each class over the sampled videos is above the corrected one.
       forgotten: steps of the validations that no longer count for the best one.
       seed: seed of the resampling.
     """
@@ -98,6 +99,7 @@ class Run(NamedTuple):
     evaluations: Mapping[str, Curve]
     resampled: Mapping[str, Floats64]
     class_aps: Floats64
+    excess: Floats64
     forgotten: Collection[int] = ()
     seed: int = 0
 
@@ -192,9 +194,44 @@ FEWEST = 10  # with fewer videos, or with equal ones, resampling says nothing ab
 
 def interval_of(run: Run, name: str) -> Interval | None:
     """The 95 % interval of the metric `name` over all videos; None if these say too little, see `told`."""
+    if name == MeanAveragePrecision.key:
+        labels = np.array([row["positives"] for row in run.samples.figures["classes"]])
+        return interval_of_mean_ap(run, figure(run, name), run.resampled[name], run.excess, labels)
     least = 0.0 if is_share(run, name) else None
     found = interval(figure(run, name), run.resampled[name], shrink_of(run), least=least)
     return told(found, len(run.samples.videos))
+
+
+LABELS_FOR_MEANS = 10  # with fewer in the median class, the correction of mean APs is too rough
+
+
+def interval_of_mean_ap(
+    run: Run, mean_ap: float, resampled: Floats64, excess: Floats64, labels: Ints64
+) -> Interval | None:
+    """The 95 % interval of the mean AP of some classes over very many videos like these.
+
+    AP of few labels is too high, so the interval is shifted down and may lie below the mean AP itself. In simulations
+    it covers the mean AP of very many videos in 88 to 96 % of the cases.
+
+    Args:
+      run: the run.
+      mean_ap: mean AP of the classes over all videos.
+      resampled: [R], means of their corrected APs in the resamples.
+      excess: their excess, see `Run`; nan if the sample has no label of a class.
+      labels: the number of labels of each class over all videos.
+
+    Returns:
+      None if the videos say too little, or if most of the classes have too few labels.
+    """
+    if np.median(labels) < LABELS_FOR_MEANS:
+        return None
+    found = interval(mean_ap - _excess_of_all(run, float(np.nanmean(excess))), resampled, shrink_of(run))
+    return told(found, len(run.samples.videos))
+
+
+def _excess_of_all(run: Run, excess: Any) -> Any:
+    """The excess over all videos: like a variance, it falls with the number of videos."""
+    return excess * shrink_of(run) ** 2
 
 
 def told(bounds: Interval, videos: int) -> Interval | None:
@@ -209,8 +246,8 @@ def is_share(run: Run, name: str) -> bool:
 
 
 def class_intervals(run: Run, average_precisions: Floats64) -> tuple[Floats64, Floats64]:
-    """The lower and the upper bounds, float64 [C] each, of the AP of each class over all videos; nan if unknown."""
-    return intervals(average_precisions, run.class_aps, shrink_of(run))
+    """The bounds, float64 [C] each, of the AP of each class over very many videos like these; nan if unknown."""
+    return intervals(average_precisions - _excess_of_all(run, run.excess), run.class_aps, shrink_of(run))
 
 
 def difference_interval(first: Run, other: Run, name: str) -> Interval:

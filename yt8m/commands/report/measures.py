@@ -213,7 +213,8 @@ def class_rows(run: Run, names: Vocabulary) -> list[ClassRow]:
     """A row for each class of the run, in the order of the classes.
 
     The AP of a class with fewer than ENOUGH labels has no interval, because so few labels say nothing about other
-    videos; nor has one whose AP is the same in all resamples. The columns of thresholds are UNDEFINED if an earlier
+    videos; nor has one whose AP is the same in all resamples. AP of few labels is too high, so an interval may lie
+    below it. The columns of thresholds are UNDEFINED if an earlier
     version made the evaluation.
     """
     count = run.samples.num_classes

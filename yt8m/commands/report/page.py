@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from yt8m.commands.report import charts, differences, measures, slices, worst_videos
-from yt8m.commands.report.loading import FEWEST, Run, figure, interval_of, is_share
+from yt8m.commands.report.loading import FEWEST, LABELS_FOR_MEANS, Run, figure, interval_of, is_share
 from yt8m.commands.report.measures import ENOUGH, UNDEFINED, ClassFigure, ClassRow, class_rows
 from yt8m.commands.report.slices import ClassCounts, Division
 from yt8m.commands.report.worst_videos import WorstVideo
@@ -111,6 +111,7 @@ def page(runs: Sequence[Run], names: Sequence[Vocabulary], counts: Sequence[Clas
         has_classes=any(by_class),
         enough=ENOUGH,
         fewest=FEWEST,
+        fewest_labels=LABELS_FOR_MEANS,
         has_common=any(run.samples.points is not None and not run.samples.points.is_own.all() for run in runs),
         of_classes=[charts.classes(runs, by_class), charts.average_precisions(runs, by_class)] if any(by_class) else [],
         of_verticals=[charts.verticals(runs, verticals)] if any(verticals) else [],

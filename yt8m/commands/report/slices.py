@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from yt8m.commands.report.loading import Run, shrink_of, told
-from yt8m.eval_util.arrays import Floats64, Ints32, Ints64
+from yt8m.commands.report.loading import Run, interval_of_mean_ap, shrink_of, told
+from yt8m.eval_util.arrays import Ints32, Ints64
 from yt8m.eval_util.ranked_entries import THIRDS, thirds
-from yt8m.eval_util.resampling import Interval, interval
+from yt8m.eval_util.resampling import Interval, interval, means_of_rows
 from yt8m.eval_util.videos import Videos
 from yt8m.records.vocabulary import Vocabulary
 
@@ -25,7 +25,8 @@ class Part(NamedTuple):
     Attributes:
       name: what its members have in common.
       figure: the mean PERR of the videos, or the mean AP of the classes.
-      bounds: the 95 % interval of `figure`; None if the videos say too little for one.
+      bounds: the 95 % interval of `figure` on other videos (of a mean AP, on very many); None if the videos say too
+        little for one.
       videos: number of videos; for a part of the classes, of those that have a label among them.
       classes: number of classes with a label; None for a part of the videos.
     """
@@ -121,9 +122,9 @@ def _of_videos(run: Run, parts: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
 def _of_classes(run: Run, parts: Sequence[tuple[str, Ints64]]) -> Iterator[Part]:
     """The mean AP of the classes of each part, from the AP of each class in each resample."""
     videos = run.samples.videos
-    aps = np.full(run.samples.num_classes, np.nan)
+    aps, labels = np.full(run.samples.num_classes, np.nan), np.zeros(run.samples.num_classes, np.int64)
     for row in run.samples.figures["classes"]:
-        aps[row["class"]] = row["average_precision"]
+        aps[row["class"]], labels[row["class"]] = row["average_precision"], row["positives"]
     owners = videos.owners()
     for name, classes in parts:
         members = classes[classes < len(aps)]
@@ -132,12 +133,6 @@ def _of_classes(run: Run, parts: Sequence[tuple[str, Ints64]]) -> Iterator[Part]
             continue
         having = len(np.unique(owners[np.isin(videos.labels, members)]))
         figure = float(aps[members].mean())
-        bounds = interval(figure, _means(run.class_aps[:, members]), shrink_of(run))
-        yield Part(name, figure, told(bounds, having), having, len(members))
-
-
-def _means(values: Floats64) -> Floats64:
-    """float64 [R], the mean of each row without its nans; nan for a row of nans."""
-    known = ~np.isnan(values)
-    sizes = np.count_nonzero(known, axis=1)
-    return np.where(sizes > 0, np.where(known, values, 0).sum(1) / np.maximum(sizes, 1), np.nan)
+        resampled = means_of_rows(run.class_aps[:, members])
+        bounds = interval_of_mean_ap(run, figure, resampled, run.excess[members], labels[members])
+        yield Part(name, figure, bounds and told(bounds, having), having, len(members))
