@@ -211,9 +211,8 @@ class EvaluationMetrics:
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
                 raise ValueError(f"metrics with {name}={mine} cannot merge those with {name}={theirs}")
-        if (self.class_counts is None) != (other.class_counts is None) or not np.array_equal(
-            self.class_counts, other.class_counts
-        ):
+        counts = [None if each.class_counts is None else each.class_counts.tolist() for each in (self, other)]
+        if counts[0] != counts[1]:
             raise ValueError("metrics cannot merge those with other class_counts")
         for metric, part in zip(self._metrics, other._metrics, strict=True):
             metric.merge(part)

@@ -60,8 +60,8 @@ def resample(videos: Videos, num_classes: int, resamples: int, seed: int) -> Res
         figures, aps = resampler.figures(np.bincount(draw.integers(size, size=size), minlength=size))
         rows.append(figures)
         class_aps[number : number + 1] = aps
-    figures = {key: np.array([row[key] for row in rows]) for key in rows[0]}
-    return Resampled(figures, class_aps, resampler.excess(np.ones(size, np.int64)))
+    by_key = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    return Resampled(by_key, class_aps, resampler.excess(np.ones(size, np.int64)))
 
 
 class Interval(NamedTuple):
@@ -176,7 +176,8 @@ class _Resampler:
         return np.asarray(plain - self._by_class.corrected(counts, label_counts))
 
     def _label_counts(self, counts: Ints64) -> Floats64:
-        return np.bincount(self._labels, counts[self._owners], minlength=self._num_classes)
+        counted = np.bincount(self._labels, counts[self._owners], minlength=self._num_classes)
+        return counted.astype(np.float64, copy=False)
 
 
 class _Blocks(NamedTuple):
@@ -265,10 +266,12 @@ class _RepeatedLists:
         precision[rank + size == 1] = 1
         return self._means(right * precision, num_positives)
 
-    def _means(self, sums: Floats64, num_positives: Floats64) -> Floats64:
+    def _means(self, sums: Ints64 | Floats64, num_positives: Floats64) -> Floats64:
         """The sums of the blocks of each list, divided by its number of positives."""
         totals = np.bincount(self._lists, sums, minlength=self._num_lists)
-        return np.divide(totals, num_positives, out=np.full(self._num_lists, np.nan), where=num_positives > 0)
+        means = np.full(self._num_lists, np.nan)
+        np.divide(totals, num_positives, out=means, where=num_positives > 0)
+        return means
 
     def _harmonic_numbers(self, most: int) -> Floats64:
         """The harmonic numbers from 0 to `most` at least."""
