@@ -33,7 +33,6 @@ def predict(folder: pathlib.Path, *more: str) -> bytes:
     return output.read_bytes()
 
 
-@pytest.mark.heavy
 @pytest.mark.promise("C2")
 def test_without_a_meta_graph_all_three_programs_work(trained: pathlib.Path, copy: pathlib.Path) -> None:
     for path in copy.glob("*.meta"):

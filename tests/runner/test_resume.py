@@ -18,7 +18,6 @@ from yt8m.runner import CallbackConfig, RunnerConfig, creation
 @pytest.mark.parametrize("towers", [1, 2])
 @pytest.mark.promise("C1")
 @pytest.mark.promise("C2")
-@pytest.mark.heavy
 def test_next_twenty_steps_from_meta_graph_and_from_code(
     train: Callable, start: Callable, tmp_path: pathlib.Path, towers: int
 ) -> None:

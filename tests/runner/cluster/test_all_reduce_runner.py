@@ -49,7 +49,6 @@ def test_what_all_announce_is_read_right_after_the_step_is_counted(monkeypatch: 
     assert hooks[4] == "after"
 
 
-@pytest.mark.heavy
 @pytest.mark.promise("N3")
 def test_all_examples_count_once_though_one_replica_has_fewer(
     cluster: Callable[..., Cluster], tmp_path: pathlib.Path

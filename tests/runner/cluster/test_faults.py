@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-pytestmark = [pytest.mark.long, pytest.mark.heavy]
+pytestmark = pytest.mark.long
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P4")
 def test_a_late_worker_joins_and_a_killed_one_comes_back(cluster: Callable, stop: Callable) -> None:
     made = cluster()
@@ -29,6 +30,7 @@ def test_a_late_worker_joins_and_a_killed_one_comes_back(cluster: Callable, stop
     assert chief.steps() == sorted(chief.steps())
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P4")
 def test_a_killed_chief_goes_on_from_the_live_variables(
     cluster: Callable, stop: Callable, tmp_path: pathlib.Path
@@ -52,6 +54,7 @@ def test_a_killed_chief_goes_on_from_the_live_variables(
     assert (tmp_path / f"run/model.ckpt-{last}.index").exists()
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P5")
 def test_a_worker_that_is_slow_to_end_keeps_its_server(cluster: Callable, stop: Callable) -> None:
     """The server's grace is 3 s here; on a busy machine a worker can need more after its last step."""
@@ -82,6 +85,7 @@ def test_a_killed_server_that_comes_back_is_filled_from_the_checkpoint(cluster: 
     assert back.end() == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P3")
 def test_a_server_that_stays_away_is_named_and_the_others_end(cluster: Callable) -> None:
     made = cluster(stall_timeout=30.0)
@@ -95,6 +99,7 @@ def test_a_server_that_stays_away_is_named_and_the_others_end(cluster: Callable)
         assert "Ending with status 1" in process.log()
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P4")
 def test_another_runs_variables_are_not_taken(cluster: Callable, stop: Callable, tmp_path: pathlib.Path) -> None:
     made = cluster(workers=0)
@@ -110,6 +115,7 @@ def test_another_runs_variables_are_not_taken(cluster: Callable, stop: Callable,
     assert server.end() == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P5")
 def test_a_server_that_was_restarted_ends_after_its_chief_was_told_to_stop(cluster: Callable) -> None:
     made = cluster(workers=0)
@@ -125,6 +131,7 @@ def test_a_server_that_was_restarted_ends_after_its_chief_was_told_to_stop(clust
     assert "neither the chief nor a worker has answered for 4 s (--stall_timeout)" in server.log()
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P8")
 def test_a_taken_port_is_refused(cluster: Callable) -> None:
     made = cluster(workers=0)

@@ -14,7 +14,7 @@ from yt8m import runner
 from yt8m.config.train_config import OptimizerConfig
 from yt8m.lazy import tf
 
-pytestmark = [pytest.mark.long, pytest.mark.heavy]
+pytestmark = pytest.mark.long
 
 
 def rows_of(path: pathlib.Path) -> np.ndarray:
@@ -37,6 +37,7 @@ def mean_gradient_steps(weights: np.ndarray, shards: list[np.ndarray], rate: flo
 SGD = {"optimizer": "GradientDescentOptimizer", "base_learning_rate": 0.5, "clip_gradient_norm": 0.0}
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("N3")
 @pytest.mark.parametrize("workers", [0, 1])
 def test_replicas_on_parameter_servers_step_as_one_tower(
@@ -85,6 +86,7 @@ def test_a_replica_that_is_through_does_not_hold_up_the_others(
     np.testing.assert_allclose(tf.train.load_variable(run, "weights"), expected, atol=1e-5)
 
 
+@pytest.mark.heavy
 @pytest.mark.promise("P4")
 def test_a_worker_that_is_killed_ends_the_others_in_time(cluster: Callable[..., Cluster]) -> None:
     made = cluster(sync_replicas=True, stall_timeout=30.0)
